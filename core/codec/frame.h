@@ -1,0 +1,53 @@
+/* frame.h - the law of frames: header, levels, plane offsets, parameter rules on counts, validation.
+ * No loop over elements lives here: those are the backends'. Bytes are in docs/WIRE_FORMAT.md. */
+#ifndef WEFT_CORE_CODEC_FRAME_H
+#define WEFT_CORE_CODEC_FRAME_H
+
+#include "layout.h"
+
+/* How a frame is coded. The numbers are on the wire; tight is reserved and refused by name. */
+typedef enum weft_level {
+    WEFT_LEVEL_FULL = 0,  /* absolute values, no base: snapshots, repair, and the fallback of every level */
+    WEFT_LEVEL_PAIRS = 1, /* u32 position + value */
+    WEFT_LEVEL_FAST = 2,  /* Rice-coded gaps, directions, magnitudes: base-free */
+    WEFT_LEVEL_TIGHT = 3  /* positions by class of the old exponent: reserved */
+} weft_level;
+#define WEFT_LEVEL_COUNT 4
+
+const char *weft_level_name(weft_level level);
+/* Errors: WEFT_E_ARGUMENT (unknown name). */
+weft_status weft_level_by_name(const char *name, weft_level *level);
+
+#define WEFT_FRAME_HEADER_BYTES 16u
+#define WEFT_FRAME_ALIGN        4u /* a frame's bytes are padded with zeros to this */
+
+/* A frame's header, read but not yet believed. */
+typedef struct weft_frame_header {
+    uint32_t unit;  /* first unit coded */
+    uint32_t units; /* units coded: 1 */
+    weft_level level;
+    uint32_t payload_bytes; /* behind the header, padding included */
+    uint32_t changed;       /* elements coded */
+    uint32_t parameters;    /* the level's */
+} weft_frame_header;
+
+/* A frame whose header, lengths and counts were checked against the layout; payload not yet decoded. Only
+ * weft_frame_admit makes one. */
+typedef struct weft_frame {
+    weft_frame_header header;
+    const uint8_t *payload;
+} weft_frame;
+
+void weft_frame_write_header(uint8_t *out, const weft_frame_header *header);
+
+/* Total bytes of the frame that begins at `bytes`, so that a walker can step; 0 if the header is no header or the
+ * frame does not fit `available`. */
+uint64_t weft_frame_measure(const uint8_t *bytes, uint64_t available);
+
+/* Reads and checks the frame at `bytes` (private memory!). Errors: WEFT_E_CORRUPT with the values. */
+weft_status weft_frame_admit(const weft_layout *layout, const uint8_t *bytes, uint64_t available, weft_frame *frame);
+
+/* The check of one frame: xxh3-64 over header and payload. */
+uint64_t weft_frame_check(const uint8_t *frame, uint64_t bytes);
+
+#endif

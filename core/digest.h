@@ -1,0 +1,32 @@
+/* digest.h - the position-keyed sum that proves weights equal (it finds faults; it does not authenticate).
+ *
+ * digest(tensor) = sum over its coded elements i of mix64(i * PHI xor bits_i)  mod 2^64
+ * root           = sum over its tensors t of mix64(t * PHI xor digest(t))      mod 2^64
+ *
+ * mix64 is the bijective finaliser of splitmix64 (Steele, Lea, Flood 2014; constants of Stafford's mix 13) and
+ * i * PHI its Weyl sequence, so digest i is the i-th output of that generator with the element xored into its state:
+ * bijective in the bits of one element, not linear in them, additive over slices and in any order. */
+#ifndef WEFT_CORE_DIGEST_H
+#define WEFT_CORE_DIGEST_H
+
+#include <stdint.h>
+
+#define WEFT_PHI UINT64_C(0x9e3779b97f4a7c15)
+
+static inline uint64_t weft_mix64(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* The term of element `index` (from 0; the key is index + 1 so that index 0 is keyed too) with these bits. */
+static inline uint64_t weft_digest_term(uint64_t index, uint64_t bits)
+{
+    return weft_mix64(((index + 1) * WEFT_PHI) ^ bits);
+}
+
+/* Root of `count` tensor digests. */
+uint64_t weft_digest_root(const uint64_t *tensor_digests, uint64_t count);
+
+#endif

@@ -1,0 +1,124 @@
+/* port_backend.h - the table through which core moves elements. Host, CUDA and HIP each fill one.
+ *
+ * Jobs are asynchronous: an operation returns WEFT_OK when it is complete, WEFT_AGAIN when it was taken and `poll` must
+ * be called until it no longer returns WEFT_AGAIN, anything else when it failed and took no effect (apply excepted: see
+ * there). Memory named by a job is borrowed until then. The host backend completes inline. One state is used from
+ * several threads only for different jobs (publish encodes while the progress thread loads a snapshot).
+ *
+ * No slot is optional: what differs is data (`caps`). */
+#ifndef WEFT_CORE_PORT_BACKEND_H
+#define WEFT_CORE_PORT_BACKEND_H
+
+#include "codec/frame.h"
+#include "layout.h"
+
+#define WEFT_BACKEND_ABI 1u
+
+typedef struct weft_backend_state weft_backend_state;
+
+typedef struct weft_backend_options {
+    int device;            /* -1: the current one */
+    const char *kernels;   /* "auto" or a kernel set's name ("portable", "avx512"); never NULL */
+    uint64_t budget_bytes; /* device memory it may take; host: ignored */
+} weft_backend_options;
+
+/* Changed elements of one unit, in order of position: the product of diff and decode, the food of encode, apply, undo.
+ * Arrays of elements have the unit's width. */
+typedef struct weft_changes {
+    uint32_t unit;
+    uint32_t count;
+    uint32_t capacity;  /* of the arrays */
+    uint32_t *position; /* element in the unit */
+    void *before;       /* old bits */
+    void *after;        /* new bits */
+} weft_changes;
+
+/* Where frames of one level go, back to back; the backend never writes past `capacity`. */
+typedef struct weft_frame_sink {
+    uint8_t *data;
+    uint64_t capacity;
+    uint64_t used;
+    bool full; /* a frame did not fit: nothing of it was written */
+} weft_frame_sink;
+
+/* encode: compares one unit's weights with the shadow and writes a frame for each wanted level (none if equal). */
+typedef struct weft_encode_job {
+    weft_view now;          /* the weights */
+    weft_view shadow;       /* the bits published last */
+    uint32_t levels;        /* mask of 1 << weft_level */
+    weft_frame_sink *sinks; /* WEFT_LEVEL_COUNT of them, used where the mask says so */
+    uint64_t *tensor_delta; /* one word per tensor of the layout: digest(now) - digest(shadow) is added */
+    uint32_t changed;       /* out */
+    uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: 0 if none was written */
+    double diff_ms;                         /* out: added to */
+    double encode_ms;                       /* out: added to */
+} weft_encode_job;
+
+/* decode: turns an admitted frame into changes against `base`, reading but not writing it, and proves every position in
+ * range and in order. A `full` frame yields only the elements that differ. */
+typedef struct weft_decode_job {
+    weft_frame frame;
+    weft_view base;
+    weft_changes *changes;  /* arrays lent by the caller: capacity >= frame's changed elements */
+    uint64_t *tensor_delta; /* digest(after) - digest(before) is added */
+} weft_decode_job;
+
+/* apply: puts `after` in place and keeps in `before` what was really there, so that undo is exact.
+ * `mismatch` is set when some element was not `before`: the caller then undoes what it applied. */
+typedef struct weft_apply_job {
+    weft_view target;
+    weft_changes *changes;
+    void *stream; /* the caller's stream */
+    bool mismatch;
+} weft_apply_job;
+
+/* undo: puts `before` back. */
+typedef struct weft_undo_job {
+    weft_view target;
+    const weft_changes *changes;
+    void *stream;
+} weft_undo_job;
+
+/* digest: adds every element's term to its tensor's word. */
+typedef struct weft_digest_job {
+    weft_view view;
+    uint64_t *tensor_delta;
+} weft_digest_job;
+
+/* load: view -> dense bytes (the payload of a full frame); store: the other way, elements of `bytes` as they are. */
+typedef struct weft_load_job {
+    weft_view view;
+    uint8_t *bytes; /* count * width */
+} weft_load_job;
+
+typedef struct weft_store_job {
+    weft_view view;
+    const uint8_t *bytes;
+    void *stream;
+} weft_store_job;
+
+typedef struct weft_backend {
+    uint32_t abi;
+    const char *name; /* "host" */
+    uint64_t caps;    /* 0: reserved */
+    /* One entry per device, or one that says why there is none; returns how many there are. */
+    size_t (*probe)(weft_device_info *devices, size_t capacity);
+    weft_status (*open)(const weft_backend_options *options, weft_backend_state **state);
+    void (*close)(weft_backend_state *state);
+    const char *(*kernels)(const weft_backend_state *state); /* the kernel set chosen: "portable" */
+    weft_status (*encode)(weft_backend_state *state, weft_encode_job *job);
+    weft_status (*decode)(weft_backend_state *state, weft_decode_job *job);
+    weft_status (*apply)(weft_backend_state *state, weft_apply_job *job);
+    weft_status (*undo)(weft_backend_state *state, weft_undo_job *job);
+    weft_status (*digest)(weft_backend_state *state, weft_digest_job *job);
+    weft_status (*load)(weft_backend_state *state, weft_load_job *job);
+    weft_status (*store)(weft_backend_state *state, weft_store_job *job);
+    weft_status (*poll)(weft_backend_state *state, void *job);
+} weft_backend;
+
+/* registry.c: finds a backend's table by name; "auto" is host until another is usable. NULL: no such backend. */
+const weft_backend *weft_backend_find(const char *name);
+/* Walks the tables: index from 0, NULL past the last. */
+const weft_backend *weft_backend_at(size_t index);
+
+#endif

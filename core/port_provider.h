@@ -1,0 +1,94 @@
+/* port_provider.h - the table through which core moves buckets between processes.
+ *
+ * A *link* is one local address on one provider, used by one thread at a time. A *port* is one endpoint on it, the unit
+ * of abort: closing it ends all its operations. The trainer opens a port per peer; a rollout opens one. A *region* is
+ * registered memory. Data moves one way: `write` puts bytes into the remote region and raises a 32-bit immediate
+ * there. Completion of a write says the local bytes may be reused, nothing about delivery.
+ *
+ * Posting never blocks; WEFT_AGAIN takes nothing. No slot is optional. */
+#ifndef WEFT_CORE_PORT_PROVIDER_H
+#define WEFT_CORE_PORT_PROVIDER_H
+
+#include <stdbool.h>
+
+#include "weft.h"
+
+#define WEFT_PROVIDER_ABI     1u
+#define WEFT_PORT_ADDRESS_MAX 256u
+
+typedef struct weft_link weft_link;
+typedef struct weft_port weft_port;
+typedef struct weft_region weft_region;
+
+typedef struct weft_link_options {
+    const char *address;  /* local interface address or name; "" lets the provider choose */
+    uint64_t chunk_bytes; /* 0: the profile's */
+    uint32_t depth;       /* writes in flight per port that the caller will want; 0: the profile's */
+    const void *faults;   /* loop: const weft_loop_faults *, else NULL */
+} weft_link_options;
+
+/* What an open link can do. */
+typedef struct weft_link_facts {
+    const char *fabric;   /* libfabric's provider name, "loop" for the loop */
+    uint64_t chunk_bytes; /* largest write */
+    uint32_t depth;       /* writes in flight per port */
+    bool has_fd;          /* ports have a file descriptor to wait on */
+    uint32_t version;     /* of the fabric library, major << 16 | minor; 0: none */
+} weft_link_facts;
+
+typedef struct weft_write {
+    weft_region *region; /* of `data` */
+    const void *data;
+    uint64_t bytes;
+    uint64_t remote_address; /* region_remote's address plus an offset */
+    uint64_t remote_key;
+    uint32_t immediate;
+    uint64_t cookie; /* comes back in the completion */
+} weft_write;
+
+typedef enum weft_completion_kind {
+    WEFT_COMPLETION_WRITTEN = 1, /* the local bytes may be reused */
+    WEFT_COMPLETION_ARRIVED = 2, /* a remote write with `immediate` has landed whole */
+    WEFT_COMPLETION_FAILED = 3   /* the write failed, or the port did (cookie UINT64_MAX) */
+} weft_completion_kind;
+
+typedef struct weft_completion {
+    weft_completion_kind kind;
+    weft_status status;
+    uint32_t immediate;
+    uint64_t cookie;
+} weft_completion;
+
+typedef struct weft_provider {
+    uint32_t abi;
+    const char *name;
+    uint64_t caps; /* 0: reserved */
+    size_t (*probe)(weft_provider_info *list, size_t capacity);
+    weft_status (*link_open)(const weft_link_options *options, weft_link **link);
+    void (*link_close)(weft_link *link); /* after its ports and regions */
+    void (*link_facts)(const weft_link *link, weft_link_facts *facts);
+    /* Registers memory for local sends (remote false) or remote writes (true, with a fresh random key where the caller
+     * may choose it). */
+    weft_status (*region_open)(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
+                               weft_region **region);
+    void (*region_close)(weft_region *region);
+    void (*region_remote)(const weft_region *region, uint64_t *address, uint64_t *key);
+    weft_status (*port_open)(weft_link *link, weft_port **port);
+    void (*port_close)(weft_port *port); /* ends its operations; their completions are never reported */
+    weft_status (*port_address)(const weft_port *port, uint8_t *address, uint32_t *length); /* MAX bytes of room */
+    weft_status (*port_connect)(weft_port *port, const uint8_t *address, uint32_t length);
+    weft_status (*write)(weft_port *port, const weft_write *write);
+    /* Makes progress and takes up to `capacity` completions; 0 if there are none. */
+    size_t (*poll)(weft_port *port, weft_completion *completions, size_t capacity);
+    int (*wait_fd)(const weft_port *port); /* -1: none, poll with an adaptive sleep */
+    /* Before sleeping on the descriptor: WEFT_AGAIN says do not sleep, poll again. */
+    weft_status (*wait_arm)(weft_port *port);
+} weft_provider;
+
+/* registry of providers (providers/registry.c): by weft's name; NULL: no such provider. */
+const weft_provider *weft_provider_find(const char *name);
+const weft_provider *weft_provider_at(size_t index);
+/* Name and version of the fabric library in use, at least 64 bytes of room; "none" when built without. */
+void weft_provider_library(char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,108 @@
+/* site.h - the site file as one const struct, resolved from one key table (site_keys.c). */
+#ifndef WEFT_CORE_SITE_H
+#define WEFT_CORE_SITE_H
+
+#include <stdbool.h>
+
+#include "weft.h"
+
+#define WEFT_SITE_NAME 64  /* a name and its terminator */
+#define WEFT_SITE_TEXT 256 /* a text value and its terminator */
+
+typedef enum weft_choice_progress { WEFT_PROGRESS_THREAD = 0, WEFT_PROGRESS_MANUAL = 1 } weft_choice_progress;
+typedef enum weft_choice_snapshot { WEFT_SNAPSHOT_IN_PLACE = 0, WEFT_SNAPSHOT_STAGED = 1 } weft_choice_snapshot;
+typedef enum weft_choice_security { WEFT_SECURITY_LOOPBACK = 0, WEFT_SECURITY_OPEN = 1 } weft_choice_security;
+typedef enum weft_choice_level {
+    WEFT_CHOICE_AUTO = 0,
+    WEFT_CHOICE_FULL = 1,
+    WEFT_CHOICE_PAIRS = 2,
+    WEFT_CHOICE_FAST = 3
+} weft_choice_level;
+
+/* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
+typedef struct weft_site_peer {
+    char name[WEFT_SITE_NAME];
+    char address[WEFT_SITE_TEXT];  /* local interface or IP of the rollout's fabric endpoint */
+    char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, verbs, efa, shm, loop */
+    char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
+    char kernels[WEFT_SITE_NAME];  /* auto, portable, avx512 */
+    int64_t device;                /* -1: current */
+    uint64_t bucket;               /* bytes; 0: auto */
+    uint64_t bucket_min;
+    uint64_t bucket_max; /* the slot's payload */
+    uint64_t window;     /* slots */
+    uint64_t staging;    /* bytes of change lists and scratch at the rollout */
+    weft_choice_level level;
+    uint64_t rate_limit;   /* bytes/s; 0: none */
+    uint64_t heartbeat_ms; /* silence after which the peer is lost */
+} weft_site_peer;
+
+/* One [provider.NAME] section. */
+typedef struct weft_site_provider {
+    char name[WEFT_SITE_NAME];
+    uint64_t chunk; /* largest write; 0: the profile's */
+    uint64_t depth; /* writes in flight per port; 0: the profile's */
+} weft_site_provider;
+
+struct weft_site {
+    char path[WEFT_SITE_TEXT];
+    char name[WEFT_SITE_NAME];
+    struct {
+        char listen[WEFT_SITE_TEXT];  /* host:port of the control plane; port 0: any free one */
+        char address[WEFT_SITE_TEXT]; /* local interface or IP of the trainer's fabric endpoints; "": listen's host */
+        char model[WEFT_SITE_TEXT];   /* default of `weft trainer --model`; "": none */
+        char backend[WEFT_SITE_NAME];
+        char kernels[WEFT_SITE_NAME];
+        int64_t device;
+        uint64_t journal; /* bytes of the arena that keeps encoded updates */
+        uint64_t max_peers;
+        uint64_t join_deadline_ms;
+    } trainer;
+    struct {
+        weft_choice_progress progress;
+        uint64_t connect_deadline_ms;
+        uint64_t close_deadline_ms;
+        uint64_t io_deadline_ms; /* no progress on a bucket for this long: the peer is lost */
+    } session;
+    struct {
+        weft_choice_snapshot snapshot;
+        uint64_t deadline_ms;
+    } commit;
+    weft_choice_security security;
+    weft_log_level log_level;
+    weft_site_peer *peers; /* of [peer.NAME] sections, resolved, in file order */
+    uint64_t peer_count;
+    weft_site_provider *providers; /* one per known provider, resolved */
+    uint64_t provider_count;
+    struct weft_site_source *source; /* site.c's own: sections as read, for patterns and weft_site_get */
+};
+
+/* Resolves a peer by name; a name without its own section is admitted only by a pattern section.
+ * Errors: WEFT_E_CONFIG (not admitted, with the names that are). */
+weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site_peer *peer);
+const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
+
+/* Deep copy, for sessions. */
+weft_status weft_site_copy(const weft_site *site, weft_site **copy);
+
+/* The key table, for `weft check`, the manual's test and the locator. */
+typedef enum weft_key_type {
+    WEFT_KEY_TEXT,
+    WEFT_KEY_CHOICE,
+    WEFT_KEY_SIZE,
+    WEFT_KEY_TIME,
+    WEFT_KEY_RATE,
+    WEFT_KEY_COUNT
+} weft_key_type;
+typedef struct weft_key {
+    const char *section; /* "trainer", "peer", "provider", ... */
+    const char *key;
+    weft_key_type type;
+    const char *fallback; /* default, as written in the file */
+    const char *range;    /* "64KiB..1GiB", or "a | b | c" for a choice */
+    const char *help;
+} weft_key;
+/* index from 0; NULL past the last. */
+const weft_key *weft_key_at(size_t index);
+
+#endif

@@ -1,0 +1,18 @@
+/* status.h - deciding an error: its text is said once, where it is decided. */
+#ifndef WEFT_CORE_STATUS_H
+#define WEFT_CORE_STATUS_H
+
+#include "weft.h"
+
+/* Decides an error: stores printf-style text as the thread's last error, logs it at `error` for session scope and
+ * `warn` for the rest but the call's (which only the caller needs to see), and returns `status`.
+ * Callers above pass the status on silently. */
+weft_status weft_fail(weft_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same without a log line, for conditions that a caller above may well handle (a probe, a retry). */
+weft_status weft_fail_quiet(weft_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about. */
+void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,520 @@
+/* weft.h - the only public header of weft (WEight Fabric Transport).
+ *
+ * One trainer keeps a fleet of rollouts bit-identical with itself by sending only the weights that changed.
+ *
+ *   trainer                                   rollout
+ *     weft_site_load                            weft_site_load
+ *     weft_trainer_open                         weft_rollout_open
+ *     weft_bind        (copies the shadow)      weft_bind        (starts to join)
+ *     loop:                                     loop:
+ *       optimizer step                            generate tokens ...        (weft receives meanwhile)
+ *       weft_publish(v)                           weft_staged -> weft_commit (between two decode steps)
+ *     weft_wait, weft_close                     weft_close
+ *
+ * Conventions, unless a function says otherwise:
+ *   - Every call returns a weft_status; out-parameters are written only on WEFT_OK.
+ *   - One session is used from one thread at a time. weft_held, weft_stats, weft_peers and weft_last_error may be
+ *     called from any thread at any time between open and close.
+ *   - Sizes are bytes in uint64_t, times are milliseconds, `void *stream` is the caller's device stream (NULL: the
+ *     default stream; ignored by the host backend).
+ *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow.
+ *   - Strings are UTF-8; what weft returns as const char * lives until the call named in its comment.
+ *   - After any error the weights are bit for bit what they were; weft_status_scope() tells what to give up.
+ */
+#ifndef WEFT_H
+#define WEFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- status */
+
+/* What a call came to. Groups by who is hurt: call -1x, peer -2x, version -3x, session -4x. */
+typedef enum weft_status {
+    WEFT_OK = 0,
+    WEFT_AGAIN = 1, /* nothing was taken and nothing is wrong: try later */
+
+    WEFT_E_ARGUMENT = -10, /* a parameter is out of its contract */
+    WEFT_E_CONFIG = -11,   /* the site file or an override is wrong */
+    WEFT_E_LAYOUT = -12,   /* tensors, pieces or a model file do not fit the layout */
+    WEFT_E_STATE = -13,    /* the call does not fit the session's state (version order, not bound, nothing staged) */
+    WEFT_E_FILE = -14,     /* a file cannot be read or written */
+    WEFT_E_TIMEOUT = -15,  /* the deadline passed; the session is well */
+    WEFT_E_MISSING = -16,  /* this build or host lacks what was asked for by name */
+
+    WEFT_E_PEER_LOST = -20,   /* the peer died, left or missed its deadline */
+    WEFT_E_REFUSED = -21,     /* the other end refused: see the text */
+    WEFT_E_PROTOCOL = -22,    /* the other end broke or speaks another protocol */
+    WEFT_E_UNREACHABLE = -23, /* nobody answered before the deadline */
+
+    WEFT_E_CORRUPT = -30, /* bytes that are no well-formed frame, header or message */
+    WEFT_E_CHECK = -31,   /* a checksum differs from the bytes */
+    WEFT_E_BASE = -32,    /* the weights are not the base of this update */
+    WEFT_E_TARGET = -33,  /* the result is not what the trainer published; undone */
+    WEFT_E_BUDGET = -34,  /* the update does not fit the memory granted at open */
+
+    WEFT_E_MEMORY = -40,   /* memory could not be had */
+    WEFT_E_SYSTEM = -41,   /* the operating system refused: see the text */
+    WEFT_E_PROVIDER = -42, /* the fabric provider failed */
+    WEFT_E_DEVICE = -43    /* the accelerator failed */
+} weft_status;
+
+typedef enum weft_scope {
+    WEFT_SCOPE_NONE = 0,    /* OK and AGAIN */
+    WEFT_SCOPE_CALL = 1,    /* fix the call */
+    WEFT_SCOPE_PEER = 2,    /* drop the peer */
+    WEFT_SCOPE_VERSION = 3, /* drop the version */
+    WEFT_SCOPE_SESSION = 4  /* close the session */
+} weft_scope;
+
+/* Names a status in lower case ("peer_lost"). Any thread; never NULL; the string is static. */
+WEFT_API const char *weft_status_name(weft_status status);
+
+/* Tells whom a status hurts. Any thread; pure. */
+WEFT_API weft_scope weft_status_scope(weft_status status);
+
+/* Names a scope ("call", "peer", "version", "session", "none"). Any thread; the string is static. */
+WEFT_API const char *weft_scope_name(weft_scope scope);
+
+/* The library's version, "MAJOR.MINOR.PATCH". Any thread; the string is static. */
+WEFT_API const char *weft_version_string(void);
+
+/* The text of the last error decided on the calling thread: what failed, with which values, what to do.
+ * Kept per thread, so that another thread's error never replaces it; "" if there was none.
+ * Memory: the string is valid until the next weft call of this thread. Blocks: never. */
+WEFT_API const char *weft_last_error(void);
+
+/* ---------------------------------------------------------------- log */
+
+typedef enum weft_log_level {
+    WEFT_LOG_ERROR = 0, /* someone must act */
+    WEFT_LOG_WARN = 1,  /* a peer or a version was lost */
+    WEFT_LOG_INFO = 2,  /* a line per version */
+    WEFT_LOG_DEBUG = 3  /* per bucket */
+} weft_log_level;
+
+/* Receives one line of log, without newline. */
+typedef void (*weft_log_fn)(void *user, weft_log_level level, const char *line);
+
+/* ---------------------------------------------------------------- site */
+
+typedef struct weft_site weft_site;
+
+/* Loads a site file, the INI that says who takes part and how each is reached.
+ *
+ * Every key is checked against the key table (conf/weft.ini is its manual): unknown, duplicated and ill-typed keys
+ * are errors that name file, line and key. `overrides` are "section.key=value" strings that win over the file, as the
+ * command line gives them ("trainer.listen=127.0.0.1:7000", "peer.a.bucket=1MiB").
+ *
+ * path       the file's path
+ * overrides  array of `override_count` strings, or NULL
+ * site       receives the site
+ * Memory: the caller gives it back with weft_site_free. Sessions copy what they need: it may be freed after open.
+ * Threads: any. Blocks: for reading the file.
+ * Errors: WEFT_E_FILE (cannot be read), WEFT_E_CONFIG (wrong content), WEFT_E_MEMORY. */
+WEFT_API weft_status weft_site_load(const char *path, const char *const *overrides, size_t override_count,
+                                    weft_site **site);
+
+/* Gives a site back. NULL is allowed. */
+WEFT_API void weft_site_free(weft_site *site);
+
+/* Reads one resolved value of a site as text, in the unit of conf/weft.ini ("8MiB", "2s", "tcp").
+ *
+ * peer      name of a peer for keys of [peer.*], else NULL
+ * key       "section.key", where the section of a peer's keys is "peer" ("peer.provider", "trainer.listen")
+ * text      receives the value, always terminated; `capacity` bytes
+ * Errors: WEFT_E_ARGUMENT (no such key or peer, or no room). Any thread; never blocks. */
+WEFT_API weft_status weft_site_get(const weft_site *site, const char *peer, const char *key, char *text,
+                                   size_t capacity);
+
+/* The names of the peers that the site lists as [peer.NAME] sections (patterns are not peers).
+ *
+ * index  0-based
+ * name   receives the name; it lives as long as the site
+ * Errors: WEFT_E_ARGUMENT when index is past the last. Any thread; never blocks. */
+WEFT_API weft_status weft_site_peer_name(const weft_site *site, size_t index, const char **name);
+
+/* ---------------------------------------------------------------- layout */
+
+/* Element types, as safetensors names them. The numbers are on the wire. */
+typedef enum weft_dtype {
+    WEFT_BOOL = 1,
+    WEFT_U8 = 2,
+    WEFT_I8 = 3,
+    WEFT_F8_E4M3 = 4,
+    WEFT_F8_E5M2 = 5,
+    WEFT_F8_E8M0 = 6,
+    WEFT_F4 = 7,      /* packed, 2 elements a byte; bound and coded as bytes */
+    WEFT_F6_E2M3 = 8, /* packed, 4 elements in 3 bytes; bound and coded as bytes */
+    WEFT_F6_E3M2 = 9, /* packed, 4 elements in 3 bytes; bound and coded as bytes */
+    WEFT_I16 = 10,
+    WEFT_U16 = 11,
+    WEFT_F16 = 12,
+    WEFT_BF16 = 13,
+    WEFT_I32 = 14,
+    WEFT_U32 = 15,
+    WEFT_F32 = 16,
+    WEFT_I64 = 17,
+    WEFT_U64 = 18,
+    WEFT_F64 = 19,
+    WEFT_C64 = 20 /* two F32 an element */
+} weft_dtype;
+
+#define WEFT_MAX_RANK 16
+#define WEFT_MAX_NAME 511
+
+/* One tensor of a layout. `shape` holds `rank` sizes in elements; rank 0 is a scalar. */
+typedef struct weft_tensor {
+    const char *name; /* 1..WEFT_MAX_NAME bytes, unique in the layout */
+    weft_dtype dtype;
+    uint32_t rank; /* 0..WEFT_MAX_RANK */
+    const uint64_t *shape;
+} weft_tensor;
+
+typedef struct weft_layout weft_layout;
+
+/* Makes a layout: the ordered list of tensors that trainer and rollouts share.
+ *
+ * Its hash covers names, dtypes and shapes in this order, nothing else; two ends meet only with equal hashes.
+ *
+ * tensors  array of `count` tensors, copied
+ * layout   receives the layout; give it back with weft_layout_free
+ * Threads: any. Blocks: never.
+ * Errors: WEFT_E_LAYOUT (a name twice, too long or empty; a dtype or rank out of range; sizes that overflow; a packed
+ * dtype whose elements do not fill whole bytes), WEFT_E_MEMORY. */
+WEFT_API weft_status weft_layout_create(const weft_tensor *tensors, uint64_t count, weft_layout **layout);
+
+/* Gives a layout back. NULL is allowed; sessions hold their own reference. */
+WEFT_API void weft_layout_free(weft_layout *layout);
+
+/* The layout's 128-bit hash as two words, low first. Any thread; never blocks. */
+WEFT_API void weft_layout_hash(const weft_layout *layout, uint64_t hash[2]);
+
+/* Number of tensors. Any thread; never blocks. */
+WEFT_API uint64_t weft_layout_count(const weft_layout *layout);
+
+/* Dense bytes of all tensors. Any thread; never blocks. */
+WEFT_API uint64_t weft_layout_bytes(const weft_layout *layout);
+
+/* One tensor of the layout; its strings and shape live as long as the layout. Any thread; never blocks.
+ * Errors: WEFT_E_ARGUMENT (index past the last). */
+WEFT_API weft_status weft_layout_tensor(const weft_layout *layout, uint64_t index, weft_tensor *tensor);
+
+/* Dense bytes of one tensor; 0 for an index past the last. Any thread; never blocks. */
+WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t index);
+
+/* Asks the site's trainer for its layout, for a rollout that starts with nothing.
+ *
+ * site, peer   who asks: the name must be admitted by the site
+ * deadline_ms  gives up after this long; 0 takes the site's connect_deadline
+ * layout       receives the layout; give it back with weft_layout_free
+ * Threads: any. Blocks: until the answer or the deadline.
+ * Errors: WEFT_E_UNREACHABLE, WEFT_E_REFUSED, WEFT_E_PROTOCOL, WEFT_E_CORRUPT, WEFT_E_MEMORY. */
+WEFT_API weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms,
+                                       weft_layout **layout);
+
+/* Where a part of one tensor lies in memory. The pieces of a tensor cover it exactly, in any order; a piece may lie
+ * inside a larger allocation (fused qkv, stacked experts). For packed dtypes first and count fill whole bytes. */
+typedef struct weft_piece {
+    uint64_t tensor; /* number in the layout */
+    uint64_t first;  /* first element of the row-major tensor that this piece holds */
+    uint64_t count;  /* elements */
+    void *data;      /* aligned to the element's size */
+} weft_piece;
+
+/* ---------------------------------------------------------------- session */
+
+typedef struct weft_session weft_session;
+
+/* A version is matched by its root digest; the number is the caller's label. */
+typedef struct weft_version {
+    uint64_t run;    /* drawn at random by each trainer start; 0: a model that joined by its bits alone */
+    uint64_t number; /* chosen by the caller of weft_publish */
+    uint64_t root;   /* digest of all bits */
+} weft_version;
+
+typedef struct weft_options {
+    size_t size;            /* sizeof(weft_options) */
+    weft_log_fn log;        /* receives log lines inside weft_events/weft_progress; NULL: standard error, at once */
+    void *log_user;         /* handed to `log` */
+    uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
+    uint64_t incarnation;   /* 0: taken from the clock; a restarted end must have a higher one */
+} weft_options;
+
+/* Opens the trainer's end: takes all memory of its steady state (arena, journal, slabs; the shadow comes with
+ * weft_bind) and prints one line that says how much.
+ *
+ * site     the site; copied
+ * layout   the tensors; a reference is held
+ * options  NULL for the defaults
+ * session  receives the session; give it back with weft_close
+ * Threads: any. Blocks: never for the network.
+ * Errors: WEFT_E_CONFIG, WEFT_E_MISSING (a backend or provider that the site names is not to be had),
+ * WEFT_E_MEMORY, WEFT_E_SYSTEM, WEFT_E_PROVIDER. */
+WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
+                                       weft_session **session);
+
+/* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots, staging). */
+WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                                       const weft_options *options, weft_session **session);
+
+#define WEFT_BIND_EMPTY 1u /* rollout: the memory holds no model yet; join by snapshot */
+
+/* Binds the weights in place and starts the session's work.
+ *
+ * Trainer: copies the weights to the shadow as version options.first_version and listens for peers.
+ * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with what it holds.
+ * A later call with the same layout rebinds: same bits, new addresses, for engines that move their weights.
+ *
+ * pieces      array of `count` pieces that cover every tensor exactly
+ * attachment  opaque bytes that travel with the weights outside digest and layout hash (the raw header of a model
+ *             file), or NULL; copied
+ * Memory: the weights stay the caller's; they must stay valid until close or rebind.
+ * Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY,
+ * WEFT_E_SYSTEM (the listen address cannot be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE. */
+WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
+                               uint64_t attachment_bytes, uint32_t flags);
+
+/* Closes the session: says goodbye to the other ends, stops its thread, gives everything back in reverse.
+ * NULL is allowed. Blocks: at most the site's close_deadline. The weights stay as they are. */
+WEFT_API void weft_close(weft_session *session);
+
+/* ---------------------------------------------------------------- trainer */
+
+/* What one update came to. */
+typedef struct weft_update_info {
+    size_t size;          /* sizeof(weft_update_info) */
+    weft_version base;    /* what it starts from; run, number and root 0 for a snapshot */
+    weft_version target;  /* what it makes */
+    const char *level;    /* densest level encoded: "fast", "pairs", "full"; static */
+    uint64_t elements;    /* of the layout, in coded elements */
+    uint64_t changed;     /* elements whose bits differ */
+    uint64_t dense_bytes; /* of the layout */
+    uint64_t bytes;       /* of the update at `level`, headers and trailer included */
+    double diff_ms;       /* finding the changes */
+    double encode_ms;     /* coding them, and bringing the shadow up to date */
+} weft_update_info;
+
+typedef struct weft_publish_options {
+    size_t size;            /* sizeof(weft_publish_options) */
+    const void *attachment; /* the version's attachment as in weft_bind; NULL with bytes 0 keeps the last one */
+    uint64_t attachment_bytes;
+} weft_publish_options;
+
+/* Publishes the bound weights as a version: finds what changed since the last one, encodes it, hands it to the
+ * progress thread and returns. Never waits for a peer.
+ *
+ * All or nothing: on any failure the last version stands and the same number may be published again. A version that
+ * changes nothing is a version. An update that does not fit the journal becomes snapshot-only, with a warning.
+ *
+ * version  must exceed the last one; gaps are allowed
+ * stream   device stream to order against; the weights may change again once it passes the mark left on it (host
+ *          weights: on return)
+ * options  NULL for none
+ * info     receives the figures, or NULL
+ * Blocks: for diff and encode. Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_DEVICE. */
+WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
+                                  const weft_publish_options *options, weft_update_info *info);
+
+/* Waits until peers have proved that they hold a version (or a later one of this run).
+ *
+ * peers        array of `count` names; NULL: every peer that has joined and is not lost
+ * deadline_ms  0 asks without waiting
+ * Blocks: at most deadline_ms (with manual progress it makes the progress).
+ * Errors: WEFT_E_TIMEOUT (the text names who is missing), WEFT_E_PEER_LOST (a named peer is lost, or with NULL every
+ * one is), WEFT_E_STATE (the version was not published). */
+WEFT_API weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
+                               uint32_t deadline_ms);
+
+/* ---------------------------------------------------------------- rollout */
+
+typedef enum weft_staged_kind {
+    WEFT_STAGED_UPDATE = 1,  /* decoded and proved; commit is O(changes) */
+    WEFT_STAGED_SNAPSHOT = 2 /* the trainer offers a snapshot; commit receives it */
+} weft_staged_kind;
+
+typedef struct weft_staged_info {
+    size_t size; /* sizeof(weft_staged_info) */
+    weft_staged_kind kind;
+    weft_version base;
+    weft_version target; /* of a snapshot in place: the offer; the held version may be later */
+    uint64_t changed;    /* elements */
+    uint64_t bytes;      /* received for it, headers and trailer included; 0 for an offer */
+    double receive_ms;   /* first byte to whole */
+    double decode_ms;    /* decode and proof */
+} weft_staged_info;
+
+/* Tells whether a version is whole, proved and ready to commit. Waits at most deadline_ms for one.
+ * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_REFUSED (the trainer
+ * will not have this rollout: see the text), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said goodbye and
+ * nothing is staged). */
+WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
+
+/* Moves the bound weights to the staged version, every tensor or none.
+ *
+ * Call it between two decode steps. For an update it applies the proved change list in place and undoes it if a weight
+ * was not what it was when staged. For a snapshot with `[commit] snapshot = in_place` it receives the weights in
+ * place: until it returns WEFT_OK the rollout holds nothing; with `staged` the old weights stand until the new ones
+ * are whole.
+ *
+ * version  the staged target's number
+ * stream   device stream to order against
+ * flags    0; other values are reserved
+ * held     receives what the rollout now holds, or NULL
+ * Blocks: update: for O(changes). Snapshot: for the transfer; it fails when nothing arrives for `[commit] deadline`.
+ * Errors: WEFT_E_STATE (nothing staged, or another version), WEFT_E_ARGUMENT (flags), WEFT_E_BASE (the weights were
+ * altered since staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT (a snapshot broke off: nothing is
+ * held if it was in place, and the rollout rejoins), WEFT_E_DEVICE. */
+WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
+                                 weft_version *held);
+
+/* The attachment of the held version. *data lives until the next weft_commit, weft_bind or weft_close; NULL if none. */
+WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
+
+/* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere.
+ * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor that differs),
+ * WEFT_E_STATE (nothing held). */
+WEFT_API weft_status weft_scrub(weft_session *session);
+
+/* ---------------------------------------------------------------- both ends */
+
+/* The version held now (trainer: published last). Any thread; never waits for the network.
+ * Errors: WEFT_E_STATE (nothing is held). */
+WEFT_API weft_status weft_held(weft_session *session, weft_version *held);
+
+typedef enum weft_peer_state {
+    WEFT_PEER_JOINING = 1,     /* handshake */
+    WEFT_PEER_CATCHING_UP = 2, /* behind; being served */
+    WEFT_PEER_LIVE = 3,        /* holds the last version or takes it now */
+    WEFT_PEER_LOST = 4         /* gone; it may join again */
+} weft_peer_state;
+
+/* "joining", "catching_up", "live", "lost". Static. */
+WEFT_API const char *weft_peer_state_name(weft_peer_state state);
+
+/* One peer as the trainer sees it; on a rollout, itself. */
+typedef struct weft_peer_info {
+    char name[64];
+    weft_peer_state state;
+    const char *provider;    /* static */
+    char backend[24];        /* as the peer reports it */
+    const char *level;       /* static */
+    weft_version held;       /* proved by the peer; all 0: nothing */
+    uint64_t lag;            /* versions published that it does not hold */
+    uint64_t bucket_bytes;   /* chosen now */
+    uint64_t bytes;          /* of updates sent so far: frames, headers, trailers */
+    uint64_t snapshot_bytes; /* of snapshots sent so far */
+    uint64_t update_bytes;   /* of the update it took last */
+    double rate_bytes_s;     /* estimated link rate; 0: unknown yet */
+    double rtt_ms;           /* estimated round trip; 0: unknown yet */
+    double send_ms;          /* of the last update: first bucket posted to last bucket acknowledged */
+    double apply_ms;         /* of the last update, reported by the peer: decode and proof */
+    double commit_ms;        /* of the last update, reported by the peer */
+} weft_peer_info;
+
+/* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.
+ *
+ * peers     array of `capacity`; may be NULL with capacity 0
+ * count     receives how many there are, which may exceed capacity
+ * Any thread; never waits for the network. */
+WEFT_API weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count);
+
+typedef struct weft_stats_info {
+    size_t size;             /* sizeof(weft_stats_info) */
+    uint64_t versions;       /* published, or committed */
+    uint64_t bytes_sent;     /* updates */
+    uint64_t snapshot_bytes; /* snapshots */
+    uint64_t memory_bytes;   /* taken at open and bind, weights not counted */
+    uint64_t allocations;    /* made since open */
+    uint64_t events_lost;    /* dropped because weft_events was not called */
+    uint64_t peers_joined;   /* trainer: joins so far */
+    uint64_t peers_lost;     /* trainer: losses so far */
+    uint64_t journal_bytes;  /* trainer: journal in use */
+    uint64_t undone;         /* rollout: commits undone */
+    uint64_t check_failures; /* rollout: buckets refused */
+    char listen[64];         /* trainer: the address it listens on, host:port */
+    char backend[24];        /* "host/portable", "host/avx512", ... */
+    char provider[24];       /* rollout: provider in use */
+} weft_stats_info;
+
+/* Figures of the session. Any thread; never waits for the network. */
+WEFT_API weft_status weft_stats(weft_session *session, weft_stats_info *stats);
+
+typedef enum weft_event_kind {
+    WEFT_EVENT_JOINED = 1,  /* trainer: a peer joined; rollout: joined the trainer */
+    WEFT_EVENT_LOST = 2,    /* trainer: a peer is lost; rollout: the trainer is lost */
+    WEFT_EVENT_HELD = 3,    /* trainer: a peer proved that it holds `version` */
+    WEFT_EVENT_STAGED = 4,  /* rollout: `version` is ready to commit */
+    WEFT_EVENT_RESYNC = 5,  /* a version failed at a peer and is served again as a snapshot */
+    WEFT_EVENT_GOODBYE = 6, /* the other end closed in good order */
+    WEFT_EVENT_NOTHING = 7  /* rollout: holds nothing until the snapshot is whole */
+} weft_event_kind;
+
+typedef struct weft_event {
+    weft_event_kind kind;
+    weft_status status; /* why, for LOST and RESYNC */
+    char peer[64];
+    weft_version version;
+    char text[192];
+} weft_event;
+
+/* Takes the next event off the session's bounded ring and hands waiting log lines to the log callback.
+ * Errors: WEFT_AGAIN (none). Blocks: never. */
+WEFT_API weft_status weft_events(weft_session *session, weft_event *event);
+
+/* Makes progress by hand, for `[session] progress = manual`: waits at most deadline_ms for something to do and does it.
+ * With a progress thread it only hands out log lines. Errors: as the session's. */
+WEFT_API weft_status weft_progress(weft_session *session, uint32_t deadline_ms);
+
+/* ---------------------------------------------------------------- digest */
+
+/* Digests weights by their pieces without a session: the root that versions carry.
+ * Threads: any. Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
+WEFT_API weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root);
+
+/* ---------------------------------------------------------------- what is here */
+
+typedef struct weft_device_info {
+    char backend[16]; /* "host", "cuda", "hip" */
+    int device;       /* number within the backend */
+    char name[96];
+    char detail[192]; /* kernels chosen, features, or the reason why it cannot be used */
+    uint64_t memory_bytes;
+    int usable; /* 1 or 0 */
+} weft_device_info;
+
+/* Lists the devices that backends found, and for a backend without one a line that says why. Never crashes for an
+ * absent driver. As weft_peers for capacity and count. */
+WEFT_API weft_status weft_devices(weft_device_info *devices, size_t capacity, size_t *count);
+
+typedef struct weft_provider_info {
+    char provider[16];      /* weft's name: "tcp", "tcp-rxm", "verbs", "efa", "shm", "loop" */
+    char fabric[48];        /* libfabric's provider name: "net", "tcp", "tcp;ofi_rxm", ... */
+    char address[64];       /* interface or address, if any */
+    char detail[192];       /* limits, or the reason why it cannot be had */
+    uint64_t message_bytes; /* largest write */
+    int usable;             /* 1 or 0 */
+} weft_provider_info;
+
+/* Lists providers and what each could serve here; as weft_devices. `library` (may be NULL, at least 64 bytes) receives
+ * the fabric library's name and version. */
+WEFT_API weft_status weft_providers(weft_provider_info *providers, size_t capacity, size_t *count, char *library);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
