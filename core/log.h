@@ -2,9 +2,13 @@
 #ifndef WEFT_CORE_LOG_H
 #define WEFT_CORE_LOG_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "weft.h"
+
+#define WEFT_LOG_LINE 1024 /* bytes of the longest line, terminator included */
 
 /* Where lines go: the callback ring of a session, or standard error. */
 typedef struct weft_log_sink {
@@ -20,5 +24,10 @@ weft_log_sink *weft_log_enter(weft_log_sink *sink);
 bool weft_log_wants(weft_log_level level);
 
 void weft_log(weft_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Formats one line into `capacity` bytes (at least 4): what does not fit ends in "...", and control characters become
+ * spaces, for texts may come from the other end of a wire. Always terminated. */
+void weft_log_compose(char *line, size_t capacity, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
 
 #endif

@@ -1,0 +1,126 @@
+/* status.c - one table of statuses, and the calling thread's last error. */
+#include "status.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+
+typedef struct status_row {
+    weft_status status;
+    const char *name;
+} status_row;
+
+static const status_row rows[] = {
+    {WEFT_OK, "ok"},
+    {WEFT_AGAIN, "again"},
+    {WEFT_E_ARGUMENT, "argument"},
+    {WEFT_E_CONFIG, "config"},
+    {WEFT_E_LAYOUT, "layout"},
+    {WEFT_E_STATE, "state"},
+    {WEFT_E_FILE, "file"},
+    {WEFT_E_TIMEOUT, "timeout"},
+    {WEFT_E_MISSING, "missing"},
+    {WEFT_E_PEER_LOST, "peer_lost"},
+    {WEFT_E_REFUSED, "refused"},
+    {WEFT_E_PROTOCOL, "protocol"},
+    {WEFT_E_UNREACHABLE, "unreachable"},
+    {WEFT_E_CORRUPT, "corrupt"},
+    {WEFT_E_CHECK, "check"},
+    {WEFT_E_BASE, "base"},
+    {WEFT_E_TARGET, "target"},
+    {WEFT_E_BUDGET, "budget"},
+    {WEFT_E_MEMORY, "memory"},
+    {WEFT_E_SYSTEM, "system"},
+    {WEFT_E_PROVIDER, "provider"},
+    {WEFT_E_DEVICE, "device"},
+};
+
+static const char *const scope_names[] = {"none", "call", "peer", "version", "session"};
+
+static _Thread_local char last_error[WEFT_LOG_LINE];
+
+const char *weft_status_name(weft_status status)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].status == status)
+            return rows[i].name;
+    return "unknown";
+}
+
+/* A status of no known group hurts the session: the widest scope is the safe one. */
+weft_scope weft_status_scope(weft_status status)
+{
+    if ((int)status >= 0)
+        return WEFT_SCOPE_NONE;
+    int group = -(int)status / 10;
+    return group >= WEFT_SCOPE_CALL && group <= WEFT_SCOPE_SESSION ? (weft_scope)group : WEFT_SCOPE_SESSION;
+}
+
+const char *weft_scope_name(weft_scope scope)
+{
+    if ((unsigned)scope >= sizeof scope_names / sizeof scope_names[0])
+        return "unknown";
+    return scope_names[scope];
+}
+
+const char *weft_last_error(void)
+{
+    return last_error;
+}
+
+/* The arguments may point into the last error itself, so the new text is made aside. */
+static void last_error_set(const char *format, va_list arguments)
+{
+    char text[WEFT_LOG_LINE];
+    weft_log_compose(text, sizeof text, format, arguments);
+    memcpy(last_error, text, strlen(text) + 1);
+}
+
+static void last_error_log(weft_status status)
+{
+    weft_scope scope = weft_status_scope(status);
+    if (scope == WEFT_SCOPE_SESSION)
+        weft_log(WEFT_LOG_ERROR, "%s", last_error);
+    else if (scope == WEFT_SCOPE_PEER || scope == WEFT_SCOPE_VERSION)
+        weft_log(WEFT_LOG_WARN, "%s", last_error);
+}
+
+weft_status weft_fail(weft_status status, const char *format, ...)
+{
+    int saved = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    last_error_set(format, arguments);
+    va_end(arguments);
+    last_error_log(status);
+    errno = saved;
+    return status;
+}
+
+weft_status weft_fail_quiet(weft_status status, const char *format, ...)
+{
+    int saved = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    last_error_set(format, arguments);
+    va_end(arguments);
+    errno = saved;
+    return status;
+}
+
+void weft_fail_about(const char *format, ...)
+{
+    char prefix[WEFT_LOG_LINE / 2];
+    char text[WEFT_LOG_LINE];
+    va_list arguments;
+    va_start(arguments, format);
+    weft_log_compose(prefix, sizeof prefix, format, arguments);
+    va_end(arguments);
+    int length = snprintf(text, sizeof text, "%s: %s", prefix, last_error);
+    if (length >= (int)sizeof text)
+        memcpy(text + sizeof text - 4, "...", 4);
+    memcpy(last_error, text, sizeof text);
+}

@@ -1,0 +1,162 @@
+/* Statuses have names and scopes; the last error belongs to its thread. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "status.h"
+
+typedef struct probe {
+    weft_log_sink sink;
+    unsigned lines;
+    weft_log_level level;
+    char line[WEFT_LOG_LINE];
+} probe;
+
+static void probe_write(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    probe *self = (probe *)sink;
+    self->lines++;
+    self->level = level;
+    strcpy(self->line, line);
+}
+
+static void every_status_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    const char *seen[64] = {0};
+    size_t count = 0;
+    for (int status = -43; status <= 1; status++) {
+        const char *name = weft_status_name((weft_status)status);
+        if (strcmp(name, "unknown") == 0)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            assert_string_not_equal(seen[i], name);
+        seen[count++] = name;
+    }
+    assert_int_equal(count, 22); /* the enumerators of weft.h */
+    assert_string_equal(weft_status_name(WEFT_E_PEER_LOST), "peer_lost");
+    assert_string_equal(weft_status_name((weft_status)-999), "unknown");
+}
+
+static void a_scope_follows_from_the_group(void **state)
+{
+    (void)state;
+    assert_int_equal(weft_status_scope(WEFT_OK), WEFT_SCOPE_NONE);
+    assert_int_equal(weft_status_scope(WEFT_AGAIN), WEFT_SCOPE_NONE);
+    assert_int_equal(weft_status_scope(WEFT_E_ARGUMENT), WEFT_SCOPE_CALL);
+    assert_int_equal(weft_status_scope(WEFT_E_MISSING), WEFT_SCOPE_CALL);
+    assert_int_equal(weft_status_scope(WEFT_E_PEER_LOST), WEFT_SCOPE_PEER);
+    assert_int_equal(weft_status_scope(WEFT_E_BUDGET), WEFT_SCOPE_VERSION);
+    assert_int_equal(weft_status_scope(WEFT_E_DEVICE), WEFT_SCOPE_SESSION);
+    assert_int_equal(weft_status_scope((weft_status)-5), WEFT_SCOPE_SESSION);
+    assert_int_equal(weft_status_scope((weft_status)-999), WEFT_SCOPE_SESSION);
+    assert_string_equal(weft_scope_name(WEFT_SCOPE_VERSION), "version");
+    assert_string_equal(weft_scope_name((weft_scope)77), "unknown");
+}
+
+static void a_failure_keeps_its_text_and_errno(void **state)
+{
+    (void)state;
+    errno = ENOSPC;
+    assert_int_equal(weft_fail_quiet(WEFT_E_FILE, "cannot write %s: %d bytes", "x", 7), WEFT_E_FILE);
+    assert_int_equal(errno, ENOSPC);
+    assert_string_equal(weft_last_error(), "cannot write x: 7 bytes");
+    weft_fail_about("peer %c", 'a');
+    assert_string_equal(weft_last_error(), "peer a: cannot write x: 7 bytes");
+}
+
+static void a_text_may_quote_the_last_error(void **state)
+{
+    (void)state;
+    weft_fail_quiet(WEFT_E_FILE, "inner");
+    weft_fail_quiet(WEFT_E_FILE, "outer (%s) end", weft_last_error());
+    assert_string_equal(weft_last_error(), "outer (inner) end");
+}
+
+static void long_and_dirty_texts_are_cut_and_cleaned(void **state)
+{
+    (void)state;
+    char big[3 * WEFT_LOG_LINE];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    weft_fail_quiet(WEFT_E_FILE, "%s", big);
+    size_t length = strlen(weft_last_error());
+    assert_int_equal(length, WEFT_LOG_LINE - 1);
+    assert_string_equal(weft_last_error() + length - 3, "...");
+    weft_fail_about("%s", big);
+    length = strlen(weft_last_error());
+    assert_int_equal(length, WEFT_LOG_LINE - 1);
+    assert_string_equal(weft_last_error() + length - 3, "...");
+    weft_fail_quiet(WEFT_E_REFUSED, "one\ntwo\x1b[2J\x7f\xc3\xa9");
+    assert_string_equal(weft_last_error(), "one two [2J \xc3\xa9");
+}
+
+static void the_log_level_follows_the_scope(void **state)
+{
+    (void)state;
+    probe log = {.sink = {WEFT_LOG_DEBUG, probe_write}};
+    weft_log_sink *before = weft_log_enter(&log.sink);
+    weft_fail(WEFT_E_ARGUMENT, "the caller sees it");
+    assert_int_equal(log.lines, 0);
+    weft_fail(WEFT_AGAIN, "nothing is wrong");
+    assert_int_equal(log.lines, 0);
+    weft_fail(WEFT_E_PEER_LOST, "peer %s", "b");
+    assert_int_equal(log.lines, 1);
+    assert_int_equal(log.level, WEFT_LOG_WARN);
+    assert_string_equal(log.line, "peer b");
+    weft_fail(WEFT_E_CHECK, "version");
+    assert_int_equal(log.level, WEFT_LOG_WARN);
+    weft_fail(WEFT_E_MEMORY, "100%% gone");
+    assert_int_equal(log.level, WEFT_LOG_ERROR);
+    assert_string_equal(log.line, "100% gone");
+    weft_fail_quiet(WEFT_E_MEMORY, "quiet");
+    assert_int_equal(log.lines, 3);
+    weft_log_enter(before);
+}
+
+static void *other_thread(void *nothing)
+{
+    (void)nothing;
+    int was_empty = weft_last_error()[0] == '\0';
+    weft_fail_quiet(WEFT_E_FILE, "theirs");
+    return (void *)(intptr_t)was_empty;
+}
+
+static void the_last_error_is_the_threads_own(void **state)
+{
+    (void)state;
+    weft_fail_quiet(WEFT_E_FILE, "mine");
+    pthread_t thread;
+    void *was_empty = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, &was_empty), 0);
+    assert_non_null(was_empty);
+    assert_string_equal(weft_last_error(), "mine");
+}
+
+static void the_version_string_is_the_headers(void **state)
+{
+    (void)state;
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH);
+    assert_string_equal(weft_version_string(), text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_status_has_a_name_of_its_own),       cmocka_unit_test(a_scope_follows_from_the_group),
+        cmocka_unit_test(a_failure_keeps_its_text_and_errno),       cmocka_unit_test(a_text_may_quote_the_last_error),
+        cmocka_unit_test(long_and_dirty_texts_are_cut_and_cleaned), cmocka_unit_test(the_log_level_follows_the_scope),
+        cmocka_unit_test(the_last_error_is_the_threads_own),        cmocka_unit_test(the_version_string_is_the_headers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
