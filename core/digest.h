@@ -1,10 +1,10 @@
 /* digest.h - the position-keyed sum that proves weights equal (it finds faults; it does not authenticate).
  *
- * digest(tensor) = sum over its coded elements i of mix64(i * PHI xor bits_i)  mod 2^64
- * root           = sum over its tensors t of mix64(t * PHI xor digest(t))      mod 2^64
+ * digest(tensor) = sum over its coded elements i of mix64((i + 1) * PHI xor bits_i)  mod 2^64
+ * root           = sum over its tensors t of mix64((t + 1) * PHI xor digest(t))      mod 2^64
  *
  * mix64 is the bijective finaliser of splitmix64 (Steele, Lea, Flood 2014; constants of Stafford's mix 13) and
- * i * PHI its Weyl sequence, so digest i is the i-th output of that generator with the element xored into its state:
+ * (i + 1) * PHI its Weyl sequence, so a term is an output of that generator with the element xored into its state:
  * bijective in the bits of one element, not linear in them, additive over slices and in any order. */
 #ifndef WEFT_CORE_DIGEST_H
 #define WEFT_CORE_DIGEST_H

@@ -38,7 +38,7 @@ typedef struct weft_layout_entry {
     uint64_t elements; /* of the dtype */
     uint64_t coded;    /* coded elements */
     uint64_t bytes;    /* dense */
-    uint64_t offset;   /* dense bytes of the tensors before it: its place in a contiguous image such as the shadow */
+    uint64_t offset;   /* its place in a contiguous image such as the shadow: see weft_binding_open_image */
 } weft_layout_entry;
 
 /* One unit of the grid. */
@@ -104,7 +104,9 @@ typedef struct weft_binding {
 /* Checks that the pieces cover every tensor exactly and builds the runs. The caller gives it back with
  * weft_binding_close. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uint64_t count, weft_binding *binding);
-/* Binds a contiguous image of weft_layout_bytes, tensors at entry.offset (the shadow, a staged snapshot). */
+/* Binds a contiguous image of weft_layout_bytes, tensors at entry.offset (the shadow, a staged snapshot). Tensors lie
+ * there by falling coded width, then in layout order, so that each is aligned without padding; with one width that is
+ * the layout's order. The image is aligned to 8 bytes. */
 weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding);
 void weft_binding_close(weft_binding *binding);
 weft_view weft_binding_view(const weft_binding *binding, uint64_t unit);
