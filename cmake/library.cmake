@@ -1,0 +1,57 @@
+# The rooms as object libraries, and libweft from core, providers and backends.
+function(weft_room name)
+    file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
+    if(NOT WEFT_FABRIC)
+        list(FILTER sources EXCLUDE REGEX "/providers/fabric[^/]*\\.c$")
+    endif()
+    if(NOT WEFT_X86_64)
+        list(FILTER sources EXCLUDE REGEX "/backends/host_avx[^/]*\\.c$")
+    endif()
+    add_library(weft_${name} OBJECT ${sources})
+    target_compile_definitions(weft_${name} PRIVATE _GNU_SOURCE $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
+    target_include_directories(weft_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/core
+        ${PROJECT_SOURCE_DIR})
+endfunction()
+
+weft_room(core core/*.c core/codec/*.c)
+weft_room(providers providers/*.c)
+weft_room(backends backends/*.c)
+weft_room(model model/*.c)
+
+target_link_libraries(weft_core PRIVATE weft_dep_iniparser weft_dep_xxhash)
+target_link_libraries(weft_backends PRIVATE weft_dep_xxhash)
+target_link_libraries(weft_model PRIVATE weft_dep_jansson)
+if(WEFT_FABRIC)
+    target_link_libraries(weft_providers PRIVATE weft_dep_fabric)
+endif()
+
+# This one file is compiled for CPUs that the rest of the library does not ask for; it runs only where probed.
+if(WEFT_X86_64)
+    target_compile_definitions(weft_backends PRIVATE WEFT_HAVE_AVX512)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/host_avx512.c PROPERTIES COMPILE_OPTIONS
+        "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vbmi;-mavx512vbmi2;-mbmi2;-mpopcnt;-mlzcnt")
+endif()
+
+set(WEFT_LINK_NAMES iniparser xxhash)
+if(WEFT_FABRIC)
+    list(PREPEND WEFT_LINK_NAMES fabric)
+endif()
+
+set(rooms $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers> $<TARGET_OBJECTS:weft_backends>)
+add_library(weft SHARED ${rooms})
+add_library(weft_static STATIC ${rooms})
+foreach(library weft weft_static)
+    target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    foreach(name ${WEFT_LINK_NAMES})
+        target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:${WEFT_${name}_LIBRARY}>
+            $<INSTALL_INTERFACE:${name}>)
+    endforeach()
+    target_link_libraries(${library} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+endforeach()
+set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft EXPORT_NAME static)
+if(NOT WEFT_SANITIZE)
+    target_link_options(weft PRIVATE LINKER:-z,defs)
+endif()
+add_library(weft::weft ALIAS weft)

@@ -1,0 +1,104 @@
+# Every tests/KIND/test_*.c is one cmocka executable, every script one test; the kind is the label.
+set(test_environment
+    WEFT_BIN=$<TARGET_FILE:weft_command>
+    WEFT_SOURCE=${PROJECT_SOURCE_DIR}
+    WEFT_BUILD=${PROJECT_BINARY_DIR}
+    WEFT_SANITIZE=${WEFT_SANITIZE}
+    "WEFT_CC=${CMAKE_C_COMPILER}"
+    "WEFT_CFLAGS=$<JOIN:${WEFT_SANITIZE_FLAGS}, >"
+    WEFT_CMAKE=${CMAKE_COMMAND}
+    TMPDIR=${PROJECT_BINARY_DIR}/tmp
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
+    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1")
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tmp)
+
+# Tests of several processes get both cores, so that neither they nor their neighbours starve.
+function(weft_test_properties test label)
+    set(labels ${label})
+    if(test MATCHES "loop|session|peer|trainer|rollout")
+        list(APPEND labels loop)
+    endif()
+    set(timeout 120)
+    set(processors 1)
+    if(label STREQUAL "integration")
+        set(timeout 300)
+        set(processors 2)
+    endif()
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${processors}
+        SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
+endfunction()
+
+add_library(weft_test_rooms STATIC $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers>
+    $<TARGET_OBJECTS:weft_backends> $<TARGET_OBJECTS:weft_model>)
+target_link_libraries(weft_test_rooms PUBLIC weft_dep_iniparser weft_dep_xxhash weft_dep_jansson Threads::Threads
+    ${CMAKE_DL_LIBS} m)
+if(WEFT_FABRIC)
+    target_link_libraries(weft_test_rooms PUBLIC weft_dep_fabric)
+endif()
+
+# weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions]): EXTRA are sources beside the rooms.
+function(weft_cmocka_test kind source)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "EXTRA;DEFINE")
+    get_filename_component(name ${source} NAME_WE)
+    string(REGEX REPLACE "^test_" "" name ${name})
+    set(target test_${kind}_${name})
+    add_executable(${target} ${source} ${arg_EXTRA})
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE ${arg_DEFINE}
+        $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
+    target_include_directories(${target} PRIVATE include core ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} PRIVATE weft_test_rooms weft_dep_cmocka)
+    add_test(NAME ${kind}.${name} COMMAND ${target})
+    weft_test_properties(${kind}.${name} ${kind})
+endfunction()
+
+foreach(kind unit property fault golden integration)
+    file(GLOB sources CONFIGURE_DEPENDS tests/${kind}/test_*.c)
+    foreach(source ${sources})
+        if(NOT source MATCHES "_simde\\.c$")
+            weft_cmocka_test(${kind} ${source})
+        elseif(WEFT_simde_INCLUDE)
+            # Recompiles a kernel file against SIMDe, so that it runs on a CPU without its instructions.
+            weft_cmocka_test(${kind} ${source} DEFINE WEFT_SIMDE)
+        else()
+            message(STATUS "Skipped ${source}: SIMDe is missing (Debian: libsimde-dev)")
+        endif()
+    endforeach()
+endforeach()
+
+function(weft_script_test label script)
+    get_filename_component(name ${script} NAME_WE)
+    add_test(NAME ${label}.${name} COMMAND bash ${script})
+    weft_test_properties(${label}.${name} ${label})
+endfunction()
+
+file(GLOB scripts CONFIGURE_DEPENDS tests/*.sh)
+foreach(script ${scripts})
+    weft_script_test(rules ${script})
+endforeach()
+file(GLOB scripts CONFIGURE_DEPENDS tests/integration/*.sh)
+foreach(script ${scripts})
+    weft_script_test(integration ${script})
+endforeach()
+
+# The public header as strict C11 and, where there is a compiler, as C++.
+add_executable(test_header_c tests/cpp/header.c)
+target_compile_options(test_header_c PRIVATE -pedantic-errors)
+target_link_libraries(test_header_c PRIVATE weft)
+add_test(NAME rules.header_c COMMAND test_header_c)
+weft_test_properties(rules.header_c rules)
+
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    add_executable(test_header_cpp tests/cpp/header.cpp)
+    set_target_properties(test_header_cpp PROPERTIES CXX_STANDARD 11 CXX_EXTENSIONS OFF)
+    target_compile_options(test_header_cpp PRIVATE -pedantic-errors)
+    target_link_libraries(test_header_cpp PRIVATE weft)
+    add_test(NAME rules.header_cpp COMMAND test_header_cpp)
+    weft_test_properties(rules.header_cpp rules)
+else()
+    message(STATUS "Skipped rules.header_cpp: no C++ compiler (Debian: g++)")
+endif()
