@@ -1,0 +1,169 @@
+# setup.sh - sourced by tools/run-demo, tools/run-tests and .ci/run: what they need, how they build and test.
+# Everything is quiet and offline when nothing is missing. Messages go to standard error.
+
+WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
+
+# tier, Debian package, how to see that it is there: "command NAME" or "header PATH [PATH]" (any of them will do).
+WEFT_PACKAGES='
+build  gcc              command cc
+build  libc6-dev        header stdio.h
+build  make             command make
+build  cmake            command cmake
+build  libfabric-dev    header rdma/fabric.h
+build  libiniparser-dev header iniparser/iniparser.h iniparser.h
+build  libxxhash-dev    header xxhash.h
+build  libjansson-dev   header jansson.h
+test   libcmocka-dev    header cmocka.h
+test   libsimde-dev     header simde/x86/avx512.h
+test   g++              command c++
+test   binutils         command nm
+test   pkg-config       command pkg-config
+ci     clang            command clang
+ci     clang-format     command clang-format
+ci     clang-tidy       command clang-tidy
+ci     git              command git
+'
+
+weft_say()
+{
+    printf 'weft: %s\n' "$*" >&2
+}
+
+weft_stop() # weft_stop CODE TEXT...
+{
+    local code=$1
+    shift
+    weft_say "$@"
+    exit "$code"
+}
+
+weft_present() # weft_present command NAME | header PATH...
+{
+    local kind=$1 path
+    shift
+    if [ "$kind" = command ]; then
+        command -v "$1" >/dev/null
+        return
+    fi
+    for path in "$@"; do
+        [ -e "/usr/include/$path" ] && return 0
+        command -v cc >/dev/null && printf '#include <%s>\n' "$path" | cc -M -x c - >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
+# Prints the packages of the given tiers whose probe fails.
+weft_missing() # weft_missing TIER...
+{
+    local tier package probe
+    while read -r tier package probe; do
+        [[ " $* " == *" $tier "* ]] || continue
+        # shellcheck disable=SC2086 # the probe is words
+        weft_present $probe || printf '%s\n' "$package"
+    done < <(sed '/^$/d' <<<"$WEFT_PACKAGES")
+}
+
+# Sees to it that the packages of the given tiers are there: installs them as root, else says how and stops.
+weft_need() # weft_need TIER...
+{
+    local missing
+    missing=$(weft_missing "$@" | tr '\n' ' ')
+    missing=${missing% }
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null ||
+        weft_stop 2 "missing: $missing (names of Debian packages; this system has no apt-get: install their like here)"
+    [ "$(id -u)" = 0 ] || weft_stop 2 "missing: $missing
+  as root:  apt-get install -y --no-install-recommends $missing"
+    weft_say "installing $missing"
+    weft_apt $missing || weft_stop 2 "cannot install: $missing (see above); by hand, as root:
+  apt-get update && apt-get install -y --no-install-recommends $missing"
+    missing=$(weft_missing "$@" | tr '\n' ' ')
+    [ -z "$missing" ] || weft_stop 2 "still missing after the installation: $missing"
+}
+
+weft_apt() # weft_apt PACKAGE...
+{
+    local log
+    log=$(mktemp)
+    if { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } \
+        >"$log" 2>&1 </dev/null; then
+        rm -f "$log"
+        return 0
+    fi
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    return 1
+}
+
+# Runs a command with its output in a file, which is shown only when the command fails.
+weft_quietly() # weft_quietly LOG COMMAND...
+{
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 </dev/null && return 0
+    tail -n 40 "$log" >&2
+    weft_say "failed: $* (all of it in $log)"
+    return 1
+}
+
+# Configures and builds one preset into build-NAME.
+weft_build() # weft_build PRESET NAME [CMAKE ARGUMENTS...]
+{
+    local preset=$1 folder=$WEFT_ROOT/build-$2
+    shift 2
+    (
+        cd "$WEFT_ROOT"
+        weft_quietly "$folder/configure.log" cmake --preset "$preset" -B "$folder" \
+            -DWEFT_WERROR="${WEFT_WERROR:-OFF}" "$@" &&
+            weft_quietly "$folder/build.log" cmake --build "$folder" -j "$WEFT_JOBS"
+    )
+}
+
+# Runs the tests of a build; leaves the results in build-NAME/junit.xml and what was printed in build-NAME/test.log.
+weft_ctest() # weft_ctest NAME [CTEST ARGUMENTS...]
+{
+    local folder=$WEFT_ROOT/build-$1
+    shift
+    rm -rf "$folder/junit.xml" "$folder/tmp"
+    mkdir -p "$folder/tmp"
+    ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$WEFT_JOBS" --output-junit "$folder/junit.xml" "$@" \
+        >"$folder/test.log" 2>&1 </dev/null && return 0
+    sed -n '/^The following tests FAILED/q; /Passed\|^ *Start /d; p' "$folder/test.log" | tail -n 200 >&2
+    sed -n '/^The following tests FAILED/,$p' "$folder/test.log" >&2
+    return 1
+}
+
+# "PASSED FAILED SKIPPED" of a test run; a run that left no result failed once.
+weft_counts() # weft_counts NAME
+{
+    local xml=$WEFT_ROOT/build-$1/junit.xml all failed skipped off
+    [ -s "$xml" ] || { echo 0 1 0 && return; }
+    all=$(weft_count "$xml" tests) failed=$(weft_count "$xml" failures)
+    skipped=$(weft_count "$xml" skipped) off=$(weft_count "$xml" disabled)
+    echo $((all - failed - skipped - off)) "$failed" $((skipped + off))
+}
+
+weft_count() # weft_count FILE ATTRIBUTE
+{
+    grep -o -m 1 "$2=\"[0-9]*\"" "$1" | tr -dc 0-9
+}
+
+# One line for each skipped test: its name and the last line it printed, which says why.
+weft_skips() # weft_skips NAME
+{
+    local xml=$WEFT_ROOT/build-$1/junit.xml
+    [ -e "$xml" ] || return 0
+    awk '
+        /<testcase / { match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7); skipped = 0; last = "" }
+        /<skipped/ { skipped = 1 }
+        { line = $0; gsub(/<[^>]*>/, "", line); if (line ~ /[^ \t]/) last = line }
+        match($0, /\[  SKIPPED \] [A-Za-z0-9_]+$/) { if (!(($0) in said)) part[name] = part[name] " " substr($0, RSTART + 13) }
+        /<\/testcase>/ {
+            sub(/^[ \t]+/, "", last)
+            if (skipped) print name ": " (last == "" ? "no reason given" : last)
+            else if (part[name] != "") print name ": skipped inside:" part[name]
+        }
+    ' "$xml" | sed 's/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
+}
