@@ -1,0 +1,271 @@
+#include "args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "status.h"
+
+typedef enum arg_kind { ARG_FLAG, ARG_TEXT, ARG_EACH, ARG_MANY, ARG_COUNT, ARG_SIZE, ARG_NUMBER } arg_kind;
+
+typedef struct arg_row {
+    weft_option option;
+    const char *name;
+    const char *value; /* NULL: a flag */
+    arg_kind kind;
+    size_t offset;
+    const char *help;
+} arg_row;
+
+#define AT(field) offsetof(weft_args, field)
+
+static const arg_row rows[] = {
+    {WEFT_OPTION_MODEL, "--model", "FILE", ARG_TEXT, AT(model), "safetensors file to start from"},
+    {WEFT_OPTION_VERSIONS, "--versions", "FILE...", ARG_MANY, AT(versions),
+     "publish these files one after the other, then end"},
+    {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
+     "publish every *.safetensors that appears in DIR until interrupted"},
+    {WEFT_OPTION_FIRST_VERSION, "--first-version", "N", ARG_COUNT, AT(first_version),
+     "number of the model bound first (0)"},
+    {WEFT_OPTION_PEER, "--peer", "NAME", ARG_TEXT, AT(peer), "the peer of the site that this process is"},
+    {WEFT_OPTION_EMPTY, "--empty", NULL, ARG_FLAG, AT(empty), "take layout and weights from the trainer"},
+    {WEFT_OPTION_UNTIL, "--until", "V", ARG_COUNT, AT(until),
+     "end when version V or a later one is committed and acknowledged"},
+    {WEFT_OPTION_SAVE, "--save", "FILE", ARG_TEXT, AT(save), "write the weights held at the end to FILE"},
+    {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
+    {WEFT_OPTION_PARAMS, "--params", "M", ARG_SIZE, AT(params), "elements of the model, as 16M or 1.5G (16M)"},
+    {WEFT_OPTION_UPDATES, "--updates", "K", ARG_COUNT, AT(updates), "versions to publish (8)"},
+    {WEFT_OPTION_CHANGED, "--changed", "PERCENT", ARG_NUMBER, AT(changed), "elements that change a version (1.2)"},
+    {WEFT_OPTION_PROVIDER, "--provider", "NAME", ARG_TEXT, AT(provider), "fabric provider of every peer (tcp)"},
+    {WEFT_OPTION_KEEP, "--keep", "DIR", ARG_TEXT, AT(keep), "work in DIR, which must be new or empty, and leave it"},
+    {WEFT_OPTION_TIMEOUT, "--timeout", "SECONDS", ARG_COUNT, AT(timeout), "give up after this long (120)"},
+    {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
+     "override a key of the site file; may be repeated"},
+    {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},
+    {WEFT_OPTION_JSON, "--json", NULL, ARG_FLAG, AT(json), "print JSON objects, one per line, on standard output"},
+    {WEFT_OPTION_HELP, "--help", NULL, ARG_FLAG, AT(help), "print this and exit"},
+};
+
+#define ROW_COUNT (sizeof rows / sizeof *rows)
+
+static bool row_taken(const weft_verb *verb, const arg_row *row)
+{
+    return row->option == WEFT_OPTION_HELP || ((verb->options >> row->option) & 1);
+}
+
+static size_t edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 48 };
+    size_t la = strlen(a), lb = strlen(b), line[LONGEST + 1];
+    if (la > LONGEST || lb > LONGEST)
+        return LONGEST;
+    for (size_t j = 0; j <= lb; j++)
+        line[j] = j;
+    for (size_t i = 1; i <= la; i++) {
+        size_t corner = line[0];
+        line[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            size_t best = corner + (a[i - 1] != b[j - 1]);
+            corner = line[j];
+            best = corner + 1 < best ? corner + 1 : best;
+            line[j] = line[j - 1] + 1 < best ? line[j - 1] + 1 : best;
+        }
+    }
+    return line[lb];
+}
+
+const char *weft_args_nearest(const char *word, size_t count, const char *(*names)(const void *user, size_t index),
+                              const void *user)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(word) / 3 + 2;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = names(user, i);
+        size_t distance = name ? edit_distance(word, name) : SIZE_MAX;
+        if (distance < best_distance) {
+            best = name;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+static const char *taken_name(const void *user, size_t index)
+{
+    return row_taken(user, &rows[index]) ? rows[index].name : NULL;
+}
+
+static weft_status option_unknown(const weft_verb *verb, const char *word)
+{
+    const char *nearest = weft_args_nearest(word, ROW_COUNT, taken_name, verb);
+    return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no option of weft %s%s%s%s; see weft %s --help", word, verb->name,
+                           nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "", verb->name);
+}
+
+static const arg_row *row_find(const weft_verb *verb, const char *word, size_t length)
+{
+    if (length == 2 && strncmp(word, "-h", 2) == 0)
+        return row_find(verb, "--help", 6);
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (row_taken(verb, &rows[i]) && strlen(rows[i].name) == length && strncmp(rows[i].name, word, length) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+/* Versions are plain JSON integers, which are signed: the largest is INT64_MAX. */
+static weft_status read_count(const arg_row *row, const char *text, uint64_t *value)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long parsed = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || parsed > INT64_MAX)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "%s '%s' is no whole number from 0 to %lld", row->name, text,
+                               (long long)INT64_MAX);
+    *value = parsed;
+    return WEFT_OK;
+}
+
+static weft_status read_number(const arg_row *row, const char *text, const char *suffixes, double *value)
+{
+    static const double factors[] = {1e3, 1e6, 1e9, 1e12};
+    char *end = NULL;
+    double parsed = strtod(text, &end);
+    const char *suffix = end != text && *end ? strchr(suffixes, *end) : NULL;
+    if (suffix) {
+        parsed *= factors[suffix - suffixes];
+        end++;
+    }
+    if (end == text || *end || text[0] == '-' || !isfinite(parsed))
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "%s '%s' is no number%s", row->name, text,
+                               *suffixes ? " such as 200K, 16M or 1.5G" : " such as 1.2");
+    *value = parsed;
+    return WEFT_OK;
+}
+
+static weft_status read_size(const arg_row *row, const char *text, uint64_t *value)
+{
+    double parsed = 0;
+    weft_status status = read_number(row, text, "KMGT", &parsed);
+    if (status == WEFT_OK && parsed > 1e15)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "%s '%s' is more than 1000T", row->name, text);
+    if (status == WEFT_OK)
+        *value = (uint64_t)parsed;
+    return status;
+}
+
+static void list_push(weft_arg_list *list, const char *item)
+{
+    list->items[list->count++] = item;
+}
+
+/* argv is consumed from *at on; `value` is what stood behind '=' or NULL. */
+static weft_status read_value(const arg_row *row, const char *value, int argc, char **argv, int *at, weft_args *args)
+{
+    void *field = (char *)args + row->offset;
+    args->given |= UINT32_C(1) << row->option;
+    if (row->kind == ARG_FLAG) {
+        if (value)
+            return weft_fail_quiet(WEFT_E_ARGUMENT, "%s takes no value", row->name);
+        *(bool *)field = true;
+        return WEFT_OK;
+    }
+    if (!value && *at < argc && (strncmp(argv[*at], "--", 2) != 0 || row->kind == ARG_EACH))
+        value = argv[(*at)++];
+    if (!value || !*value)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "%s needs a value: %s %s", row->name, row->name, row->value);
+    switch (row->kind) {
+    case ARG_COUNT:
+        return read_count(row, value, field);
+    case ARG_SIZE:
+        return read_size(row, value, field);
+    case ARG_NUMBER:
+        return read_number(row, value, "", field);
+    case ARG_MANY:
+        for (list_push(field, value); *at < argc && argv[*at][0] != '-'; (*at)++)
+            list_push(field, argv[*at]);
+        return WEFT_OK;
+    case ARG_EACH:
+        list_push(field, value);
+        return WEFT_OK;
+    default:
+        *(const char **)field = value;
+        return WEFT_OK;
+    }
+}
+
+static weft_status read_word(const weft_verb *verb, int argc, char **argv, int *at, weft_args *args)
+{
+    const char *word = argv[(*at)++];
+    if (word[0] == '-' && word[1]) {
+        size_t length = strcspn(word, "=");
+        const arg_row *row = row_find(verb, word, length);
+        if (!row)
+            return option_unknown(verb, word);
+        return read_value(row, word[length] ? word + length + 1 : NULL, argc, argv, at, args);
+    }
+    if (!verb->site)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many: weft %s %s", word, verb->name,
+                               verb->synopsis);
+    if (args->site)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many after the site file '%s'", word, args->site);
+    args->site = word;
+    return WEFT_OK;
+}
+
+static weft_status args_finish(const weft_verb *verb, weft_args *args)
+{
+    if (args->help)
+        return WEFT_OK;
+    if (verb->site && !args->site)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "the site file is missing: weft %s %s", verb->name, verb->synopsis);
+    if (args->log) {
+        snprintf(args->log_override, sizeof args->log_override, "log.level=%s", args->log);
+        list_push(&args->overrides, args->log_override);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_args *args)
+{
+    *args =
+        (weft_args){.provider = "tcp", .peers = 3, .params = 16000000, .updates = 8, .changed = 1.2, .timeout = 120};
+    args->versions.items = calloc((size_t)argc + 1, sizeof(char *));
+    args->overrides.items = calloc((size_t)argc + 2, sizeof(char *));
+    if (!args->versions.items || !args->overrides.items)
+        return weft_fail_quiet(WEFT_E_MEMORY, "no memory for %d arguments", argc);
+    /* --json decides how even a later word's error is told */
+    for (int i = 0; i < argc; i++)
+        args->json |= strcmp(argv[i], "--json") == 0;
+    weft_status status = WEFT_OK;
+    for (int at = 0; at < argc && status == WEFT_OK && !args->help;)
+        status = read_word(verb, argc, argv, &at, args);
+    return status == WEFT_OK ? args_finish(verb, args) : status;
+}
+
+void weft_args_close(weft_args *args)
+{
+    free(args->versions.items);
+    free(args->overrides.items);
+    *args = (weft_args){0};
+}
+
+bool weft_args_given(const weft_args *args, weft_option option)
+{
+    return (args->given >> option) & 1;
+}
+
+void weft_args_help(const weft_verb *verb)
+{
+    printf("weft %s %s\n\n%s.\n\n", verb->name, verb->synopsis, verb->summary);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (!row_taken(verb, &rows[i]))
+            continue;
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", rows[i].name, rows[i].value ? " " : "",
+                 rows[i].value ? rows[i].value : "");
+        printf("  %-24s %s\n", left, rows[i].help);
+    }
+}

@@ -1,0 +1,87 @@
+/* args.h - the command line of one verb, read over one const table of options. */
+#ifndef WEFT_TOOLS_ARGS_H
+#define WEFT_TOOLS_ARGS_H
+
+#include <stdbool.h>
+
+#include "weft.h"
+
+typedef enum weft_option {
+    WEFT_OPTION_HELP,
+    WEFT_OPTION_JSON,
+    WEFT_OPTION_SET,
+    WEFT_OPTION_LOG,
+    WEFT_OPTION_MODEL,
+    WEFT_OPTION_VERSIONS,
+    WEFT_OPTION_FOLLOW,
+    WEFT_OPTION_FIRST_VERSION,
+    WEFT_OPTION_PEER,
+    WEFT_OPTION_EMPTY,
+    WEFT_OPTION_UNTIL,
+    WEFT_OPTION_SAVE,
+    WEFT_OPTION_PEERS,
+    WEFT_OPTION_PARAMS,
+    WEFT_OPTION_UPDATES,
+    WEFT_OPTION_CHANGED,
+    WEFT_OPTION_PROVIDER,
+    WEFT_OPTION_KEEP,
+    WEFT_OPTION_TIMEOUT
+} weft_option;
+
+#define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
+
+/* Strings out of argv; the array belongs to the weft_args. */
+typedef struct weft_arg_list {
+    const char **items;
+    size_t count;
+} weft_arg_list;
+
+typedef struct weft_args {
+    uint32_t given; /* WEFT_TAKES of every option that was there */
+    bool help;
+    bool json;
+    bool empty;
+    const char *site; /* the positional argument */
+    const char *log;
+    const char *model;
+    const char *follow;
+    const char *peer;
+    const char *save;
+    const char *provider;
+    const char *keep;
+    weft_arg_list versions;
+    weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
+    uint64_t first_version;
+    uint64_t until;
+    uint64_t peers;
+    uint64_t params;
+    uint64_t updates;
+    uint64_t timeout; /* seconds */
+    double changed;   /* percent */
+    char log_override[64];
+} weft_args;
+
+/* What a verb takes and does: a row a verb. */
+typedef struct weft_verb {
+    const char *name;
+    const char *synopsis; /* behind "weft NAME" */
+    const char *summary;
+    uint32_t options; /* mask of WEFT_TAKES; --help is taken always */
+    bool site;        /* takes SITE.ini */
+    int (*run)(const weft_args *args);
+} weft_verb;
+
+/* Reads argv (behind the verb) into args, defaults first. `args` must be given back with weft_args_close, also after
+ * an error. Errors: WEFT_E_ARGUMENT (the text says what is allowed), WEFT_E_MEMORY. */
+weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_args *args);
+void weft_args_close(weft_args *args);
+bool weft_args_given(const weft_args *args, weft_option option);
+
+/* Prints what a verb takes to stdout. */
+void weft_args_help(const weft_verb *verb);
+
+/* The one of `count` names nearest to `word`, or NULL if none is near. `names(user, i)` gives the i-th. */
+const char *weft_args_nearest(const char *word, size_t count, const char *(*names)(const void *user, size_t index),
+                              const void *user);
+
+#endif

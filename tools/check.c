@@ -1,0 +1,112 @@
+/* check.c - weft check: a site file, resolved. */
+#include <stdio.h>
+#include <string.h>
+
+#include "output.h"
+#include "site.h"
+#include "verbs.h"
+
+enum { VALUE_ROOM = 512 };
+
+static bool section_is(const weft_key *key, const char *section)
+{
+    return strcmp(key->section, section) == 0;
+}
+
+/* Keys of [peer.*] and [provider.*] have no one value. */
+static bool key_is_plain(const weft_key *key)
+{
+    return !section_is(key, "peer") && !section_is(key, "provider");
+}
+
+static weft_status key_value(const weft_site *site, const char *peer, const weft_key *key, char *value)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", key->section, key->key);
+    return weft_site_get(site, peer, name, value, VALUE_ROOM);
+}
+
+static json_t *peer_json(const weft_site *site, const char *peer)
+{
+    json_t *object = json_pack("{s:s}", "name", peer);
+    const weft_key *key;
+    for (size_t i = 0; (key = weft_key_at(i)); i++) {
+        char value[VALUE_ROOM];
+        if (section_is(key, "peer") && key_value(site, peer, key, value) == WEFT_OK)
+            json_object_set_new(object, key->key, json_string(value));
+    }
+    return object;
+}
+
+static json_t *site_json(const weft_site *site, const char *path)
+{
+    json_t *object = json_pack("{s:s}", "path", path), *peers = json_array();
+    const weft_key *key;
+    for (size_t i = 0; (key = weft_key_at(i)); i++) {
+        char value[VALUE_ROOM];
+        if (!key_is_plain(key) || key_value(site, NULL, key, value) != WEFT_OK)
+            continue;
+        json_t *section = json_object_get(object, key->section);
+        if (!section)
+            json_object_set_new(object, key->section, section = json_object());
+        json_object_set_new(section, key->key, json_string(value));
+    }
+    const char *name;
+    for (size_t i = 0; weft_site_peer_name(site, i, &name) == WEFT_OK; i++)
+        json_array_append_new(peers, peer_json(site, name));
+    json_object_set_new(object, "peers", peers);
+    return object;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text && *text ? text : "-";
+}
+
+static void print_peer(const json_t *peer)
+{
+    char bucket[VALUE_ROOM];
+    bool automatic = strcmp(text_of(peer, "bucket"), "auto") == 0;
+    snprintf(bucket, sizeof bucket, automatic ? "auto %s..%s" : "%s",
+             text_of(peer, automatic ? "bucket_min" : "bucket"), text_of(peer, "bucket_max"));
+    printf("  %-16s provider %-8s backend %-5s bucket %-20s window %-4s level %-6s rate %-10s address %s\n",
+           text_of(peer, "name"), text_of(peer, "provider"), text_of(peer, "backend"), bucket, text_of(peer, "window"),
+           text_of(peer, "level"), text_of(peer, "rate_limit"), text_of(peer, "address"));
+}
+
+static void print_lines(const json_t *site)
+{
+    const char *section, *key;
+    json_t *object, *value;
+    printf("%s is valid\n", text_of(site, "path"));
+    json_object_foreach((json_t *)site, section, object)
+    {
+        if (!json_is_object(object))
+            continue;
+        printf("[%s]", section);
+        json_object_foreach(object, key, value) printf(" %s=%s", key, json_string_value(value));
+        putchar('\n');
+    }
+    json_t *peers = json_object_get(site, "peers"), *peer;
+    size_t index;
+    printf("peers: %zu\n", json_array_size(peers));
+    json_array_foreach(peers, index, peer) print_peer(peer);
+}
+
+int weft_verb_check(const weft_args *args)
+{
+    weft_site *site = NULL;
+    weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &site);
+    if (status != WEFT_OK)
+        return weft_output_error(args->json, WEFT_PHASE_INPUT, status);
+    json_t *object = site_json(site, args->site);
+    weft_site_free(site);
+    if (args->json) {
+        weft_output_object(object);
+        return WEFT_EXIT_DONE;
+    }
+    print_lines(object);
+    json_decref(object);
+    return WEFT_EXIT_DONE;
+}

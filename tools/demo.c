@@ -1,0 +1,6 @@
+#include "verbs.h"
+int weft_verb_demo(const weft_args *args)
+{
+    (void)args;
+    return 1;
+}

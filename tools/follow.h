@@ -1,0 +1,22 @@
+/* follow.h - the checkpoints that appear in a directory, each when it is complete, in natural order. */
+#ifndef WEFT_TOOLS_FOLLOW_H
+#define WEFT_TOOLS_FOLLOW_H
+
+#include "weft.h"
+
+typedef struct weft_follow weft_follow;
+
+/* Watches a directory. Files there that come after `model` in natural order (v9 before v10), or all if the model lies
+ * elsewhere, count as appearing. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
+weft_status weft_follow_open(const char *directory, const char *model, weft_follow **follow);
+void weft_follow_close(weft_follow *follow);
+
+/* The next complete *.safetensors: renamed into the directory, or of steady size and time for two seconds. A file that
+ * is still being written holds back those behind it in order. Never blocks for longer than reading the directory.
+ * `path` lives until the next call. Errors: WEFT_AGAIN (none now), WEFT_E_FILE, WEFT_E_MEMORY. */
+weft_status weft_follow_next(weft_follow *follow, const char **path);
+
+/* Less than, equal to or greater than 0 as a stands before, at or behind b, runs of digits compared as numbers. */
+int weft_natural_compare(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,126 @@
+/* info.c - weft info: what this build and this machine have. */
+#include <stdio.h>
+#include <string.h>
+
+#include "output.h"
+#include "verbs.h"
+
+enum { LISTED = 64 };
+
+typedef struct machine {
+    char library[64];
+    weft_device_info devices[LISTED];
+    size_t device_count;
+    weft_provider_info providers[LISTED];
+    size_t provider_count;
+} machine;
+
+static size_t at_most(size_t count)
+{
+    return count < LISTED ? count : LISTED;
+}
+
+static weft_status machine_read(machine *found)
+{
+    weft_status status = weft_devices(found->devices, LISTED, &found->device_count);
+    if (status == WEFT_OK)
+        status = weft_providers(found->providers, LISTED, &found->provider_count, found->library);
+    found->device_count = at_most(found->device_count);
+    found->provider_count = at_most(found->provider_count);
+    return status;
+}
+
+#if defined(__x86_64__)
+/* The compiler's builtin takes literals only. */
+static json_t *cpu_features(void)
+{
+    json_t *list = json_array();
+#define FEATURE(name)                                                                                                  \
+    if (__builtin_cpu_supports(name))                                                                                  \
+    json_array_append_new(list, json_string(name))
+    FEATURE("sse4.2");
+    FEATURE("popcnt");
+    FEATURE("bmi2");
+    FEATURE("avx2");
+    FEATURE("avx512f");
+    FEATURE("avx512bw");
+    FEATURE("avx512vl");
+    FEATURE("avx512vbmi");
+    FEATURE("avx512vbmi2");
+#undef FEATURE
+    return list;
+}
+#else
+static json_t *cpu_features(void)
+{
+    return json_array();
+}
+#endif
+
+static void print_cpu(void)
+{
+    json_t *list = cpu_features();
+    size_t index;
+    json_t *name;
+    printf("cpu features:");
+    json_array_foreach(list, index, name) printf(" %s", json_string_value(name));
+    printf("%s\n", json_array_size(list) ? "" : " none known");
+    json_decref(list);
+}
+
+static json_t *device_json(const weft_device_info *device)
+{
+    return json_pack("{s:s,s:i,s:s,s:s,s:o,s:b}", "backend", device->backend, "device", device->device, "name",
+                     device->name, "detail", device->detail, "memory_bytes", weft_json_count(device->memory_bytes),
+                     "usable", device->usable);
+}
+
+static json_t *provider_json(const weft_provider_info *provider)
+{
+    return json_pack("{s:s,s:s,s:s,s:s,s:o,s:b}", "provider", provider->provider, "fabric", provider->fabric, "address",
+                     provider->address, "detail", provider->detail, "message_bytes",
+                     weft_json_count(provider->message_bytes), "usable", provider->usable);
+}
+
+static void print_json(const machine *found)
+{
+    json_t *devices = json_array(), *providers = json_array();
+    for (size_t i = 0; i < found->device_count; i++)
+        json_array_append_new(devices, device_json(&found->devices[i]));
+    for (size_t i = 0; i < found->provider_count; i++)
+        json_array_append_new(providers, provider_json(&found->providers[i]));
+    weft_output_object(json_pack("{s:s,s:s,s:o,s:o,s:{s:o}}", "version", weft_version_string(), "libfabric",
+                                 found->library, "backends", devices, "providers", providers, "cpu", "features",
+                                 cpu_features()));
+}
+
+static void print_lines(const machine *found)
+{
+    printf("weft %s, %s\n", weft_version_string(), found->library);
+    print_cpu();
+    printf("\nbackends\n");
+    for (size_t i = 0; i < found->device_count; i++) {
+        const weft_device_info *device = &found->devices[i];
+        printf("  %-3s %-6s %d  %s%s%s\n", device->usable ? "yes" : "no", device->backend, device->device, device->name,
+               *device->name && *device->detail ? ": " : "", device->detail);
+    }
+    printf("\nproviders\n");
+    for (size_t i = 0; i < found->provider_count; i++) {
+        const weft_provider_info *provider = &found->providers[i];
+        printf("  %-3s %-8s %-14s %-16s %s\n", provider->usable ? "yes" : "no", provider->provider, provider->fabric,
+               provider->address, provider->detail);
+    }
+}
+
+int weft_verb_info(const weft_args *args)
+{
+    machine found = {0};
+    weft_status status = machine_read(&found);
+    if (status != WEFT_OK)
+        return weft_output_error(args->json, WEFT_PHASE_WORK, status);
+    if (args->json)
+        print_json(&found);
+    else
+        print_lines(&found);
+    return WEFT_EXIT_DONE;
+}

@@ -1,0 +1,146 @@
+#include "output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static bool input_is_wrong(weft_status status)
+{
+    return status == WEFT_E_ARGUMENT || status == WEFT_E_CONFIG || status == WEFT_E_LAYOUT || status == WEFT_E_FILE ||
+           status == WEFT_E_MISSING;
+}
+
+static int exit_code(weft_phase phase, weft_status status)
+{
+    if (status == WEFT_OK)
+        return WEFT_EXIT_DONE;
+    if (status == WEFT_E_BASE || status == WEFT_E_TARGET || status == WEFT_E_CHECK)
+        return WEFT_EXIT_DIFFERENT;
+    return phase == WEFT_PHASE_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
+}
+
+json_t *weft_json_error(weft_status status, const char *text)
+{
+    return json_pack("{s:{s:s,s:s,s:o}}", "error", "status", weft_status_name(status), "scope",
+                     weft_scope_name(weft_status_scope(status)), "text", json_stringn(text, strlen(text)));
+}
+
+int weft_output_error(bool json, weft_phase phase, weft_status status)
+{
+    const char *text = weft_last_error();
+    if (!*text)
+        text = weft_status_name(status);
+    fprintf(stderr, "weft: %s\n", text);
+    if (json)
+        weft_output_object(weft_json_error(status, text));
+    return exit_code(phase, status);
+}
+
+void weft_output_object(json_t *object)
+{
+    json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(object);
+    putchar('\n');
+    fflush(stdout);
+}
+
+json_t *weft_json_hash(uint64_t hash)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return json_string(text);
+}
+
+json_t *weft_json_count(uint64_t count)
+{
+    return json_integer((json_int_t)count);
+}
+
+json_t *weft_json_known(double value)
+{
+    return isfinite(value) && value > 0 ? json_real(value) : json_null();
+}
+
+json_t *weft_json_bits_per_change(uint64_t bytes, uint64_t changed)
+{
+    return changed ? json_real(8.0 * (double)bytes / (double)changed) : json_null();
+}
+
+static bool version_is_nothing(const weft_version *version)
+{
+    return version->run == 0 && version->number == 0 && version->root == 0;
+}
+
+json_t *weft_json_update(const weft_update_info *info)
+{
+    json_t *base = version_is_nothing(&info->base) ? json_null() : weft_json_count(info->base.number);
+    return json_pack(
+        "{s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:f,s:f}", "base", base, "target", weft_json_count(info->target.number),
+        "digest", weft_json_hash(info->target.root), "level", info->level ? info->level : "full", "elements",
+        weft_json_count(info->elements), "changed", weft_json_count(info->changed), "dense_bytes",
+        weft_json_count(info->dense_bytes), "bytes", weft_json_count(info->bytes), "bits_per_change",
+        weft_json_bits_per_change(info->bytes, info->changed), "diff_ms", info->diff_ms, "encode_ms", info->encode_ms);
+}
+
+json_t *weft_json_peer(const weft_peer_info *peer)
+{
+    bool nothing = version_is_nothing(&peer->held);
+    json_t *object =
+        json_pack("{s:s,s:s,s:s?,s:s,s:o,s:o,s:o,s:o,s:s?}", "name", peer->name, "state",
+                  weft_peer_state_name(peer->state), "provider", peer->provider, "backend", peer->backend, "held",
+                  peer->held.run ? weft_json_count(peer->held.number) : json_null(), "digest",
+                  nothing ? json_null() : weft_json_hash(peer->held.root), "lag", weft_json_count(peer->lag),
+                  "bucket_bytes", weft_json_count(peer->bucket_bytes), "level", peer->level);
+    json_t *figures =
+        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "rate_bytes_s", weft_json_known(peer->rate_bytes_s), "rtt_ms",
+                  weft_json_known(peer->rtt_ms), "bytes", weft_json_count(peer->bytes), "snapshot_bytes",
+                  weft_json_count(peer->snapshot_bytes), "update_bytes", weft_json_count(peer->update_bytes), "send_ms",
+                  weft_json_known(peer->send_ms), "apply_ms", weft_json_known(peer->apply_ms), "commit_ms",
+                  weft_json_known(peer->commit_ms));
+    json_object_update(object, figures);
+    json_decref(figures);
+    return object;
+}
+
+weft_size_text weft_output_size(double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    weft_size_text size;
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        bytes /= 1024;
+    snprintf(size.text, sizeof size.text, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+    return size;
+}
+
+void weft_output_update(const weft_update_info *info)
+{
+    double changed = info->elements ? 100.0 * (double)info->changed / (double)info->elements : 0;
+    double less = info->bytes ? (double)info->dense_bytes / (double)info->bytes : 0;
+    double bits = info->changed ? 8.0 * (double)info->bytes / (double)info->changed : 0;
+    printf("version %" PRIu64 ": %.3f %% changed, %s as %s (%.1f x less than dense, %.2f bits a change), diff %.1f ms, "
+           "encode %.1f ms\n",
+           info->target.number, changed, weft_output_size((double)info->bytes).text, info->level ? info->level : "full",
+           less, bits, info->diff_ms, info->encode_ms);
+    fflush(stdout);
+}
+
+uint32_t weft_output_duration_ms(const char *text, uint32_t fallback)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    double factor = strcmp(end, "ms") == 0 ? 1 : strcmp(end, "s") == 0 ? 1e3 : strcmp(end, "min") == 0 ? 6e4 : 0;
+    if (end == text || factor <= 0 || !(value >= 0) || value * factor > UINT32_MAX)
+        return fallback;
+    return (uint32_t)(value * factor);
+}
+
+double weft_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}

@@ -1,0 +1,54 @@
+/* output.h - how the command speaks: JSON objects on stdout, lines for people, errors with their exit code.
+ *
+ * 64-bit hashes are strings of 16 hex digits, other integers plain, times float milliseconds, what is absent null. */
+#ifndef WEFT_TOOLS_OUTPUT_H
+#define WEFT_TOOLS_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "weft.h"
+
+enum {
+    WEFT_EXIT_DONE = 0,
+    WEFT_EXIT_FAILED = 1,   /* while working */
+    WEFT_EXIT_USAGE = 2,    /* wrong use, bad configuration, bad input */
+    WEFT_EXIT_DIFFERENT = 3 /* verification failed */
+};
+
+/* Up to where a verb has come: what is wrong with its input is the user's to mend (2), what happens later is not (1).
+ */
+typedef enum weft_phase { WEFT_PHASE_INPUT, WEFT_PHASE_WORK } weft_phase;
+
+/* Tells the calling thread's last error, to be called before another weft call replaces its text: on stderr, and with
+ * `json` as one object {"error": {"status", "scope", "text"}} on stdout. Returns the exit code. */
+int weft_output_error(bool json, weft_phase phase, weft_status status);
+
+/* Prints one object as one line on stdout and flushes; takes the reference. */
+void weft_output_object(json_t *object);
+
+json_t *weft_json_error(weft_status status, const char *text);
+json_t *weft_json_hash(uint64_t hash);
+json_t *weft_json_count(uint64_t count);
+/* null unless finite and above 0: the library's "unknown" is 0. */
+json_t *weft_json_known(double value);
+json_t *weft_json_bits_per_change(uint64_t bytes, uint64_t changed);
+json_t *weft_json_update(const weft_update_info *info);
+json_t *weft_json_peer(const weft_peer_info *peer);
+
+typedef struct weft_size_text {
+    char text[32];
+} weft_size_text;
+
+/* "1.50 MiB" */
+weft_size_text weft_output_size(double bytes);
+
+/* One line for people about one update. */
+void weft_output_update(const weft_update_info *info);
+
+/* A duration of the site file ("500ms", "2s", "1min") in milliseconds; `fallback` if it is none. */
+uint32_t weft_output_duration_ms(const char *text, uint32_t fallback);
+
+double weft_now_ms(void); /* monotonic */
+
+#endif

@@ -1,0 +1,229 @@
+/* rollout.c - weft rollout: joins a trainer and commits its versions as they come. */
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "layout.h"
+#include "output.h"
+#include "signals.h"
+#include "status.h"
+#include "verbs.h"
+#include "weights.h"
+
+enum { SLICE_MS = 200, ACKNOWLEDGE_MS = 50 };
+
+typedef struct rollout {
+    const weft_args *args;
+    weft_site *site;
+    weft_weights weights;
+    weft_session *session;
+    weft_phase phase;
+    bool has_until; /* --until was given */
+} rollout;
+
+/* Better told now than after hours of training. */
+static weft_status check_save(const char *path)
+{
+    char directory[PATH_MAX];
+    if (strlen(path) >= sizeof directory)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--save: the path is longer than %d bytes", PATH_MAX);
+    snprintf(directory, sizeof directory, "%s", path);
+    const char *parent = dirname(directory);
+    if (access(parent, W_OK | X_OK) != 0)
+        return weft_fail_quiet(WEFT_E_FILE, "--save %s: %s cannot be written to: %s", path, parent, strerror(errno));
+    return WEFT_OK;
+}
+
+static weft_status check_arguments(rollout *r)
+{
+    const weft_args *args = r->args;
+    if (!args->peer)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs --peer NAME, one of the site's peers");
+    if ((args->model != NULL) == args->empty)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs either --model FILE or --empty");
+    r->has_until = weft_args_given(args, WEFT_OPTION_UNTIL);
+    weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &r->site);
+    return status == WEFT_OK && args->save ? check_save(args->save) : status;
+}
+
+static weft_status take_model(rollout *r)
+{
+    if (!r->args->empty)
+        return weft_weights_open(r->args->model, &r->weights);
+    weft_layout *layout = NULL;
+    weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_weights_create(layout, &r->weights);
+    weft_layout_free(layout);
+    return status;
+}
+
+static weft_status open_session(rollout *r)
+{
+    weft_signals_catch();
+    weft_status status =
+        weft_rollout_open(r->site, r->args->peer, weft_model_layout(r->weights.model), NULL, &r->session);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t count = 0;
+    const weft_piece *pieces = weft_model_pieces(r->weights.model, &count);
+    return weft_bind(r->session, pieces, count, r->weights.header, r->weights.header_bytes,
+                     r->args->empty ? WEFT_BIND_EMPTY : 0);
+}
+
+/* A rollout that starts with the bits of version V has met it without a commit. */
+static bool until_met(rollout *r)
+{
+    weft_version held;
+    return r->has_until && weft_held(r->session, &held) == WEFT_OK && held.run && held.number >= r->args->until;
+}
+
+static json_t *commit_json(const rollout *r, const weft_staged_info *staged, const weft_version *held, double commit_ms)
+{
+    const weft_layout *layout = weft_model_layout(r->weights.model);
+    bool update = staged->kind == WEFT_STAGED_UPDATE;
+    weft_peer_info self = {0};
+    size_t count = 0;
+    weft_status known = weft_peers(r->session, &self, 1, &count);
+    uint64_t bytes = staged->bytes ? staged->bytes : known == WEFT_OK ? self.update_bytes : 0;
+    json_t *object = json_pack(
+        "{s:s,s:s,s:o,s:o,s:o,s:o,s:s,s:o}", "peer", r->args->peer, "kind", update ? "update" : "snapshot", "base",
+        update ? weft_json_count(staged->base.number) : json_null(), "target", weft_json_count(held->number), "version",
+        weft_json_count(held->number), "digest", weft_json_hash(held->root), "level",
+        !update ? "full" : (self.level ? self.level : "auto"), "elements", weft_json_count(layout->elements));
+    json_t *figures = json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "changed", update ? weft_json_count(staged->changed) : json_null(),
+        "dense_bytes", weft_json_count(weft_layout_bytes(layout)), "bytes",
+        bytes ? weft_json_count(bytes) : json_null(), "bits_per_change",
+        update ? weft_json_bits_per_change(bytes, staged->changed) : json_null(), "receive_ms",
+        weft_json_known(staged->receive_ms), "apply_ms", weft_json_known(staged->decode_ms), "commit_ms", commit_ms);
+    json_object_update(object, figures);
+    json_decref(figures);
+    return object;
+}
+
+static void report_commit(const rollout *r, const weft_staged_info *staged, const weft_version *held, double commit_ms)
+{
+    if (r->args->json) {
+        weft_output_object(commit_json(r, staged, held, commit_ms));
+        return;
+    }
+    if (staged->kind == WEFT_STAGED_UPDATE)
+        printf("version %" PRIu64 " digest %016" PRIx64 ": %" PRIu64 " changes from version %" PRIu64
+               ", %s, receive %.1f ms, apply %.1f ms, commit %.1f ms\n",
+               held->number, held->root, staged->changed, staged->base.number,
+               weft_output_size((double)staged->bytes).text, staged->receive_ms, staged->decode_ms, commit_ms);
+    else
+        printf("version %" PRIu64 " digest %016" PRIx64 ": snapshot, commit %.1f ms\n", held->number, held->root,
+               commit_ms);
+    fflush(stdout);
+}
+
+/* What a failed commit leaves is sound: the session serves the version again, or says that it cannot. */
+static bool commit_may_return(weft_status status)
+{
+    weft_scope scope = weft_status_scope(status);
+    return scope == WEFT_SCOPE_VERSION || scope == WEFT_SCOPE_PEER || status == WEFT_E_TIMEOUT;
+}
+
+static weft_status commit(rollout *r, const weft_staged_info *staged)
+{
+    weft_version held;
+    double start = weft_now_ms();
+    weft_status status = weft_commit(r->session, staged->target.number, NULL, 0, &held);
+    if (status == WEFT_OK) {
+        report_commit(r, staged, &held, weft_now_ms() - start);
+        return WEFT_OK;
+    }
+    if (!commit_may_return(status))
+        return status;
+    fprintf(stderr, "weft: warn: version %" PRIu64 " was not committed: %s\n", staged->target.number,
+            weft_last_error());
+    return WEFT_OK;
+}
+
+static void drop_events(weft_session *session)
+{
+    weft_event event;
+    while (weft_events(session, &event) == WEFT_OK)
+        ;
+}
+
+static weft_status ended_early(const rollout *r, weft_status status, const char *why)
+{
+    if (!r->has_until)
+        return WEFT_OK;
+    return weft_fail_quiet(status, "version %" PRIu64 " was not committed: %s", r->args->until, why);
+}
+
+/* Ends with what the end means: WEFT_OK, or why --until was not met. */
+static weft_status run(rollout *r)
+{
+    while (!until_met(r)) {
+        if (weft_signals_stopping())
+            return ended_early(r, WEFT_E_STATE, "interrupted");
+        weft_staged_info staged = {.size = sizeof staged};
+        weft_status status = weft_staged(r->session, SLICE_MS, &staged);
+        if (status == WEFT_E_PEER_LOST)
+            return ended_early(r, status, weft_last_error());
+        if (status == WEFT_OK)
+            status = commit(r, &staged);
+        if (status != WEFT_OK && status != WEFT_AGAIN)
+            return status;
+        drop_events(r->session);
+    }
+    weft_signals_pause(r->session, ACKNOWLEDGE_MS);
+    return WEFT_OK;
+}
+
+/* The file is proved before it is written: what is held may have rotted since it was committed. */
+static weft_status save(rollout *r)
+{
+    weft_version held;
+    weft_status status = weft_held(r->session, &held);
+    if (status != WEFT_OK)
+        return weft_fail_quiet(status, "--save %s: no version is held, nothing was written", r->args->save);
+    status = weft_scrub(r->session);
+    if (status != WEFT_OK)
+        return status;
+    const void *header = NULL;
+    uint64_t bytes = 0;
+    status = weft_attachment(r->session, &header, &bytes);
+    if (status != WEFT_OK)
+        return status;
+    if (!header || !bytes)
+        header = r->weights.header ? r->weights.header : weft_model_header(r->weights.model, &bytes);
+    if (header == r->weights.header)
+        bytes = r->weights.header_bytes;
+    return weft_model_save(r->weights.model, header, bytes, r->args->save);
+}
+
+static weft_status rollout_run(rollout *r)
+{
+    weft_status status = check_arguments(r);
+    if (status == WEFT_OK)
+        status = take_model(r);
+    if (status == WEFT_OK)
+        status = open_session(r);
+    if (status != WEFT_OK)
+        return status;
+    r->phase = WEFT_PHASE_WORK;
+    status = run(r);
+    return status == WEFT_OK && r->args->save ? save(r) : status;
+}
+
+int weft_verb_rollout(const weft_args *args)
+{
+    rollout r = {.args = args, .phase = WEFT_PHASE_INPUT};
+    weft_status status = rollout_run(&r);
+    int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
+    weft_close(r.session); /* lets the last acknowledgement leave */
+    weft_weights_close(&r.weights);
+    weft_site_free(r.site);
+    return code;
+}

@@ -1,0 +1,52 @@
+#include "signals.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "output.h"
+
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_requested = 1;
+}
+
+void weft_signals_prepare(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+void weft_signals_catch(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction old;
+        sigaction(numbers[i], NULL, &old);
+        if (old.sa_handler != SIG_IGN) /* nohup stays nohup */
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+bool weft_signals_stopping(void)
+{
+    return stop_requested || ferror(stdout);
+}
+
+void weft_signals_pause(weft_session *session, uint32_t ms)
+{
+    double until = weft_now_ms() + ms;
+    if (session)
+        weft_progress(session, ms);
+    double left = until - weft_now_ms();
+    if (left > 0 && !weft_signals_stopping()) {
+        struct timespec time = {.tv_sec = (time_t)(left / 1e3),
+                                .tv_nsec = (long)((left - 1e3 * (time_t)(left / 1e3)) * 1e6)};
+        nanosleep(&time, NULL);
+    }
+}

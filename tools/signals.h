@@ -1,0 +1,22 @@
+/* signals.h - one flag, raised by SIGINT, SIGTERM and SIGHUP: the only mutable state that the command shares. */
+#ifndef WEFT_TOOLS_SIGNALS_H
+#define WEFT_TOOLS_SIGNALS_H
+
+#include <stdbool.h>
+
+#include "weft.h"
+
+/* From now on a first signal asks for an orderly end; a second one of its kind ends the process at once. Before this
+ * call a signal ends the process, which then has nothing to put in order. */
+void weft_signals_catch(void);
+
+/* A closed pipe and a file size limit come back as errors of write, not as signals. */
+void weft_signals_prepare(void);
+
+/* Whether an orderly end was asked for; also when stdout can no longer be written. */
+bool weft_signals_stopping(void);
+
+/* Lets a session work for `ms`, on its thread or by hand, unless a signal comes. */
+void weft_signals_pause(weft_session *session, uint32_t ms);
+
+#endif

@@ -1,0 +1,277 @@
+/* trainer.c - weft trainer: publishes checkpoint files to the rollouts of a site. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "follow.h"
+#include "output.h"
+#include "roster.h"
+#include "signals.h"
+#include "status.h"
+#include "verbs.h"
+#include "weights.h"
+
+enum { SLICE_MS = 100, VALUE_ROOM = 512 };
+
+typedef struct trainer {
+    const weft_args *args;
+    const char *model; /* path */
+    char model_of_site[VALUE_ROOM];
+    weft_site *site;
+    weft_weights weights;
+    weft_session *session;
+    weft_follow *follow;
+    weft_version last; /* published last */
+    uint64_t updates;
+    weft_roster roster;
+    weft_phase phase;
+} trainer;
+
+static weft_status interrupted(const trainer *t)
+{
+    return weft_fail_quiet(WEFT_E_STATE, "interrupted before every rollout held version %" PRIu64, t->last.number);
+}
+
+static weft_status check_versions(const weft_args *args)
+{
+    for (size_t i = 0; i < args->versions.count; i++)
+        if (access(args->versions.items[i], R_OK) != 0)
+            return weft_fail_quiet(WEFT_E_FILE, "%s cannot be read: %s", args->versions.items[i], strerror(errno));
+    return WEFT_OK;
+}
+
+static weft_status check_arguments(trainer *t)
+{
+    const weft_args *args = t->args;
+    if ((args->versions.count > 0) == (args->follow != NULL))
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft trainer needs either --versions FILE... or --follow DIR");
+    weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &t->site);
+    if (status != WEFT_OK)
+        return status;
+    t->model = args->model;
+    if (!t->model && weft_site_get(t->site, NULL, "trainer.model", t->model_of_site, VALUE_ROOM) == WEFT_OK &&
+        *t->model_of_site)
+        t->model = t->model_of_site;
+    if (!t->model)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft trainer needs --model FILE, or the key model in [trainer] of %s",
+                               args->site);
+    return check_versions(args);
+}
+
+static weft_status open_session(trainer *t)
+{
+    weft_options options = {.size = sizeof options, .first_version = t->args->first_version};
+    weft_status status = weft_weights_open(t->model, &t->weights);
+    if (status == WEFT_OK && t->args->follow)
+        status = weft_follow_open(t->args->follow, t->model, &t->follow);
+    if (status != WEFT_OK)
+        return status;
+    weft_signals_catch();
+    status = weft_trainer_open(t->site, weft_model_layout(t->weights.model), &options, &t->session);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t count = 0;
+    const weft_piece *pieces = weft_model_pieces(t->weights.model, &count);
+    status = weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
+    return status == WEFT_OK ? weft_held(t->session, &t->last) : status;
+}
+
+static void report_held(trainer *t, const weft_event *event)
+{
+    const weft_peer_info *peer = weft_roster_find(&t->roster, event->peer);
+    if (!peer)
+        return;
+    if (t->args->json) {
+        json_t *object = weft_json_peer(peer);
+        json_object_set_new(object, "held", weft_json_count(event->version.number));
+        json_object_set_new(object, "digest", weft_json_hash(event->version.root));
+        weft_output_object(object);
+        return;
+    }
+    printf("  %s holds version %" PRIu64 " (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)\n", event->peer,
+           event->version.number, weft_output_size((double)peer->update_bytes).text, peer->send_ms, peer->apply_ms,
+           peer->commit_ms);
+    fflush(stdout);
+}
+
+/* Joins and losses are told by the library's log. */
+static weft_status take_events(trainer *t)
+{
+    weft_status status = weft_roster_read(t->session, &t->roster);
+    weft_event event;
+    while (status == WEFT_OK && weft_events(t->session, &event) == WEFT_OK)
+        if (event.kind == WEFT_EVENT_HELD)
+            report_held(t, &event);
+    return status;
+}
+
+/* Names the site's peers that have not joined; returns how many those are. */
+static size_t list_missing(const trainer *t, char *names, size_t room)
+{
+    size_t missing = 0, used = 0;
+    const char *name;
+    names[0] = '\0';
+    for (size_t i = 0; weft_site_peer_name(t->site, i, &name) == WEFT_OK; i++) {
+        const weft_peer_info *peer = weft_roster_find(&t->roster, name);
+        if (peer && weft_peer_is_joined(peer))
+            continue;
+        missing++;
+        if (used < room)
+            used += (size_t)snprintf(names + used, room - used, "%s%s", used ? ", " : "", name);
+    }
+    return missing;
+}
+
+static weft_status wait_for_joins(trainer *t)
+{
+    char deadline[VALUE_ROOM] = "", missing[VALUE_ROOM];
+    const char *name;
+    weft_site_get(t->site, NULL, "trainer.join_deadline", deadline, sizeof deadline);
+    double until = weft_now_ms() + weft_output_duration_ms(deadline, 30000);
+    bool patterns_only = weft_site_peer_name(t->site, 0, &name) != WEFT_OK;
+    for (;;) {
+        weft_status status = take_events(t);
+        if (status != WEFT_OK)
+            return status;
+        size_t absent = list_missing(t, missing, sizeof missing);
+        if (!absent && !patterns_only)
+            return WEFT_OK;
+        if (weft_signals_stopping())
+            return interrupted(t);
+        if (weft_now_ms() >= until)
+            break;
+        weft_signals_pause(t->session, SLICE_MS);
+    }
+    if (!weft_roster_joined(&t->roster))
+        return weft_fail_quiet(WEFT_E_UNREACHABLE,
+                               "no rollout joined within join_deadline = %s%s%s; start them with "
+                               "weft rollout, or raise join_deadline in [trainer]",
+                               deadline, *missing ? "; missing: " : "", missing);
+    if (*missing)
+        fprintf(stderr, "weft: warn: starts without %s: not joined within %s\n", missing, deadline);
+    return WEFT_OK;
+}
+
+static void report_update(trainer *t, const weft_update_info *info, const char *path)
+{
+    if (t->args->json) {
+        json_t *object = weft_json_update(info);
+        json_object_set_new(object, "file", json_string(path));
+        json_object_set_new(object, "peers", weft_roster_json(&t->roster));
+        weft_output_object(object);
+    } else {
+        weft_output_update(info);
+    }
+}
+
+static weft_status publish_file(trainer *t, const char *path)
+{
+    weft_status status = weft_weights_load(&t->weights, path);
+    if (status != WEFT_OK)
+        return status;
+    weft_publish_options options = {
+        .size = sizeof options, .attachment = t->weights.header, .attachment_bytes = t->weights.header_bytes};
+    weft_update_info info = {.size = sizeof info};
+    status = weft_publish(t->session, t->last.number + 1, NULL, &options, &info);
+    if (status != WEFT_OK)
+        return status;
+    t->last = info.target;
+    t->updates++;
+    report_update(t, &info, path);
+    return take_events(t);
+}
+
+static weft_status wait_until_held(trainer *t)
+{
+    for (;;) {
+        weft_status waited = weft_wait(t->session, t->last.number, NULL, 0, SLICE_MS);
+        weft_status status =
+            waited == WEFT_OK || waited == WEFT_E_TIMEOUT || waited == WEFT_E_PEER_LOST ? take_events(t) : waited;
+        if (status != WEFT_OK || waited != WEFT_E_TIMEOUT)
+            return status;
+        if (weft_signals_stopping())
+            return interrupted(t);
+    }
+}
+
+/* A peer that left after it held the last version has done its work. */
+static weft_status judge_peers(const trainer *t)
+{
+    char names[VALUE_ROOM] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < t->roster.count; i++) {
+        const weft_peer_info *peer = &t->roster.peers[i];
+        if (peer->state != WEFT_PEER_JOINING && !weft_peer_holds(peer, &t->last) && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", peer->name);
+    }
+    if (used)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "lost before version %" PRIu64 " was held: %s", t->last.number, names);
+    return WEFT_OK;
+}
+
+static weft_status run_versions(trainer *t)
+{
+    weft_status status = wait_for_joins(t);
+    for (size_t i = 0; status == WEFT_OK && i < t->args->versions.count; i++)
+        status = weft_signals_stopping() ? interrupted(t) : publish_file(t, t->args->versions.items[i]);
+    if (status == WEFT_OK)
+        status = wait_until_held(t);
+    return status == WEFT_OK ? judge_peers(t) : status;
+}
+
+static weft_status run_follow(trainer *t)
+{
+    while (!weft_signals_stopping()) {
+        const char *path;
+        weft_status status = weft_follow_next(t->follow, &path);
+        if (status == WEFT_OK)
+            status = publish_file(t, path);
+        else if (status == WEFT_AGAIN)
+            status = take_events(t);
+        if (status != WEFT_OK)
+            return status;
+        weft_signals_pause(t->session, SLICE_MS);
+    }
+    return WEFT_OK;
+}
+
+static void report_end(trainer *t)
+{
+    if (weft_roster_read(t->session, &t->roster) != WEFT_OK)
+        return;
+    if (t->args->json)
+        weft_output_object(json_pack("{s:o,s:o,s:o}", "held", weft_json_count(t->last.number), "updates",
+                                     weft_json_count(t->updates), "peers", weft_roster_json(&t->roster)));
+    else
+        printf("%" PRIu64 " updates published, last version %" PRIu64 ", digest %016" PRIx64 "\n", t->updates,
+               t->last.number, t->last.root);
+}
+
+static weft_status trainer_run(trainer *t)
+{
+    weft_status status = check_arguments(t);
+    if (status == WEFT_OK)
+        status = open_session(t);
+    if (status != WEFT_OK)
+        return status;
+    t->phase = WEFT_PHASE_WORK;
+    status = t->follow ? run_follow(t) : run_versions(t);
+    if (status == WEFT_OK)
+        report_end(t);
+    return status;
+}
+
+int weft_verb_trainer(const weft_args *args)
+{
+    trainer t = {.args = args, .phase = WEFT_PHASE_INPUT};
+    weft_status status = trainer_run(&t);
+    int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, t.phase, status);
+    weft_close(t.session);
+    weft_follow_close(t.follow);
+    weft_roster_close(&t.roster);
+    weft_weights_close(&t.weights);
+    weft_site_free(t.site);
+    return code;
+}

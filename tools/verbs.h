@@ -1,0 +1,13 @@
+/* verbs.h - what each verb's file offers to the table in weft.c; each returns the exit code. */
+#ifndef WEFT_TOOLS_VERBS_H
+#define WEFT_TOOLS_VERBS_H
+
+#include "args.h"
+
+int weft_verb_info(const weft_args *args);
+int weft_verb_check(const weft_args *args);
+int weft_verb_trainer(const weft_args *args);
+int weft_verb_rollout(const weft_args *args);
+int weft_verb_demo(const weft_args *args);
+
+#endif

@@ -1,0 +1,103 @@
+/* weft.c - the command: a table of verbs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "output.h"
+#include "signals.h"
+#include "status.h"
+#include "verbs.h"
+
+#define OVER_SITE (WEFT_TAKES(JSON) | WEFT_TAKES(SET))
+
+static const weft_verb verbs[] = {
+    {"info", "[--json]", "Says what this build and this machine have: backends, devices, fabric providers",
+     WEFT_TAKES(JSON), false, weft_verb_info},
+    {"check", "SITE.ini [--set SECTION.KEY=VALUE]... [--json]",
+     "Validates a site file and prints what it comes to, one line per peer", OVER_SITE, true, weft_verb_check},
+    {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
+     "Publishes checkpoints, one version after the other, to the rollouts of a site",
+     OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(MODEL) | WEFT_TAKES(VERSIONS) | WEFT_TAKES(FOLLOW) |
+         WEFT_TAKES(FIRST_VERSION),
+     true, weft_verb_trainer},
+    {"rollout", "SITE.ini --peer NAME (--model FILE | --empty) [--until V] [--save FILE] [options]",
+     "Joins a trainer and keeps its weights bit-identical with the trainer's",
+     OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(PEER) | WEFT_TAKES(MODEL) | WEFT_TAKES(EMPTY) | WEFT_TAKES(UNTIL) |
+         WEFT_TAKES(SAVE),
+     true, weft_verb_rollout},
+    {"demo", "[--peers N] [--params M] [--updates K] [options]",
+     "Runs one trainer and N rollouts on this machine and proves every rollout bit-identical",
+     WEFT_TAKES(JSON) | WEFT_TAKES(SET) | WEFT_TAKES(PEERS) | WEFT_TAKES(PARAMS) | WEFT_TAKES(UPDATES) |
+         WEFT_TAKES(CHANGED) | WEFT_TAKES(PROVIDER) | WEFT_TAKES(KEEP) | WEFT_TAKES(TIMEOUT),
+     false, weft_verb_demo},
+};
+
+#define VERB_COUNT (sizeof verbs / sizeof *verbs)
+
+static void print_help(void)
+{
+    printf("weft keeps rollouts bit-identical with their trainer by sending only the weights that changed.\n\n");
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        printf("  weft %-8s %s\n", verbs[i].name, verbs[i].summary);
+    printf("\nweft VERB --help tells a verb's options; weft --version prints the version.\n"
+           "Exit codes: 0 done, 1 failed while working, 2 wrong use or bad configuration, 3 verification failed.\n");
+}
+
+static const char *verb_name(const void *user, size_t index)
+{
+    (void)user;
+    return verbs[index].name;
+}
+
+static int verb_unknown(const char *word, bool json)
+{
+    const char *nearest = weft_args_nearest(word, VERB_COUNT, verb_name, NULL);
+    return weft_output_error(json, WEFT_PHASE_INPUT,
+                             weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no verb of weft%s%s%s; see weft --help", word,
+                                             nearest ? "; did you mean " : "", nearest ? nearest : "",
+                                             nearest ? "?" : ""));
+}
+
+static int verb_run(const weft_verb *verb, int argc, char **argv)
+{
+    weft_args args;
+    int code = WEFT_EXIT_DONE;
+    weft_status status = weft_args_read(verb, argc, argv, &args);
+    if (status != WEFT_OK)
+        code = weft_output_error(args.json, WEFT_PHASE_INPUT, status);
+    else if (args.help)
+        weft_args_help(verb);
+    else
+        code = verb->run(&args);
+    weft_args_close(&args);
+    return code;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        weft_fail_quiet(WEFT_E_ARGUMENT, "a verb is missing: info, check, trainer, rollout or demo; see weft --help");
+        return weft_output_error(false, WEFT_PHASE_INPUT, WEFT_E_ARGUMENT);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return print_help(), WEFT_EXIT_DONE;
+    if (strcmp(argv[1], "--version") == 0)
+        return printf("weft %s\n", weft_version_string()), WEFT_EXIT_DONE;
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verb_run(&verbs[i], argc - 2, argv + 2);
+    bool json = false;
+    for (int i = 2; i < argc; i++)
+        json |= strcmp(argv[i], "--json") == 0;
+    return verb_unknown(argv[1], json);
+}
+
+int main(int argc, char **argv)
+{
+    weft_signals_prepare();
+    int code = dispatch(argc, argv);
+    if ((fflush(stdout) || ferror(stdout)) && code == WEFT_EXIT_DONE) {
+        fprintf(stderr, "weft: standard output cannot be written\n");
+        code = WEFT_EXIT_FAILED;
+    }
+    return code;
+}
