@@ -1,0 +1,90 @@
+/* site_rules.c - rules that tie keys together, said at the key that broke them. */
+#include <string.h>
+
+#include "site_resolve.h"
+#include "site_text.h"
+
+/* Where the first given of two keys stands, with the value it has. */
+static void place_of(const weft_site *site, const weft_site_layers *layers, const char *const keys[2], char value[64],
+                     weft_site_place *place)
+{
+    const weft_site_entry *entry = NULL;
+    for (int i = 0; i < 2 && !entry; i++)
+        entry = weft_site_layers_find(site->source, layers, weft_site_field_of("peer", keys[i]));
+    *place = (weft_site_place){.path = site->path, .header = "peers"};
+    if (!entry)
+        return;
+    weft_site_value_print(entry->field, &entry->value, value, 64);
+    place->line = entry->line;
+    place->header = site->source->sections[entry->section].header;
+    place->key = entry->field->key.key;
+    place->value = value;
+}
+
+static void print_size(const char *key, const weft_site_peer *peer, char text[64])
+{
+    weft_site_value value;
+    const weft_site_field *field = weft_site_field_of("peer", key);
+    weft_site_value_take(field, peer, &value);
+    weft_site_value_print(field, &value, text, 64);
+}
+
+static weft_status check_buckets(const weft_site *site, uint32_t section)
+{
+    char value[64], low[64], high[64];
+    weft_site_place place;
+    weft_site_peer peer = {0};
+    weft_site_layers layers = weft_site_layers_at(site->source, section);
+    const char *who = site->source->sections[section].header;
+    weft_site_fill(site->source, &layers, "peer", &peer);
+    print_size("bucket_min", &peer, low);
+    print_size("bucket_max", &peer, high);
+    if (peer.bucket_min > peer.bucket_max) {
+        place_of(site, &layers, (const char *const[2]){"bucket_min", "bucket_max"}, value, &place);
+        return weft_site_refuse(&place, "for [%s] bucket_min %s exceeds bucket_max %s", who, low, high);
+    }
+    if (peer.bucket && (peer.bucket < peer.bucket_min || peer.bucket > peer.bucket_max)) {
+        place_of(site, &layers, (const char *const[2]){"bucket", "bucket"}, value, &place);
+        return weft_site_refuse(&place, "for [%s] a bucket must lie between bucket_min %s and bucket_max %s", who, low,
+                                high);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_peers(const weft_site *site)
+{
+    uint64_t listed = 0;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < site->source->section_count && !status; i++) {
+        const weft_site_section *section = &site->source->sections[i];
+        bool named = section->kind == WEFT_SECTION_PEER;
+        weft_site_place place = {.path = site->path, .line = section->line, .header = section->header};
+        if (named && section->line && ++listed > site->trainer.max_peers)
+            return weft_site_refuse(&place, "more peers than [trainer] max_peers = %llu; raise it",
+                                    (unsigned long long)site->trainer.max_peers);
+        if (named || section->kind == WEFT_SECTION_PATTERN)
+            status = check_buckets(site, i);
+    }
+    return status;
+}
+
+static weft_status check_listen(const weft_site *site)
+{
+    char host[WEFT_SITE_TEXT];
+    uint32_t port;
+    if (site->security == WEFT_SECURITY_OPEN || !weft_site_listen_split(site->trainer.listen, host, &port) ||
+        weft_site_is_loopback(host))
+        return WEFT_OK;
+    uint32_t section = weft_site_section_find(site->source, "trainer");
+    const weft_site_entry *entry = weft_site_entry_find(site->source, section, weft_site_field_of("trainer", "listen"));
+    weft_site_place place = {site->path, entry ? entry->line : 0, "trainer", "listen", site->trainer.listen};
+    return weft_site_refuse(&place,
+                            "beyond loopback anyone who reaches the port may join: write [security] mode = open "
+                            "to accept that, or listen on 127.0.0.1");
+}
+
+weft_status weft_site_rules(const weft_site *site)
+{
+    weft_status status = check_listen(site);
+    return status ? status : check_peers(site);
+}

@@ -1,0 +1,85 @@
+/* site_text.c - what a name, a host and a listen address look like. */
+#include "site_text.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+/* No isalnum: a locale must not widen what goes over the wire as a name. */
+static bool is_lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool weft_site_is_name_of(const char *text, size_t bytes)
+{
+    if (bytes < 1 || bytes >= WEFT_SITE_NAME)
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (!is_lower_or_digit(text[i]) && text[i] != '_' && text[i] != '-')
+            return false;
+    }
+    return true;
+}
+
+bool weft_site_is_name(const char *text)
+{
+    return weft_site_is_name_of(text, strnlen(text, WEFT_SITE_NAME));
+}
+
+bool weft_site_is_host(const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        if (!is_lower_or_digit(*at) && !(*at >= 'A' && *at <= 'Z') && !strchr(".:-_%", *at))
+            return false;
+    }
+    return text[0] != 0;
+}
+
+static bool parse_port(const char *text, uint32_t *port)
+{
+    uint32_t sum = 0;
+    size_t digits = strlen(text);
+    if (digits < 1 || digits > 5)
+        return false;
+    for (size_t i = 0; i < digits; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        sum = sum * 10 + (uint32_t)(text[i] - '0');
+    }
+    *port = sum;
+    return sum <= 65535;
+}
+
+bool weft_site_listen_split(const char *listen, char *host, uint32_t *port)
+{
+    const char *colon = strrchr(listen, ':');
+    if (!colon || colon == listen || !parse_port(colon + 1, port))
+        return false;
+    bool bracketed = listen[0] == '[' && colon[-1] == ']';
+    size_t bytes = (size_t)(colon - listen) - (bracketed ? 2 : 0);
+    if (bytes >= WEFT_SITE_TEXT)
+        return false;
+    memcpy(host, listen + (bracketed ? 1 : 0), bytes);
+    host[bytes] = 0;
+    return weft_site_is_host(host) && (strchr(host, ':') != NULL) == bracketed;
+}
+
+bool weft_site_is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (!strcmp(host, "localhost"))
+        return true;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool weft_site_is_clean(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at < 0x20 || *at == 0x7f)
+            return false;
+    }
+    return true;
+}

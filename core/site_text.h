@@ -1,0 +1,25 @@
+/* site_text.h - what a name, a host and a listen address look like. */
+#ifndef WEFT_CORE_SITE_TEXT_H
+#define WEFT_CORE_SITE_TEXT_H
+
+#include "site.h"
+
+/* Whether the text is [a-z0-9_-]{1,63}. */
+bool weft_site_is_name(const char *text);
+
+/* The same for the first `bytes` of a text. */
+bool weft_site_is_name_of(const char *text, size_t bytes);
+
+/* Whether the text may be an IP address, a host name or an interface: letters, digits and . : - _ % */
+bool weft_site_is_host(const char *text);
+
+/* Cuts "host:port" or "[v6]:port"; false if it is neither. `host` holds WEFT_SITE_TEXT bytes, without brackets. */
+bool weft_site_listen_split(const char *listen, char *host, uint32_t *port);
+
+/* Whether a host is this machine's alone: 127/8, ::1 or localhost. */
+bool weft_site_is_loopback(const char *host);
+
+/* Whether every byte is printable: no control characters, which would garble a log line. */
+bool weft_site_is_clean(const char *text);
+
+#endif
