@@ -5,7 +5,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "codec/frame.h"
 #include "grid.h"
 #include "mem.h"
 #include "status.h"

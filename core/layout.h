@@ -64,6 +64,9 @@ struct weft_layout {
     uint32_t epoch;         /* 1 */
 };
 
+#define WEFT_FRAME_HEADER_BYTES 16u /* of the frames of a unit: largest_frame counts it */
+#define WEFT_FRAME_ALIGN        4u  /* a frame's bytes are padded with zeros to this */
+
 /* Elements of a tile of coded width 1, 2, 4 or 8. */
 uint32_t weft_tile_elements(uint8_t width);
 
