@@ -18,8 +18,21 @@ const char *weft_level_name(weft_level level);
 /* Errors: WEFT_E_ARGUMENT (unknown name). */
 weft_status weft_level_by_name(const char *name, weft_level *level);
 
-#define WEFT_FRAME_HEADER_BYTES 16u
-#define WEFT_FRAME_ALIGN        4u /* a frame's bytes are padded with zeros to this */
+static inline uint64_t weft_frame_pad(uint64_t bytes)
+{
+    return (bytes + (WEFT_FRAME_ALIGN - 1)) & ~(uint64_t)(WEFT_FRAME_ALIGN - 1);
+}
+
+/* Payload of a `full` frame of `count` elements and of a `pairs` frame of `changed` ones. */
+static inline uint64_t weft_frame_full_payload(uint32_t count, uint8_t width)
+{
+    return weft_frame_pad((uint64_t)count * width);
+}
+
+static inline uint64_t weft_frame_pairs_payload(uint32_t changed, uint8_t width)
+{
+    return weft_frame_pad((uint64_t)changed * (4u + width));
+}
 
 /* A frame's header, read but not yet believed. */
 typedef struct weft_frame_header {

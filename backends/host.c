@@ -1,0 +1,184 @@
+/* host.c - the table of the host backend; every job completes inline. */
+#include "backends/host.h"
+
+#include <string.h>
+
+#include "backends/host_state.h"
+#include "clock.h"
+#include "mem.h"
+#include "status.h"
+
+#define SCRATCH_BYTES                                                                                                  \
+    (WEFT_HOST_UNIT_ELEMENTS * (sizeof(uint32_t) * 2 + sizeof(uint64_t)) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES)
+
+static void scratch_lay(weft_backend_state *state)
+{
+    uint8_t *at = state->scratch;
+    state->excess = (uint64_t *)(void *)at;
+    at += WEFT_HOST_UNIT_ELEMENTS * sizeof(uint64_t);
+    state->changes.before = at;
+    at += WEFT_HOST_UNIT_BYTES;
+    state->changes.after = at;
+    at += WEFT_HOST_UNIT_BYTES;
+    state->changes.position = (uint32_t *)(void *)at;
+    at += WEFT_HOST_UNIT_ELEMENTS * sizeof(uint32_t);
+    state->rank = (uint32_t *)(void *)at;
+    state->changes.capacity = WEFT_HOST_UNIT_ELEMENTS;
+}
+
+static weft_status host_open(const weft_backend_options *options, weft_backend_state **state)
+{
+    const weft_host_kernels *kernels;
+    weft_status status = weft_host_choose(options->kernels, &kernels);
+    if (status != WEFT_OK)
+        return status;
+    weft_backend_state *made = weft_mem_take(1, sizeof(*made));
+    uint8_t *scratch = weft_mem_map(SCRATCH_BYTES);
+    if (!made || !scratch) {
+        weft_mem_unmap(scratch, scratch ? SCRATCH_BYTES : 0);
+        weft_mem_give(made);
+        return weft_fail(WEFT_E_MEMORY, "host backend: %llu bytes of scratch cannot be had",
+                         (unsigned long long)SCRATCH_BYTES);
+    }
+    made->kernels = kernels;
+    made->scratch = scratch;
+    scratch_lay(made);
+    pthread_mutex_init(&made->encoding, NULL);
+    *state = made;
+    return WEFT_OK;
+}
+
+static void host_close(weft_backend_state *state)
+{
+    if (!state)
+        return;
+    pthread_mutex_destroy(&state->encoding);
+    weft_mem_unmap(state->scratch, SCRATCH_BYTES);
+    weft_mem_give(state);
+}
+
+static const char *host_kernels(const weft_backend_state *state)
+{
+    return state->kernels->name;
+}
+
+static void levels_write(weft_backend_state *state, weft_encode_job *job)
+{
+    for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        if (job->levels & 1u << level)
+            job->frame_bytes[level] = weft_host_write_frame(state, &job->now, (weft_level)level, &job->sinks[level]);
+    }
+}
+
+static weft_status host_encode(weft_backend_state *state, weft_encode_job *job)
+{
+    if (job->levels >> WEFT_LEVEL_TIGHT)
+        return weft_fail(WEFT_E_ARGUMENT, "no backend encodes the levels 0x%x; use full, pairs or fast", job->levels);
+    memset(job->frame_bytes, 0, sizeof(job->frame_bytes));
+    pthread_mutex_lock(&state->encoding);
+    uint64_t begin = weft_clock_ns();
+    weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes, job->tensor_delta);
+    uint64_t middle = weft_clock_ns();
+    job->changed = state->changes.count;
+    if (job->changed > 0)
+        levels_write(state, job);
+    pthread_mutex_unlock(&state->encoding);
+    job->diff_ms += weft_clock_ms(begin, middle);
+    job->encode_ms += weft_clock_ms(middle, weft_clock_ns());
+    return WEFT_OK;
+}
+
+static weft_status host_apply(weft_backend_state *state, weft_apply_job *job)
+{
+    weft_changes *changes = job->changes;
+    const unsigned slot = weft_host_slot(job->target.width);
+    uint32_t from = 0;
+    job->mismatch = false;
+    for (uint32_t r = 0; r < job->target.run_count && from < changes->count; r++) {
+        const weft_run *run = &job->target.runs[r];
+        uint32_t end = weft_host_run_end(run, changes, from);
+        uint64_t offset = (uint64_t)from << slot;
+        job->mismatch |=
+            state->kernels->swap[slot](run->data, changes->position + from, run->position, end - from,
+                                       (uint8_t *)changes->before + offset, (const uint8_t *)changes->after + offset);
+        from = end;
+    }
+    return WEFT_OK;
+}
+
+static weft_status host_undo(weft_backend_state *state, weft_undo_job *job)
+{
+    const weft_changes *changes = job->changes;
+    const unsigned slot = weft_host_slot(job->target.width);
+    uint32_t from = 0;
+    for (uint32_t r = 0; r < job->target.run_count && from < changes->count; r++) {
+        const weft_run *run = &job->target.runs[r];
+        uint32_t end = weft_host_run_end(run, changes, from);
+        state->kernels->scatter[slot](run->data, changes->position + from, run->position, end - from,
+                                      (const uint8_t *)changes->before + ((uint64_t)from << slot));
+        from = end;
+    }
+    return WEFT_OK;
+}
+
+static weft_status host_digest(weft_backend_state *state, weft_digest_job *job)
+{
+    const unsigned slot = weft_host_slot(job->view.width);
+    for (uint32_t r = 0; r < job->view.run_count; r++) {
+        const weft_run *run = &job->view.runs[r];
+        job->tensor_delta[run->tensor] += state->kernels->digest[slot](run->data, run->element, run->count);
+    }
+    return WEFT_OK;
+}
+
+void weft_host_load(const weft_view *view, uint8_t *bytes)
+{
+    for (uint32_t r = 0; r < view->run_count; r++)
+        memcpy(bytes + (uint64_t)view->runs[r].position * view->width, view->runs[r].data,
+               (uint64_t)view->runs[r].count * view->width);
+}
+
+void weft_host_store(const weft_view *view, const uint8_t *bytes)
+{
+    for (uint32_t r = 0; r < view->run_count; r++)
+        memcpy(view->runs[r].data, bytes + (uint64_t)view->runs[r].position * view->width,
+               (uint64_t)view->runs[r].count * view->width);
+}
+
+static weft_status host_load(weft_backend_state *state, weft_load_job *job)
+{
+    (void)state;
+    weft_host_load(&job->view, job->bytes);
+    return WEFT_OK;
+}
+
+static weft_status host_store(weft_backend_state *state, weft_store_job *job)
+{
+    (void)state;
+    weft_host_store(&job->view, job->bytes);
+    return WEFT_OK;
+}
+
+static weft_status host_poll(weft_backend_state *state, void *job)
+{
+    (void)state;
+    (void)job;
+    return WEFT_OK;
+}
+
+const weft_backend weft_backend_host = {
+    .abi = WEFT_BACKEND_ABI,
+    .name = "host",
+    .probe = weft_host_probe,
+    .open = host_open,
+    .close = host_close,
+    .kernels = host_kernels,
+    .encode = host_encode,
+    .decode = weft_host_decode,
+    .apply = host_apply,
+    .undo = host_undo,
+    .digest = host_digest,
+    .load = host_load,
+    .store = host_store,
+    .poll = host_poll,
+};

@@ -1,0 +1,154 @@
+/* host_bits.h - bit planes: counted from the least significant bit of byte 0. */
+#ifndef WEFT_BACKENDS_HOST_BITS_H
+#define WEFT_BACKENDS_HOST_BITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Writes a plane upwards; stores whole 4-byte words only when they are complete, so never past the plane. */
+typedef struct weft_bit_writer {
+    uint8_t *at;
+    uint64_t word;
+    unsigned fill; /* bits in `word`, below 32 between calls */
+} weft_bit_writer;
+
+/* bits is below 2^count; count is at most 32. */
+static inline void weft_bits_put(weft_bit_writer *writer, uint64_t bits, unsigned count)
+{
+    writer->word |= bits << writer->fill;
+    writer->fill += count;
+    if (writer->fill >= 32) {
+        uint32_t low = (uint32_t)writer->word;
+        memcpy(writer->at, &low, 4);
+        writer->at += 4;
+        writer->word >>= 32;
+        writer->fill -= 32;
+    }
+}
+
+/* The same up to 63 bits. */
+static inline void weft_bits_put_long(weft_bit_writer *writer, uint64_t bits, unsigned count)
+{
+    if (count > 32) {
+        weft_bits_put(writer, bits & UINT32_MAX, 32);
+        bits >>= 32;
+        count -= 32;
+    }
+    weft_bits_put(writer, bits, count);
+}
+
+/* So many zeros and a one. */
+static inline void weft_bits_put_unary(weft_bit_writer *writer, uint64_t zeros)
+{
+    for (; zeros >= 32; zeros -= 32)
+        weft_bits_put(writer, 0, 32);
+    weft_bits_put(writer, UINT64_C(1) << zeros, (unsigned)zeros + 1);
+}
+
+/* Fills the last byte with zeros and returns where the next plane begins. */
+static inline uint8_t *weft_bits_flush(weft_bit_writer *writer)
+{
+    unsigned bytes = (writer->fill + 7) / 8;
+    memcpy(writer->at, &writer->word, bytes);
+    return writer->at + bytes;
+}
+
+/* Bytes that may be read, and nothing beyond them. */
+typedef struct weft_bit_source {
+    const uint8_t *data;
+    uint64_t bytes;
+} weft_bit_source;
+
+/* 8 bytes from `offset`, zeros where the source ends. */
+static inline uint64_t weft_bits_word(const weft_bit_source *source, uint64_t offset)
+{
+    uint64_t word = 0;
+    if (offset + 8 <= source->bytes)
+        memcpy(&word, source->data + offset, 8);
+    else if (offset < source->bytes)
+        memcpy(&word, source->data + offset, source->bytes - offset);
+    return word;
+}
+
+/* `count` bits (at most 32) from bit `at`. */
+static inline uint64_t weft_bits_get(const weft_bit_source *source, uint64_t at, unsigned count)
+{
+    return weft_bits_word(source, at / 8) >> (at % 8) & ((UINT64_C(1) << count) - 1);
+}
+
+/* The same up to 63 bits. */
+static inline uint64_t weft_bits_get_long(const weft_bit_source *source, uint64_t at, unsigned count)
+{
+    if (count <= 32)
+        return weft_bits_get(source, at, count);
+    return weft_bits_get(source, at, 32) | weft_bits_get(source, at + 32, count - 32) << 32;
+}
+
+/* Whether the bits from `at` to the end of its byte are zero. */
+static inline bool weft_bits_tail_clear(const weft_bit_source *source, uint64_t at)
+{
+    return at % 8 == 0 || weft_bits_get(source, at, (unsigned)(8 - at % 8)) == 0;
+}
+
+/* Walks the ones of a plane. */
+typedef struct weft_bit_walker {
+    weft_bit_source source;
+    uint64_t next; /* offset of the word behind `word` */
+    uint64_t base; /* bit number of bit 0 of `word` */
+    uint64_t word; /* ones not yet taken */
+    uint64_t last; /* bit number behind the last one taken */
+} weft_bit_walker;
+
+static inline weft_bit_walker weft_bits_walk(weft_bit_source source, uint64_t offset)
+{
+    weft_bit_walker walker = {source, offset + 8, offset * 8, weft_bits_word(&source, offset), offset * 8};
+    return walker;
+}
+
+/* Moves on to a word with a one; false at the end of the source. */
+static inline bool weft_bits_refill(weft_bit_walker *walker)
+{
+    while (walker->word == 0) {
+        if (walker->next >= walker->source.bytes)
+            return false;
+        walker->base = walker->next * 8;
+        walker->word = weft_bits_word(&walker->source, walker->next);
+        walker->next += 8;
+    }
+    return true;
+}
+
+/* Zeros before the next one, which is taken; UINT64_MAX if there is none. */
+static inline uint64_t weft_bits_unary(weft_bit_walker *walker)
+{
+    if (!weft_bits_refill(walker))
+        return UINT64_MAX;
+    uint64_t at = walker->base + (unsigned)__builtin_ctzll(walker->word);
+    uint64_t zeros = at - walker->last;
+    walker->word &= walker->word - 1;
+    walker->last = at + 1;
+    return zeros;
+}
+
+/* Takes `count` ones; false if there are not so many. */
+static inline bool weft_bits_skip(weft_bit_walker *walker, uint64_t count)
+{
+    while (count > 0) {
+        if (!weft_bits_refill(walker))
+            return false;
+        unsigned ones = (unsigned)__builtin_popcountll(walker->word);
+        if (ones < count) {
+            count -= ones;
+            walker->word = 0;
+            continue;
+        }
+        for (; count > 1; count--)
+            walker->word &= walker->word - 1;
+        count = 0;
+        weft_bits_unary(walker);
+    }
+    return true;
+}
+
+#endif

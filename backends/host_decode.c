@@ -1,0 +1,95 @@
+/* host_decode.c - frames into change lists against a base that is read and not written. */
+#include "backends/host_element.h"
+#include "backends/host_fast.h"
+#include "status.h"
+
+/* Reads `before`, lets steps become bits where `steps` says that `after` holds such, and adds the digests' terms. */
+static void changes_resolve(const weft_host_kernels *kernels, const weft_decode_job *job, bool steps)
+{
+    const weft_view *base = &job->base;
+    const unsigned slot = weft_host_slot(base->width);
+    weft_changes *changes = job->changes;
+    uint32_t from = 0;
+    for (uint32_t r = 0; r < base->run_count && from < changes->count; r++) {
+        const weft_run *run = &base->runs[r];
+        uint32_t count = weft_host_run_end(run, changes, from) - from;
+        const uint32_t *position = changes->position + from;
+        uint8_t *before = (uint8_t *)changes->before + (uint64_t)from * base->width;
+        uint8_t *after = (uint8_t *)changes->after + (uint64_t)from * base->width;
+        kernels->gather[slot](run->data, position, run->position, count, before);
+        if (steps)
+            kernels->step[slot](before, after, count, base->is_float);
+        job->tensor_delta[run->tensor] += kernels->delta[slot](position, weft_host_origin(run), before, after, count);
+        from += count;
+    }
+}
+
+/* Drops the changes that change nothing. */
+static void changes_compact(weft_changes *changes, uint8_t width)
+{
+    uint8_t *before = changes->before, *after = changes->after;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < changes->count; i++) {
+        uint64_t from = (uint64_t)i * width, to = (uint64_t)kept * width;
+        if (memcmp(before + from, after + from, width) == 0)
+            continue;
+        changes->position[kept] = changes->position[i];
+        memmove(before + to, before + from, width);
+        memmove(after + to, after + from, width);
+        kept++;
+    }
+    changes->count = kept;
+}
+
+static weft_status pairs_read(const weft_frame *frame, const weft_view *base, weft_changes *changes)
+{
+    const uint32_t count = frame->header.changed;
+    memcpy(changes->position, frame->payload, 4 * (uint64_t)count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t position = changes->position[i];
+        if (position >= base->count)
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u of %u elements", frame->header.unit,
+                             position, base->count);
+        if (i > 0 && position <= changes->position[i - 1])
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u behind %u", frame->header.unit, position,
+                             changes->position[i - 1]);
+    }
+    memcpy(changes->after, frame->payload + 4 * (uint64_t)count, (uint64_t)base->width * count);
+    changes->count = count;
+    return WEFT_OK;
+}
+
+/* The payload of a full frame, which lies in one piece, as the other view of the unit. */
+static void full_decode(const weft_host_kernels *kernels, const weft_decode_job *job)
+{
+    weft_run run = {.data = (uint8_t *)(uintptr_t)job->frame.payload, .count = job->base.count};
+    weft_view now = job->base;
+    now.runs = &run;
+    now.run_count = 1;
+    weft_host_diff(kernels, &now, &job->base, job->changes, job->tensor_delta);
+}
+
+weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
+{
+    const weft_frame *frame = &job->frame;
+    job->changes->unit = frame->header.unit;
+    job->changes->count = 0;
+    if (frame->header.changed > job->changes->capacity)
+        return weft_fail(WEFT_E_BUDGET, "frame of unit %u codes %u elements, the change list holds %u",
+                         frame->header.unit, frame->header.changed, job->changes->capacity);
+    if (frame->header.level == WEFT_LEVEL_FULL) {
+        full_decode(state->kernels, job);
+        return WEFT_OK;
+    }
+    bool fast = frame->header.level == WEFT_LEVEL_FAST;
+    weft_status status =
+        fast ? weft_host_fast_read(frame, &job->base, job->changes) : pairs_read(frame, &job->base, job->changes);
+    if (status != WEFT_OK) {
+        job->changes->count = 0;
+        return status;
+    }
+    changes_resolve(state->kernels, job, fast);
+    if (!fast)
+        changes_compact(job->changes, job->base.width);
+    return WEFT_OK;
+}

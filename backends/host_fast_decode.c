@@ -1,0 +1,142 @@
+/* host_fast_decode.c - level fast: planes into positions and steps, believing nothing. */
+#include "backends/host_bits.h"
+#include "backends/host_element.h"
+#include "backends/host_fast.h"
+#include "codec/fast.h"
+#include "status.h"
+
+/* A frame being read. */
+typedef struct fast_reader {
+    uint32_t unit;
+    weft_fast_shape shape;
+    weft_bit_source source;
+    weft_bit_walker unary;
+    uint64_t ranks;      /* bit at which the ranks begin */
+    uint64_t magnitudes; /* bit at which the magnitudes begin */
+} fast_reader;
+
+static weft_status no_end(const fast_reader *reader)
+{
+    return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the unary plane runs past the payload's %llu bytes",
+                     reader->unit, (unsigned long long)reader->source.bytes);
+}
+
+/* Positions, and one step up or down for each. */
+WEFT_ALWAYS_INLINE weft_status gaps_read(fast_reader *reader, weft_changes *changes, unsigned width)
+{
+    const uint32_t k = reader->shape.gap_bits;
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < reader->shape.changed; i++) {
+        uint64_t field = weft_bits_get(&reader->source, (uint64_t)i * (k + 1), k + 1);
+        uint64_t high = weft_bits_unary(&reader->unary);
+        if (high == UINT64_MAX)
+            return no_end(reader);
+        uint64_t position = next + (high << k | field >> 1);
+        if (position >= reader->shape.count)
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %llu of %u elements", reader->unit,
+                             (unsigned long long)position, reader->shape.count);
+        changes->position[i] = (uint32_t)position;
+        weft_element_put(changes->after, i, 1 - 2 * (field & 1), width);
+        next = position + 1;
+    }
+    return WEFT_OK;
+}
+
+/* Where the magnitudes begin: behind the byte that holds the last unary one. */
+static weft_status magnitudes_find(fast_reader *reader)
+{
+    weft_bit_walker walker = reader->unary;
+    if (!weft_bits_skip(&walker, 2 * (uint64_t)reader->shape.exceptions))
+        return no_end(reader);
+    if (!weft_bits_tail_clear(&reader->source, walker.last))
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: ones behind the unary plane's last number", reader->unit);
+    reader->magnitudes = (walker.last + 7) / 8 * 8;
+    return WEFT_OK;
+}
+
+/* The magnitude whose unary length comes next; 0 if it is out of range for the width. */
+WEFT_ALWAYS_INLINE uint64_t magnitude_read(fast_reader *reader, unsigned width)
+{
+    const uint32_t order = reader->shape.magnitude_bits;
+    uint64_t length = weft_bits_unary(&reader->unary) + order;
+    if (length > 63)
+        return 0;
+    uint64_t low = weft_bits_get_long(&reader->source, reader->magnitudes, (unsigned)length);
+    uint64_t excess = (low | UINT64_C(1) << length) - (UINT64_C(1) << order);
+    reader->magnitudes += length;
+    return excess <= weft_element_top(width) - 2 ? excess + 2 : 0;
+}
+
+/* Replaces the steps of the exceptions. */
+WEFT_ALWAYS_INLINE weft_status exceptions_read(fast_reader *reader, weft_changes *changes, unsigned width)
+{
+    const uint32_t k = reader->shape.rank_bits;
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < reader->shape.exceptions; i++, reader->ranks += k) {
+        uint64_t low = weft_bits_get(&reader->source, reader->ranks, k);
+        uint64_t rank = next + (weft_bits_unary(&reader->unary) << k | low);
+        if (rank >= reader->shape.changed)
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: exception %llu of %u changes", reader->unit,
+                             (unsigned long long)rank, reader->shape.changed);
+        uint64_t magnitude = magnitude_read(reader, width);
+        bool down = weft_steps_down(weft_element_get(changes->after, rank, width), width);
+        if (magnitude == 0 || (magnitude == weft_element_top(width) && !down))
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: magnitude of change %llu is out of range", reader->unit,
+                             (unsigned long long)rank);
+        weft_element_put(changes->after, rank, down ? 0 - magnitude : magnitude, width);
+        next = rank + 1;
+    }
+    return WEFT_OK;
+}
+
+/* The fixed planes' last bits, and everything behind the magnitudes. */
+static weft_status ends_check(const fast_reader *reader)
+{
+    uint64_t fields_end = (uint64_t)reader->shape.changed * (reader->shape.gap_bits + 1);
+    uint64_t used = (reader->magnitudes + 7) / 8;
+    bool clear = weft_bits_tail_clear(&reader->source, fields_end) &&
+                 weft_bits_tail_clear(&reader->source, reader->ranks) &&
+                 weft_bits_tail_clear(&reader->source, reader->magnitudes);
+    if (weft_frame_pad(used) != reader->source.bytes)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the planes end at byte %llu of a payload of %llu",
+                         reader->unit, (unsigned long long)used, (unsigned long long)reader->source.bytes);
+    for (uint64_t i = used; i < reader->source.bytes; i++)
+        clear = clear && reader->source.data[i] == 0;
+    if (!clear)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: padding that is not zero", reader->unit);
+    return WEFT_OK;
+}
+
+WEFT_ALWAYS_INLINE weft_status planes_read(fast_reader *reader, weft_changes *changes, unsigned width)
+{
+    weft_status status = gaps_read(reader, changes, width);
+    if (status == WEFT_OK)
+        status = magnitudes_find(reader);
+    if (status == WEFT_OK)
+        status = exceptions_read(reader, changes, width);
+    if (status == WEFT_OK)
+        status = ends_check(reader);
+    return status;
+}
+
+weft_status weft_host_fast_read(const weft_frame *frame, const weft_view *base, weft_changes *changes)
+{
+    fast_reader reader = {.unit = frame->header.unit, .source = {frame->payload, frame->header.payload_bytes}};
+    const weft_unit unit = {.count = base->count, .width = base->width, .is_float = base->is_float};
+    weft_status status = weft_fast_shape_read(&frame->header, &unit, &reader.shape);
+    if (status != WEFT_OK)
+        return status;
+    reader.unary = weft_bits_walk(reader.source, weft_fast_unary_offset(&reader.shape));
+    reader.ranks = 8 * weft_fast_ranks_offset(&reader.shape);
+    changes->count = reader.shape.changed;
+    switch (base->width) {
+    case 1:
+        return planes_read(&reader, changes, 1);
+    case 2:
+        return planes_read(&reader, changes, 2);
+    case 4:
+        return planes_read(&reader, changes, 4);
+    default:
+        return planes_read(&reader, changes, 8);
+    }
+}

@@ -1,0 +1,68 @@
+/* host_state.h - the host backend's state and its stages. */
+#ifndef WEFT_BACKENDS_HOST_STATE_H
+#define WEFT_BACKENDS_HOST_STATE_H
+
+#include <pthread.h>
+
+#include "backends/host.h"
+#include "backends/host_kernels.h"
+
+/* The largest unit: elements of it, and their bytes. */
+#define WEFT_HOST_UNIT_ELEMENTS (1u << 18)
+#define WEFT_HOST_UNIT_BYTES    (1u << 20)
+
+struct weft_backend_state {
+    const weft_host_kernels *kernels;
+    pthread_mutex_t encoding; /* guards the scratch below: one unit is encoded at a time */
+    uint8_t *scratch;         /* one mapping that holds the arrays below */
+    weft_changes changes;
+    uint32_t *rank;   /* exceptions of level fast: place in the change list */
+    uint64_t *excess; /* and magnitude - 2 */
+};
+
+/* The kernel set for a name: "auto", or one that must be had. Errors: WEFT_E_MISSING. */
+weft_status weft_host_choose(const char *name, const weft_host_kernels **kernels);
+
+/* The probe slot of the table. */
+size_t weft_host_probe(weft_device_info *devices, size_t capacity);
+
+/* Lists the elements in which two views of one unit differ; adds digest(now) - digest(shadow) to the tensors' words. */
+void weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
+                    weft_changes *changes, uint64_t *tensor_delta);
+
+/* Writes the frame of one level for state->changes, or a full one where that is not larger. Returns its bytes, 0 if it
+ * did not fit (sink->full is set). */
+uint32_t weft_host_write_frame(weft_backend_state *state, const weft_view *now, weft_level level,
+                               weft_frame_sink *sink);
+
+/* The next `bytes` of the sink, NULL (and sink->full) if it has no room or was full before. */
+uint8_t *weft_host_sink_take(weft_frame_sink *sink, uint64_t bytes);
+
+/* The decode slot of the table. */
+weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
+
+/* One past the last change from `from` on that lies in the run. */
+static inline uint32_t weft_host_run_end(const weft_run *run, const weft_changes *changes, uint32_t from)
+{
+    uint64_t limit = (uint64_t)run->position + run->count;
+    uint32_t low = from, high = changes->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (changes->position[middle] < limit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* What must be added to a position in the unit to get the element in the run's tensor (mod 2^64). */
+static inline uint64_t weft_host_origin(const weft_run *run)
+{
+    return run->element - run->position;
+}
+
+void weft_host_load(const weft_view *view, uint8_t *bytes);
+void weft_host_store(const weft_view *view, const uint8_t *bytes);
+
+#endif

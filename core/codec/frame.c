@@ -1,0 +1,160 @@
+/* frame.c - headers: written, read, and checked against the layout. */
+#include "codec/frame.h"
+
+#include <xxhash.h>
+
+#include "bytes.h"
+#include "codec/fast.h"
+#include "status.h"
+
+#define PAYLOAD_BITS 24u
+#define LEVEL_BITS   4u
+#define CHANGED_BITS 20u
+
+void weft_frame_write_header(uint8_t *out, const weft_frame_header *header)
+{
+    weft_bytes_put(out, header->unit, 4);
+    weft_bytes_put(out + 4, header->payload_bytes | (uint32_t)header->level << PAYLOAD_BITS, 4);
+    weft_bytes_put(out + 8, header->changed | (header->units - 1) << CHANGED_BITS, 4);
+    weft_bytes_put(out + 12, header->parameters, 4);
+}
+
+static void header_read(const uint8_t *bytes, weft_frame_header *header)
+{
+    uint32_t size = (uint32_t)weft_bytes_get(bytes + 4, 4);
+    uint32_t counts = (uint32_t)weft_bytes_get(bytes + 8, 4);
+    header->unit = (uint32_t)weft_bytes_get(bytes, 4);
+    header->payload_bytes = size & ((1u << PAYLOAD_BITS) - 1);
+    header->level = (weft_level)(size >> PAYLOAD_BITS);
+    header->changed = counts & ((1u << CHANGED_BITS) - 1);
+    header->units = (counts >> CHANGED_BITS) + 1;
+    header->parameters = (uint32_t)weft_bytes_get(bytes + 12, 4);
+}
+
+uint64_t weft_frame_measure(const uint8_t *bytes, uint64_t available)
+{
+    weft_frame_header header;
+    if (available < WEFT_FRAME_HEADER_BYTES)
+        return 0;
+    header_read(bytes, &header);
+    uint64_t total = WEFT_FRAME_HEADER_BYTES + (uint64_t)header.payload_bytes;
+    bool known = (unsigned)header.level < WEFT_LEVEL_COUNT && header.changed > 0 && header.payload_bytes > 0;
+    return known && total % WEFT_FRAME_ALIGN == 0 && total <= available ? total : 0;
+}
+
+/* What does not depend on the unit. */
+static weft_status header_check(const weft_frame_header *header, uint64_t available)
+{
+    if ((unsigned)header->level >= WEFT_LEVEL_COUNT)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: unknown level or reserved bits %u", header->unit,
+                         (unsigned)header->level);
+    if (header->level == WEFT_LEVEL_TIGHT)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: level tight is reserved", header->unit);
+    if (header->units != 1)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u units in one frame are reserved", header->unit,
+                         header->units);
+    if (header->payload_bytes % WEFT_FRAME_ALIGN != 0)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes is not padded to %u", header->unit,
+                         header->payload_bytes, WEFT_FRAME_ALIGN);
+    if (header->payload_bytes > available - WEFT_FRAME_HEADER_BYTES)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes, %llu are there", header->unit,
+                         header->payload_bytes, (unsigned long long)(available - WEFT_FRAME_HEADER_BYTES));
+    return WEFT_OK;
+}
+
+/* A payload of exactly `used` bytes and zeros up to the alignment; the parameters zero. */
+static weft_status plain_check(const weft_frame_header *header, const uint8_t *payload, uint64_t used)
+{
+    if (header->parameters != 0)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: level %s has no parameters, got 0x%08x", header->unit,
+                         weft_level_name(header->level), header->parameters);
+    if (header->payload_bytes != weft_frame_pad(used))
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes, %llu expected for %u elements (%s)",
+                         header->unit, header->payload_bytes, (unsigned long long)weft_frame_pad(used), header->changed,
+                         weft_level_name(header->level));
+    for (uint64_t i = used; i < header->payload_bytes; i++) {
+        if (payload[i] != 0)
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: padding byte %llu is 0x%02x, not zero", header->unit,
+                             (unsigned long long)i, payload[i]);
+    }
+    return WEFT_OK;
+}
+
+/* A coded frame is smaller than the dense one: else the encoder would have sent that. */
+static weft_status smaller_check(const weft_frame_header *header, const weft_unit *unit)
+{
+    uint64_t dense = weft_frame_full_payload(unit->count, unit->width);
+    if (header->payload_bytes >= dense)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes reaches the dense %llu (%s)",
+                         header->unit, header->payload_bytes, (unsigned long long)dense,
+                         weft_level_name(header->level));
+    return WEFT_OK;
+}
+
+static weft_status full_check(const weft_frame_header *header, const uint8_t *payload, const weft_unit *unit)
+{
+    if (header->changed != unit->count)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: full with %u of %u elements", header->unit, header->changed,
+                         unit->count);
+    return plain_check(header, payload, (uint64_t)unit->count * unit->width);
+}
+
+static weft_status pairs_check(const weft_frame_header *header, const uint8_t *payload, const weft_unit *unit)
+{
+    weft_status status = plain_check(header, payload, (uint64_t)header->changed * (4u + unit->width));
+    return status == WEFT_OK ? smaller_check(header, unit) : status;
+}
+
+static weft_status fast_check(const weft_frame_header *header, const weft_unit *unit)
+{
+    weft_fast_shape shape;
+    weft_status status = weft_fast_shape_read(header, unit, &shape);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t least = weft_fast_payload_least(&shape);
+    if (header->payload_bytes < least)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes, at least %llu for %u changes",
+                         header->unit, header->payload_bytes, (unsigned long long)least, header->changed);
+    return smaller_check(header, unit);
+}
+
+static weft_status unit_check(const weft_frame_header *header, const uint8_t *payload, const weft_unit *unit)
+{
+    if (header->changed == 0 || header->changed > unit->count)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u changed of %u elements", header->unit, header->changed,
+                         unit->count);
+    switch (header->level) {
+    case WEFT_LEVEL_FULL:
+        return full_check(header, payload, unit);
+    case WEFT_LEVEL_PAIRS:
+        return pairs_check(header, payload, unit);
+    default:
+        return fast_check(header, unit);
+    }
+}
+
+weft_status weft_frame_admit(const weft_layout *layout, const uint8_t *bytes, uint64_t available, weft_frame *frame)
+{
+    weft_frame_header header;
+    if (available < WEFT_FRAME_HEADER_BYTES)
+        return weft_fail(WEFT_E_CORRUPT, "a frame's header needs %u bytes, %llu are there", WEFT_FRAME_HEADER_BYTES,
+                         (unsigned long long)available);
+    header_read(bytes, &header);
+    weft_status status = header_check(&header, available);
+    if (status != WEFT_OK)
+        return status;
+    if (header.unit >= layout->unit_count)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the layout has %llu units", header.unit,
+                         (unsigned long long)layout->unit_count);
+    status = unit_check(&header, bytes + WEFT_FRAME_HEADER_BYTES, &layout->units[header.unit]);
+    if (status != WEFT_OK)
+        return status;
+    frame->header = header;
+    frame->payload = bytes + WEFT_FRAME_HEADER_BYTES;
+    return WEFT_OK;
+}
+
+uint64_t weft_frame_check(const uint8_t *frame, uint64_t bytes)
+{
+    return XXH3_64bits(frame, bytes);
+}
