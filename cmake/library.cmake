@@ -47,7 +47,7 @@ foreach(library weft weft_static)
         target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:${WEFT_${name}_LIBRARY}>
             $<INSTALL_INTERFACE:${name}>)
     endforeach()
-    target_link_libraries(${library} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    target_link_libraries(${library} PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
 endforeach()
 set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft EXPORT_NAME static)
