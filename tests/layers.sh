@@ -14,120 +14,95 @@ broke() # broke TEXT...
     broken=1
 }
 
+# ---- Every include once, as "FILE <x>" or "FILE "x"".
+includes=$(grep -rEoH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include(_next)?[[:space:]]*[<"][^>"]*[>"]' \
+    include core providers backends model tools bench 2>/dev/null | sed -E 's/:[[:space:]]*#[^<"]*/ /')
+
 # ---- The order of the stages: a stage may include those of a lower rank, the leaves and the ports, and itself.
-# A core file belongs to the stage whose name is the longest that begins it (site_keys.c: site).
+# A file of core belongs to the stage on whose line stands the longest name that begins the file's own (site_keys.c:
+# site); it is called by the first name of that line.
 stages='
 0 status log mem version stats clock bytes
 1 port_provider
 2 site
 2 layout dtype grid binding
-3 codec digest
-3 port_backend
+3 codec
+3 digest
+4 port_backend
 4 update
-5 journal
-6 bucket
-7 wire
-8 peer
-9 trainer rollout session
+5 journal arena
+6 wire
+7 bucket estimate pace
+7 session
+8 control
+9 peer send stream
+10 trainer rollout
 '
-
-# "RANK STAGE" of a file of core, where STAGE is the first name of its line; nothing if the table does not know it.
-stage_of() # stage_of FILE (relative to core/)
-{
-    awk -v file="$1" '
-        BEGIN { sub(/\.[ch]$/, "", file); if (file ~ /^codec\//) file = "codec" }
-        { for (i = 2; i <= NF; i++)
-            if ((file == $i || index(file, $i "_") == 1) && length($i) > longest) { longest = length($i); found = $1 " " $2 } }
-        END { if (found) print found }' <<<"$stages"
-}
-
-includes_of() # includes_of FILE: each include as <x> or "x"
-{
-    sed -nE 's/^[[:space:]]*#[[:space:]]*include(_next)?[[:space:]]*([<"][^>"]*[>"]).*/\2/p' "$1"
-}
-
-files_of() # files_of FOLDER...: sources and headers
-{
-    find "$@" \( -name '*.c' -o -name '*.h' \) 2>/dev/null | sort
-}
-
-# The folder-relative name of a quoted header of core, if it is one.
-core_header() # core_header NAME FILE
-{
-    local folder
-    for folder in core "$(dirname "$2")" core/codec .; do
-        [ -e "$folder/$1" ] && [[ "$folder/$1" == core/* || "./$1" == ./core/* ]] || continue
-        printf '%s\n' "${folder#./}/$1" | sed -E 's,^(\./)?,,; s,^core/,,'
-        return
-    done
-}
 
 check_stages()
 {
-    local file include header mine theirs
-    while read -r file; do
-        mine=$(stage_of "${file#core/}")
-        [ -n "$mine" ] || { broke "$file has no stage: add it to the table in tests/layers.sh" && continue; }
-        while read -r include; do
-            [[ $include == \"* ]] || continue
-            include=${include//\"/}
-            [ "$include" = weft.h ] && continue
-            header=$(core_header "$include" "$file")
-            [ -n "$header" ] || { broke "$file includes \"$include\": core includes only core and weft.h" && continue; }
-            theirs=$(stage_of "$header")
-            [ "$theirs" = "$mine" ] || [ "${theirs%% *}" -lt "${mine%% *}" ] ||
-                broke "$file (stage ${mine#* }) includes $header (stage ${theirs#* }), which comes after it or beside it"
-        done < <(includes_of "$file")
-    done < <(files_of core)
+    local line
+    while IFS= read -r line; do
+        broke "$line"
+    done < <({ sed 's/^/stage /' <<<"$stages" && find core -name '*.[ch]' | sort | sed 's/^/file /' && echo "$includes"; } | awk '
+        function stem_of(file, stem) { stem = file; sub(/^core\//, "", stem); sub(/\.[ch]$/, "", stem)
+            return stem ~ /^codec\// ? "codec" : stem }
+        function line_of(file, stem, name, best, length_of_best) { stem = stem_of(file); length_of_best = 0
+            for (name in line)
+                if ((stem == name || index(stem, name "_") == 1) && length(name) > length_of_best) {
+                    best = line[name]; length_of_best = length(name) }
+            return best }
+        function resolve(name, file, folder) { folder = file; sub(/\/[^\/]*$/, "", folder)
+            if ((folder "/" name) in there) return folder "/" name
+            if (("core/" name) in there) return "core/" name
+            return name in there ? name : "" }
+        $1 == "stage" { for (i = 3; i <= NF; i++) { line[$i] = $3; rank[$3] = $2 } next }
+        $1 == "file" { there[$2] = 1
+            if (line_of($2) == "") print $2 " has no stage: add it to the table in tests/layers.sh"
+            next }
+        $1 ~ /^core\// && $2 ~ /^"/ { name = $2; gsub(/"/, "", name); if (name == "weft.h") next
+            header = resolve(name, $1)
+            if (header == "") { print $1 " includes \"" name "\": core includes only core and weft.h"; next }
+            mine = line_of($1); theirs = line_of(header)
+            if (mine != "" && theirs != "" && mine != theirs && rank[theirs] + 0 >= rank[mine] + 0)
+                print $1 " (stage " mine ") includes " header " (stage " theirs "), which comes after it or beside it" }')
 }
 
-# ---- Headers from outside.
+# ---- Headers from outside, and the rooms among themselves.
 libc='assert|ctype|errno|fcntl|float|ifaddrs|inttypes|limits|locale|math|netdb|poll|pthread|sched|setjmp|signal|stdalign'
-libc+='|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|strings?|time|unistd|endian|dirent|getopt|malloc'
-libc="^<($libc|arpa/[a-z]+|netinet/[a-z]+|net/if|sys/[a-z]+)\.h>$"
+libc+='|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|strings?|time|unistd|endian|dirent'
+libc="($libc|arpa/[a-z]+|netinet/[a-z]+|net/if|sys/[a-z]+)\.h"
 
-check_core_headers()
+# Files that match the first pattern may not include what matches the second.
+forbid_include() # forbid_include FILES INCLUDES REASON
 {
     local file include
-    while read -r file; do
-        while read -r include; do
-            [[ $include == \<* ]] || continue
-            [[ $include =~ $libc || $include == '<xxhash.h>' || $include =~ ^'<'(iniparser/)?(iniparser|dictionary)'.h>'$ ]] ||
-                broke "$file includes $include: core knows libc, xxhash and iniparser only"
-        done < <(includes_of "$file")
-    done < <(files_of core)
-}
-
-forbid_include() # forbid_include PATTERN REASON FILE...
-{
-    local pattern=$1 reason=$2 file include
-    shift 2
-    for file in "$@"; do
-        while read -r include; do
-            [[ $include =~ $pattern ]] && broke "$file includes $include: $reason"
-        done < <(includes_of "$file")
-    done
+    while read -r file include; do
+        broke "$file includes $include: $3"
+    done < <(grep -E "^($1)[^ ]* $2" <<<"$includes")
 }
 
 check_rooms()
 {
-    local all
-    mapfile -t all < <(files_of core backends model tools include bench)
-    mapfile -t -O "${#all[@]}" all < <(files_of providers | grep -v '^providers/fabric[^/]*$')
-    forbid_include '^.(rdma|infiniband)/' 'only providers/fabric*.c knows libfabric' "${all[@]}"
-    mapfile -t all < <(files_of core backends providers model tools include)
-    forbid_include '^.(cuda|hip|hsa|cu[A-Z_])' 'no vendor header: drivers are opened at run time' "${all[@]}"
-    mapfile -t all < <(files_of core backends providers)
-    forbid_include '^.(jansson|model/|tools/|safetensors|synth)' 'the library knows neither JSON nor model files' "${all[@]}"
-    mapfile -t all < <(files_of backends)
-    forbid_include '^.(providers/|port_provider|site|update|journal|bucket|wire|peer|trainer|rollout|session)' \
-        'a backend knows layout, frames and digest only' "${all[@]}"
-    mapfile -t all < <(files_of providers)
-    forbid_include '^.(backends/|port_backend|layout|codec/|digest|site|update|journal|bucket|wire|peer|trainer|rollout|session)' \
-        'a provider moves bytes and knows the leaves only' "${all[@]}"
-    mapfile -t all < <(files_of model tools)
-    forbid_include '^.(update|journal|bucket|wire|peer|trainer|rollout|session|port_provider|port_backend)[._]' \
-        'the command is a client of weft.h' "${all[@]}"
+    local file include
+    while read -r file include; do
+        broke "$file includes $include: core knows libc, xxhash and iniparser only"
+    done < <(grep -E '^core/[^ ]* <' <<<"$includes" |
+        grep -Ev "<($libc|xxhash\.h|(iniparser/)?(iniparser|dictionary)\.h)>$")
+    while read -r file include; do
+        broke "$file includes $include: only providers/fabric*.c knows libfabric"
+    done < <(grep -E ' .(rdma|infiniband)/' <<<"$includes" | grep -v '^providers/fabric')
+    forbid_include '' '.(cuda|hip|hsa|cu[A-Z_])' 'no vendor header: drivers are opened at run time'
+    forbid_include 'core/|backends/|providers/' '.(jansson|model/|tools/|safetensors|synth)' \
+        'the library knows neither JSON nor model files'
+    forbid_include 'backends/' '"(providers/|port_provider|site|update|journal|bucket|wire|peer|trainer|rollout|session)' \
+        'a backend knows layout, frames and digest only'
+    forbid_include 'providers/' \
+        '"(backends/|port_backend|layout|codec/|digest|update|journal|bucket|wire|peer|trainer|rollout|session)' \
+        'a provider moves bytes and knows the leaves only'
+    forbid_include 'model/|tools/' \
+        '"(update|journal|bucket|wire|peer|trainer|rollout|session|control|port_provider|port_backend)[._]' \
+        'the command is a client of weft.h'
 }
 
 # ---- Symbols.
@@ -186,7 +161,6 @@ check_exports()
 }
 
 check_stages
-check_core_headers
 check_rooms
 if [ -z "$build_dir" ]; then
     echo "layers: without WEFT_BUILD only the includes were checked"

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# layers.sh must find each wall that is broken: breaks them one by one in a copy of the sources.
+set -euo pipefail
+root=${WEFT_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cc=${WEFT_CC:-cc}
+bad=0
+
+layers() # layers WEFT_BUILD: its output goes to $work/said
+{
+    env -u WEFT_SANITIZE WEFT_SOURCE="$work/tree" WEFT_BUILD="$1" bash "$root/tests/layers.sh" >"$work/said" 2>&1
+}
+
+expect() # expect PATTERN WHAT: of the run just made, which must have failed with this line
+{
+    grep -q -- "$1" "$work/said" && return
+    printf 'layers.sh did not see that %s; it said:\n' "$2"
+    cat "$work/said"
+    bad=1
+}
+
+mkdir "$work/tree"
+for room in include core providers backends model tools; do
+    cp -r "$root/$room" "$work/tree/"
+done
+
+breaks_include() # breaks_include FILE INCLUDE PATTERN
+{
+    cp "$work/tree/$1" "$work/kept"
+    printf '#include %s\n' "$2" >>"$work/tree/$1"
+    layers "" && : >"$work/said"
+    expect "$3" "$1 includes $2"
+    cp "$work/kept" "$work/tree/$1"
+}
+
+layers "" || { echo "the walls are broken before the test:" && cat "$work/said" && exit 1; }
+breaks_include core/status.c '<rdma/fabric.h>' 'core knows libc'
+breaks_include core/status.c '<cuda.h>' 'no vendor header'
+breaks_include core/status.c '<jansson.h>' 'core knows libc'
+breaks_include core/status.c '"providers/profile.h"' 'core includes only core'
+breaks_include core/status.c '"layout.h"' 'stage layout'
+breaks_include core/layout.c '"site.h"' 'beside it'
+breaks_include core/codec/frame.h '"bucket.h"' 'stage bucket'
+breaks_include core/journal.c '"bucket.h"' 'stage bucket'
+breaks_include core/bucket.c '"trainer.h"' 'core includes only core\|stage trainer'
+breaks_include providers/loop.c '<rdma/fi_rma.h>' 'knows libfabric'
+breaks_include providers/loop.c '"layout.h"' 'moves bytes'
+breaks_include backends/host.h '"wire.h"' 'a backend knows'
+breaks_include model/synth.h '"wire.h"' 'client of weft.h'
+echo >"$work/tree/core/orphan.c"
+layers "" && : >"$work/said"
+expect 'orphan.c has no stage' 'core/orphan.c has no stage'
+rm "$work/tree/core/orphan.c"
+
+# A build of two made-up objects and a library, one sin in each.
+objects=$work/build/CMakeFiles
+mkdir -p "$objects/weft_core.dir/core" "$objects/weft_providers.dir/providers"
+cat >"$work/core.c" <<'C'
+#include <stdlib.h>
+extern int fi_getinfo(void);
+extern int cuInit(unsigned);
+void *naked_symbol(void) { return malloc(fi_getinfo() + cuInit(0)); }
+void weft_secret(void) { exit(1); }
+C
+"$cc" -c -fPIC "$work/core.c" -o "$objects/weft_core.dir/core/site.c.o"
+cp "$objects/weft_core.dir/core/site.c.o" "$objects/weft_core.dir/core/mem.c.o"
+cp "$objects/weft_core.dir/core/site.c.o" "$objects/weft_providers.dir/providers/fabric.c.o"
+"$cc" -shared "$objects/weft_core.dir/core/site.c.o" -o "$work/build/libweft.so.0.1.0"
+layers "$work/build" && : >"$work/said"
+expect 'core/site.c.o calls malloc' 'malloc is called outside mem.c'
+expect 'core/site.c.o calls fi_getinfo' 'libfabric is called outside fabric.c'
+expect 'core/site.c.o calls cuInit' 'a vendor is called'
+expect 'core/site.c.o calls exit' 'exit is called'
+expect 'defines naked_symbol' 'a symbol lacks the prefix'
+expect 'exports naked_symbol: only weft_' 'a symbol is exported without the prefix'
+expect 'exports weft_secret, which weft.h' 'an undeclared symbol is exported'
+expect 'weft.h declares weft_publish, which' 'a declared symbol is missing'
+! grep -q 'mem.c.o calls malloc\|fabric.c.o calls fi_' "$work/said" || { echo "mem.c or fabric.c is refused its own" && bad=1; }
+
+[ $bad = 0 ] && echo "every broken wall was seen"
+exit $bad
