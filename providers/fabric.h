@@ -1,0 +1,67 @@
+/* fabric.h - what fabric*.c share: the only files that know libfabric. */
+#ifndef WEFT_PROVIDERS_FABRIC_H
+#define WEFT_PROVIDERS_FABRIC_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
+#include <rdma/fi_rma.h>
+
+#include "providers/interface.h"
+#include "providers/profile.h"
+
+struct weft_link {
+    const weft_profile *profile;
+    const char *fabric_name;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    char address[WEFT_INTERFACE_TEXT]; /* numeric IP asked for; "": the provider's choice */
+    uint64_t chunk_bytes;
+    uint32_t depth;
+    bool has_fd;
+};
+
+struct weft_region {
+    struct fid_mr *mr; /* NULL: local memory of a provider that needs no registration for it */
+    uint64_t address;  /* what remote writes are aimed at */
+    uint64_t key;
+};
+
+/* One write under way; the provider owns `context` until it completes. */
+typedef struct weft_operation {
+    struct fi_context2 context; /* first: the completion's op_context is its address */
+    struct weft_operation *next;
+    uint64_t cookie;
+} weft_operation;
+
+struct weft_port {
+    const weft_link *link;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    fi_addr_t peer; /* FI_ADDR_UNSPEC until connected */
+    int fd;
+    bool broken; /* the completion queue failed, and that was reported */
+    weft_operation *free;
+    weft_operation *operations;
+    char peer_text[64]; /* for messages */
+};
+
+/* libfabric's name for the profile in the loaded version; NULL, with the reason in `text`, where it is too old. */
+const char *weft_fabric_name(const weft_profile *profile, char *text, size_t capacity);
+
+/* Asks libfabric what serves the profile. `node` is a numeric source IP or NULL, `domain` a domain name or NULL. Every
+ * entry of *list has exactly the name asked for; the caller gives it back with fi_freeinfo.
+ * Returns libfabric's (negative) error. */
+int weft_fabric_getinfo(const weft_profile *profile, const char *fabric, const char *node, const char *domain,
+                        struct fi_info **list);
+
+/* A completion queue for a port of the link; `fd` asks for a descriptor. Returns libfabric's error. */
+int weft_fabric_queue(const weft_link *link, bool fd, struct fid_cq **queue);
+
+#endif

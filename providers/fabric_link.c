@@ -1,0 +1,233 @@
+/* fabric_link.c - opening one local address on libfabric, and registering memory there. */
+#ifndef WEFT_NO_FABRIC
+#include "providers/fabric.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "log.h"
+#include "mem.h"
+#include "status.h"
+
+#define DEPTH_MAX   1024u /* more in flight hides no fault and costs memory */
+#define KEY_RETRIES 4     /* random keys may collide where the provider's are short */
+
+static void warn_environment(const weft_profile *profile)
+{
+    for (const weft_profile_environment *e = profile->environment; e < profile->environment + WEFT_PROFILE_ENVIRONMENT;
+         e++) {
+        if (!e->name)
+            return;
+        const char *value = getenv(e->name);
+        if (!value || strcmp(value, e->value) != 0)
+            weft_log(WEFT_LOG_WARN, "provider %s: %s=%s is not set in the environment: %s", profile->name, e->name,
+                     e->value, e->reason);
+    }
+}
+
+/* A source address is resolved; a domain is passed on, but an IP says no more than "this host". */
+static weft_status resolve_address(weft_link *link, const char *text, const char **node, const char **domain)
+{
+    const weft_profile *profile = link->profile;
+    if (profile->addressing == WEFT_ADDRESS_DOMAIN && *text && !weft_interface_is_ip(text))
+        *domain = text;
+    if (profile->addressing != WEFT_ADDRESS_SOURCE)
+        return WEFT_OK;
+    *node = link->address;
+    return weft_interface_resolve(profile->name, text, link->address);
+}
+
+static weft_status find(weft_link *link, const char *address)
+{
+    const weft_profile *profile = link->profile;
+    const char *node = NULL;
+    const char *domain = NULL;
+    char reason[256];
+    link->fabric_name = weft_fabric_name(profile, reason, sizeof reason);
+    if (!link->fabric_name)
+        return weft_fail(WEFT_E_MISSING, "provider %s: %s", profile->name, reason);
+    weft_status status = resolve_address(link, address, &node, &domain);
+    if (status != WEFT_OK)
+        return status;
+    int error = weft_fabric_getinfo(profile, link->fabric_name, node, domain, &link->info);
+    if (error)
+        return weft_fail(WEFT_E_MISSING, "provider %s: fi_getinfo(%s, %s): %s; %s", profile->name, link->fabric_name,
+                         node     ? node
+                         : domain ? domain
+                                  : "any",
+                         fi_strerror(-error), profile->absent);
+    return WEFT_OK;
+}
+
+static weft_status refuse(const weft_link *link, const char *call, int error)
+{
+    return weft_fail(WEFT_E_PROVIDER, "provider %s: %s on %s: %s", link->profile->name, call,
+                     link->address[0] ? link->address : link->fabric_name, fi_strerror(-error));
+}
+
+int weft_fabric_queue(const weft_link *link, bool fd, struct fid_cq **queue)
+{
+    struct fi_cq_attr attributes = {
+        .size = link->info->tx_attr->size + link->info->rx_attr->size,
+        .format = FI_CQ_FORMAT_DATA,
+        .wait_obj = fd ? FI_WAIT_FD : FI_WAIT_NONE,
+    };
+    return fi_cq_open(link->domain, &attributes, queue, NULL);
+}
+
+/* Whether ports will have a descriptor shows only when one is asked for. */
+static bool offers_fd(const weft_link *link)
+{
+    struct fid_cq *queue;
+    int fd = -1;
+    if (link->profile->wait != WEFT_WAIT_FD || weft_fabric_queue(link, true, &queue) != 0)
+        return false;
+    bool offered = fi_control(&queue->fid, FI_GETWAIT, &fd) == 0 && fd >= 0;
+    fi_close(&queue->fid);
+    return offered;
+}
+
+static uint64_t chosen(uint64_t asked, uint64_t fallback, uint64_t limit)
+{
+    uint64_t value = asked ? asked : fallback;
+    return value < limit ? value : limit;
+}
+
+static weft_status open_domain(weft_link *link, const weft_link_options *options)
+{
+    weft_status status = find(link, options->address ? options->address : "");
+    if (status != WEFT_OK)
+        return status;
+    warn_environment(link->profile);
+    int error = fi_fabric(link->info->fabric_attr, &link->fabric, NULL);
+    if (error)
+        return refuse(link, "fi_fabric", error);
+    error = fi_domain(link->fabric, link->info, &link->domain, NULL);
+    if (error)
+        return refuse(link, "fi_domain", error);
+    uint64_t queue = link->info->tx_attr->size;
+    link->chunk_bytes = chosen(options->chunk_bytes, link->profile->chunk_bytes, link->info->ep_attr->max_msg_size);
+    link->depth = (uint32_t)chosen(options->depth, link->profile->depth, queue < DEPTH_MAX ? queue : DEPTH_MAX);
+    link->has_fd = offers_fd(link);
+    return WEFT_OK;
+}
+
+weft_status weft_fabric_link_open(const weft_profile *profile, const weft_link_options *options, weft_link **link)
+{
+    weft_link *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a link", profile->name);
+    opened->profile = profile;
+    weft_status status = open_domain(opened, options);
+    if (status != WEFT_OK)
+        weft_fabric_link_close(opened);
+    else
+        *link = opened;
+    return status;
+}
+
+void weft_fabric_link_close(weft_link *link)
+{
+    if (!link)
+        return;
+    if (link->domain && fi_close(&link->domain->fid) != 0)
+        weft_log(WEFT_LOG_WARN, "provider %s: a domain stays open: a port or region of it was not closed",
+                 link->profile->name);
+    if (link->fabric)
+        fi_close(&link->fabric->fid);
+    fi_freeinfo(link->info);
+    weft_mem_give(link);
+}
+
+void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
+{
+    *facts = (weft_link_facts){
+        .fabric = link->fabric_name,
+        .chunk_bytes = link->chunk_bytes,
+        .depth = link->depth,
+        .has_fd = link->has_fd,
+        .version = fi_version(),
+    };
+}
+
+/* Keys are random so that a write meant for an earlier registration finds none. */
+static weft_status random_key(const weft_link *link, uint64_t *key)
+{
+    *key = 0;
+    if (link->info->domain_attr->mr_mode & FI_MR_PROV_KEY)
+        return WEFT_OK;
+    if (getrandom(key, sizeof *key, 0) != sizeof *key)
+        return weft_fail(WEFT_E_SYSTEM, "getrandom: %s", strerror(errno));
+    size_t bytes = link->info->domain_attr->mr_key_size;
+    if (bytes < sizeof *key)
+        *key &= (UINT64_C(1) << 8 * bytes) - 1;
+    return WEFT_OK;
+}
+
+static int bind_to_port(const weft_port *port, struct fid_mr *mr)
+{
+    int error = fi_mr_bind(mr, &port->ep->fid, 0);
+    return error ? error : fi_mr_enable(mr);
+}
+
+static weft_status register_memory(const weft_link *link, const weft_port *port, void *memory, uint64_t bytes,
+                                   bool remote, struct fid_mr **mr)
+{
+    int error = -FI_ENOKEY;
+    for (int i = 0; i < KEY_RETRIES && error == -FI_ENOKEY; i++) {
+        uint64_t key;
+        weft_status status = random_key(link, &key);
+        if (status != WEFT_OK)
+            return status;
+        error = fi_mr_reg(link->domain, memory, bytes, remote ? FI_REMOTE_WRITE : FI_WRITE, 0, key, 0, mr, NULL);
+    }
+    if (!error && (link->info->domain_attr->mr_mode & FI_MR_ENDPOINT)) {
+        error = port ? bind_to_port(port, *mr) : -FI_EINVAL;
+        if (error)
+            fi_close(&(*mr)->fid);
+    }
+    if (error)
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s", link->profile->name,
+                         (unsigned long long)bytes, fi_strerror(-error));
+    return WEFT_OK;
+}
+
+weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
+                                    weft_region **region)
+{
+    int mode = link->info->domain_attr->mr_mode;
+    weft_region *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a region", link->profile->name);
+    if (remote || (mode & FI_MR_LOCAL)) {
+        weft_status status = register_memory(link, port, memory, bytes, remote, &opened->mr);
+        if (status != WEFT_OK) {
+            weft_mem_give(opened);
+            return status;
+        }
+        opened->key = fi_mr_key(opened->mr);
+        opened->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
+    }
+    *region = opened;
+    return WEFT_OK;
+}
+
+void weft_fabric_region_close(weft_region *region)
+{
+    if (!region)
+        return;
+    if (region->mr && fi_close(&region->mr->fid) != 0)
+        weft_log(WEFT_LOG_WARN, "a memory region stays registered: operations on it are under way");
+    weft_mem_give(region);
+}
+
+void weft_fabric_region_remote(const weft_region *region, uint64_t *address, uint64_t *key)
+{
+    *address = region->address;
+    *key = region->key;
+}
+#else
+typedef int weft_fabric_link_is_absent;
+#endif

@@ -1,0 +1,324 @@
+/* fabric_port.c - one endpoint with its own completion queue and address vector, so that closing it ends all it had
+ * under way and nothing of it is reported later: fi_cancel and fi_av_remove promise that and do nothing. */
+#ifndef WEFT_NO_FABRIC
+#include "providers/fabric.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "mem.h"
+#include "status.h"
+
+#define BATCH 16 /* completions read at once */
+
+_Static_assert(offsetof(weft_operation, context) == 0, "op_context is taken for the operation");
+
+static weft_status refuse(const weft_port *port, const char *call, int error)
+{
+    return weft_fail(WEFT_E_PROVIDER, "provider %s: %s: %s", port->link->profile->name, call, fi_strerror(-error));
+}
+
+/* Enums of libfabric cannot be tested by #ifdef: false where this header does not know the option. */
+static bool option_name(weft_profile_option option, int *name, bool *is_bool)
+{
+    *is_bool = option != WEFT_OPTION_RNR_RETRY;
+    switch (option) {
+    case WEFT_OPTION_RNR_RETRY:
+        *name = FI_OPT_EFA_RNR_RETRY;
+        return true;
+#if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 21))
+    case WEFT_OPTION_SHARED_MEMORY:
+        *name = FI_OPT_SHARED_MEMORY_PERMITTED;
+        return true;
+    case WEFT_OPTION_CUDA_API:
+        *name = FI_OPT_CUDA_API_PERMITTED;
+        return true;
+#endif
+    default:
+        return false;
+    }
+}
+
+static void set_options(const weft_port *port)
+{
+    const weft_profile *profile = port->link->profile;
+    for (int i = 0; i < WEFT_PROFILE_SETTINGS && profile->settings[i].option != WEFT_OPTION_NONE; i++) {
+        weft_profile_setting setting = profile->settings[i];
+        int name;
+        bool is_bool;
+        bool truth = setting.value != 0;
+        size_t number = (size_t)setting.value;
+        if (!option_name(setting.option, &name, &is_bool))
+            continue;
+        int error = fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, is_bool ? (void *)&truth : (void *)&number,
+                              is_bool ? sizeof truth : sizeof number);
+        if (error)
+            weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option %d is refused: %s", profile->name, name,
+                     fi_strerror(-error));
+    }
+}
+
+static weft_status take_operations(weft_port *port)
+{
+    port->operations = weft_mem_take(port->link->depth, sizeof *port->operations);
+    if (!port->operations)
+        return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for %u operations", port->link->profile->name,
+                         port->link->depth);
+    for (uint32_t i = 0; i < port->link->depth; i++) {
+        port->operations[i].next = port->free;
+        port->free = &port->operations[i];
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_queue(weft_port *port)
+{
+    int error = weft_fabric_queue(port->link, port->link->has_fd, &port->cq);
+    if (error)
+        return refuse(port, "fi_cq_open", error);
+    if (port->link->has_fd && (error = fi_control(&port->cq->fid, FI_GETWAIT, &port->fd)) != 0)
+        return refuse(port, "fi_control(FI_GETWAIT)", error);
+    return WEFT_OK;
+}
+
+static weft_status open_endpoint(weft_port *port)
+{
+    const weft_link *link = port->link;
+    struct fi_av_attr av = {.type = link->info->domain_attr->av_type, .count = 1};
+    if (av.type == FI_AV_UNSPEC)
+        av.type = FI_AV_TABLE;
+    int error = fi_av_open(link->domain, &av, &port->av, NULL);
+    if (error)
+        return refuse(port, "fi_av_open", error);
+    if ((error = fi_endpoint(link->domain, link->info, &port->ep, NULL)) != 0)
+        return refuse(port, "fi_endpoint", error);
+    if ((error = fi_ep_bind(port->ep, &port->av->fid, 0)) != 0)
+        return refuse(port, "fi_ep_bind(av)", error);
+    if ((error = fi_ep_bind(port->ep, &port->cq->fid, FI_TRANSMIT | FI_RECV)) != 0)
+        return refuse(port, "fi_ep_bind(cq)", error);
+    set_options(port);
+    if ((error = fi_enable(port->ep)) != 0)
+        return refuse(port, "fi_enable", error);
+    return WEFT_OK;
+}
+
+/* The proof that the provider took the address that was asked for. */
+static weft_status check_source(const weft_port *port)
+{
+    union {
+        struct sockaddr any;
+        uint8_t bytes[WEFT_PORT_ADDRESS_MAX];
+    } own = {.bytes = {0}};
+    char numeric[WEFT_INTERFACE_TEXT];
+    uint32_t length;
+    if (!port->link->address[0])
+        return WEFT_OK;
+    weft_status status = weft_fabric_port_address(port, own.bytes, &length);
+    if (status != WEFT_OK)
+        return status;
+    if (weft_interface_text(&own.any, numeric) && strcmp(numeric, port->link->address) == 0)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_PROVIDER, "provider %s: asked for address %s, libfabric took another one",
+                     port->link->profile->name, port->link->address);
+}
+
+weft_status weft_fabric_port_open(weft_link *link, weft_port **port)
+{
+    weft_port *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a port", link->profile->name);
+    opened->link = link;
+    opened->fd = -1;
+    opened->peer = FI_ADDR_UNSPEC;
+    weft_status status = take_operations(opened);
+    if (status == WEFT_OK)
+        status = open_queue(opened);
+    if (status == WEFT_OK)
+        status = open_endpoint(opened);
+    if (status == WEFT_OK)
+        status = check_source(opened);
+    if (status != WEFT_OK)
+        weft_fabric_port_close(opened);
+    else
+        *port = opened;
+    return status;
+}
+
+static void close_part(const weft_port *port, struct fid *part, const char *what)
+{
+    int error = part ? fi_close(part) : 0;
+    if (error)
+        weft_log(WEFT_LOG_WARN, "provider %s: %s stays open: %s", port->link->profile->name, what, fi_strerror(-error));
+}
+
+void weft_fabric_port_close(weft_port *port)
+{
+    if (!port)
+        return;
+    close_part(port, port->ep ? &port->ep->fid : NULL, "an endpoint");
+    close_part(port, port->cq ? &port->cq->fid : NULL, "a completion queue");
+    close_part(port, port->av ? &port->av->fid : NULL, "an address vector");
+    weft_mem_give(port->operations);
+    weft_mem_give(port);
+}
+
+weft_status weft_fabric_port_address(const weft_port *port, uint8_t *address, uint32_t *length)
+{
+    size_t bytes = WEFT_PORT_ADDRESS_MAX;
+    int error = fi_getname(&port->ep->fid, address, &bytes);
+    if (error)
+        return refuse(port, "fi_getname", error);
+    *length = (uint32_t)bytes;
+    return WEFT_OK;
+}
+
+/* The other end's bytes reach libfabric only if they have the form of this end's own address. */
+static bool is_address(const weft_port *port, const uint8_t *address, uint32_t length)
+{
+    uint8_t own[WEFT_PORT_ADDRESS_MAX];
+    uint32_t own_length;
+    if (!length || length > WEFT_PORT_ADDRESS_MAX)
+        return false;
+    if (port->link->info->addr_format == FI_ADDR_STR)
+        return memchr(address, 0, length) == address + length - 1;
+    if (weft_fabric_port_address(port, own, &own_length) != WEFT_OK || length != own_length)
+        return false;
+    return port->link->profile->addressing != WEFT_ADDRESS_SOURCE || memcmp(address, own, sizeof(sa_family_t)) == 0;
+}
+
+weft_status weft_fabric_port_connect(weft_port *port, const uint8_t *address, uint32_t length)
+{
+    const char *name = port->link->profile->name;
+    uint8_t room[WEFT_PORT_ADDRESS_MAX] __attribute__((aligned(16))) = {0};
+    size_t text = sizeof port->peer_text;
+    if (!is_address(port, address, length))
+        return weft_fail(WEFT_E_PROTOCOL, "provider %s: %u bytes that are no address of this provider", name, length);
+    if (port->peer != FI_ADDR_UNSPEC)
+        return weft_fail(WEFT_E_STATE, "provider %s: the port is connected to %s already", name, port->peer_text);
+    memcpy(room, address, length);
+    if (fi_av_insert(port->av, room, 1, &port->peer, 0, NULL) != 1) {
+        port->peer = FI_ADDR_UNSPEC;
+        return weft_fail(WEFT_E_UNREACHABLE, "provider %s: the peer's address cannot be used from here", name);
+    }
+    fi_av_straddr(port->av, room, port->peer_text, &text);
+    port->peer_text[sizeof port->peer_text - 1] = '\0';
+    return WEFT_OK;
+}
+
+weft_status weft_fabric_write(weft_port *port, const weft_write *write)
+{
+    weft_operation *operation = port->free;
+    if (!operation)
+        return WEFT_AGAIN;
+    if (port->peer == FI_ADDR_UNSPEC || !write->bytes || write->bytes > port->link->chunk_bytes)
+        return weft_fail(WEFT_E_ARGUMENT, "provider %s: a write of %llu bytes; 1 to %llu fit, on a connected port",
+                         port->link->profile->name, (unsigned long long)write->bytes,
+                         (unsigned long long)port->link->chunk_bytes);
+    void *descriptor = write->region->mr ? fi_mr_desc(write->region->mr) : NULL;
+    operation->cookie = write->cookie;
+    ssize_t result = fi_writedata(port->ep, write->data, write->bytes, descriptor, write->immediate, port->peer,
+                                  write->remote_address, write->remote_key, operation);
+    if (result == -FI_EAGAIN)
+        return WEFT_AGAIN;
+    if (result)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s is refused: %s", port->link->profile->name,
+                               port->peer_text, fi_strerror((int)-result));
+    port->free = operation->next;
+    return WEFT_OK;
+}
+
+static uint64_t retire(weft_port *port, void *context)
+{
+    weft_operation *operation = context;
+    operation->next = port->free;
+    port->free = operation;
+    return operation->cookie;
+}
+
+/* `len` of a remote write's entry is not reliable and is not looked at. */
+static bool translate(weft_port *port, const struct fi_cq_data_entry *entry, weft_completion *completion)
+{
+    *completion = (weft_completion){.status = WEFT_OK};
+    if ((entry->flags & FI_REMOTE_CQ_DATA) && !(entry->flags & (FI_WRITE | FI_SEND))) {
+        completion->kind = WEFT_COMPLETION_ARRIVED;
+        completion->immediate = (uint32_t)entry->data;
+        return true;
+    }
+    if (!entry->op_context)
+        return false;
+    completion->kind = WEFT_COMPLETION_WRITTEN;
+    completion->cookie = retire(port, entry->op_context);
+    return true;
+}
+
+static size_t read_error(weft_port *port, weft_completion *completion)
+{
+    struct fi_cq_err_entry entry = {0};
+    if (fi_cq_readerr(port->cq, &entry, 0) < 1)
+        return 0;
+    *completion = (weft_completion){
+        .kind = WEFT_COMPLETION_FAILED,
+        .status =
+            weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: %s %s failed: %s", port->link->profile->name,
+                            entry.op_context ? "a write to" : "the port of", port->peer_text, fi_strerror(entry.err)),
+        .cookie = entry.op_context ? retire(port, entry.op_context) : UINT64_MAX,
+    };
+    return 1;
+}
+
+static size_t report_broken(weft_port *port, ssize_t error, weft_completion *completion)
+{
+    port->broken = true;
+    *completion = (weft_completion){
+        .kind = WEFT_COMPLETION_FAILED, .status = refuse(port, "fi_cq_read", (int)error), .cookie = UINT64_MAX};
+    return 1;
+}
+
+/* One read of the queue; *more says whether another may bring something. */
+static size_t poll_once(weft_port *port, weft_completion *completions, size_t capacity, bool *more)
+{
+    struct fi_cq_data_entry entries[BATCH];
+    size_t count = 0;
+    ssize_t got = fi_cq_read(port->cq, entries, capacity < BATCH ? capacity : BATCH);
+    *more = got == BATCH || got == -FI_EAVAIL;
+    if (got == -FI_EAVAIL) {
+        count = read_error(port, completions);
+        *more = count != 0;
+        return count;
+    }
+    if (got < 0)
+        return got == -FI_EAGAIN || got == -FI_EINTR ? 0 : report_broken(port, got, completions);
+    for (ssize_t i = 0; i < got; i++)
+        count += translate(port, &entries[i], &completions[count]);
+    return count;
+}
+
+size_t weft_fabric_poll(weft_port *port, weft_completion *completions, size_t capacity)
+{
+    size_t count = 0;
+    bool more = !port->broken;
+    while (more && count < capacity)
+        count += poll_once(port, completions + count, capacity - count, &more);
+    return count;
+}
+
+int weft_fabric_wait_fd(const weft_port *port)
+{
+    return port->fd;
+}
+
+weft_status weft_fabric_wait_arm(weft_port *port)
+{
+    struct fid *queue = &port->cq->fid;
+    if (port->fd < 0)
+        return WEFT_AGAIN;
+    int error = fi_trywait(port->link->fabric, &queue, 1);
+    if (error == -FI_EAGAIN)
+        return WEFT_AGAIN;
+    return error ? refuse(port, "fi_trywait", error) : WEFT_OK;
+}
+#else
+typedef int weft_fabric_port_is_absent;
+#endif

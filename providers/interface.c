@@ -1,0 +1,145 @@
+#include "providers/interface.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "status.h"
+
+typedef union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} socket_address;
+
+static socklen_t parse(const char *address, socket_address *parsed)
+{
+    memset(parsed, 0, sizeof *parsed);
+    if (inet_pton(AF_INET, address, &parsed->v4.sin_addr) == 1) {
+        parsed->v4.sin_family = AF_INET;
+        return sizeof parsed->v4;
+    }
+    if (inet_pton(AF_INET6, address, &parsed->v6.sin6_addr) == 1) {
+        parsed->v6.sin6_family = AF_INET6;
+        return sizeof parsed->v6;
+    }
+    return 0;
+}
+
+bool weft_interface_is_ip(const char *address)
+{
+    socket_address parsed;
+    return parse(address, &parsed) != 0;
+}
+
+bool weft_interface_text(const struct sockaddr *address, char numeric[WEFT_INTERFACE_TEXT])
+{
+    if (!address)
+        return false;
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, address, sizeof v4);
+        return inet_ntop(AF_INET, &v4.sin_addr, numeric, WEFT_INTERFACE_TEXT) != NULL;
+    }
+    if (address->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, address, sizeof v6);
+        return !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) &&
+               inet_ntop(AF_INET6, &v6.sin6_addr, numeric, WEFT_INTERFACE_TEXT) != NULL;
+    }
+    return false;
+}
+
+static bool is_wildcard(const socket_address *parsed)
+{
+    if (parsed->any.sa_family == AF_INET)
+        return parsed->v4.sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&parsed->v6.sin6_addr);
+}
+
+/* The kernel's word: all of 127/8 is here although only 127.0.0.1 is listed. */
+static bool can_bind(const socket_address *parsed, socklen_t length)
+{
+    int fd = socket(parsed->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool bound = bind(fd, &parsed->any, length) == 0;
+    close(fd);
+    return bound;
+}
+
+/* "lo 127.0.0.1, eth0 192.0.2.2" */
+static void describe_host(const struct ifaddrs *all, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        char numeric[WEFT_INTERFACE_TEXT];
+        if (!(i->ifa_flags & IFF_UP) || !weft_interface_text(i->ifa_addr, numeric))
+            continue;
+        int n = snprintf(text + used, capacity - used, "%s%s %s", used ? ", " : "", i->ifa_name, numeric);
+        if (n < 0 || (size_t)n >= capacity - used) {
+            text[used] = '\0';
+            return;
+        }
+        used += (size_t)n;
+    }
+}
+
+static bool find_by_name(const struct ifaddrs *all, const char *name, char numeric[WEFT_INTERFACE_TEXT])
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    for (size_t f = 0; f < 2; f++)
+        for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+            if (i->ifa_addr && i->ifa_addr->sa_family == families[f] && (i->ifa_flags & IFF_UP) &&
+                strcmp(i->ifa_name, name) == 0 && weft_interface_text(i->ifa_addr, numeric))
+                return true;
+    return false;
+}
+
+static weft_status resolve(const char *provider, const char *address, const struct ifaddrs *all,
+                           char numeric[WEFT_INTERFACE_TEXT])
+{
+    char host[512];
+    socket_address parsed;
+    socklen_t length = parse(address, &parsed);
+    describe_host(all, host, sizeof host);
+    if (!*address)
+        return weft_fail(WEFT_E_CONFIG,
+                         "provider %s needs an address: the interface or IP of this host that it shall use (%s)",
+                         provider, host);
+    if (!length) {
+        if (!find_by_name(all, address, numeric))
+            return weft_fail(
+                WEFT_E_CONFIG,
+                "provider %s: address \"%s\" is neither an IP nor an interface of this host that is up and "
+                "has one (%s)",
+                provider, address, host);
+        return WEFT_OK;
+    }
+    if (is_wildcard(&parsed))
+        return weft_fail(WEFT_E_CONFIG, "provider %s: address %s names no interface; choose one of this host's (%s)",
+                         provider, address, host);
+    if (!can_bind(&parsed, length))
+        return weft_fail(WEFT_E_CONFIG, "provider %s: address %s is not on this host (%s)", provider, address, host);
+    return weft_interface_text(&parsed.any, numeric)
+               ? WEFT_OK
+               : weft_fail(WEFT_E_CONFIG, "provider %s: address %s is link-local; use a routable one", provider,
+                           address);
+}
+
+weft_status weft_interface_resolve(const char *provider, const char *address, char numeric[WEFT_INTERFACE_TEXT])
+{
+    struct ifaddrs *all;
+    if (getifaddrs(&all) != 0)
+        return weft_fail(WEFT_E_SYSTEM, "provider %s: the interfaces of this host cannot be listed: %s", provider,
+                         strerror(errno));
+    weft_status status = resolve(provider, address, all, numeric);
+    freeifaddrs(all);
+    return status;
+}

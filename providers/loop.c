@@ -1,0 +1,298 @@
+/* loop.c - the in-process fabric under the provider table: links, regions, ports. */
+#include "providers/loop.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "providers/loop_hub.h"
+#include "status.h"
+
+#define CHUNK_BYTES   (UINT64_C(1) << 20)
+#define DEPTH         8u
+#define DEPTH_MAX     1024u
+#define ADDRESS_BYTES 16u
+#define ADDRESS_MAGIC UINT64_C(0x31706f6f6c746665) /* "eftloop1" */
+
+static pthread_mutex_t hub = PTHREAD_MUTEX_INITIALIZER;
+static weft_port *ports;
+static weft_region *regions;
+static weft_loop_state shared;
+
+void weft_loop_lock(void)
+{
+    pthread_mutex_lock(&hub);
+}
+
+void weft_loop_unlock(void)
+{
+    pthread_mutex_unlock(&hub);
+}
+
+weft_port *weft_loop_port_of(uint64_t id)
+{
+    weft_port *port = ports;
+    while (port && port->id != id)
+        port = port->next;
+    return port;
+}
+
+weft_region *weft_loop_region_of(uint64_t key)
+{
+    weft_region *region = regions;
+    while (region && region->key != key)
+        region = region->next;
+    return region;
+}
+
+weft_loop_state *weft_loop_state_of(const weft_port *port)
+{
+    return port->link->has_faults ? &port->link->own : &shared;
+}
+
+void weft_loop_state_set(weft_loop_state *state, const weft_loop_faults *faults)
+{
+    memset(state, 0, sizeof *state);
+    if (faults)
+        state->faults = *faults;
+    state->random = state->faults.seed;
+}
+
+void weft_loop_set_faults(const weft_loop_faults *faults)
+{
+    weft_loop_lock();
+    weft_loop_state_set(&shared, faults);
+    weft_loop_unlock();
+}
+
+void weft_loop_counted(weft_loop_counts *counts)
+{
+    weft_loop_lock();
+    *counts = shared.counts;
+    weft_loop_unlock();
+}
+
+void weft_loop_link_counted(const weft_link *link, weft_loop_counts *counts)
+{
+    weft_loop_lock();
+    *counts = link->own.counts;
+    weft_loop_unlock();
+}
+
+static size_t loop_probe(weft_provider_info *list, size_t capacity)
+{
+    if (capacity) {
+        memset(list, 0, sizeof *list);
+        snprintf(list->provider, sizeof list->provider, "loop");
+        snprintf(list->fabric, sizeof list->fabric, "loop");
+        snprintf(list->detail, sizeof list->detail, "within one process, for tests; %u writes in flight per peer",
+                 DEPTH);
+        list->message_bytes = CHUNK_BYTES;
+        list->usable = 1;
+    }
+    return 1;
+}
+
+static weft_status loop_link_open(const weft_link_options *options, weft_link **link)
+{
+    weft_link *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider loop: no memory for a link");
+    uint32_t depth = options->depth ? options->depth : DEPTH;
+    opened->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : CHUNK_BYTES;
+    opened->depth = depth < DEPTH_MAX ? depth : DEPTH_MAX;
+    opened->has_faults = options->faults != NULL;
+    weft_loop_state_set(&opened->own, options->faults);
+    *link = opened;
+    return WEFT_OK;
+}
+
+static void loop_link_close(weft_link *link)
+{
+    weft_mem_give(link);
+}
+
+static void loop_link_facts(const weft_link *link, weft_link_facts *facts)
+{
+    *facts = (weft_link_facts){
+        .fabric = "loop", .chunk_bytes = link->chunk_bytes, .depth = link->depth, .has_fd = true, .version = 0};
+}
+
+/* Never 0, which means none. */
+static weft_status random_number(uint64_t *number)
+{
+    do {
+        if (getrandom(number, sizeof *number, 0) != sizeof *number)
+            return weft_fail(WEFT_E_SYSTEM, "getrandom: %s", strerror(errno));
+    } while (!*number);
+    return WEFT_OK;
+}
+
+static weft_status publish_region(weft_region *region)
+{
+    uint64_t base;
+    weft_status status = random_number(&region->key);
+    if (status == WEFT_OK)
+        status = random_number(&base);
+    if (status != WEFT_OK)
+        return status;
+    region->address = base >> 2 & ~UINT64_C(0xfff); /* room above it for any length */
+    weft_loop_lock();
+    region->next = regions;
+    regions = region;
+    weft_loop_unlock();
+    return WEFT_OK;
+}
+
+static weft_status loop_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
+                                    weft_region **region)
+{
+    (void)link;
+    (void)port;
+    weft_region *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider loop: no memory for a region");
+    opened->memory = memory;
+    opened->bytes = bytes;
+    weft_status status = remote ? publish_region(opened) : WEFT_OK;
+    if (status != WEFT_OK)
+        weft_mem_give(opened);
+    else
+        *region = opened;
+    return status;
+}
+
+static void loop_region_close(weft_region *region)
+{
+    if (!region)
+        return;
+    weft_loop_lock();
+    for (weft_region **at = &regions; *at; at = &(*at)->next)
+        if (*at == region) {
+            *at = region->next;
+            break;
+        }
+    weft_loop_unlock();
+    weft_mem_give(region);
+}
+
+static void loop_region_remote(const weft_region *region, uint64_t *address, uint64_t *key)
+{
+    *address = region->address;
+    *key = region->key;
+}
+
+static void give_port(weft_port *port)
+{
+    if (port->fd >= 0)
+        close(port->fd);
+    weft_mem_give(port->held);
+    weft_mem_give(port->ring);
+    weft_mem_give(port);
+}
+
+static weft_status fill_port(weft_port *port)
+{
+    uint32_t depth = port->link->depth;
+    port->ring_size = depth + WEFT_LOOP_ARRIVALS_MAX + 1; /* 1: the port's own failure */
+    port->ring = weft_mem_take(port->ring_size, sizeof *port->ring);
+    port->held = weft_mem_take(depth, sizeof *port->held);
+    if (!port->ring || !port->held)
+        return weft_fail(WEFT_E_MEMORY, "provider loop: no memory for a port");
+    port->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (port->fd < 0)
+        return weft_fail(WEFT_E_SYSTEM, "provider loop: eventfd: %s", strerror(errno));
+    return random_number(&port->id);
+}
+
+static weft_status loop_port_open(weft_link *link, weft_port **port)
+{
+    weft_port *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider loop: no memory for a port");
+    opened->link = link;
+    opened->fd = -1;
+    weft_status status = fill_port(opened);
+    if (status != WEFT_OK) {
+        give_port(opened);
+        return status;
+    }
+    weft_loop_lock();
+    opened->next = ports;
+    ports = opened;
+    weft_loop_unlock();
+    *port = opened;
+    return WEFT_OK;
+}
+
+static void loop_port_close(weft_port *port)
+{
+    if (!port)
+        return;
+    weft_loop_lock();
+    for (weft_port **at = &ports; *at; at = &(*at)->next)
+        if (*at == port) {
+            *at = port->next;
+            break;
+        }
+    weft_loop_unlock();
+    give_port(port);
+}
+
+static weft_status loop_port_address(const weft_port *port, uint8_t *address, uint32_t *length)
+{
+    static const uint64_t magic = ADDRESS_MAGIC;
+    memcpy(address, &magic, sizeof magic);
+    memcpy(address + sizeof magic, &port->id, sizeof port->id);
+    *length = ADDRESS_BYTES;
+    return WEFT_OK;
+}
+
+static weft_status loop_port_connect(weft_port *port, const uint8_t *address, uint32_t length)
+{
+    uint64_t words[2] = {0};
+    if (length != ADDRESS_BYTES)
+        return weft_fail(WEFT_E_PROTOCOL, "provider loop: %u bytes that are no address of this provider", length);
+    memcpy(words, address, sizeof words);
+    if (words[0] != ADDRESS_MAGIC)
+        return weft_fail(WEFT_E_PROTOCOL, "provider loop: bytes that are no address of this provider");
+    if (port->peer)
+        return weft_fail(WEFT_E_STATE, "provider loop: the port is connected already");
+    weft_loop_lock();
+    bool known = weft_loop_port_of(words[1]) != NULL;
+    weft_loop_unlock();
+    if (!known)
+        return weft_fail(WEFT_E_UNREACHABLE, "provider loop: no such port in this process; loop joins no processes");
+    port->peer = words[1];
+    return WEFT_OK;
+}
+
+static int loop_wait_fd(const weft_port *port)
+{
+    return port->fd;
+}
+
+const weft_provider weft_provider_loop = {
+    .abi = WEFT_PROVIDER_ABI,
+    .name = "loop",
+    .probe = loop_probe,
+    .link_open = loop_link_open,
+    .link_close = loop_link_close,
+    .link_facts = loop_link_facts,
+    .region_open = loop_region_open,
+    .region_close = loop_region_close,
+    .region_remote = loop_region_remote,
+    .port_open = loop_port_open,
+    .port_close = loop_port_close,
+    .port_address = loop_port_address,
+    .port_connect = loop_port_connect,
+    .write = weft_loop_write,
+    .poll = weft_loop_poll,
+    .wait_fd = loop_wait_fd,
+    .wait_arm = weft_loop_wait_arm,
+};

@@ -1,0 +1,44 @@
+/* registry.c - the providers by weft's names, and what they could serve here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "providers/loop.h"
+#include "providers/profile.h"
+#include "status.h"
+
+/* In the order of `weft info`; the loop last, since no site should mean it. */
+static const weft_provider *const providers[] = {&weft_provider_tcp, &weft_provider_tcp_rxm, &weft_provider_verbs,
+                                                 &weft_provider_efa, &weft_provider_shm,     &weft_provider_loop};
+#define COUNT (sizeof providers / sizeof providers[0])
+
+const weft_provider *weft_provider_at(size_t index)
+{
+    return index < COUNT ? providers[index] : NULL;
+}
+
+const weft_provider *weft_provider_find(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (strcmp(providers[i]->name, name) == 0)
+            return providers[i];
+    return NULL;
+}
+
+void weft_provider_library(char *text, size_t capacity)
+{
+    weft_fabric_library(text, capacity);
+}
+
+weft_status weft_providers(weft_provider_info *list, size_t capacity, size_t *count, char *library)
+{
+    if (!count || (capacity && !list))
+        return weft_fail(WEFT_E_ARGUMENT, "weft_providers: count and, with a capacity, the array must not be NULL");
+    *count = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t room = *count < capacity ? capacity - *count : 0;
+        *count += providers[i]->probe(room ? list + *count : NULL, room);
+    }
+    if (library)
+        weft_provider_library(library, 64);
+    return WEFT_OK;
+}
