@@ -1,0 +1,124 @@
+#include "demo_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "status.h"
+
+static bool directory_is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (!directory)
+        return false;
+    size_t items = 0;
+    while (items < 3 && readdir(directory))
+        items++;
+    closedir(directory);
+    return items == 2; /* . and .. */
+}
+
+static weft_status directory_make(weft_demo_plan *plan)
+{
+    const char *keep = plan->args->keep, *base = getenv("TMPDIR");
+    if (keep) {
+        snprintf(plan->directory, sizeof plan->directory, "%.3900s", keep);
+        if (mkdir(keep, 0700) != 0 && (errno != EEXIST || !directory_is_empty(keep)))
+            return weft_fail_quiet(WEFT_E_FILE, "--keep %s: %s", keep,
+                                   errno == EEXIST ? "is there and not empty; name a new directory" : strerror(errno));
+        return WEFT_OK;
+    }
+    snprintf(plan->directory, sizeof plan->directory, "%.3900s/weft-demo-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(plan->directory)) {
+        weft_fail_quiet(WEFT_E_FILE, "%s cannot be made: %s", plan->directory, strerror(errno));
+        plan->directory[0] = '\0';
+        return WEFT_E_FILE;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_demo_files_open(weft_demo_plan *plan)
+{
+    weft_status status = directory_make(plan);
+    snprintf(plan->site, sizeof plan->site, "%.4000s/site.ini", plan->directory);
+    snprintf(plan->start, sizeof plan->start, "%.4000s/v0.safetensors", plan->directory);
+    snprintf(plan->final, sizeof plan->final, "%.4000s/trainer.safetensors", plan->directory);
+    return status;
+}
+
+void weft_demo_files_close(const weft_demo_plan *plan)
+{
+    if (plan->args->keep || !plan->directory[0])
+        return;
+    DIR *directory = opendir(plan->directory);
+    const struct dirent *item;
+    while (directory && (item = readdir(directory)))
+        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
+            unlinkat(dirfd(directory), item->d_name, 0);
+    if (directory)
+        closedir(directory);
+    rmdir(plan->directory);
+}
+
+weft_status weft_demo_site_write(const weft_demo_plan *plan, const char *listen)
+{
+    static const unsigned rates[] = {1000, 200, 50};
+    FILE *site = fopen(plan->site, "we");
+    if (!site)
+        return weft_fail_quiet(WEFT_E_FILE, "%s cannot be written: %s", plan->site, strerror(errno));
+    fprintf(site, "[site]\nname = demo\n\n[trainer]\nlisten = %s\nmax_peers = %" PRIu64 "\n\n[peers]\nprovider = %s\n",
+            listen, plan->args->peers, plan->args->provider);
+    for (uint64_t i = 0; i < plan->args->peers; i++)
+        fprintf(site, "\n[peer.r%" PRIu64 "]\nrate_limit = %uMbit/s\n", i + 1, rates[i % 3]);
+    bool failed = ferror(site);
+    if (fclose(site) != 0 || failed)
+        return weft_fail_quiet(WEFT_E_FILE, "%s cannot be written: %s", plan->site, strerror(errno));
+    return WEFT_OK;
+}
+
+static bool streams_equal(FILE *a, FILE *b)
+{
+    enum { BLOCK = 1 << 16 };
+    char left[BLOCK], right[BLOCK];
+    size_t length;
+    do {
+        length = fread(left, 1, BLOCK, a);
+        if (fread(right, 1, BLOCK, b) != length || memcmp(left, right, length) != 0)
+            return false;
+    } while (length == BLOCK);
+    return !ferror(a) && !ferror(b);
+}
+
+bool weft_demo_files_equal(const char *a, const char *b)
+{
+    FILE *left = fopen(a, "re"), *right = fopen(b, "re");
+    bool equal = left && right && streams_equal(left, right);
+    if (left)
+        fclose(left);
+    if (right)
+        fclose(right);
+    return equal;
+}
+
+json_t *weft_demo_last_object(const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    json_t *last = NULL;
+    FILE *file = fopen(path, "re");
+    while (file && getline(&line, &room, file) > 0) {
+        json_t *object = json_loads(line, 0, NULL);
+        if (object) {
+            json_decref(last);
+            last = object;
+        }
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return last;
+}

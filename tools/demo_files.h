@@ -1,0 +1,23 @@
+/* demo_files.h - the demo's directory: its site file, and the comparison of saved models. */
+#ifndef WEFT_TOOLS_DEMO_FILES_H
+#define WEFT_TOOLS_DEMO_FILES_H
+
+#include <stdbool.h>
+
+#include "demo.h"
+
+/* Makes the directory and fills the plan. `plan->args` is set. Errors: WEFT_E_FILE, WEFT_E_ARGUMENT. */
+weft_status weft_demo_files_open(weft_demo_plan *plan);
+/* Removes the directory with its files, unless it is to be kept. */
+void weft_demo_files_close(const weft_demo_plan *plan);
+
+/* Writes the site: the trainer's address, and a peer r1..rN a rollout, links of unequal rate. */
+weft_status weft_demo_site_write(const weft_demo_plan *plan, const char *listen);
+
+/* Whether both files can be read and hold the same bytes. */
+bool weft_demo_files_equal(const char *a, const char *b);
+
+/* The last line of a file as JSON, or NULL. */
+json_t *weft_demo_last_object(const char *path);
+
+#endif

@@ -1,0 +1,119 @@
+#include "demo_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "signals.h"
+#include "status.h"
+
+enum { GRACE_MS = 2000, TICK_MS = 10, TAIL_BYTES = 1200 };
+
+static void redirect(const char *path, int fd)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || dup2(file, fd) < 0)
+        _exit(1);
+    close(file);
+}
+
+static _Noreturn void child_run(const weft_child *child, pid_t parent, int out_fd, int (*body)(void *user), void *user)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    redirect("/dev/null", STDIN_FILENO);
+    redirect(child->log, STDERR_FILENO);
+    if (out_fd < 0)
+        redirect(child->out, STDOUT_FILENO);
+    else if (dup2(out_fd, STDOUT_FILENO) < 0)
+        _exit(1);
+    exit(body(user));
+}
+
+weft_status weft_child_start(weft_child *child, const char *directory, const char *name, int out_fd,
+                             int (*body)(void *user), void *user)
+{
+    *child = (weft_child){0};
+    snprintf(child->name, sizeof child->name, "%s", name);
+    snprintf(child->out, sizeof child->out, "%.4000s/%s.out", directory, name);
+    snprintf(child->log, sizeof child->log, "%.4000s/%s.log", directory, name);
+    pid_t parent = getpid();
+    fflush(NULL); /* or the child would write what is buffered once more */
+    pid_t pid = fork();
+    if (pid < 0)
+        return weft_fail_quiet(WEFT_E_SYSTEM, "process %s cannot be started: %s", name, strerror(errno));
+    if (pid == 0)
+        child_run(child, parent, out_fd, body, user);
+    child->pid = pid;
+    child->running = true;
+    return WEFT_OK;
+}
+
+static void reap(weft_child *child)
+{
+    int status = 0;
+    pid_t pid = waitpid(child->pid, &status, WNOHANG);
+    if (pid == 0 || (pid < 0 && errno == EINTR))
+        return;
+    child->running = false;
+    child->exit_code = pid < 0 ? 1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+size_t weft_children_reap(weft_child *children, size_t count)
+{
+    size_t running = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (children[i].running)
+            reap(&children[i]);
+        running += children[i].running;
+    }
+    return running;
+}
+
+static void signal_all(const weft_child *children, size_t count, int number)
+{
+    for (size_t i = 0; i < count; i++)
+        if (children[i].running)
+            kill(children[i].pid, number);
+}
+
+void weft_children_end(weft_child *children, size_t count)
+{
+    struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+    signal_all(children, count, SIGTERM);
+    double until = weft_now_ms() + GRACE_MS;
+    while (weft_children_reap(children, count) && weft_now_ms() < until)
+        nanosleep(&tick, NULL);
+    signal_all(children, count, SIGKILL);
+    while (weft_children_reap(children, count)) /* SIGKILL is not refused */
+        nanosleep(&tick, NULL);
+}
+
+void weft_child_print_tail(const weft_child *child)
+{
+    char text[TAIL_BYTES + 1];
+    FILE *log = fopen(child->log, "re");
+    if (!log)
+        return;
+    bool cut = fseek(log, -TAIL_BYTES, SEEK_END) == 0;
+    size_t length = fread(text, 1, TAIL_BYTES, log);
+    fclose(log);
+    text[length] = '\0';
+    char *line = cut && strchr(text, '\n') ? strchr(text, '\n') + 1 : text;
+    for (char *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        fprintf(stderr, "  %s: %s\n", child->name, line);
+    }
+}

@@ -1,0 +1,102 @@
+/* demo_table.c - what the demo shows while it runs. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "demo.h"
+#include "output.h"
+
+void weft_demo_table_open(weft_demo_table *table, FILE *out, uint64_t updates)
+{
+    const char *term = getenv("TERM");
+    *table = (weft_demo_table){.out = out, .updates = updates};
+    table->live = isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+void weft_demo_table_close(weft_demo_table *table)
+{
+    json_decref(table->update);
+    *table = (weft_demo_table){0};
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "-";
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static void print_line(weft_demo_table *table)
+{
+    fputs(table->live ? "\033[K\n" : "\n", table->out);
+    table->drawn_lines++;
+}
+
+static void print_update(weft_demo_table *table)
+{
+    const json_t *update = table->update;
+    fprintf(table->out,
+            "version %.0f/%llu: %.3f %% changed, %s %s, %.1f x less than dense, %.2f bits a change, diff %.1f "
+            "ms, encode %.1f ms",
+            number_of(update, "target"), (unsigned long long)table->updates,
+            100 * ratio(number_of(update, "changed"), number_of(update, "elements")),
+            weft_output_size(number_of(update, "bytes")).text, text_of(update, "level"),
+            ratio(number_of(update, "dense_bytes"), number_of(update, "bytes")), number_of(update, "bits_per_change"),
+            number_of(update, "diff_ms"), number_of(update, "encode_ms"));
+    print_line(table);
+}
+
+static void print_head(weft_demo_table *table)
+{
+    fprintf(table->out, "  %-6s %-11s %7s %4s %11s %8s %11s %10s %9s %9s %9s", "peer", "state", "version", "lag",
+            "bytes", "x dense", "bucket", "MB/s", "send ms", "apply ms", "commit ms");
+    print_line(table);
+}
+
+static void print_peer(weft_demo_table *table, const json_t *peer)
+{
+    double bytes = number_of(peer, "bytes"), held = number_of(peer, "held");
+    fprintf(table->out, "  %-6s %-11s %7.0f %4.0f %11s %8.1f %11s %10.1f %9.1f %9.1f %9.1f", text_of(peer, "name"),
+            text_of(peer, "state"), held, number_of(peer, "lag"), weft_output_size(bytes).text,
+            ratio(held * number_of(table->update, "dense_bytes"), bytes),
+            weft_output_size(number_of(peer, "bucket_bytes")).text, number_of(peer, "rate_bytes_s") / 1e6,
+            number_of(peer, "send_ms"), number_of(peer, "apply_ms"), number_of(peer, "commit_ms"));
+    print_line(table);
+}
+
+static void draw(weft_demo_table *table, const json_t *message)
+{
+    size_t index;
+    json_t *peer;
+    if (table->live) /* a wrapped line would be two for the cursor */
+        fputs("\033[?7l", table->out);
+    if (table->live && table->drawn_lines)
+        fprintf(table->out, "\033[%dA\r", table->drawn_lines);
+    table->drawn_lines = 0;
+    print_update(table);
+    if (table->live || number_of(message, "version") <= 1)
+        print_head(table);
+    json_array_foreach(json_object_get(message, "peers"), index, peer) print_peer(table, peer);
+    fflush(table->out);
+}
+
+void weft_demo_table_take(weft_demo_table *table, const char *kind, json_t *message)
+{
+    if (strcmp(kind, "update") == 0) {
+        json_decref(table->update);
+        table->update = json_incref(message);
+        return;
+    }
+    /* without a terminal only what is settled is worth lines */
+    if (table->update && (strcmp(kind, "held") == 0 || (table->live && strcmp(kind, "peers") == 0)))
+        draw(table, message);
+}
