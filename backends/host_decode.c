@@ -25,20 +25,35 @@ static void changes_resolve(const weft_host_kernels *kernels, const weft_decode_
 }
 
 /* Drops the changes that change nothing. */
-static void changes_compact(weft_changes *changes, uint8_t width)
+WEFT_ALWAYS_INLINE void compact(weft_changes *changes, unsigned width)
 {
-    uint8_t *before = changes->before, *after = changes->after;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < changes->count; i++) {
-        uint64_t from = (uint64_t)i * width, to = (uint64_t)kept * width;
-        if (memcmp(before + from, after + from, width) == 0)
-            continue;
+        uint64_t before = weft_element_get(changes->before, i, width);
+        uint64_t after = weft_element_get(changes->after, i, width);
         changes->position[kept] = changes->position[i];
-        memmove(before + to, before + from, width);
-        memmove(after + to, after + from, width);
-        kept++;
+        weft_element_put(changes->before, kept, before, width);
+        weft_element_put(changes->after, kept, after, width);
+        kept += before != after;
     }
     changes->count = kept;
+}
+
+static void changes_compact(weft_changes *changes, uint8_t width)
+{
+    switch (width) {
+    case 1:
+        compact(changes, 1);
+        return;
+    case 2:
+        compact(changes, 2);
+        return;
+    case 4:
+        compact(changes, 4);
+        return;
+    default:
+        compact(changes, 8);
+    }
 }
 
 static weft_status pairs_read(const weft_frame *frame, const weft_view *base, weft_changes *changes)

@@ -144,12 +144,14 @@ WEFT_ALWAYS_INLINE uint32_t weft_loop_exceptions(const uint8_t *before, const ui
 }
 
 /* Functions of one width for the slots of a set, named PREFIX_slot_WIDTH. */
-#define WEFT_LOOPS_SCATTERED(P, W)                                                                                     \
+#define WEFT_LOOPS_GATHER(P, W)                                                                                        \
     static void P##_gather_##W(const uint8_t *data, const uint32_t *position, uint32_t first, uint32_t count,          \
                                uint8_t *out)                                                                           \
     {                                                                                                                  \
         weft_loop_gather(data, position, first, count, out, W);                                                        \
-    }                                                                                                                  \
+    }
+
+#define WEFT_LOOPS_PUT(P, W)                                                                                           \
     static void P##_scatter_##W(uint8_t *data, const uint32_t *position, uint32_t first, uint32_t count,               \
                                 const uint8_t *values)                                                                 \
     {                                                                                                                  \

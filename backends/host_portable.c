@@ -17,7 +17,8 @@
     {                                                                                                                  \
         return weft_loop_delta(position, origin, before, after, count, W);                                             \
     }                                                                                                                  \
-    WEFT_LOOPS_SCATTERED(portable, W)                                                                                  \
+    WEFT_LOOPS_GATHER(portable, W)                                                                                     \
+    WEFT_LOOPS_PUT(portable, W)                                                                                        \
     WEFT_LOOPS_STEPS(portable, W)
 
 PORTABLE(1)

@@ -1,0 +1,238 @@
+/* host_avx512.c - the kernel set for CPUs with AVX-512 F, BW, VL, DQ, VBMI and VBMI2.
+ *
+ * Diff is two passes over a block that stays in the first cache: masks of what differs at the speed of the two streams,
+ * then the lists, a vector compress per 64 elements that differ anywhere. Only this file is compiled with those flags.
+ */
+#if defined(WEFT_SIMDE)
+#include "backends/host_avx512_simde.h"
+#elif defined(WEFT_HAVE_AVX512)
+#include <immintrin.h>
+#endif
+
+#if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
+
+#include "backends/host_kernels.h"
+#include "backends/host_loops.h"
+
+#define LANES_8(v)  _mm_loadl_epi64((const void *)(v))
+#define LANES_16(v) _mm_loadu_si128((const void *)(v))
+#define LANES_32(v) _mm256_loadu_si256((const void *)(v))
+
+/* Mask words of 64 elements that a block of diff holds. */
+#define BLOCK_WORDS 64u
+
+/* Which of the elements in 64 bytes differ. */
+WEFT_ALWAYS_INLINE uint64_t differ64(const uint8_t *now, const uint8_t *shadow, unsigned width)
+{
+    __m512i x = _mm512_xor_si512(_mm512_loadu_si512(now), _mm512_loadu_si512(shadow));
+    switch (width) {
+    case 1:
+        return _mm512_test_epi8_mask(x, x);
+    case 2:
+        return _mm512_test_epi16_mask(x, x);
+    case 4:
+        return _mm512_test_epi32_mask(x, x);
+    default:
+        return _mm512_test_epi64_mask(x, x);
+    }
+}
+
+/* Which of 64 elements differ. */
+WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shadow, unsigned width)
+{
+    uint64_t word = 0;
+    for (unsigned i = 0; i < width; i++)
+        word |= differ64(now + 64 * i, shadow + 64 * i, width) << (i * (64 / width) % 64);
+    return word;
+}
+
+static __m512i lane_numbers(void)
+{
+    uint8_t numbers[64];
+    for (unsigned i = 0; i < 64; i++)
+        numbers[i] = (uint8_t)i;
+    return _mm512_loadu_si512(numbers);
+}
+
+/* Writes base + number of each bit that is set. */
+WEFT_ALWAYS_INLINE uint32_t word_list(uint64_t word, __m512i numbers, uint32_t base, uint32_t *position)
+{
+    uint32_t count = (uint32_t)__builtin_popcountll(word);
+    uint8_t set[64];
+    _mm512_storeu_si512(set, _mm512_maskz_compress_epi8(word, numbers));
+    for (uint32_t i = 0; i < count; i += 16) {
+        __m512i places = _mm512_add_epi32(_mm512_cvtepu8_epi32(LANES_16(set + i)), _mm512_set1_epi32((int)base));
+        uint32_t rest = count - i;
+        _mm512_mask_storeu_epi32(position + i, (uint16_t)(rest < 16 ? (1u << rest) - 1 : 0xffffu), places);
+    }
+    return count;
+}
+
+WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
+                                 uint32_t *position, uint8_t *before, uint8_t *after, unsigned width)
+{
+    const __m512i numbers = lane_numbers();
+    uint64_t words[BLOCK_WORDS];
+    uint32_t found = 0, done = 0;
+    while (count - done >= 64) {
+        uint32_t block = (count - done) / 64 < BLOCK_WORDS ? (count - done) / 64 : BLOCK_WORDS;
+        const uint8_t *a = now + (uint64_t)done * width, *b = shadow + (uint64_t)done * width;
+        for (uint32_t i = 0; i < block; i++)
+            words[i] = differ_word(a + (uint64_t)i * 64 * width, b + (uint64_t)i * 64 * width, width);
+        for (uint32_t i = 0; i < block; i++) {
+            if (words[i] == 0)
+                continue;
+            uint32_t end = found + word_list(words[i], numbers, first + done + 64 * i, position + found);
+            for (; found < end; found++) {
+                uint64_t index = position[found] - first;
+                weft_element_put(before, found, weft_element_get(shadow, index, width), width);
+                weft_element_put(after, found, weft_element_get(now, index, width), width);
+            }
+        }
+        done += 64 * block;
+    }
+    uint64_t offset = (uint64_t)done * width, written = (uint64_t)found * width;
+    return found + weft_loop_diff(now + offset, shadow + offset, count - done, first + done, position + found,
+                                  before + written, after + written, width);
+}
+
+WEFT_ALWAYS_INLINE __m512i mix64x8(__m512i x)
+{
+    x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 30));
+    x = _mm512_mullo_epi64(x, _mm512_set1_epi64((long long)UINT64_C(0xbf58476d1ce4e5b9)));
+    x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 27));
+    x = _mm512_mullo_epi64(x, _mm512_set1_epi64((long long)UINT64_C(0x94d049bb133111eb)));
+    return _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
+}
+
+/* Eight elements, each in 64 bits. */
+WEFT_ALWAYS_INLINE __m512i widen8(const uint8_t *data, unsigned width)
+{
+    switch (width) {
+    case 1:
+        return _mm512_cvtepu8_epi64(LANES_8(data));
+    case 2:
+        return _mm512_cvtepu16_epi64(LANES_16(data));
+    case 4:
+        return _mm512_cvtepu32_epi64(LANES_32(data));
+    default:
+        return _mm512_loadu_si512(data);
+    }
+}
+
+static uint64_t sum8(__m512i lanes)
+{
+    uint64_t lane[8], sum = 0;
+    _mm512_storeu_si512(lane, lanes);
+    for (int i = 0; i < 8; i++)
+        sum += lane[i];
+    return sum;
+}
+
+/* Keys of the eight elements from `element` on. */
+static __m512i keys8(uint64_t element)
+{
+    uint64_t keys[8];
+    for (uint64_t i = 0; i < 8; i++)
+        keys[i] = (element + i + 1) * WEFT_PHI;
+    return _mm512_loadu_si512(keys);
+}
+
+WEFT_ALWAYS_INLINE uint64_t digest(const uint8_t *data, uint64_t element, uint64_t count, unsigned width)
+{
+    const __m512i stride = _mm512_set1_epi64((long long)(16 * WEFT_PHI));
+    __m512i even_key = keys8(element), odd_key = keys8(element + 8);
+    __m512i even = _mm512_setzero_si512(), odd = _mm512_setzero_si512();
+    uint64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const uint8_t *at = data + i * width;
+        even = _mm512_add_epi64(even, mix64x8(_mm512_xor_si512(even_key, widen8(at, width))));
+        odd = _mm512_add_epi64(odd, mix64x8(_mm512_xor_si512(odd_key, widen8(at + 8 * (uint64_t)width, width))));
+        even_key = _mm512_add_epi64(even_key, stride);
+        odd_key = _mm512_add_epi64(odd_key, stride);
+    }
+    return sum8(_mm512_add_epi64(even, odd)) + weft_loop_digest(data + i * width, element + i, count - i, width);
+}
+
+WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, const uint8_t *before,
+                                  const uint8_t *after, uint32_t count, unsigned width)
+{
+    const __m512i phi = _mm512_set1_epi64((long long)WEFT_PHI);
+    const __m512i shift = _mm512_set1_epi64((long long)(origin + 1));
+    __m512i sum = _mm512_setzero_si512();
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m512i index = _mm512_add_epi64(_mm512_cvtepu32_epi64(LANES_32(position + i)), shift);
+        __m512i key = _mm512_mullo_epi64(index, phi);
+        uint64_t at = (uint64_t)i * width;
+        sum = _mm512_add_epi64(sum, mix64x8(_mm512_xor_si512(key, widen8(after + at, width))));
+        sum = _mm512_sub_epi64(sum, mix64x8(_mm512_xor_si512(key, widen8(before + at, width))));
+    }
+    uint64_t at = (uint64_t)i * width;
+    return sum8(sum) + weft_loop_delta(position + i, origin, before + at, after + at, count - i, width);
+}
+
+/* Vector gathers move 4 and 8 bytes; narrower elements go one by one with prefetch. */
+WEFT_ALWAYS_INLINE void gather(const uint8_t *data, const uint32_t *position, uint32_t first, uint32_t count,
+                               uint8_t *out, unsigned width)
+{
+    uint32_t i = 0;
+    if (width == 4) {
+        const __m512i base = _mm512_set1_epi32((int)first);
+        for (; i + 16 <= count; i += 16) {
+            __m512i index = _mm512_sub_epi32(_mm512_loadu_si512(position + i), base);
+            _mm512_storeu_si512(out + (uint64_t)i * 4, _mm512_i32gather_epi32(index, (const void *)data, 4));
+        }
+    } else if (width == 8) {
+        const __m256i base = _mm256_set1_epi32((int)first);
+        for (; i + 8 <= count; i += 8) {
+            __m256i index = _mm256_sub_epi32(LANES_32(position + i), base);
+            _mm512_storeu_si512(out + (uint64_t)i * 8, _mm512_i32gather_epi64(index, (const void *)data, 8));
+        }
+    }
+    weft_loop_gather(data, position + i, first, count - i, out + (uint64_t)i * width, width);
+}
+
+#define AVX512(W)                                                                                                      \
+    static uint32_t avx512_diff_##W(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,         \
+                                    uint32_t *position, uint8_t *before, uint8_t *after)                               \
+    {                                                                                                                  \
+        return diff(now, shadow, count, first, position, before, after, W);                                            \
+    }                                                                                                                  \
+    static uint64_t avx512_digest_##W(const uint8_t *data, uint64_t element, uint64_t count)                           \
+    {                                                                                                                  \
+        return digest(data, element, count, W);                                                                        \
+    }                                                                                                                  \
+    static uint64_t avx512_delta_##W(const uint32_t *position, uint64_t origin, const uint8_t *before,                 \
+                                     const uint8_t *after, uint32_t count)                                             \
+    {                                                                                                                  \
+        return delta(position, origin, before, after, count, W);                                                       \
+    }                                                                                                                  \
+    static void avx512_gather_##W(const uint8_t *data, const uint32_t *position, uint32_t first, uint32_t count,       \
+                                  uint8_t *out)                                                                        \
+    {                                                                                                                  \
+        gather(data, position, first, count, out, W);                                                                  \
+    }                                                                                                                  \
+    WEFT_LOOPS_PUT(avx512, W)                                                                                          \
+    WEFT_LOOPS_STEPS(avx512, W)
+
+AVX512(1)
+AVX512(2)
+AVX512(4)
+AVX512(8)
+
+const weft_host_kernels weft_host_avx512 = {
+    .name = "avx512",
+    .diff = WEFT_SLOTS(avx512, diff),
+    .digest = WEFT_SLOTS(avx512, digest),
+    .delta = WEFT_SLOTS(avx512, delta),
+    .gather = WEFT_SLOTS(avx512, gather),
+    .scatter = WEFT_SLOTS(avx512, scatter),
+    .swap = WEFT_SLOTS(avx512, swap),
+    .step = WEFT_SLOTS(avx512, step),
+    .exceptions = WEFT_SLOTS(avx512, exceptions),
+};
+
+#else
+typedef int weft_host_avx512_absent; /* an empty file is no C */
+#endif

@@ -1,0 +1,114 @@
+/* host_avx512_simde.h - the AVX-512 intrinsics that host_avx512.c uses and that older simde releases lack, in plain C,
+ * so that the set can be judged on a CPU without AVX-512. Not part of the library. */
+#ifndef WEFT_BACKENDS_HOST_AVX512_SIMDE_H
+#define WEFT_BACKENDS_HOST_AVX512_SIMDE_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* No vector leaves the one file that includes this, so how other compilers would pass it does not matter. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+
+#ifndef _mm512_maskz_compress_epi8
+static inline simde__m512i weft_simde_compress8(uint64_t mask, simde__m512i lanes)
+{
+    uint8_t in[64], out[64] = {0};
+    memcpy(in, &lanes, 64);
+    for (unsigned i = 0, n = 0; i < 64; i++) {
+        if (mask >> i & 1)
+            out[n++] = in[i];
+    }
+    memcpy(&lanes, out, 64);
+    return lanes;
+}
+#define _mm512_maskz_compress_epi8 weft_simde_compress8
+#endif
+
+#ifndef _mm512_mask_storeu_epi32
+static inline void weft_simde_store32(void *out, uint16_t mask, simde__m512i lanes)
+{
+    uint32_t in[16];
+    memcpy(in, &lanes, 64);
+    for (unsigned i = 0; i < 16; i++) {
+        if (mask >> i & 1)
+            memcpy((uint8_t *)out + 4 * i, &in[i], 4);
+    }
+}
+#define _mm512_mask_storeu_epi32 weft_simde_store32
+#endif
+
+/* `count` unsigned lanes of `from` bytes at `in`, each widened to 64 / count bytes. */
+static inline simde__m512i weft_simde_widen(const void *in, unsigned count, unsigned from)
+{
+    uint8_t out[64] = {0};
+    simde__m512i lanes;
+    for (unsigned i = 0; i < count; i++)
+        memcpy(out + i * (64 / count), (const uint8_t *)in + i * from, from);
+    memcpy(&lanes, out, 64);
+    return lanes;
+}
+
+#ifndef _mm512_cvtepu8_epi32
+static inline simde__m512i weft_simde_widen_8_32(simde__m128i lanes)
+{
+    return weft_simde_widen(&lanes, 16, 1);
+}
+#define _mm512_cvtepu8_epi32 weft_simde_widen_8_32
+#endif
+
+#ifndef _mm512_cvtepu8_epi64
+static inline simde__m512i weft_simde_widen_8_64(simde__m128i lanes)
+{
+    return weft_simde_widen(&lanes, 8, 1);
+}
+#define _mm512_cvtepu8_epi64 weft_simde_widen_8_64
+#endif
+
+#ifndef _mm512_cvtepu16_epi64
+static inline simde__m512i weft_simde_widen_16_64(simde__m128i lanes)
+{
+    return weft_simde_widen(&lanes, 8, 2);
+}
+#define _mm512_cvtepu16_epi64 weft_simde_widen_16_64
+#endif
+
+#ifndef _mm512_cvtepu32_epi64
+static inline simde__m512i weft_simde_widen_32_64(simde__m256i lanes)
+{
+    return weft_simde_widen(&lanes, 8, 4);
+}
+#define _mm512_cvtepu32_epi64 weft_simde_widen_32_64
+#endif
+
+#ifndef _mm512_i32gather_epi32
+static inline simde__m512i weft_simde_gather32(simde__m512i index, const void *base, int scale)
+{
+    int32_t at[16], out[16];
+    memcpy(at, &index, 64);
+    for (int i = 0; i < 16; i++)
+        memcpy(&out[i], (const uint8_t *)base + (int64_t)at[i] * scale, 4);
+    memcpy(&index, out, 64);
+    return index;
+}
+#define _mm512_i32gather_epi32 weft_simde_gather32
+#endif
+
+#ifndef _mm512_i32gather_epi64
+static inline simde__m512i weft_simde_gather64(simde__m256i index, const void *base, int scale)
+{
+    int32_t at[8];
+    int64_t out[8];
+    simde__m512i lanes;
+    memcpy(at, &index, 32);
+    for (int i = 0; i < 8; i++)
+        memcpy(&out[i], (const uint8_t *)base + (int64_t)at[i] * scale, 8);
+    memcpy(&lanes, out, 64);
+    return lanes;
+}
+#define _mm512_i32gather_epi64 weft_simde_gather64
+#endif
+
+#endif
