@@ -1,11 +1,16 @@
 /* site_ini.c - the only file that knows iniparser. It decides every value; 4.1 and 4.2 serve alike. */
 #include <errno.h>
-#include <iniparser/iniparser.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#if __has_include(<iniparser/iniparser.h>)
+#include <iniparser/iniparser.h>
+#else
+#include <iniparser.h>
+#endif
 
 #include "site_file.h"
 #include "status.h"

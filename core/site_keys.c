@@ -32,7 +32,7 @@ static const weft_site_field fields[] = {
     {{"trainer", "address", WEFT_KEY_TEXT, "", "an IP or an interface, or empty",
       "local address of the trainer's fabric endpoints; empty: the host of listen"},
      SITE(trainer.address), .rule = WEFT_TEXT_ADDRESS},
-    {{"trainer", "model", WEFT_KEY_TEXT, "", "a path, or empty",
+    {{"trainer", "model", WEFT_KEY_TEXT, "", "a path of at most 255 bytes, or empty",
       "model file that `weft trainer` binds when --model is not given"},
      SITE(trainer.model), .rule = WEFT_TEXT_ANY},
     {{"trainer", "backend", WEFT_KEY_CHOICE, "auto", BACKENDS,

@@ -96,9 +96,20 @@ static weft_status read_fixed(const weft_site_place *place, weft_site_section *s
     return refuse_unknown(place);
 }
 
+static bool has_capital(const char *text)
+{
+    for (; *text; text++) {
+        if (*text >= 'A' && *text <= 'Z')
+            return true;
+    }
+    return false;
+}
+
 weft_status weft_site_section_read(const weft_site_place *place, weft_site_section *section)
 {
     weft_status status;
+    if (has_capital(place->header))
+        return weft_site_refuse(place, "sections and names are written in lower case");
     *section = (weft_site_section){.line = place->line};
     if (!strncmp(place->header, "peer.", 5))
         status = read_peer(place, place->header + 5, section);
