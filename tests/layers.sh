@@ -35,8 +35,9 @@ stages='
 7 bucket estimate pace
 7 session
 8 control
-9 peer send stream
-10 trainer rollout
+9 peer greet send stream
+10 trainer publish
+10 rollout receive
 '
 
 check_stages()
