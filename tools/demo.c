@@ -112,7 +112,7 @@ static weft_status start_rollouts(demo *d, const char *listen)
     weft_status status = weft_demo_site_write(&d->plan, listen);
     for (size_t i = 1; status == WEFT_OK && i < d->child_count; i++) {
         char name[32];
-        snprintf(name, sizeof name, "r%zu", i);
+        weft_demo_peer_name(i - 1, name, sizeof name);
         rollout_start start = {.plan = &d->plan, .name = name};
         status = weft_child_start(&d->children[i], d->plan.directory, name, -1, rollout_body, &start);
     }

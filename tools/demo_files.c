@@ -64,16 +64,47 @@ void weft_demo_files_close(const weft_demo_plan *plan)
     rmdir(plan->directory);
 }
 
+/* Links as on one switch, across a campus, and over a WAN. */
+typedef struct demo_link {
+    const char *name;
+    const char *rate_limit;
+    const char *bucket_max;
+} demo_link;
+
+static const demo_link links[] = {
+    {"near", "none", "4MiB"},
+    {"mid", "1Gbit/s", "4MiB"},
+    {"far", "200Mbit/s", "2MiB"},
+};
+
+enum { LINK_COUNT = sizeof links / sizeof *links };
+
+void weft_demo_peer_name(size_t index, char *text, size_t capacity)
+{
+    const char *name = links[index % LINK_COUNT].name;
+    if (index < LINK_COUNT)
+        snprintf(text, capacity, "%s", name);
+    else
+        snprintf(text, capacity, "%s%zu", name, index / LINK_COUNT + 1);
+}
+
+static void print_site(FILE *site, const weft_args *args, const char *listen)
+{
+    fprintf(site, "[site]\nname = demo\n\n[trainer]\nlisten = %s\n\n[peers]\nprovider = %s\n", listen, args->provider);
+    for (size_t i = 0; i < args->peers; i++) {
+        char name[32];
+        weft_demo_peer_name(i, name, sizeof name);
+        fprintf(site, "\n[peer.%s]\nrate_limit = %s\nbucket_max = %s\n", name, links[i % LINK_COUNT].rate_limit,
+                links[i % LINK_COUNT].bucket_max);
+    }
+}
+
 weft_status weft_demo_site_write(const weft_demo_plan *plan, const char *listen)
 {
-    static const unsigned rates[] = {1000, 200, 50};
     FILE *site = fopen(plan->site, "we");
     if (!site)
         return weft_fail_quiet(WEFT_E_FILE, "%s cannot be written: %s", plan->site, strerror(errno));
-    fprintf(site, "[site]\nname = demo\n\n[trainer]\nlisten = %s\nmax_peers = %" PRIu64 "\n\n[peers]\nprovider = %s\n",
-            listen, plan->args->peers, plan->args->provider);
-    for (uint64_t i = 0; i < plan->args->peers; i++)
-        fprintf(site, "\n[peer.r%" PRIu64 "]\nrate_limit = %uMbit/s\n", i + 1, rates[i % 3]);
+    print_site(site, plan->args, listen);
     bool failed = ferror(site);
     if (fclose(site) != 0 || failed)
         return weft_fail_quiet(WEFT_E_FILE, "%s cannot be written: %s", plan->site, strerror(errno));

@@ -11,7 +11,10 @@ weft_status weft_demo_files_open(weft_demo_plan *plan);
 /* Removes the directory with its files, unless it is to be kept. */
 void weft_demo_files_close(const weft_demo_plan *plan);
 
-/* Writes the site: the trainer's address, and a peer r1..rN a rollout, links of unequal rate. */
+/* Name of a rollout, from 0: near, mid, far, near2, mid2, far2, ... */
+void weft_demo_peer_name(size_t index, char *text, size_t capacity);
+
+/* Writes the site: the trainer's address, and a peer a rollout, links of unequal rate as in conf/demo.ini. */
 weft_status weft_demo_site_write(const weft_demo_plan *plan, const char *listen);
 
 /* Whether both files can be read and hold the same bytes. */

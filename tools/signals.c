@@ -20,17 +20,21 @@ void weft_signals_prepare(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* nohup stays nohup. Shells start background jobs with SIGINT ignored, yet who sends it to one means it. */
+static bool signal_is_wanted(int number)
+{
+    struct sigaction old;
+    return number != SIGHUP || sigaction(number, NULL, &old) != 0 || old.sa_handler != SIG_IGN;
+}
+
 void weft_signals_catch(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction old;
-        sigaction(numbers[i], NULL, &old);
-        if (old.sa_handler != SIG_IGN) /* nohup stays nohup */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (signal_is_wanted(numbers[i]))
             sigaction(numbers[i], &action, NULL);
-    }
 }
 
 bool weft_signals_stopping(void)

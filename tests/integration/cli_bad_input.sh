@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# What goes wrong at the edges: one clear message, the right exit code, nothing left running, nothing half-written.
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+models "$work/m" 2
+site "$work/site.ini" a b
+v=$work/m
+
+# Nobody there.
+run unreachable 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --json --set session.connect_deadline=1s
+json unreachable "lines[-1]['error']['status'] == 'unreachable' and lines[-1]['error']['scope'] == 'peer'"
+says unreachable "127.0.0.1:$port"
+run unreachable_empty 1 "$weft" rollout "$work/site.ini" --peer a --empty --set session.connect_deadline=1s
+says unreachable_empty "127.0.0.1:$port"
+run alone 1 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --set trainer.join_deadline=1s
+says alone "no rollout joined within"
+
+# Wrong names and files before any work.
+run stranger 2 "$weft" rollout "$work/site.ini" --peer z --model "$v/v0.safetensors"
+says stranger "z"
+run no_model 2 "$weft" rollout "$work/site.ini" --peer a --model "$work/none.safetensors"
+run no_version 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$work/none.safetensors"
+says no_version "none.safetensors"
+run no_follow 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/none"
+run no_save 2 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/none/a.safetensors"
+says no_save "--save"
+head -c 100000 "$v/v0.safetensors" >"$work/short.safetensors"
+run short 2 "$weft" trainer "$work/site.ini" --model "$work/short.safetensors" --versions "$v/v1.safetensors"
+says short "short.safetensors"
+printf 'not a model' >"$work/text.safetensors"
+run text 2 "$weft" rollout "$work/site.ini" --peer a --model "$work/text.safetensors" --json
+json text "len(lines) == 1 and lines[0]['error']['status'] in ('layout', 'file')"
+
+# A port in use.
+start squatter python3 -c "import socket, sys, time
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(('127.0.0.1', $port)); s.listen(); print('here', flush=True); time.sleep(60)"
+await 10 said squatter here
+run port 1 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --json
+json port "lines[-1]['error']['status'] == 'system'"
+says port "127.0.0.1:$port.*in use"
+kill "${started[squatter]}"
+finish squatter 143
+
+# Another layout is refused by the trainer, and so is a second live peer of one name; the first goes on.
+mkdir "$work/wide" "$work/in"
+python3 "$support/models.py" "$work/wide" 0 1 800
+start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/in"
+start a "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 1 --save "$work/a.safetensors"
+await 30 said trainer '\ba\b.*(joined|holds)'
+run layout 1 "$weft" rollout "$work/site.ini" --peer b --model "$work/wide/v0.safetensors" --json
+json layout "lines[-1]['error']['status'] == 'refused'"
+says layout "layout"
+run twin 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --json --until 1
+json twin "lines[-1]['error']['status'] == 'refused'"
+cp "$v/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
+finish a 0
+same "$work/a.safetensors" "$v/v1.safetensors"
+
+# A trainer that ends before the version is reached.
+start waiting "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 --save "$work/never.safetensors"
+await 30 said waiting 'version 1 '
+kill -INT "$(pgrep -P "${started[trainer]}")"
+finish trainer 0
+finish waiting 1
+absent "$work/never.safetensors"
+
+# A version that is another model, and one that is cut short: the trainer says so and ends in order.
+for wrong in wide/v0 short; do
+    start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --set trainer.join_deadline=1s \
+        --versions "$v/v1.safetensors" "$work/$wrong.safetensors" "$v/v2.safetensors"
+    start a "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/kept.safetensors"
+    finish trainer 1
+    says trainer "$wrong.safetensors"
+    finish a 0
+    same "$work/kept.safetensors" "$v/v1.safetensors"
+done
+
+# A full disk at --save: a file size limit stands in for it where no small file system can be mounted.
+start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --set trainer.join_deadline=1s
+start limited bash -c 'ulimit -f 64; exec "$@"' limited "$weft" rollout "$work/site.ini" --peer a \
+    --model "$v/v0.safetensors" --until 1 --save "$work/full.safetensors"
+finish limited 1
+finish trainer 0
+says limited "full.safetensors"
+absent "$work/full.safetensors"
+
+mkdir "$work/disk"
+if mount -t tmpfs -o size=64k tmpfs "$work/disk" 2>/dev/null; then
+    trap 'umount "$work/disk" 2>/dev/null; cleanup' EXIT
+    start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --set trainer.join_deadline=1s
+    start disk "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 1 --save "$work/disk/a.safetensors"
+    finish disk 1
+    finish trainer 0
+    says disk "No space left"
+    [ -z "$(ls -A "$work/disk")" ] || fail "something was left on the full disk"
+    umount "$work/disk"
+else
+    echo "not run: a full disk on a small tmpfs (may not mount)"
+fi
+echo "every bad input was told and left nothing behind"

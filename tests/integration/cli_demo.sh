@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# weft demo: its figures agree with one another, its proof is there, and nothing outlives it, also when it fails.
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+
+# None of the demo's processes runs: each has its directory in its arguments or is a child of the demo.
+nothing_left()
+{
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "the demo left in TMPDIR: $(ls -A "$TMPDIR")"
+    ! pgrep -f -- "$TMPDIR/weft-demo-" >/dev/null || fail "a process of the demo is left"
+}
+
+run demo 0 "$weft" demo --peers 3 --params 1.5M --updates 4 --json
+json demo "len(lines) == 1 and lines[0]['identical'] is True"
+json demo "lines[0]['updates'] == 4 and lines[0]['peers'] == 3 and len(lines[0]['rollouts']) == 3"
+json demo "lines[0]['dense_bytes'] == 4 * 3 * lines[0]['model_bytes'] and 1e6 < lines[0]['elements'] < 2e6"
+json demo "abs(lines[0]['times_less'] - lines[0]['dense_bytes'] / lines[0]['bytes_sent']) < 0.01 * lines[0]['times_less']"
+json demo "0.005 < lines[0]['changed'] / (4 * lines[0]['elements']) < 0.02 and 0 < lines[0]['bits_per_change'] < 64"
+json demo "lines[0]['snapshot_bytes'] == 0 and 0 < lines[0]['seconds'] < 90"
+json demo "all(r['held'] == 4 and r['digest'] == lines[0]['digest'] for r in lines[0]['rollouts'])"
+nothing_left
+
+run lines 0 "$weft" demo --peers 1 --params 200K --updates 2 --changed 0.5
+says lines "^identical: 1 rollouts"
+says lines "^version 2/2: 0\.[0-9]+ % changed"
+grep -q $'\033' "$work/lines.out" && fail "cursor movement without a terminal"
+nothing_left
+
+run keep 0 "$weft" demo --peers 2 --params 200K --updates 1 --keep "$work/kept"
+cmp "$work/kept/trainer.safetensors" "$work"/kept/mid.safetensors || fail "kept models differ"
+cmp -s "$work/kept/trainer.safetensors" "$work/kept/v0.safetensors" && fail "the update changed nothing"
+run full 2 "$weft" demo --keep "$work/kept"
+run provider 2 "$weft" demo --provider carrier-pigeon
+nothing_left
+
+# A rollout that dies ends the demo with its name; so do an interrupt and the timeout.
+start killed "$weft" demo --peers 2 --params 200K --updates 100000
+await 30 pgrep -f -- "$TMPDIR/weft-demo-.*--peer near" >/dev/null
+await 30 said killed "version 2/"
+kill -KILL "$(pgrep -o -f -- "rollout $TMPDIR/weft-demo-.*--peer near")"
+finish killed 1
+says killed "near|trainer"
+nothing_left
+
+start interrupted "$weft" demo --peers 2 --params 200K --updates 100000
+await 30 said interrupted "version 2/"
+kill -INT "$(pgrep -P "${started[interrupted]}")"
+finish interrupted 1
+nothing_left
+
+run timeout 1 "$weft" demo --peers 1 --params 200K --updates 1000000 --timeout 3 --json
+json timeout "lines[-1]['error']['status'] == 'timeout'"
+nothing_left
+echo "the demo proves its rollouts and leaves nothing behind"

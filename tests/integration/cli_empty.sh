@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# A rollout that has nothing takes layout and weights from the trainer, before and in the middle of a run.
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+models "$work/m" 3
+site "$work/site.ini" early late
+mkdir "$work/in"
+start trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/in" --json
+start early "$weft" rollout "$work/site.ini" --peer early --empty --until 3 --save "$work/early.safetensors" --json
+await 30 said early '"target":0'
+cp "$work/m/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
+cp "$work/m/v2.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v2.safetensors"
+await 30 said early '"target":2'
+start late "$weft" rollout "$work/site.ini" --peer late --empty --until 3 --save "$work/late.safetensors" --json \
+    --set commit.snapshot=staged
+await 30 said late '"target":2'
+cp "$work/m/v3.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v3.safetensors"
+finish early 0
+finish late 0
+kill -INT "$(pgrep -P "${started[trainer]}")"
+finish trainer 0
+json early "lines[0]['kind'] == 'snapshot' and lines[-1]['kind'] == 'update'"
+json late "lines[0]['kind'] == 'snapshot' and lines[0]['target'] == 2 and lines[-1]['target'] == 3"
+same "$work/early.safetensors" "$work/m/v3.safetensors"
+same "$work/late.safetensors" "$work/m/v3.safetensors"
+echo "empty rollouts hold the trainer's bits and header"

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# weft trainer --follow: complete files only, in natural order, past ones left alone; an interrupt is an orderly end.
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+models "$work/m" 4
+site "$work/site.ini" a
+mkdir "$work/in"
+# v8 is the past of the model, which lies in the directory; v10 and v11 wait there already
+cp "$work/m/v0.safetensors" "$work/in/v8.safetensors"
+cp "$work/m/v0.safetensors" "$work/in/v9.safetensors"
+cp "$work/m/v1.safetensors" "$work/in/v10.safetensors"
+cp "$work/m/v2.safetensors" "$work/in/v11.safetensors"
+echo nonsense >"$work/in/.hidden.safetensors"
+echo nonsense >"$work/in/notes.txt"
+touch -d '1 minute ago' "$work"/in/*.safetensors
+
+start a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --save "$work/a.safetensors" --json
+start trainer "$weft" trainer "$work/site.ini" --model "$work/in/v9.safetensors" --follow "$work/in" --first-version 9 --json
+await 30 said trainer '"target":11'
+# written in place and slowly: taken when it is steady, not before
+half=$(($(stat -c %s "$work/m/v3.safetensors") / 2))
+head -c "$half" "$work/m/v3.safetensors" >"$work/in/v12.safetensors"
+cp "$work/m/v4.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v100.safetensors"
+sleep 1
+said trainer '"target":12' && fail "a file was taken that was still being written, or one overtook it"
+tail -c +$((half + 1)) "$work/m/v3.safetensors" >>"$work/in/v12.safetensors"
+await 30 said trainer '"target":13'
+await 30 said a '"target":13'
+kill -INT "$(pgrep -P "${started[trainer]}")"
+finish trainer 0
+finish a 0
+json trainer "[o['file'].split('/')[-1] for o in lines if 'target' in o] == ['v10.safetensors', 'v11.safetensors', 'v12.safetensors', 'v100.safetensors']"
+json trainer "[o['target'] for o in lines if 'target' in o] == [10, 11, 12, 13]"
+same "$work/a.safetensors" "$work/m/v4.safetensors"
+echo "four checkpoints were followed in order"

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The command line itself: help, versions, wrong use with a suggestion, error objects, a stdout that cannot be written.
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+
+run help 0 "$weft" --help
+for verb in info check trainer rollout demo; do
+    says help "weft $verb "
+    run "help_$verb" 0 "$weft" "$verb" --help
+    says "help_$verb" "^weft $verb "
+    says "help_$verb" "--json"
+done
+says help_rollout "--until V"
+says help_trainer "--follow DIR"
+
+want=$(sed -nE 's/^#define WEFT_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)/\2/p' "$source_dir/include/weft.h" | paste -sd.)
+run version 0 "$weft" --version
+[ "$(cat "$work/version.out")" = "weft $want" ] || fail "version: $(cat "$work/version.out"), wanted weft $want"
+
+run none 2 "$weft"
+run verb 2 "$weft" trianer
+says verb "did you mean trainer\?"
+run far 2 "$weft" xyzzyxyzzy
+said far "did you mean" && fail "a word that is near to nothing was given a suggestion"
+run option 2 "$weft" rollout site.ini --unitl 3
+says option "did you mean --until\?"
+run stray 2 "$weft" info stray
+run foreign 2 "$weft" info --until 3
+run count 2 "$weft" rollout site.ini --peer a --model m --until -3
+says count "--until '-3'"
+run huge 2 "$weft" rollout site.ini --peer a --model m --until 99999999999999999999
+run size 2 "$weft" demo --params 16Q
+says size "1\.5G"
+run range 2 "$weft" demo --peers 0
+run value 2 "$weft" rollout site.ini --peer
+says value "--peer NAME"
+run flag 2 "$weft" info --json=yes
+run site 2 "$weft" check
+says site "SITE.ini"
+run two 2 "$weft" check a.ini b.ini
+
+run object 2 "$weft" rollout --json site.ini --unitl 3
+json object "len(lines) == 1 and set(lines[0]['error']) == {'status', 'scope', 'text'}"
+json object "lines[0]['error']['status'] == 'argument' and lines[0]['error']['scope'] == 'call'"
+
+cat >"$work/site.ini" <<INI
+[peer.a]
+INI
+run both 2 "$weft" trainer "$work/site.ini" --model m
+says both "--versions FILE... or --follow DIR"
+run peer 2 "$weft" rollout "$work/site.ini" --model m
+says peer "--peer NAME"
+run start 2 "$weft" rollout "$work/site.ini" --peer a
+says start "--model FILE or --empty"
+
+run info 0 "$weft" info
+run info_json 0 "$weft" info --json
+json info_json "len(lines) == 1 and lines[0]['version'] == '$want'"
+json info_json "any(b['backend'] == 'host' and b['usable'] for b in lines[0]['backends'])"
+json info_json "{'tcp', 'shm', 'verbs', 'efa'} <= {p['provider'] for p in lines[0]['providers']}"
+json info_json "all(p['usable'] or p['detail'] for p in lines[0]['providers'])"
+json info_json "isinstance(lines[0]['cpu']['features'], list) and isinstance(lines[0]['libfabric'], str)"
+
+code=0
+"$weft" info --json >/dev/full 2>"$work/full.err" || code=$?
+[ "$code" = 1 ] || fail "a full stdout gave exit code $code, wanted 1"
+echo "the command line is as it should be"

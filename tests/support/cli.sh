@@ -1,0 +1,130 @@
+# Sourced by the tests of the command: a scratch directory, processes that end with the test, bounded waits.
+# WEFT_BIN is the command; nothing is written outside of $work.
+set -uo pipefail
+export LC_ALL=C
+[ -x "${WEFT_BIN:-}" ] || { echo "WEFT_BIN is not set to the command weft" && exit 1; }
+command -v python3 >/dev/null || { echo "skipped: python3 is missing (Debian: python3)" && exit 77; }
+support=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source_dir=$(cd "$support/../.." && pwd)
+work=$(mktemp -d)
+bound=${WEFT_TEST_BOUND:-90} # seconds that any one process may take
+declare -A started=()
+
+cleanup()
+{
+    for name in "${!started[@]}"; do
+        kill -TERM "${started[$name]}" 2>/dev/null
+    done
+    wait
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM HUP
+
+fail() # fail TEXT...: shows what the processes said
+{
+    echo "FAIL: $*"
+    for log in "$work"/*.err "$work"/*.out; do
+        [ -s "$log" ] && echo "--- $(basename "$log")" && tail -n 15 "$log"
+    done
+    exit 1
+}
+
+# bounded COMMAND...: a process that gets SIGTERM after $bound seconds, and SIGKILL when that does not help.
+bounded()
+{
+    timeout -k 10 "$bound" "$@"
+}
+
+# run NAME WANTED_CODE COMMAND...: in the foreground; output in $work/NAME.out and .err
+run()
+{
+    local name=$1 want=$2 code=0
+    shift 2
+    bounded "$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null || code=$?
+    [ "$code" = "$want" ] || fail "$name: exit code $code, wanted $want: $*"
+}
+
+# start NAME COMMAND...: in the background, output as with run
+start()
+{
+    local name=$1
+    shift
+    timeout -k 10 "$bound" "$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
+    started[$name]=$!
+}
+
+# finish NAME WANTED_CODE: waits for what was started
+finish()
+{
+    local code=0
+    wait "${started[$1]}" || code=$?
+    unset "started[$1]"
+    [ "$code" = "$2" ] || fail "$1: exit code $code, wanted $2"
+}
+
+# await SECONDS COMMAND...: until the command succeeds
+await()
+{
+    local tries=$(($1 * 10))
+    shift
+    until "$@" 2>/dev/null; do
+        ((tries-- > 0)) || fail "waited in vain for: $*"
+        sleep 0.1
+    done
+}
+
+said() # said NAME TEXT: the process wrote TEXT (a grep -E pattern) to either output
+{
+    grep -qE -e "$2" "$work/$1.out" "$work/$1.err"
+}
+
+says() # as said, or the test fails
+{
+    said "$1" "$2" || fail "$1 did not say '$2'"
+}
+
+same() # same A B: equal bytes
+{
+    cmp "$1" "$2" || fail "$1 differs from $2"
+}
+
+absent() # absent PATH: neither it nor a temporary beside it
+{
+    [ -z "$(find "$(dirname "$1")" -name "*$(basename "$1")*" -print -quit)" ] || fail "$1 or a part of it was left behind"
+}
+
+# json NAME EXPRESSION: python expression over `lines`, the objects that the process printed
+json()
+{
+    python3 - "$work/$1.out" "$2" <<'PYTHON' || fail "$1: not true of its JSON: $2"
+import json, sys
+with open(sys.argv[1]) as file:
+    lines = [json.loads(line) for line in file]
+sys.exit(0 if eval(sys.argv[2], {"lines": lines}) else 1)
+PYTHON
+}
+
+free_port()
+{
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# site FILE PEER...: a site on loopback with a free port and short deadlines; sets $port
+site()
+{
+    local file=$1
+    shift
+    port=$(free_port)
+    {
+        printf '[trainer]\nlisten = 127.0.0.1:%s\njournal = 32MiB\njoin_deadline = 20s\n' "$port"
+        printf '[session]\nconnect_deadline = 20s\nclose_deadline = 2s\n[peers]\nprovider = tcp\nstaging = 32MiB\n'
+        printf '[peer.%s]\n' "$@"
+    } >"$file"
+}
+
+models() # models DIR COUNT [SEED]: v0.safetensors to vCOUNT.safetensors
+{
+    mkdir -p "$1"
+    python3 "$support/models.py" "$@" || fail "no models"
+}
