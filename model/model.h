@@ -2,6 +2,7 @@
 #ifndef WEFT_MODEL_MODEL_H
 #define WEFT_MODEL_MODEL_H
 
+#include <stdbool.h>
 #include <time.h>
 
 #include "safetensors.h"
@@ -16,6 +17,7 @@ struct weft_model {
     uint64_t header_bytes;
     uint8_t *memory; /* the mapped file, header and all, or weft_mem_map's */
     uint64_t memory_bytes;
+    bool writable;
     int file; /* the mapped file, kept to see whether it changes; -1: not mapped from a file */
     uint64_t file_bytes;
     struct timespec modified; /* of the file when opened */

@@ -95,6 +95,7 @@ static weft_status file_map(weft_model *model, int writable)
     if (memory == MAP_FAILED)
         return weft_fail(WEFT_E_FILE, "cannot be mapped (%llu bytes): %s", (ull)model->file_bytes, strerror(errno));
     model->memory = memory;
+    model->writable = writable;
     model->memory_bytes = model->file_bytes;
     weft_status status = pieces_take(model);
     uint8_t *data = model->memory + model->header_bytes;
@@ -153,6 +154,7 @@ static weft_status model_zero(weft_model *model)
     if (!model->memory)
         return weft_fail(WEFT_E_MEMORY, "no memory for a model of %llu bytes", (ull)bytes);
     model->memory_bytes = bytes > 0 ? bytes : 1;
+    model->writable = true;
     for (uint64_t t = 0; t < model->layout->count; t++) {
         const weft_layout_entry *entry = &model->layout->entries[t];
         model->pieces[t] = (weft_piece){t, 0, entry->elements, model->memory + entry->offset};
