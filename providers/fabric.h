@@ -46,7 +46,9 @@ struct weft_port {
     struct fid_av *av;
     fi_addr_t peer; /* FI_ADDR_UNSPEC until connected */
     int fd;
-    bool broken; /* the completion queue failed, and that was reported */
+    bool broken;   /* the completion queue failed, and that was reported */
+    bool has_kept; /* `kept` was read before its time: see weft_fabric_wait_arm */
+    struct fi_cq_data_entry kept;
     weft_operation *free;
     weft_operation *operations;
     char peer_text[64]; /* for messages */

@@ -3,6 +3,7 @@
 #ifndef WEFT_NO_FABRIC
 #include "providers/fabric.h"
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,7 +113,7 @@ static weft_status check_source(const weft_port *port)
         uint8_t bytes[WEFT_PORT_ADDRESS_MAX];
     } own = {.bytes = {0}};
     char numeric[WEFT_INTERFACE_TEXT];
-    uint32_t length;
+    uint32_t length = 0;
     if (!port->link->address[0])
         return WEFT_OK;
     weft_status status = weft_fabric_port_address(port, own.bytes, &length);
@@ -178,7 +179,7 @@ weft_status weft_fabric_port_address(const weft_port *port, uint8_t *address, ui
 static bool is_address(const weft_port *port, const uint8_t *address, uint32_t length)
 {
     uint8_t own[WEFT_PORT_ADDRESS_MAX];
-    uint32_t own_length;
+    uint32_t own_length = 0;
     if (!length || length > WEFT_PORT_ADDRESS_MAX)
         return false;
     if (port->link->info->addr_format == FI_ADDR_STR)
@@ -299,6 +300,10 @@ size_t weft_fabric_poll(weft_port *port, weft_completion *completions, size_t ca
 {
     size_t count = 0;
     bool more = !port->broken;
+    if (port->has_kept && capacity) {
+        port->has_kept = false;
+        count += translate(port, &port->kept, completions);
+    }
     while (more && count < capacity)
         count += poll_once(port, completions + count, capacity - count, &more);
     return count;
@@ -309,15 +314,28 @@ int weft_fabric_wait_fd(const weft_port *port)
     return port->fd;
 }
 
+/* Where the descriptor stays raised after a completion was read, fi_trywait does not lower it: only a blocking read
+ * does on its way to sleep. One of at most a millisecond, when there is nothing to read, is that. What it brings after
+ * all is kept for the next poll. */
+static bool lower(weft_port *port)
+{
+    struct pollfd descriptor = {.fd = port->fd, .events = POLLIN};
+    if (fi_version() >= port->link->profile->descriptor_sticks_below || poll(&descriptor, 1, 0) != 1)
+        return true;
+    ssize_t got = fi_cq_sread(port->cq, &port->kept, 1, NULL, 1);
+    port->has_kept = got == 1;
+    return got == -FI_EAGAIN;
+}
+
 weft_status weft_fabric_wait_arm(weft_port *port)
 {
     struct fid *queue = &port->cq->fid;
-    if (port->fd < 0)
+    if (port->fd < 0 || port->has_kept)
         return WEFT_AGAIN;
     int error = fi_trywait(port->link->fabric, &queue, 1);
-    if (error == -FI_EAGAIN)
-        return WEFT_AGAIN;
-    return error ? refuse(port, "fi_trywait", error) : WEFT_OK;
+    if (error && error != -FI_EAGAIN)
+        return refuse(port, "fi_trywait", error);
+    return !error && lower(port) ? WEFT_OK : WEFT_AGAIN;
 }
 #else
 typedef int weft_fabric_port_is_absent;

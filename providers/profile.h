@@ -69,6 +69,7 @@ typedef struct weft_profile {
     bool message_caps;     /* FI_MSG is asked for besides RMA, because the provider grants no RMA without it */
     bool shared_endpoint;  /* one endpoint for all peers; false everywhere so far: fabric_port.c opens one per port */
     weft_profile_wait wait;
+    uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */
     uint64_t chunk_bytes;
     uint32_t depth;
     weft_profile_setting settings[WEFT_PROFILE_SETTINGS];
