@@ -14,9 +14,10 @@
 #include "status.h"
 
 #define CHANCE_MAX  0.95
-#define BIAS        127    /* of bf16's exponent */
-#define ONE_FROM    -12    /* at this exponent and above a change is always one ULP */
-#define MAGNITUDE   1000.0 /* largest change, in ULP */
+#define BIAS        127                          /* of bf16's exponent */
+#define ONE_FROM    -12                          /* at this exponent and above a change is always one ULP */
+#define MAGNITUDE   1000.0                       /* largest change, in ULP */
+#define SALT        UINT64_C(0x7374657020627920) /* so that a model and a step of one seed draw apart */
 #define LAST_FINITE 0x7f7f
 
 /* What one step does to bf16 weights, by biased exponent. */
@@ -165,7 +166,7 @@ weft_status weft_synth_step(weft_model *model, double share, uint64_t seed, uint
     step_make(&step, model, share);
     for (uint64_t t = 0; t < model->layout->count; t++) {
         const weft_layout_entry *entry = &model->layout->entries[t];
-        uint64_t key = weft_mix64(seed + (t + 1) * WEFT_PHI);
+        uint64_t key = weft_mix64(weft_mix64(seed ^ SALT) + (t + 1) * WEFT_PHI);
         if (entry->row->dtype == WEFT_BF16)
             sum += bf16_step(&step, model->pieces[t].data, entry->coded, key);
         else
