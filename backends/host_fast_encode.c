@@ -148,7 +148,7 @@ static uint8_t *magnitudes_write(const uint64_t *excess, const weft_fast_shape *
     weft_bit_writer writer = {out, 0, 0};
     for (uint32_t i = 0; i < shape->exceptions; i++) {
         uint64_t y = excess[i] + (UINT64_C(1) << shape->magnitude_bits);
-        unsigned length = bit_length(y) - 1;
+        unsigned length = bit_length(y | 1) - 1;
         weft_bits_put_long(&writer, y ^ UINT64_C(1) << length, length);
     }
     return weft_bits_flush(&writer);

@@ -88,7 +88,8 @@ static void last_error_log(weft_status status)
         weft_log(WEFT_LOG_WARN, "%s", last_error);
 }
 
-weft_status weft_fail(weft_status status, const char *format, ...)
+/* In parentheses: the analyzer has a macro of this name (status.h). */
+weft_status(weft_fail)(weft_status status, const char *format, ...)
 {
     int saved = errno;
     va_list arguments;
@@ -100,7 +101,7 @@ weft_status weft_fail(weft_status status, const char *format, ...)
     return status;
 }
 
-weft_status weft_fail_quiet(weft_status status, const char *format, ...)
+weft_status(weft_fail_quiet)(weft_status status, const char *format, ...)
 {
     int saved = errno;
     va_list arguments;

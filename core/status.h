@@ -12,6 +12,12 @@ weft_status weft_fail(weft_status status, const char *format, ...) __attribute__
 /* The same without a log line, for conditions that a caller above may well handle (a probe, a retry). */
 weft_status weft_fail_quiet(weft_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+#ifdef __clang_analyzer__
+/* The analyzer does not see into status.c: this tells it that the failure comes back. */
+#define weft_fail(status, ...)       ((weft_fail)(status, __VA_ARGS__), (status))
+#define weft_fail_quiet(status, ...) ((weft_fail_quiet)(status, __VA_ARGS__), (status))
+#endif
+
 /* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -104,6 +104,7 @@ static int rollout_body(void *user)
     }
     execv("/proc/self/exe", (char *const *)argv);
     fprintf(stderr, "weft: /proc/self/exe cannot be started: %s\n", strerror(errno));
+    free(argv);
     return WEFT_EXIT_FAILED;
 }
 
