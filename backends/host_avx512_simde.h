@@ -40,6 +40,20 @@ static inline void weft_simde_store32(void *out, uint16_t mask, simde__m512i lan
 #define _mm512_mask_storeu_epi32 weft_simde_store32
 #endif
 
+/* simde multiplies signed lanes, whose overflow is undefined. */
+static inline simde__m512i weft_simde_multiply64(simde__m512i a, simde__m512i b)
+{
+    uint64_t x[8], y[8];
+    memcpy(x, &a, 64);
+    memcpy(y, &b, 64);
+    for (unsigned i = 0; i < 8; i++)
+        x[i] *= y[i];
+    memcpy(&a, x, 64);
+    return a;
+}
+#undef _mm512_mullo_epi64
+#define _mm512_mullo_epi64 weft_simde_multiply64
+
 /* `count` unsigned lanes of `from` bytes at `in`, each widened to 64 / count bytes. */
 static inline simde__m512i weft_simde_widen(const void *in, unsigned count, unsigned from)
 {
