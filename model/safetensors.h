@@ -40,7 +40,9 @@ weft_status weft_model_unchanged(const weft_model *model);
 weft_status weft_model_save(const weft_model *model, const void *header, uint64_t header_bytes, const char *path);
 
 /* Guards reads of mapped files: runs `body(user)`; if a page of this model's mapping cannot be read (the file shrank
- * under it: SIGBUS) returns WEFT_E_FILE instead of dying. Threads: one guard at a time in the process. */
+ * under it: SIGBUS) returns WEFT_E_FILE instead of dying. The body is then left by a jump from the middle of its read:
+ * what it had locked or taken stays so; after that, report and exit. Only reads on the calling thread are guarded;
+ * other faults go to the handler that stood before. Threads: one guard at a time in the process (else WEFT_E_STATE). */
 weft_status weft_model_guard(const weft_model *model, weft_status (*body)(void *user), void *user);
 
 #endif
