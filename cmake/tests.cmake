@@ -38,15 +38,16 @@ if(WEFT_FABRIC)
     target_link_libraries(weft_test_rooms PUBLIC weft_dep_fabric)
 endif()
 
-# weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions]): EXTRA are sources beside the rooms.
+# weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions] [OPTIONS flags]): EXTRA are sources beside the rooms.
 function(weft_cmocka_test kind source)
-    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "EXTRA;DEFINE")
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "EXTRA;DEFINE;OPTIONS")
     get_filename_component(name ${source} NAME_WE)
     string(REGEX REPLACE "^test_" "" name ${name})
     set(target test_${kind}_${name})
     add_executable(${target} ${source} ${arg_EXTRA})
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE ${arg_DEFINE}
         $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
+    target_compile_options(${target} PRIVATE ${arg_OPTIONS})
     target_include_directories(${target} PRIVATE include core ${PROJECT_SOURCE_DIR})
     target_link_libraries(${target} PRIVATE weft_test_rooms weft_dep_cmocka)
     add_test(NAME ${kind}.${name} COMMAND ${target})
@@ -60,7 +61,7 @@ foreach(kind unit property fault golden integration)
             weft_cmocka_test(${kind} ${source})
         elseif(WEFT_simde_INCLUDE)
             # Recompiles a kernel file against SIMDe, so that it runs on a CPU without its instructions.
-            weft_cmocka_test(${kind} ${source} DEFINE WEFT_SIMDE)
+            weft_cmocka_test(${kind} ${source} DEFINE WEFT_SIMDE OPTIONS -Wno-psabi)
         else()
             message(STATUS "Skipped ${source}: SIMDe is missing (Debian: libsimde-dev)")
         endif()

@@ -31,13 +31,14 @@ stages='
 4 port_backend
 4 update
 5 journal arena
+5 staging
 6 wire
 7 bucket estimate pace
 7 session
 8 control
 9 peer greet send stream
 10 trainer publish
-10 rollout receive
+10 rollout stage receive
 '
 
 check_stages()
