@@ -54,6 +54,20 @@ static inline simde__m512i weft_simde_multiply64(simde__m512i a, simde__m512i b)
 #undef _mm512_mullo_epi64
 #define _mm512_mullo_epi64 weft_simde_multiply64
 
+/* simde shifts a signed one into the top bit. */
+static inline uint32_t weft_simde_test16(simde__m512i a, simde__m512i b)
+{
+    uint16_t x[32], y[32];
+    uint32_t mask = 0;
+    memcpy(x, &a, 64);
+    memcpy(y, &b, 64);
+    for (unsigned i = 0; i < 32; i++)
+        mask |= (uint32_t)((x[i] & y[i]) != 0) << i;
+    return mask;
+}
+#undef _mm512_test_epi16_mask
+#define _mm512_test_epi16_mask weft_simde_test16
+
 /* `count` unsigned lanes of `from` bytes at `in`, each widened to 64 / count bytes. */
 static inline simde__m512i weft_simde_widen(const void *in, unsigned count, unsigned from)
 {
