@@ -1,0 +1,219 @@
+/* api.c - the public calls that both ends answer, and the trainer's questions about its peers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "publish.h"
+#include "rollout.h"
+#include "status.h"
+
+const char *weft_peer_state_name(weft_peer_state state)
+{
+    static const char *const names[] = {"unknown", "joining", "catching_up", "live", "lost"};
+    return state >= WEFT_PEER_JOINING && state <= WEFT_PEER_LOST ? names[state] : names[0];
+}
+
+weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
+                      uint64_t attachment_bytes, uint32_t flags)
+{
+    bool empty = flags & WEFT_BIND_EMPTY;
+    if (flags & ~WEFT_BIND_EMPTY || (session->trainer && flags) || (attachment_bytes && !attachment))
+        return weft_fail(WEFT_E_ARGUMENT, "bind: flags %x or attachment %p of %llu bytes make no sense here", flags,
+                         attachment, (unsigned long long)attachment_bytes);
+    weft_log_sink *before = weft_session_enter(session);
+    weft_status status = session->trainer
+                             ? weft_publish_bind(session->trainer, pieces, count, attachment, attachment_bytes)
+                             : weft_rollout_bind(session->rollout, pieces, count, attachment, attachment_bytes, empty);
+    weft_session_leave(session, before);
+    return status;
+}
+
+weft_status weft_held(weft_session *session, weft_version *held)
+{
+    weft_log_sink *before = weft_session_enter(session);
+    bool holds = session->trainer ? session->trainer->bound : session->rollout->holds;
+    if (holds)
+        *held = session->trainer ? session->trainer->newest : session->rollout->held;
+    weft_session_leave(session, before);
+    return holds ? WEFT_OK : weft_fail_quiet(WEFT_E_STATE, "nothing is held");
+}
+
+/* ---- rollout */
+
+static weft_status need_rollout(const weft_session *session, const char *call)
+{
+    return session->rollout ? WEFT_OK : weft_fail(WEFT_E_STATE, "%s: this session is a trainer's", call);
+}
+
+weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info)
+{
+    weft_status status = need_rollout(session, "weft_staged");
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_rollout_staged(session->rollout, deadline_ms, info);
+    weft_session_leave(session, before);
+    return status;
+}
+
+weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags, weft_version *held)
+{
+    (void)stream; /* the host backend completes inline: nothing to order against */
+    weft_status status = need_rollout(session, "weft_commit");
+    if (status == WEFT_OK && flags)
+        status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved", flags);
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_rollout_commit(session->rollout, version, held);
+    weft_session_leave(session, before);
+    return status;
+}
+
+weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes)
+{
+    weft_log_sink *before = weft_session_enter(session);
+    const weft_blob *blob = session->trainer ? session->trainer->attachment : session->rollout->attachment;
+    *data = blob ? blob->data : NULL;
+    *bytes = blob ? blob->bytes : 0;
+    weft_session_leave(session, before);
+    return WEFT_OK;
+}
+
+weft_status weft_scrub(weft_session *session)
+{
+    weft_status status = need_rollout(session, "weft_scrub");
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_rollout_scrub(session->rollout);
+    weft_session_leave(session, before);
+    return status;
+}
+
+/* ---- peers */
+
+static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, weft_peer_info *info)
+{
+    static const weft_level levels[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+    *info = peer->info;
+    snprintf(info->name, sizeof info->name, "%s", peer->name);
+    snprintf(info->backend, sizeof info->backend, "%s", peer->hello.backend);
+    info->state = peer->state;
+    info->provider = peer->lane && peer->lane->provider ? peer->lane->provider->name : "";
+    info->level = weft_level_name(levels[peer->site.level]);
+    info->held = peer->held;
+    info->lag = weft_peer_lag(trainer, peer);
+    info->rate_bytes_s = peer->estimate.rate_bytes_s;
+    info->rtt_ms = peer->estimate.rtt_s * 1e3;
+}
+
+static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
+{
+    memset(info, 0, sizeof *info);
+    snprintf(info->name, sizeof info->name, "%s", rollout->site.name);
+    snprintf(info->backend, sizeof info->backend, "%s", rollout->session->backend_name);
+    info->state = rollout->join == WEFT_JOIN_JOINED ? WEFT_PEER_LIVE : WEFT_PEER_LOST;
+    info->provider = rollout->provider->name;
+    info->level = "fast";
+    info->held = rollout->held;
+    info->update_bytes = rollout->book.bytes;
+}
+
+weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count)
+{
+    size_t found = 0;
+    weft_log_sink *before = weft_session_enter(session);
+    if (session->rollout) {
+        if (capacity > 0)
+            describe_self(session->rollout, &peers[0]);
+        found = 1;
+    }
+    for (uint32_t i = 0; session->trainer && i < session->trainer->peer_count; i++) {
+        const weft_peer *peer = &session->trainer->peers[i];
+        if (!peer->known)
+            continue;
+        if (found < capacity)
+            describe_peer(session->trainer, peer, &peers[found]);
+        found++;
+    }
+    weft_session_leave(session, before);
+    *count = found;
+    return WEFT_OK;
+}
+
+/* ---- wait */
+
+typedef enum verdict { VERDICT_HOLDS, VERDICT_WAITS, VERDICT_LOST } verdict;
+
+static verdict judge(const weft_trainer *trainer, const weft_peer *peer, uint64_t version)
+{
+    if (peer->held.run == trainer->run && peer->held.number >= version && peer->held_order != WEFT_ORDER_UNKNOWN)
+        return VERDICT_HOLDS;
+    return peer->state == WEFT_PEER_LOST ? VERDICT_LOST : VERDICT_WAITS;
+}
+
+static const weft_peer *find_peer(const weft_trainer *trainer, const char *name)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (trainer->peers[i].known && strcmp(trainer->peers[i].name, name) == 0)
+            return &trainer->peers[i];
+    return NULL;
+}
+
+/* The worst verdict over the named peers; `who` gets the first peer that decides it. */
+static verdict judge_named(const weft_trainer *trainer, uint64_t version, const char *const *names, size_t count,
+                           const char **who)
+{
+    verdict worst = VERDICT_HOLDS;
+    for (size_t i = 0; i < count; i++) {
+        const weft_peer *peer = find_peer(trainer, names[i]);
+        verdict one = peer ? judge(trainer, peer, version) : VERDICT_WAITS;
+        if (one > worst) {
+            worst = one;
+            *who = names[i];
+        }
+    }
+    return worst;
+}
+
+/* Every peer that has joined: lost ones are left out unless all are. */
+static verdict judge_all(const weft_trainer *trainer, uint64_t version, const char **who)
+{
+    uint32_t seen = 0, lost = 0;
+    verdict worst = VERDICT_HOLDS;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        if (!peer->known)
+            continue;
+        verdict one = judge(trainer, peer, version);
+        seen++;
+        lost += one == VERDICT_LOST;
+        if (one == VERDICT_WAITS)
+            worst = VERDICT_WAITS;
+        if (one != VERDICT_HOLDS)
+            *who = peer->name;
+    }
+    return seen && lost == seen ? VERDICT_LOST : worst;
+}
+
+weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
+                      uint32_t deadline_ms)
+{
+    uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
+    const weft_trainer *trainer = session->trainer;
+    if (!trainer || !trainer->bound || version > trainer->newest.number)
+        return weft_fail(WEFT_E_STATE, "wait: version %llu was not published here", (unsigned long long)version);
+    weft_log_sink *before = weft_session_enter(session);
+    verdict found;
+    const char *who = "";
+    do {
+        found = peers ? judge_named(trainer, version, peers, count, &who) : judge_all(trainer, version, &who);
+    } while (found == VERDICT_WAITS && weft_session_wait(session, deadline_ns));
+    weft_session_leave(session, before);
+    if (found == VERDICT_HOLDS)
+        return WEFT_OK;
+    if (found == VERDICT_LOST)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "wait: %s is lost", who);
+    return weft_fail_quiet(WEFT_E_TIMEOUT, "wait: %s does not hold version %llu after %u ms", who,
+                           (unsigned long long)version, deadline_ms);
+}

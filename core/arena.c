@@ -1,0 +1,121 @@
+#include "arena.h"
+
+#include <string.h>
+
+#include "mem.h"
+#include "status.h"
+
+#define BLOCK_BYTES_MIN (64u << 10)
+
+static uint32_t block_bytes_for(uint64_t largest_frame)
+{
+    uint64_t bytes = BLOCK_BYTES_MIN;
+    while (bytes < largest_frame + sizeof(weft_index_entry))
+        bytes *= 2;
+    return (uint32_t)bytes;
+}
+
+static void reset(weft_block *block)
+{
+    *block = (weft_block){0, 0, WEFT_NO_BLOCK};
+}
+
+weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame)
+{
+    memset(arena, 0, sizeof *arena);
+    arena->block_bytes = block_bytes_for(largest_frame);
+    arena->block_count = (uint32_t)(bytes / arena->block_bytes);
+    arena->bytes = (uint64_t)arena->block_count * arena->block_bytes;
+    if (arena->block_count < 2)
+        return weft_fail(WEFT_E_CONFIG, "[trainer] journal = %llu bytes holds less than two blocks of %u: need %llu",
+                         (unsigned long long)bytes, arena->block_bytes, 2ull * arena->block_bytes);
+    arena->memory = weft_mem_map(arena->bytes);
+    arena->free = weft_mem_take(arena->block_count, sizeof *arena->free);
+    arena->blocks = weft_mem_take(arena->block_count, sizeof *arena->blocks);
+    if (!arena->memory || !arena->free || !arena->blocks) {
+        weft_arena_close(arena);
+        return weft_fail(WEFT_E_MEMORY, "no memory for a journal of %llu bytes; lower [trainer] journal",
+                         (unsigned long long)bytes);
+    }
+    for (uint32_t i = 0; i < arena->block_count; i++) {
+        arena->free[i] = arena->block_count - 1 - i;
+        reset(&arena->blocks[i]);
+    }
+    arena->free_count = arena->block_count;
+    return WEFT_OK;
+}
+
+void weft_arena_close(weft_arena *arena)
+{
+    if (arena->memory)
+        weft_mem_unmap(arena->memory, arena->bytes);
+    weft_mem_give(arena->free);
+    weft_mem_give(arena->blocks);
+    memset(arena, 0, sizeof *arena);
+}
+
+uint8_t *weft_arena_block(const weft_arena *arena, uint32_t block)
+{
+    return arena->memory + (uint64_t)block * arena->block_bytes;
+}
+
+/* The index grows down from the block's end. */
+static weft_index_entry *entry_at(const weft_arena *arena, uint32_t block, uint32_t frame)
+{
+    return (weft_index_entry *)(void *)(weft_arena_block(arena, block) + arena->block_bytes) - 1 - frame;
+}
+
+const weft_index_entry *weft_arena_index(const weft_arena *arena, uint32_t block, uint32_t frame)
+{
+    return entry_at(arena, block, frame);
+}
+
+void weft_chain_begin(weft_chain *chain)
+{
+    *chain = (weft_chain){.first = WEFT_NO_BLOCK, .last = WEFT_NO_BLOCK};
+}
+
+bool weft_chain_extend(weft_arena *arena, weft_chain *chain)
+{
+    if (arena->free_count == 0)
+        return false;
+    uint32_t block = arena->free[--arena->free_count];
+    reset(&arena->blocks[block]);
+    if (chain->first == WEFT_NO_BLOCK)
+        chain->first = block;
+    else
+        arena->blocks[chain->last].next = block;
+    chain->last = block;
+    return true;
+}
+
+weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain)
+{
+    if (chain->last == WEFT_NO_BLOCK)
+        return (weft_frame_sink){NULL, 0, 0, false};
+    const weft_block *block = &arena->blocks[chain->last];
+    uint64_t taken = block->used + (block->frames + 1ull) * sizeof(weft_index_entry);
+    uint64_t room = taken < arena->block_bytes ? arena->block_bytes - taken : 0;
+    return (weft_frame_sink){weft_arena_block(arena, chain->last) + block->used, room, 0, false};
+}
+
+void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes)
+{
+    weft_block *block = &arena->blocks[chain->last];
+    const uint8_t *frame = weft_arena_block(arena, chain->last) + block->used;
+    *entry_at(arena, chain->last, block->frames) = (weft_index_entry){weft_frame_check(frame, bytes), bytes, unit};
+    block->used += bytes;
+    block->frames++;
+    chain->frames++;
+    chain->bytes += bytes;
+}
+
+void weft_chain_free(weft_arena *arena, weft_chain *chain)
+{
+    for (uint32_t block = chain->first; block != WEFT_NO_BLOCK;) {
+        uint32_t next = arena->blocks[block].next;
+        arena->free[arena->free_count++] = block;
+        block = next;
+    }
+    weft_chain_begin(chain);
+}

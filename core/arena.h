@@ -1,0 +1,59 @@
+/* arena.h - the registered memory that holds encoded frames, in blocks.
+ *
+ * Frames of one update and level stand back to back in a chain of blocks; a frame never crosses a block. Each block
+ * keeps its frames from the front and their index (check, length, unit) from the back, so that taking and giving
+ * blocks moves frames and index together and nothing is ever compacted. A block holds at least one frame of any unit.
+ */
+#ifndef WEFT_CORE_ARENA_H
+#define WEFT_CORE_ARENA_H
+
+#include "port_backend.h"
+
+#define WEFT_NO_BLOCK UINT32_MAX
+
+typedef struct weft_index_entry {
+    uint64_t check; /* weft_frame_check */
+    uint32_t bytes;
+    uint32_t unit;
+} weft_index_entry;
+
+typedef struct weft_block {
+    uint32_t used;   /* bytes of frames */
+    uint32_t frames; /* in it, and entries of its index */
+    uint32_t next;   /* in its chain, or WEFT_NO_BLOCK */
+} weft_block;
+
+typedef struct weft_arena {
+    uint8_t *memory;
+    uint64_t bytes;
+    uint32_t block_bytes;
+    uint32_t block_count;
+    uint32_t free_count;
+    uint32_t *free;
+    weft_block *blocks;
+} weft_arena;
+
+/* A chain of blocks: the frames of one update at one level. */
+typedef struct weft_chain {
+    uint32_t first, last; /* WEFT_NO_BLOCK: empty */
+    uint64_t frames;
+    uint64_t bytes;
+    uint64_t staged_bytes; /* what a peer's staging needs for all of it */
+} weft_chain;
+
+weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame);
+void weft_arena_close(weft_arena *arena);
+uint8_t *weft_arena_block(const weft_arena *arena, uint32_t block);
+const weft_index_entry *weft_arena_index(const weft_arena *arena, uint32_t block, uint32_t frame);
+
+void weft_chain_begin(weft_chain *chain);
+/* Appends a free block; false if there is none. */
+bool weft_chain_extend(weft_arena *arena, weft_chain *chain);
+/* Where the next frame goes: room behind the last frame, less the index entry it will need. */
+weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain);
+/* Takes note of a frame of `bytes` just written at the sink. */
+void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes);
+/* Gives the blocks back. */
+void weft_chain_free(weft_arena *arena, weft_chain *chain);
+
+#endif

@@ -1,0 +1,108 @@
+/* fetch.c - asks a trainer for its layout, for a rollout that starts with nothing. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "control.h"
+#include "layout.h"
+#include "mem.h"
+#include "status.h"
+
+#define RETRY_MS 50
+
+/* Reads exactly `bytes`, waiting for each part until the deadline. */
+static weft_status read_all(int fd, uint8_t *data, uint64_t bytes, uint64_t deadline_ns)
+{
+    uint64_t got = 0;
+    while (got < bytes) {
+        uint64_t now_ns = weft_clock_ns();
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        if (now_ns >= deadline_ns)
+            return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer did not come in time");
+        poll(&wait, 1, (int)((deadline_ns - now_ns) / WEFT_NS_PER_MS) + 1);
+        ssize_t part = recv(fd, data + got, bytes - got, MSG_DONTWAIT);
+        if (part == 0)
+            return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer closed the connection");
+        if (part < 0 && errno != EAGAIN && errno != EINTR)
+            return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer: %s", strerror(errno));
+        got += part > 0 ? (uint64_t)part : 0;
+    }
+    return WEFT_OK;
+}
+
+static weft_status send_hello(weft_control *control, const char *peer, uint64_t deadline_ns)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_hello hello = {.wants_layout = true};
+    snprintf(hello.name, sizeof hello.name, "%s", peer);
+    weft_wire_put_hello(&out, &hello);
+    weft_status status = weft_control_send(control, WEFT_MESSAGE_HELLO, out.data, out.used);
+    while (status == WEFT_OK && weft_control_wants_write(control)) {
+        struct pollfd wait = {.fd = control->fd, .events = POLLOUT};
+        poll(&wait, 1, RETRY_MS);
+        status = weft_control_flush(control);
+        if (status == WEFT_OK && weft_clock_ns() >= deadline_ns)
+            status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", control->peer);
+    }
+    return status;
+}
+
+static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t length, weft_layout **layout)
+{
+    weft_wire_notice notice;
+    if (type == WEFT_MESSAGE_LAYOUT)
+        return weft_layout_parse(body, length, layout);
+    weft_status status = weft_wire_get_notice(body, length, &notice);
+    return status != WEFT_OK ? status : weft_fail(WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
+}
+
+static weft_status ask(weft_control *control, const char *peer, uint64_t deadline_ns, weft_layout **layout)
+{
+    uint8_t prefix[WEFT_MESSAGE_PREFIX];
+    weft_status status = send_hello(control, peer, deadline_ns);
+    if (status == WEFT_OK)
+        status = read_all(control->fd, prefix, sizeof prefix, deadline_ns);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t length = weft_bytes_get(prefix, 4), type = weft_bytes_get(prefix + 4, 2);
+    uint64_t most = type == WEFT_MESSAGE_LAYOUT ? WEFT_LAYOUT_MAX : type == WEFT_MESSAGE_REFUSE ? WEFT_MESSAGE_MAX : 0;
+    if (length > most)
+        return weft_fail(WEFT_E_PROTOCOL, "asked for the layout, got message %llu of %llu bytes",
+                         (unsigned long long)type, (unsigned long long)length);
+    uint8_t *body = weft_mem_take(1, length ? length : 1);
+    if (!body)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a layout of %llu bytes", (unsigned long long)length);
+    status = read_all(control->fd, body, length, deadline_ns);
+    if (status == WEFT_OK)
+        status = take_answer(body, type, length, layout);
+    weft_mem_give(body);
+    return status;
+}
+
+weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms, weft_layout **layout)
+{
+    uint64_t patience_ms = deadline_ms ? deadline_ms : site->session.connect_deadline_ms;
+    uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
+    weft_site_peer row;
+    weft_control control;
+    weft_status status = weft_site_resolve(site, peer, &row);
+    if (status == WEFT_OK)
+        status = weft_control_open(&control);
+    if (status != WEFT_OK)
+        return status;
+    do {
+        status = weft_control_dial(&control, site->trainer.listen, patience_ms);
+        if (status == WEFT_OK)
+            status = ask(&control, peer, deadline_ns, layout);
+        if (status != WEFT_E_UNREACHABLE && status != WEFT_E_PEER_LOST)
+            break;
+        weft_control_hang_up(&control);
+        poll(NULL, 0, RETRY_MS);
+    } while (weft_clock_ns() < deadline_ns);
+    weft_control_close(&control);
+    return status == WEFT_E_PEER_LOST ? WEFT_E_UNREACHABLE : status;
+}

@@ -1,0 +1,268 @@
+/* greet.c - the trainer's side of the handshake: who may join, by which provider, holding what. */
+#include <stdio.h>
+#include <string.h>
+
+#include "peer.h"
+#include "status.h"
+
+static weft_status open_regions(weft_trainer *trainer, weft_lane *lane)
+{
+    const weft_provider *provider = lane->provider;
+    const weft_arena *arena = &trainer->journal.arena;
+    const weft_slabs *slabs = &trainer->slabs;
+    weft_status status = provider->region_open(lane->link, NULL, arena->memory, arena->bytes, false, &lane->arena);
+    if (status == WEFT_OK)
+        status = provider->region_open(lane->link, NULL, slabs->memory, slabs->slab_bytes * slabs->count, false,
+                                       &lane->slabs);
+    if (status == WEFT_OK)
+        status =
+            provider->region_open(lane->link, NULL, trainer->headers, trainer->headers_bytes, false, &lane->headers);
+    return status;
+}
+
+void weft_lane_close(weft_lane *lane)
+{
+    weft_region *regions[] = {lane->headers, lane->slabs, lane->arena};
+    for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
+        if (regions[i])
+            lane->provider->region_close(regions[i]);
+    if (lane->link)
+        lane->provider->link_close(lane->link);
+    memset(lane, 0, sizeof *lane);
+}
+
+/* The fabric address: the site's, or the host of `listen`. */
+static void local_address(const weft_site *site, char *address, size_t capacity)
+{
+    const char *listen = site->trainer.listen, *colon = strrchr(listen, ':');
+    if (site->trainer.address[0])
+        snprintf(address, capacity, "%s", site->trainer.address);
+    else
+        snprintf(address, capacity, "%.*s", (int)(colon ? colon - listen : 0), listen);
+}
+
+static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider)
+{
+    const weft_site *site = trainer->session->site;
+    const weft_site_provider *knobs = weft_site_provider_of(site, provider->name);
+    char address[WEFT_SITE_TEXT];
+    local_address(site, address, sizeof address);
+    weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
+    lane->provider = provider;
+    weft_status status = provider->link_open(&options, &lane->link);
+    if (status == WEFT_OK) {
+        provider->link_facts(lane->link, &lane->facts);
+        status = open_regions(trainer, lane);
+    }
+    if (status != WEFT_OK)
+        weft_lane_close(lane);
+    return status;
+}
+
+weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lane **lane)
+{
+    const weft_provider *table = weft_provider_find(provider);
+    weft_lane *unused = NULL;
+    if (!table)
+        return weft_fail(WEFT_E_MISSING, "provider %s: this build has none of that name", provider);
+    for (uint32_t i = 0; i < trainer->lane_count; i++) {
+        if (trainer->lanes[i].provider == table) {
+            *lane = &trainer->lanes[i];
+            return WEFT_OK;
+        }
+        if (!unused && !trainer->lanes[i].provider)
+            unused = &trainer->lanes[i];
+    }
+    *lane = unused;
+    return open_lane(trainer, unused, table);
+}
+
+static weft_status refuse(weft_status status, const char *format, const char *name, const char *detail)
+{
+    return weft_fail(status, format, name, detail);
+}
+
+static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hello, const weft_site_peer *site)
+{
+    const weft_layout *layout = trainer->session->layout;
+    char text[160];
+    if (memcmp(hello->layout, layout->hash, sizeof layout->hash) != 0) {
+        snprintf(text, sizeof text, "%016llx%016llx, the trainer's %016llx%016llx",
+                 (unsigned long long)hello->layout[1], (unsigned long long)hello->layout[0],
+                 (unsigned long long)layout->hash[1], (unsigned long long)layout->hash[0]);
+        return refuse(WEFT_E_LAYOUT,
+                      "%s has another layout: its hash is %s; names, dtypes, shapes and their order must be equal",
+                      hello->name, text);
+    }
+    if (strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0)
+        return refuse(WEFT_E_REFUSED, "%s comes by provider %s, which is not what the trainer's site file names for it",
+                      hello->name, hello->provider);
+    if (hello->slot_payload < layout->largest_frame) {
+        snprintf(text, sizeof text, "%llu bytes, the layout's largest frame is %u; raise bucket_max",
+                 (unsigned long long)hello->slot_payload, layout->largest_frame);
+        return refuse(WEFT_E_REFUSED, "%s: its slots hold %s", hello->name, text);
+    }
+    if (!(hello->levels >> WEFT_LEVEL_FAST & 1) || !(hello->levels >> WEFT_LEVEL_FULL & 1) || hello->chunk_bytes == 0)
+        return refuse(WEFT_E_PROTOCOL, "%s decodes neither fast nor full frames%s", hello->name, "");
+    return WEFT_OK;
+}
+
+/* The record for a name: its old one if it is not connected, else `guest` becomes it. */
+static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
+{
+    uint32_t known = 0;
+    *record = guest;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        known += peer->known && peer->greeted;
+        if (peer == guest || !peer->known || strcmp(peer->name, hello->name) != 0)
+            continue;
+        if (peer->greeted && peer->hello.incarnation != hello->incarnation)
+            return refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name",
+                          hello->name, peer->control.peer);
+        if (peer->greeted)
+            weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
+        *record = peer;
+    }
+    if (known >= trainer->session->site->trainer.max_peers)
+        return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
+    if (*record != guest) {
+        weft_control swap = (*record)->control;
+        (*record)->control = guest->control;
+        guest->control = swap;
+        (*record)->opened_ns = guest->opened_ns;
+        (*record)->leaving = false;
+    }
+    return WEFT_OK;
+}
+
+/* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. */
+static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
+{
+    weft_version nothing = {0, 0, 0};
+    peer->held = nothing;
+    peer->held_order = WEFT_ORDER_UNKNOWN;
+    if (hello->holds && hello->held.root == trainer->newest.root) {
+        peer->held = trainer->newest;
+        peer->held_order = trainer->newest_order;
+    }
+    for (uint64_t order = trainer->newest_order; hello->holds && peer->held_order == WEFT_ORDER_UNKNOWN; order--) {
+        const weft_update *update = weft_journal_at(&trainer->journal, order);
+        if (!update)
+            break;
+        if (update->base.root == hello->held.root) {
+            peer->held = update->base;
+            peer->held_order = order - 1;
+        }
+    }
+    peer->sent_order = peer->held_order;
+    peer->sent_attachment = hello->attachment;
+}
+
+static weft_status open_port(weft_peer *peer, const weft_wire_hello *hello, weft_wire_welcome *welcome)
+{
+    const weft_provider *provider = peer->lane->provider;
+    weft_status status = provider->port_open(peer->lane->link, &peer->port);
+    if (status == WEFT_OK)
+        status = provider->port_address(peer->port, welcome->address, &welcome->address_bytes);
+    if (status == WEFT_OK)
+        status = provider->port_connect(peer->port, hello->address, hello->address_bytes);
+    return status;
+}
+
+static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    welcome->run = trainer->run;
+    welcome->incarnation = trainer->session->incarnation;
+    memcpy(welcome->layout, trainer->session->layout->hash, sizeof welcome->layout);
+    welcome->held = peer->held;
+    welcome->newest = trainer->newest;
+    welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
+    welcome->chunk_bytes = peer->chunk_bytes;
+    weft_wire_put_welcome(&out, welcome);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_WELCOME, out.data, out.used);
+}
+
+static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello,
+                          const weft_site_peer *site)
+{
+    snprintf(peer->name, sizeof peer->name, "%s", hello->name);
+    peer->known = peer->greeted = true;
+    peer->site = *site;
+    peer->hello = *hello;
+    peer->state = WEFT_PEER_JOINING;
+    peer->slots_free = hello->slots;
+    peer->next_slot = 0;
+    peer->sequence = 0;
+    peer->expected_count = 0;
+    peer->estimate = (weft_estimate){0};
+    peer->progress_ns = weft_clock_ns();
+    weft_pace_begin(&peer->pace, site->rate_limit);
+    memset(peer->flights, 0, sizeof peer->flights);
+    for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
+        peer->flights[slot].slab = -1;
+    match_held(trainer, peer, hello);
+    peer->chunk_bytes = hello->chunk_bytes < peer->lane->facts.chunk_bytes ? hello->chunk_bytes
+                                                                           : (uint32_t)peer->lane->facts.chunk_bytes;
+}
+
+static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
+{
+    peer->leaving = true;
+    return weft_control_send_long(&peer->control, WEFT_MESSAGE_LAYOUT, trainer->layout_bytes, trainer->layout_length);
+}
+
+static void announce_join(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_session *session = trainer->session;
+    bool current = peer->held_order == trainer->newest_order;
+    char text[320];
+    snprintf(text, sizeof text, "%s from %s by %s, backend %s, holds %s", peer->name, peer->control.peer,
+             peer->lane->facts.fabric, peer->hello.backend,
+             current                                  ? "the newest version"
+             : peer->held_order == WEFT_ORDER_UNKNOWN ? "no version known here"
+                                                      : "an older version");
+    weft_log(WEFT_LOG_INFO, "joined: %s", text);
+    session->stats.peers_joined++;
+    peer->state = current ? WEFT_PEER_LIVE : WEFT_PEER_CATCHING_UP;
+    weft_session_event(session, WEFT_EVENT_JOINED, WEFT_OK, peer->name, &peer->held, text);
+    if (current)
+        weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, peer->name, &peer->held, "");
+    weft_session_changed(session);
+}
+
+weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,
+                            weft_peer **greeted)
+{
+    weft_wire_hello hello;
+    weft_site_peer site;
+    weft_wire_welcome welcome = {0};
+    weft_lane *lane = NULL;
+    weft_peer *peer = guest;
+    *greeted = guest;
+    weft_status status = weft_wire_get_hello(body, length, &hello);
+    if (status == WEFT_OK)
+        status = weft_site_resolve(trainer->session->site, hello.name, &site);
+    if (status != WEFT_OK)
+        return status;
+    if (hello.wants_layout)
+        return answer_layout(trainer, guest);
+    status = check_hello(trainer, &hello, &site);
+    if (status == WEFT_OK)
+        status = weft_lane_find(trainer, hello.provider, &lane);
+    if (status == WEFT_OK)
+        status = claim(trainer, guest, &hello, &peer);
+    if (status != WEFT_OK)
+        return status;
+    *greeted = peer;
+    peer->lane = lane;
+    settle_record(trainer, peer, &hello, &site);
+    status = open_port(peer, &hello, &welcome);
+    if (status == WEFT_OK)
+        status = send_welcome(trainer, peer, &welcome);
+    if (status == WEFT_OK)
+        announce_join(trainer, peer);
+    return status;
+}

@@ -1,0 +1,439 @@
+/* join.c - the rollout's connection: dial, greet, keep alive, lose, come back. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rollout.h"
+#include "site_text.h"
+#include "status.h"
+
+#define RETRY_MIN_NS   (20 * WEFT_NS_PER_MS)
+#define RETRY_MAX_NS   (1000 * WEFT_NS_PER_MS)
+#define GREET_NS       (10000 * WEFT_NS_PER_MS)
+#define ATTACHMENT_MAX (256ull << 20)
+/* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
+#define FAULTS_MAX 3u
+
+/* ---- open */
+
+/* The interface that leads to the trainer: what the kernel would send from. */
+static weft_status route_address(const char *listen, char *address, size_t capacity)
+{
+    char host[WEFT_SITE_TEXT];
+    const char *colon = strrchr(listen, ':');
+    snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - listen : 0), listen);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)}, mine;
+    socklen_t length = sizeof mine;
+    if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &to.sin_addr) != 1)
+        return weft_fail(WEFT_E_CONFIG,
+                         "set the peer's address: the interface that leads to %s is not plain from its name", host);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&mine, &length) == 0 &&
+                 inet_ntop(AF_INET, &mine.sin_addr, address, (socklen_t)capacity);
+    if (fd >= 0)
+        close(fd);
+    return found ? WEFT_OK : weft_fail(WEFT_E_CONFIG, "set the peer's address: there is no route to %s", host);
+}
+
+/* `auto`: the first of efa, verbs, tcp that is usable here; said in the log. */
+static const weft_provider *choose_provider(const char *name)
+{
+    static const char *const order[] = {"efa", "verbs", "tcp"};
+    if (strcmp(name, "auto") != 0)
+        return weft_provider_find(name);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        const weft_provider *provider = weft_provider_find(order[i]);
+        weft_provider_info info;
+        if (provider && provider->probe(&info, 1) > 0 && info.usable) {
+            weft_log(WEFT_LOG_INFO, "provider auto: %s (%s)", order[i], info.detail);
+            return provider;
+        }
+    }
+    return NULL;
+}
+
+weft_status weft_join_open(weft_rollout *rollout)
+{
+    const weft_site *site = rollout->session->site;
+    char address[WEFT_SITE_TEXT];
+    snprintf(address, sizeof address, "%s", rollout->site.address);
+    rollout->provider = choose_provider(rollout->site.provider);
+    if (!rollout->provider)
+        return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
+                         rollout->site.name, rollout->site.provider);
+    weft_status status = WEFT_OK;
+    if (!address[0] && strcmp(rollout->provider->name, "shm") != 0 && strcmp(rollout->provider->name, "loop") != 0)
+        status = route_address(site->trainer.listen, address, sizeof address);
+    if (status == WEFT_OK)
+        status = weft_control_open(&rollout->control);
+    if (status != WEFT_OK)
+        return status;
+    const weft_site_provider *knobs = weft_site_provider_of(site, rollout->provider->name);
+    weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
+    status = rollout->provider->link_open(&options, &rollout->link);
+    if (status == WEFT_OK)
+        rollout->provider->link_facts(rollout->link, &rollout->facts);
+    return status;
+}
+
+static void close_data(weft_rollout *rollout)
+{
+    if (rollout->region)
+        rollout->provider->region_close(rollout->region);
+    if (rollout->port)
+        rollout->provider->port_close(rollout->port);
+    rollout->region = NULL;
+    rollout->port = NULL;
+}
+
+void weft_join_close(weft_rollout *rollout)
+{
+    close_data(rollout);
+    if (rollout->link)
+        rollout->provider->link_close(rollout->link);
+    weft_control_close(&rollout->control);
+}
+
+weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body)
+{
+    return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
+}
+
+/* ---- lose */
+
+static void forget_connection(weft_rollout *rollout)
+{
+    bool keep = rollout->phase != WEFT_PHASE_RECEIVING; /* proved already: the caller may still commit it */
+    weft_incoming staged = rollout->queue[0];
+    weft_receive_reset(rollout);
+    rollout->offered = false;
+    rollout->snapshot_runs = false;
+    if (keep) {
+        rollout->queue[0] = staged;
+        rollout->queued = 1;
+    } else {
+        weft_stage_clear(rollout);
+    }
+}
+
+void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
+{
+    weft_session *session = rollout->session;
+    uint64_t now_ns = weft_clock_ns(), wait_ns = RETRY_MIN_NS << (rollout->retries < 6 ? rollout->retries : 6);
+    bool joined = rollout->join == WEFT_JOIN_JOINED;
+    char text[192];
+    snprintf(text, sizeof text, "%s", why);
+    close_data(rollout);
+    weft_control_hang_up(&rollout->control);
+    if (rollout->snapshot_runs && !rollout->into_image)
+        rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
+    forget_connection(rollout);
+    rollout->join = WEFT_JOIN_AWAY;
+    rollout->retries++;
+    rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
+    if (!joined)
+        return;
+    rollout->away_since_ns = now_ns;
+    if (status != WEFT_OK)
+        weft_log(WEFT_LOG_WARN, "the trainer is lost: %s; serving version %llu and dialing again", text,
+                 (unsigned long long)rollout->held.number);
+    else
+        weft_log(WEFT_LOG_INFO, "the trainer said goodbye at version %llu", (unsigned long long)rollout->held.number);
+    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
+                       &rollout->held, text);
+    weft_session_changed(session);
+}
+
+/* Finds out what the weights really are, so that the trainer is told the truth. */
+static void digest_anew(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t root;
+    weft_status status =
+        weft_session_digest(session->backend, session->device, &rollout->weights, rollout->digests, &root);
+    rollout->holds = status == WEFT_OK;
+    if (rollout->holds && root != rollout->held.root)
+        weft_log(WEFT_LOG_ERROR,
+                 "the weights are not those of version %llu: digest %016llx, held %016llx; somebody else wrote them",
+                 (unsigned long long)rollout->held.number, (unsigned long long)root,
+                 (unsigned long long)rollout->held.root);
+    if (root != rollout->held.root)
+        rollout->held = (weft_version){0, 0, root};
+}
+
+void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.status = status,
+                               .version = rollout->queued ? rollout->queue[0].header.target.number : 0};
+    snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
+    weft_wire_put_notice(&out, &notice);
+    if (weft_join_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
+        weft_control_flush(&rollout->control);
+    rollout->faults++;
+    rollout->retries = rollout->faults;
+    weft_version version = {rollout->welcome.run, notice.version, 0};
+    weft_session_event(rollout->session, WEFT_EVENT_RESYNC, status, rollout->site.name, &version, notice.text);
+    weft_join_lose(rollout, status, notice.text);
+    if (doubt && rollout->holds)
+        digest_anew(rollout);
+}
+
+/* ---- greet */
+
+static weft_status open_data(weft_rollout *rollout, weft_wire_hello *hello)
+{
+    const weft_provider *provider = rollout->provider;
+    weft_status status = provider->port_open(rollout->link, &rollout->port);
+    if (status == WEFT_OK)
+        status = provider->region_open(rollout->link, rollout->port, rollout->slots.memory, rollout->slots.bytes, true,
+                                       &rollout->region);
+    if (status == WEFT_OK)
+        status = provider->port_address(rollout->port, hello->address, &hello->address_bytes);
+    if (status == WEFT_OK)
+        provider->region_remote(rollout->region, &hello->region_address, &hello->region_key);
+    return status;
+}
+
+static weft_status greet(weft_rollout *rollout)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_hello hello = {.incarnation = rollout->session->incarnation,
+                             .slot_stride = rollout->slots.stride,
+                             .slot_payload = rollout->slots.payload,
+                             .slots = rollout->slots.count,
+                             .chunk_bytes = (uint32_t)rollout->facts.chunk_bytes,
+                             .levels = 1u << WEFT_LEVEL_FULL | 1u << WEFT_LEVEL_PAIRS | 1u << WEFT_LEVEL_FAST,
+                             .staging_bytes = rollout->staging.bytes};
+    weft_receive_reset(rollout);
+    rollout->epoch = (rollout->epoch + 1) & 0xffu;
+    weft_status status = open_data(rollout, &hello);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);
+    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
+    snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
+    memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
+    hello.epoch = rollout->epoch;
+    hello.holds = rollout->holds && rollout->faults < FAULTS_MAX;
+    hello.held = rollout->held;
+    hello.attachment = rollout->attachment ? rollout->attachment->hash : 0;
+    weft_wire_put_hello(&out, &hello);
+    rollout->join = WEFT_JOIN_GREETING;
+    rollout->moved_ns = weft_clock_ns();
+    return out.bad ? weft_fail(WEFT_E_CONFIG, "HELLO does not fit a message")
+                   : weft_join_send(rollout, WEFT_MESSAGE_HELLO, &out);
+}
+
+static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_welcome *welcome = &rollout->welcome;
+    weft_status status = weft_wire_get_welcome(body, length, welcome);
+    if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
+        status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
+    if (status == WEFT_OK)
+        status = rollout->provider->port_connect(rollout->port, welcome->address, welcome->address_bytes);
+    if (status != WEFT_OK)
+        return status;
+    if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)
+        rollout->held = welcome->held;
+    rollout->join = WEFT_JOIN_JOINED;
+    rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
+    rollout->retries = rollout->faults;
+    rollout->said_goodbye = false;
+    weft_log(WEFT_LOG_INFO, "joined the trainer at %s by %s; it has version %llu", rollout->control.peer,
+             rollout->facts.fabric, (unsigned long long)welcome->newest.number);
+    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held, "");
+    weft_session_changed(rollout->session);
+    return WEFT_OK;
+}
+
+static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_notice notice;
+    weft_status status = weft_wire_get_notice(body, length, &notice);
+    if (status != WEFT_OK)
+        return status;
+    weft_join_lose(rollout, notice.status, notice.text);
+    rollout->join = WEFT_JOIN_REFUSED;
+    rollout->refusal = notice.status;
+    snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
+    weft_session_changed(rollout->session);
+    return WEFT_OK;
+}
+
+/* ---- messages of a joined trainer */
+
+static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_update update;
+    weft_status status = weft_wire_get_update(body, length, &update);
+    if (status != WEFT_OK)
+        return status;
+    const weft_version *base = rollout->queued ? &rollout->queue[rollout->queued - 1].header.target : &rollout->held;
+    bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0
+                                   : rollout->holds && update.base.root == base->root;
+    if (rollout->queued == WEFT_UPDATES_AHEAD ||
+        memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout) ||
+        update.attachment_bytes > ATTACHMENT_MAX)
+        return weft_fail(
+            WEFT_E_PROTOCOL,
+            "UPDATE of version %llu: %u under way already, or another layout, or an attachment of %llu bytes",
+            (unsigned long long)update.target.number, rollout->queued, (unsigned long long)update.attachment_bytes);
+    if (!follows)
+        return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
+                         (unsigned long long)update.target.number, (unsigned long long)update.base.root,
+                         (unsigned long long)base->root);
+    rollout->queue[rollout->queued++] = (weft_incoming){.header = update};
+    if (rollout->queued == 1)
+        weft_stage_clear(rollout);
+    return WEFT_OK;
+}
+
+static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_trailer trailer;
+    weft_status status = weft_wire_get_trailer(body, length, &trailer);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t i = 0; i < rollout->queued; i++) {
+        weft_incoming *incoming = &rollout->queue[i];
+        if (incoming->has_trailer)
+            continue;
+        if (!incoming->header.snapshot && trailer.target.root != incoming->header.target.root)
+            break;
+        incoming->trailer = trailer;
+        incoming->has_trailer = true;
+        return WEFT_OK;
+    }
+    return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",
+                     (unsigned long long)trailer.target.number);
+}
+
+static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_status status = weft_wire_get_version(body, length, &rollout->offer);
+    if (status != WEFT_OK)
+        return status;
+    weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
+    rollout->offered = true;
+    weft_session_changed(rollout->session);
+    if (!rollout->into_image)
+        return WEFT_OK;
+    rollout->snapshot_runs = true;
+    return weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+}
+
+static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)
+{
+    if (type == WEFT_MESSAGE_REFUSE && rollout->join == WEFT_JOIN_GREETING)
+        return take_refusal(rollout, body, length);
+    if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
+        return take_welcome(rollout, body, length);
+    if (rollout->join != WEFT_JOIN_JOINED)
+        return weft_fail(WEFT_E_PROTOCOL, "%s instead of WELCOME", weft_message_name(type));
+    weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
+    switch (type) {
+    case WEFT_MESSAGE_UPDATE:
+        return take_update(rollout, body, length);
+    case WEFT_MESSAGE_TRAILER:
+        return take_trailer(rollout, body, length);
+    case WEFT_MESSAGE_OFFER:
+        return take_offer(rollout, body, length);
+    case WEFT_MESSAGE_PING:
+        return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
+    case WEFT_MESSAGE_PONG:
+        return WEFT_OK;
+    case WEFT_MESSAGE_BYE:
+        rollout->said_goodbye = true;
+        weft_join_lose(rollout, WEFT_OK, "goodbye");
+        return WEFT_OK;
+    default:
+        return weft_fail(WEFT_E_PROTOCOL, "%s, which no trainer sends here", weft_message_name(type));
+    }
+}
+
+static weft_status listen_to_trainer(weft_rollout *rollout)
+{
+    weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
+    while (status == WEFT_OK && rollout->control.fd >= 0) {
+        weft_message type;
+        const uint8_t *body;
+        uint64_t length;
+        status = weft_control_next(&rollout->control, &type, &body, &length);
+        if (status != WEFT_OK)
+            break;
+        status = act(rollout, type, body, length);
+        if (rollout->control.fd >= 0)
+            weft_control_drop(&rollout->control);
+    }
+    if (rollout->control.fd < 0)
+        return WEFT_OK; /* refused, or goodbye: dealt with */
+    if (status == WEFT_AGAIN)
+        status = lost == WEFT_OK ? WEFT_OK : weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
+    return status;
+}
+
+static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t silence_ns = rollout->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
+    if (now_ns > rollout->control.heard_ns + silence_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer is silent for %llu ms",
+                               (unsigned long long)((now_ns - rollout->control.heard_ns) / WEFT_NS_PER_MS));
+    weft_waits_until(waits, rollout->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
+    weft_waits_until(waits, rollout->pinged_ns + every_ns);
+    if (now_ns < rollout->pinged_ns + every_ns)
+        return WEFT_OK;
+    uint8_t body[8];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_word(&out, now_ns);
+    rollout->pinged_ns = now_ns;
+    return weft_join_send(rollout, WEFT_MESSAGE_PING, &out);
+}
+
+static weft_status step_dialing(weft_rollout *rollout)
+{
+    weft_status status = weft_control_flush(&rollout->control);
+    return status == WEFT_OK && !rollout->control.connecting ? greet(rollout) : status;
+}
+
+static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = listen_to_trainer(rollout);
+    if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
+        status = keep_alive(rollout, now_ns, waits);
+    if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING && now_ns > rollout->moved_ns + GREET_NS)
+        status = weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer did not answer HELLO");
+    return status;
+}
+
+void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    weft_status status = WEFT_OK;
+    if (rollout->join == WEFT_JOIN_REFUSED)
+        return;
+    if (rollout->join == WEFT_JOIN_AWAY) {
+        if (rollout->phase != WEFT_PHASE_RECEIVING)
+            return; /* what is staged is committed first: then HELLO can say so */
+        weft_waits_until(waits, rollout->retry_ns);
+        if (now_ns < rollout->retry_ns)
+            return;
+        uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
+        status = weft_control_dial(&rollout->control, rollout->session->site->trainer.listen, io_ms);
+        if (status == WEFT_OK)
+            rollout->join = WEFT_JOIN_DIALING;
+    }
+    if (status == WEFT_OK)
+        status = step_connected(rollout, now_ns, waits);
+    if (status != WEFT_OK && rollout->join == WEFT_JOIN_JOINED && weft_status_scope(status) != WEFT_SCOPE_PEER)
+        weft_join_fault(rollout, status, status == WEFT_E_BASE);
+    else if (status != WEFT_OK)
+        weft_join_lose(rollout, status, weft_last_error());
+}

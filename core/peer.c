@@ -1,0 +1,223 @@
+#include "peer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "status.h"
+
+/* A guest says who it is within this time. */
+#define GREET_NS (5000 * WEFT_NS_PER_MS)
+
+uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer)
+{
+    return (uint32_t)(peer - trainer->peers);
+}
+
+bool weft_peer_connected(const weft_peer *peer)
+{
+    return peer->control.fd >= 0;
+}
+
+uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
+{
+    if (peer->held_order == WEFT_ORDER_UNKNOWN)
+        return trainer->newest_order + 1;
+    return trainer->newest_order - peer->held_order;
+}
+
+void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
+{
+    weft_session *session = trainer->session;
+    char text[192];
+    snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
+    if (peer->port)
+        peer->lane->provider->port_close(peer->port);
+    peer->port = NULL;
+    weft_send_abandon(trainer, peer);
+    weft_stream_end(trainer, peer);
+    weft_control_hang_up(&peer->control);
+    peer->expected_count = 0;
+    peer->leaving = false;
+    if (!peer->greeted)
+        return;
+    peer->greeted = false;
+    peer->state = WEFT_PEER_LOST;
+    session->stats.peers_lost++;
+    if (status != WEFT_OK)
+        weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->name, (unsigned long long)peer->held.number,
+                 text);
+    else
+        weft_log(WEFT_LOG_INFO, "goodbye: %s at version %llu", peer->name, (unsigned long long)peer->held.number);
+    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, peer->name,
+                       &peer->held, text);
+    weft_session_changed(session);
+}
+
+static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_held *held)
+{
+    const weft_expected *expected = &peer->expected[0];
+    bool known = peer->expected_count > 0 && expected->version.number == held->version.number;
+    if (!known || expected->version.root != held->version.root || expected->version.run != held->version.run)
+        return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu, digest %016llx: %s", peer->name,
+                         (unsigned long long)held->version.number, (unsigned long long)held->version.root,
+                         known ? "not the digest published" : "not a version it was sent");
+    peer->held = held->version;
+    peer->held_order = expected->order;
+    peer->info.update_bytes = expected->bytes;
+    peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->last_receipt_ns);
+    peer->info.apply_ms = (double)held->decode_ns / 1e6;
+    peer->info.commit_ms = (double)held->commit_ns / 1e6;
+    peer->expected_count--;
+    memmove(&peer->expected[0], &peer->expected[1], peer->expected_count * sizeof peer->expected[0]);
+    peer->state = peer->held_order == trainer->newest_order ? WEFT_PEER_LIVE : WEFT_PEER_CATCHING_UP;
+    weft_log(WEFT_LOG_DEBUG, "%s holds version %llu", peer->name, (unsigned long long)peer->held.number);
+    weft_session_event(trainer->session, WEFT_EVENT_HELD, WEFT_OK, peer->name, &peer->held, "");
+    weft_session_changed(trainer->session);
+    return WEFT_OK;
+}
+
+/* The peer could not make a version of what it got: it closes and joins again with what it really holds. */
+static weft_status take_fault(weft_trainer *trainer, weft_peer *peer, const weft_wire_notice *notice)
+{
+    const weft_version version = {trainer->run, notice->version, 0};
+    weft_session_event(trainer->session, WEFT_EVENT_RESYNC, notice->status, peer->name, &version, notice->text);
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s): %s; it will join again",
+                           (unsigned long long)notice->version, weft_status_name(notice->status), notice->text);
+}
+
+/* Whether `status` OK is an orderly end is told by `bye`. */
+static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type, const uint8_t *body, uint64_t length,
+                       uint64_t now_ns, bool *bye)
+{
+    weft_wire_receipt receipt;
+    weft_wire_held held;
+    weft_wire_notice notice;
+    uint64_t word;
+    weft_status status;
+    switch (type) {
+    case WEFT_MESSAGE_RECEIPT:
+        status = weft_wire_get_receipt(body, length, &receipt);
+        return status == WEFT_OK ? weft_send_receipt(trainer, peer, &receipt, now_ns) : status;
+    case WEFT_MESSAGE_HELD:
+        status = weft_wire_get_held(body, length, &held);
+        return status == WEFT_OK ? take_held(trainer, peer, &held) : status;
+    case WEFT_MESSAGE_FAULT:
+        status = weft_wire_get_notice(body, length, &notice);
+        return status == WEFT_OK ? take_fault(trainer, peer, &notice) : status;
+    case WEFT_MESSAGE_BYE:
+        *bye = true;
+        return weft_wire_get_notice(body, length, &notice);
+    case WEFT_MESSAGE_ACCEPT:
+        return weft_stream_snapshot(trainer, peer);
+    case WEFT_MESSAGE_STAGED:
+        return WEFT_OK;
+    case WEFT_MESSAGE_PING:
+        return weft_control_send(&peer->control, WEFT_MESSAGE_PONG, body, length);
+    case WEFT_MESSAGE_PONG:
+        status = weft_wire_get_word(body, length, &word);
+        if (status == WEFT_OK && word <= now_ns)
+            weft_estimate_rtt(&peer->estimate, (double)(now_ns - word) / 1e9);
+        return status;
+    default:
+        return weft_fail(WEFT_E_PROTOCOL, "%s sent %s, which no rollout sends here", peer->name,
+                         weft_message_name(type));
+    }
+}
+
+/* Tells a guest why it cannot join, as the thread's last error has it, and closes when that has left. */
+static weft_status turn_away(weft_peer *peer, weft_status why)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.status = why};
+    snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
+    weft_wire_put_notice(&out, &notice);
+    peer->leaving = true;
+    return weft_control_send(&peer->control, WEFT_MESSAGE_REFUSE, out.data, out.used);
+}
+
+static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_message type, const uint8_t *body,
+                              uint64_t length)
+{
+    if (type != WEFT_MESSAGE_HELLO)
+        return weft_fail(WEFT_E_PROTOCOL, "%s began with %s instead of HELLO", (*peer)->control.peer,
+                         weft_message_name(type));
+    weft_peer *guest = *peer;
+    weft_status status = weft_peer_greet(trainer, guest, body, length, peer);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    bool was_greeted = (*peer)->greeted;
+    weft_status refused = turn_away(*peer, status);
+    if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
+        (*peer)->greeted = false;
+        (*peer)->state = WEFT_PEER_LOST;
+        if ((*peer)->port)
+            (*peer)->lane->provider->port_close((*peer)->port);
+        (*peer)->port = NULL;
+    }
+    return refused;
+}
+
+weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_status lost = weft_control_fill(&peer->control), status = WEFT_OK;
+    uint64_t now_ns = weft_clock_ns();
+    bool bye = false;
+    while (status == WEFT_OK && !bye && !peer->leaving) {
+        weft_message type;
+        const uint8_t *body;
+        uint64_t length;
+        status = weft_control_next(&peer->control, &type, &body, &length);
+        if (status != WEFT_OK)
+            break;
+        if (peer->greeted)
+            status = act(trainer, peer, type, body, length, now_ns, &bye);
+        else
+            status = hear_guest(trainer, &peer, type, body, length);
+        weft_control_drop(&peer->control);
+    }
+    if (status == WEFT_AGAIN)
+        status = WEFT_OK;
+    if (bye && status == WEFT_OK)
+        weft_peer_lose(trainer, peer, WEFT_OK, "goodbye");
+    else if (status == WEFT_OK && lost != WEFT_OK)
+        status = weft_fail_quiet(WEFT_E_PEER_LOST, "the connection was closed from %s", peer->control.peer);
+    if (status != WEFT_OK)
+        weft_peer_lose(trainer, peer, status, weft_last_error());
+    return WEFT_OK;
+}
+
+static weft_status ping(weft_peer *peer, uint64_t now_ns)
+{
+    uint8_t body[8];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_word(&out, now_ns);
+    peer->pinged_ns = now_ns;
+    return weft_control_send(&peer->control, WEFT_MESSAGE_PING, out.data, out.used);
+}
+
+static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t silence_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
+    uint64_t io_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+    if (now_ns > peer->control.heard_ns + silence_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "silent for %llu ms (heartbeat = %llu ms)",
+                               (unsigned long long)((now_ns - peer->control.heard_ns) / WEFT_NS_PER_MS),
+                               (unsigned long long)peer->site.heartbeat_ms);
+    if ((peer->writes || peer->again) && now_ns > peer->progress_ns + io_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for %llu ms (io_deadline), %u under way",
+                               (unsigned long long)((now_ns - peer->progress_ns) / WEFT_NS_PER_MS), peer->writes);
+    weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
+    weft_waits_until(waits, peer->pinged_ns + every_ns);
+    return now_ns >= peer->pinged_ns + every_ns ? ping(peer, now_ns) : WEFT_OK;
+}
+
+weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    if (peer->greeted)
+        return check_greeted(trainer, peer, now_ns, waits);
+    weft_waits_until(waits, peer->opened_ns + GREET_NS);
+    if (now_ns > peer->opened_ns + GREET_NS && !peer->control.tail_bytes)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not say who it is", peer->control.peer);
+    return WEFT_OK;
+}

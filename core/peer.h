@@ -1,0 +1,200 @@
+/* peer.h - one rollout as the trainer sees it: its connection, its slots, its stream, what it has proved to hold.
+ *
+ *              HELLO                 held = newest                 a publish
+ *   (guest) ---------> joining ---> catching up <---------------> live
+ *                                        |  ^                        |
+ *                        unknown bits    v  | ACCEPT ... HELD        |
+ *                                     offered                        |
+ *        connection lost, silence, fault, goodbye: ---> lost <-------+
+ *
+ * A stream gives a peer either the journal's updates one after the other, or a snapshot from the shadow. At most
+ * WEFT_UPDATES_AHEAD versions are under way beyond what it holds. */
+#ifndef WEFT_CORE_PEER_H
+#define WEFT_CORE_PEER_H
+
+#include "bucket.h"
+#include "control.h"
+#include "session.h"
+
+/* A fabric address of the trainer with the regions every peer on it shares. */
+typedef struct weft_lane {
+    const weft_provider *provider; /* NULL: unused */
+    weft_link *link;
+    weft_link_facts facts;
+    weft_region *arena, *slabs, *headers;
+} weft_lane;
+
+typedef enum weft_stream_kind {
+    WEFT_STREAM_NONE,
+    WEFT_STREAM_UPDATE,
+    WEFT_STREAM_OFFERED,
+    WEFT_STREAM_SNAPSHOT
+} weft_stream_kind;
+
+/* Deltas that a publish queued behind a snapshot's cursor. */
+typedef struct weft_behind {
+    uint64_t order; /* of the update */
+    uint64_t unit_limit;
+} weft_behind;
+#define WEFT_BEHIND_MAX 64u
+
+typedef struct weft_stream {
+    weft_stream_kind kind;
+    uint64_t order; /* update being sent; snapshot: newest update folded in */
+    weft_level level;
+    weft_cursor cursor; /* in the update, or in the delta being sent */
+    bool cursor_set;    /* snapshot: a delta is being sent */
+    uint64_t unit;      /* snapshot: first unit not sent yet */
+    weft_behind behind[WEFT_BEHIND_MAX];
+    uint32_t behind_begin, behind_end;
+    weft_blob *attachment; /* to be sent with it; NULL: none */
+    uint64_t attachment_sent;
+    uint64_t buckets, frames, frame_bytes, changed;
+    uint64_t bytes; /* all of it: headers, frames, trailer */
+    uint64_t begun_ns;
+} weft_stream;
+
+/* A version sent whole and not yet held. */
+typedef struct weft_expected {
+    uint64_t order;
+    weft_version version;
+    uint64_t attachment;
+    uint64_t bytes;
+    uint64_t begun_ns;
+    bool snapshot;
+} weft_expected;
+
+/* A bucket between post and receipt, by its slot. */
+typedef struct weft_flight {
+    bool used; /* the slot is taken */
+    bool receipted;
+    uint32_t writes; /* posted and not completed locally */
+    uint64_t sequence;
+    uint64_t bytes;
+    uint64_t posted_ns;
+    uint64_t order; /* update whose chain it reads; 0: none */
+    int32_t slab;   /* -1: none */
+} weft_flight;
+
+typedef struct weft_peer {
+    char name[WEFT_SITE_NAME];
+    bool known;   /* the record is in use, by a name seen in this run */
+    bool greeted; /* HELLO was accepted on the present connection */
+    bool leaving; /* REFUSE, LAYOUT or BYE is on its way out; closed when flushed */
+    weft_peer_state state;
+    weft_site_peer site;
+    weft_control control;
+    uint64_t opened_ns;
+    weft_lane *lane;
+    weft_port *port;
+    weft_wire_hello hello;
+    uint32_t chunk_bytes;
+    weft_version held;
+    uint64_t held_order;      /* UINT64_MAX: unknown bits */
+    uint64_t sent_attachment; /* hash of the attachment it will have after what was sent */
+    uint64_t sent_order;      /* last update sent or being sent */
+    weft_stream stream;
+    weft_expected expected[WEFT_UPDATES_AHEAD];
+    uint32_t expected_count;
+    weft_flight flights[WEFT_SLOTS_MAX];
+    uint32_t slots_free;
+    uint32_t next_slot;
+    uint32_t slabs_used;
+    uint64_t sequence;
+    weft_bucket bucket;    /* being posted */
+    uint64_t bucket_order; /* update whose chain it reads; 0: none */
+    int32_t bucket_slab;   /* -1: none */
+    bool posting;
+    uint32_t posting_slot, posting_extent, posting_chunk;
+    uint64_t posting_offset; /* in the extent */
+    uint64_t payload_offset; /* in the slot's payload */
+    uint32_t writes;         /* posted and not completed */
+    uint64_t progress_ns;    /* last time a write was taken or completed */
+    uint64_t last_receipt_ns;
+    uint64_t pinged_ns;
+    weft_pace pace;
+    bool again;   /* the provider took no write last time */
+    bool starved; /* waits for a slab of the pool */
+    weft_estimate estimate;
+    weft_bucket_bound bound;
+    weft_peer_info info; /* counters and last figures; the rest is filled in when asked */
+} weft_peer;
+
+#define WEFT_ORDER_UNKNOWN UINT64_MAX
+
+/* Slab pool: registered memory for frames made on the fly (snapshots) and attachments. */
+typedef struct weft_slabs {
+    uint8_t *memory;
+    uint64_t slab_bytes;
+    uint32_t count;
+    uint32_t free_count;
+    uint32_t *free;
+} weft_slabs;
+
+struct weft_trainer {
+    weft_session *session;
+    int listen_fd;
+    uint64_t run;
+    weft_binding weights, shadow;
+    uint8_t *shadow_image;
+    bool bound;
+    uint64_t *digests;    /* of the shadow, one per tensor */
+    uint64_t *delta;      /* scratch of publish */
+    uint64_t *discard;    /* deltas that were counted already */
+    weft_changes scratch; /* one unit's changes, for bringing the shadow up to date */
+    weft_version newest;
+    uint64_t newest_order;
+    weft_blob *attachment; /* of the newest version */
+    weft_journal journal;
+    weft_slabs slabs;
+    uint8_t *headers; /* bucket headers, one per peer and slot */
+    uint64_t headers_bytes;
+    uint8_t *layout_bytes; /* LAYOUT message's body */
+    uint64_t layout_length;
+    weft_lane *lanes;
+    uint32_t lane_count;
+    weft_peer *peers;
+    uint32_t peer_count; /* max_peers and a few guests */
+    uint32_t levels;     /* mask of levels in use */
+    bool shadow_busy;    /* publish brings it up to date: snapshots stand still */
+};
+
+/* ---- peer.c: the state machine's transitions */
+uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);
+/* Reads and acts on what the peer said. Errors end the connection: weft_peer_lose. */
+weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
+/* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. */
+void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why);
+/* Heartbeats and deadlines. */
+weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
+bool weft_peer_connected(const weft_peer *peer);
+
+/* ---- greet.c: the handshake */
+weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,
+                            weft_peer **greeted);
+/* Finds or opens the lane for a provider. */
+void weft_lane_close(weft_lane *lane);
+weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lane **lane);
+
+/* ---- stream.c: what a peer is sent next */
+/* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
+weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
+/* The peer accepted the offer: its snapshot begins. */
+weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer);
+void weft_stream_end(weft_trainer *trainer, weft_peer *peer);
+/* A publish appended `update`: queues it behind the cursor of a snapshot under way. False: it cannot follow. */
+bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_update *update);
+uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
+
+/* ---- send.c: buckets onto the fabric */
+/* Posts what can be posted; says in `waits` what holds it up. */
+weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+/* Takes completions; true if there were any. */
+weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any);
+weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,
+                              uint64_t now_ns);
+/* Writes off every bucket in flight (the port is closed). */
+void weft_send_abandon(weft_trainer *trainer, weft_peer *peer);
+
+#endif

@@ -1,0 +1,447 @@
+#include "publish.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "digest.h"
+#include "mem.h"
+#include "staging.h"
+#include "status.h"
+
+/* The journal's level: base-free, so that it merges and follows a snapshot without the model. */
+#define JOURNAL_LEVEL WEFT_LEVEL_FAST
+
+static weft_status wait_job(weft_session *session, weft_status status, void *job)
+{
+    while (status == WEFT_AGAIN)
+        status = session->backend->poll(session->device, job);
+    return status;
+}
+
+weft_status weft_publish_open(weft_trainer *trainer)
+{
+    weft_layout *layout = trainer->session->layout;
+    uint64_t tensors = layout->count ? layout->count : 1, tile = weft_tile_elements(1);
+    weft_changes *scratch = &trainer->scratch;
+    trainer->shadow_image = weft_mem_map(layout->bytes ? layout->bytes : 1);
+    trainer->digests = weft_mem_take(tensors, sizeof *trainer->digests);
+    trainer->delta = weft_mem_take(tensors, sizeof *trainer->delta);
+    trainer->discard = weft_mem_take(tensors, sizeof *trainer->discard);
+    scratch->capacity = (uint32_t)tile;
+    scratch->position = weft_mem_take(tile, sizeof *scratch->position);
+    scratch->before = weft_mem_take(tile, 8);
+    scratch->after = weft_mem_take(tile, 8);
+    if (!trainer->shadow_image || !trainer->digests || !trainer->delta || !trainer->discard || !scratch->position ||
+        !scratch->before || !scratch->after)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a shadow of %llu bytes", (unsigned long long)layout->bytes);
+    trainer->levels = 1u << JOURNAL_LEVEL;
+    for (uint64_t i = 0; i < trainer->session->site->peer_count; i++) {
+        static const weft_level chosen[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+        trainer->levels |= 1u << chosen[trainer->session->site->peers[i].level];
+    }
+    return weft_binding_open_image(layout, trainer->shadow_image, &trainer->shadow);
+}
+
+void weft_publish_close(weft_trainer *trainer)
+{
+    uint64_t bytes = trainer->session->layout->bytes;
+    weft_blob_drop(trainer->attachment);
+    weft_binding_close(&trainer->weights);
+    weft_binding_close(&trainer->shadow);
+    weft_mem_give(trainer->scratch.after);
+    weft_mem_give(trainer->scratch.before);
+    weft_mem_give(trainer->scratch.position);
+    weft_mem_give(trainer->discard);
+    weft_mem_give(trainer->delta);
+    weft_mem_give(trainer->digests);
+    if (trainer->shadow_image)
+        weft_mem_unmap(trainer->shadow_image, bytes ? bytes : 1);
+}
+
+/* ---- bind */
+
+/* Copies the weights into the shadow, whose units are contiguous. */
+static weft_status copy_to_shadow(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
+        weft_load_job job = {weft_binding_view(&trainer->weights, unit),
+                             weft_binding_view(&trainer->shadow, unit).runs[0].data};
+        weft_status status = wait_job(session, session->backend->load(session->device, &job), &job);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
+{
+    weft_session *session = trainer->session;
+    weft_status status = copy_to_shadow(trainer);
+    if (status == WEFT_OK)
+        status = weft_session_digest(session->backend, session->device, &trainer->shadow, trainer->digests,
+                                     &trainer->newest.root);
+    if (status != WEFT_OK)
+        return status;
+    trainer->newest.run = trainer->run;
+    trainer->newest.number = session->options.first_version;
+    trainer->attachment = attachment;
+    trainer->bound = true;
+    status = weft_trainer_listen(trainer);
+    if (status != WEFT_OK) {
+        trainer->bound = false;
+        trainer->attachment = NULL;
+    }
+    return status;
+}
+
+/* New addresses for the same bits. */
+static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
+{
+    weft_session *session = trainer->session;
+    uint64_t root;
+    weft_status status = weft_session_digest(session->backend, session->device, fresh, trainer->discard, &root);
+    if (status == WEFT_OK && root != trainer->newest.root)
+        status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
+                           (unsigned long long)root, (unsigned long long)trainer->newest.number,
+                           (unsigned long long)trainer->newest.root);
+    if (status != WEFT_OK)
+        return status;
+    weft_binding_close(&trainer->weights);
+    trainer->weights = *fresh;
+    return WEFT_OK;
+}
+
+weft_status weft_publish_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+                              uint64_t attachment_bytes)
+{
+    weft_binding fresh;
+    weft_blob *blob = NULL;
+    weft_status status = weft_binding_open(trainer->session->layout, pieces, count, &fresh);
+    if (status != WEFT_OK)
+        return status;
+    if (trainer->bound) {
+        status = rebind(trainer, &fresh);
+    } else {
+        blob = attachment_bytes ? weft_blob_make(attachment, attachment_bytes) : NULL;
+        trainer->weights = fresh;
+        status = attachment_bytes && !blob ? weft_fail(WEFT_E_MEMORY, "no memory for the attachment")
+                                           : bind_first(trainer, blob);
+        if (status != WEFT_OK)
+            memset(&trainer->weights, 0, sizeof trainer->weights);
+    }
+    if (status != WEFT_OK) {
+        weft_binding_close(&fresh);
+        weft_blob_drop(blob);
+    }
+    return status;
+}
+
+/* ---- room in the journal */
+
+static bool reads(const weft_peer *peer, uint64_t order)
+{
+    const weft_stream *stream = &peer->stream;
+    bool found = stream->kind == WEFT_STREAM_UPDATE && stream->order == order;
+    for (uint32_t i = stream->behind_begin; i < stream->behind_end; i++)
+        found = found || stream->behind[i % WEFT_BEHIND_MAX].order == order;
+    for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
+        found = found || (peer->flights[slot].used && peer->flights[slot].order == order);
+    return found || (peer->posting && peer->bucket_order == order);
+}
+
+/* Drops the oldest update; peers that still read it are lost (they join again), since the journal is bounded. */
+static bool drop_oldest(weft_trainer *trainer)
+{
+    weft_log_sink *before = weft_session_enter(trainer->session);
+    weft_update *oldest = weft_journal_oldest(&trainer->journal);
+    for (uint32_t i = 0; oldest && oldest->readers && i < trainer->peer_count; i++)
+        if (trainer->peers[i].greeted && reads(&trainer->peers[i], oldest->order))
+            weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST,
+                           "it lags and the journal is full; raise [trainer] journal, or its link is too slow");
+    if (oldest)
+        weft_journal_drop(&trainer->journal);
+    weft_session_leave(trainer->session, before);
+    return oldest != NULL;
+}
+
+static bool extend(weft_trainer *trainer, weft_chain *chain)
+{
+    while (!weft_chain_extend(&trainer->journal.arena, chain))
+        if (!drop_oldest(trainer))
+            return false;
+    return true;
+}
+
+/* ---- encode */
+
+static void free_chains(weft_trainer *trainer, weft_update *update)
+{
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (update->levels >> level & 1)
+            weft_chain_free(&trainer->journal.arena, &update->chain[level]);
+    update->levels = 0;
+}
+
+static void note_frames(weft_trainer *trainer, weft_update *update, const weft_encode_job *job, uint32_t levels)
+{
+    const weft_view *view = &job->now;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        if (!(levels >> level & 1) || job->frame_bytes[level] == 0)
+            continue;
+        weft_chain *chain = &update->chain[level];
+        const uint8_t *frame = job->sinks[level].data;
+        bool full = (frame[7] & 0x0f) == WEFT_LEVEL_FULL; /* as the header has it: a frame names its own coding */
+        weft_chain_note(&trainer->journal.arena, chain, view->unit, job->frame_bytes[level]);
+        chain->staged_bytes += weft_staging_need(full ? view->count : job->changed, view->width);
+    }
+}
+
+/* Encodes one unit at `levels`; those whose block was full are tried again in a fresh block. */
+static weft_status encode_unit(weft_trainer *trainer, weft_update *update, uint64_t unit, weft_encode_job *job)
+{
+    weft_session *session = trainer->session;
+    weft_frame_sink sinks[WEFT_LEVEL_COUNT];
+    uint32_t levels = update->levels;
+    job->now = weft_binding_view(&trainer->weights, unit);
+    job->shadow = weft_binding_view(&trainer->shadow, unit);
+    job->sinks = sinks;
+    job->tensor_delta = trainer->delta;
+    do {
+        uint32_t full = 0;
+        for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+            sinks[level] = weft_chain_sink(&trainer->journal.arena, &update->chain[level]);
+        job->levels = levels;
+        weft_status status = wait_job(session, session->backend->encode(session->device, job), job);
+        if (status != WEFT_OK)
+            return status;
+        note_frames(trainer, update, job, levels);
+        for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+            if (levels >> level & 1 && sinks[level].full) {
+                full |= 1u << level;
+                if (!extend(trainer, &update->chain[level])) {
+                    free_chains(trainer, update);
+                    update->snapshot_only = true;
+                    return WEFT_OK;
+                }
+            }
+        levels = full;
+        job->tensor_delta = trainer->discard;
+    } while (levels);
+    update->changed += job->changed;
+    return WEFT_OK;
+}
+
+static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_job *job)
+{
+    uint64_t units = trainer->session->layout->unit_count;
+    memset(trainer->delta, 0, trainer->session->layout->count * sizeof *trainer->delta);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        weft_chain_begin(&update->chain[level]);
+    update->levels = trainer->levels;
+    for (uint64_t unit = 0; unit < units; unit++) {
+        weft_status status = encode_unit(trainer, update, unit, job);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- shadow */
+
+/* Brings one frame's unit of the shadow to the target, from the frame itself: O(changes). */
+static weft_status shadow_frame(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
+{
+    weft_session *session = trainer->session;
+    weft_decode_job decode = {.changes = &trainer->scratch, .tensor_delta = trainer->discard};
+    weft_status status = weft_frame_admit(session->layout, bytes, length, &decode.frame);
+    if (status != WEFT_OK)
+        return status;
+    decode.base = weft_binding_view(&trainer->shadow, decode.frame.header.unit);
+    status = wait_job(session, session->backend->decode(session->device, &decode), &decode);
+    if (status != WEFT_OK)
+        return status;
+    weft_apply_job apply = {.target = decode.base, .changes = &trainer->scratch};
+    status = wait_job(session, session->backend->apply(session->device, &apply), &apply);
+    return status == WEFT_OK && apply.mismatch ? WEFT_E_BASE : status;
+}
+
+static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
+{
+    const weft_arena *arena = &trainer->journal.arena;
+    for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
+        const uint8_t *frame = weft_arena_block(arena, block);
+        for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
+            uint32_t bytes = weft_arena_index(arena, block, i)->bytes;
+            weft_status status = shadow_frame(trainer, frame, bytes);
+            if (status != WEFT_OK)
+                return status;
+            frame += bytes;
+        }
+    }
+    return WEFT_OK;
+}
+
+static void set_shadow_busy(weft_trainer *trainer, bool busy)
+{
+    weft_log_sink *before = weft_session_enter(trainer->session);
+    trainer->shadow_busy = busy;
+    weft_session_leave(trainer->session, before);
+}
+
+/* Snapshots stand still meanwhile. Should the frames not lead to the target, which no data can cause, the weights
+ * themselves still do. */
+static weft_status update_shadow(weft_trainer *trainer, const weft_update *update)
+{
+    set_shadow_busy(trainer, true);
+    weft_status status = update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[JOURNAL_LEVEL]);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    if (!update->snapshot_only)
+        weft_log(WEFT_LOG_ERROR, "version %llu: own frames do not decode (%s): shadow copied whole; report this",
+                 (unsigned long long)update->target.number, weft_last_error());
+    return copy_to_shadow(trainer);
+}
+
+/* ---- publish */
+
+static void hand_over(weft_trainer *trainer, weft_update *update)
+{
+    weft_session *session = trainer->session;
+    for (uint64_t t = 0; t < session->layout->count; t++)
+        trainer->digests[t] += trainer->delta[t];
+    update->published_ns = weft_clock_ns();
+    if (update->attachment != trainer->attachment) {
+        weft_blob_drop(trainer->attachment);
+        trainer->attachment = weft_blob_hold(update->attachment);
+    }
+    weft_update *kept = weft_journal_append(&trainer->journal, update);
+    trainer->newest = update->target;
+    trainer->newest_order = kept->order;
+    session->stats.versions++;
+    session->stats.journal_bytes = weft_journal_bytes(&trainer->journal);
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (!peer->greeted)
+            continue;
+        if (peer->state == WEFT_PEER_LIVE)
+            peer->state = WEFT_PEER_CATCHING_UP;
+        if (!weft_stream_follow(trainer, peer, kept))
+            weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "its snapshot cannot follow this version; it joins again");
+    }
+    trainer->shadow_busy = false;
+    weft_session_wake(session);
+    weft_session_changed(session);
+}
+
+static weft_status check_publish(const weft_trainer *trainer, uint64_t version)
+{
+    if (!trainer->bound)
+        return weft_fail(WEFT_E_STATE, "publish %llu: no weights are bound", (unsigned long long)version);
+    if (version <= trainer->newest.number)
+        return weft_fail(WEFT_E_STATE, "publish %llu: the version must exceed %llu", (unsigned long long)version,
+                         (unsigned long long)trainer->newest.number);
+    return WEFT_OK;
+}
+
+static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_options *options, weft_blob **blob)
+{
+    weft_publish_options given = {0};
+    if (options)
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    bool same = given.attachment_bytes == 0 ||
+                (trainer->attachment && trainer->attachment->bytes == given.attachment_bytes &&
+                 memcmp(trainer->attachment->data, given.attachment, given.attachment_bytes) == 0);
+    *blob = same ? weft_blob_hold(trainer->attachment) : weft_blob_make(given.attachment, given.attachment_bytes);
+    return same || *blob ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for an attachment");
+}
+
+static uint64_t target_root(const weft_trainer *trainer)
+{
+    uint64_t count = trainer->session->layout->count;
+    for (uint64_t t = 0; t < count; t++)
+        trainer->discard[t] = trainer->digests[t] + trainer->delta[t];
+    return weft_digest_root(trainer->discard, count);
+}
+
+static weft_level densest(const weft_update *update)
+{
+    return update->snapshot_only ? WEFT_LEVEL_FULL : JOURNAL_LEVEL;
+}
+
+static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_job *job, double shadow_ms,
+                   weft_update_info *info)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[JOURNAL_LEVEL].bytes;
+    weft_update_info all = {.base = update->base,
+                            .target = update->target,
+                            .level = weft_level_name(densest(update)),
+                            .elements = layout->elements,
+                            .changed = update->changed,
+                            .dense_bytes = layout->bytes};
+    all.bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
+    all.diff_ms = job->diff_ms;
+    all.encode_ms = job->encode_ms + shadow_ms;
+    weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",
+             (unsigned long long)update->target.number, (unsigned long long)update->changed,
+             (unsigned long long)layout->elements, (unsigned long long)all.bytes, all.level, all.diff_ms,
+             all.encode_ms);
+    if (update->snapshot_only)
+        weft_log(WEFT_LOG_WARN,
+                 "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal",
+                 (unsigned long long)update->target.number);
+    if (!info)
+        return;
+    size_t size = info->size < sizeof all ? info->size : sizeof all;
+    all.size = size;
+    memcpy(info, &all, size);
+}
+
+static weft_status publish(weft_trainer *trainer, weft_update *update, weft_update_info *info)
+{
+    weft_encode_job job = {0};
+    weft_status status = encode(trainer, update, &job);
+    if (status != WEFT_OK) {
+        free_chains(trainer, update);
+        return status;
+    }
+    update->target.root = target_root(trainer);
+    while (weft_journal_full(&trainer->journal))
+        drop_oldest(trainer);
+    uint64_t begun_ns = weft_clock_ns();
+    status = update_shadow(trainer, update);
+    if (status != WEFT_OK) { /* the device is dead: nothing more can be promised than that this version is none */
+        free_chains(trainer, update);
+        set_shadow_busy(trainer, false);
+        return status;
+    }
+    report(trainer, update, &job, weft_clock_ms(begun_ns, weft_clock_ns()), info);
+    weft_log_sink *before = weft_session_enter(trainer->session);
+    hand_over(trainer, update);
+    weft_session_leave(trainer->session, before);
+    return WEFT_OK;
+}
+
+weft_status weft_publish(weft_session *session, uint64_t version, void *stream, const weft_publish_options *options,
+                         weft_update_info *info)
+{
+    weft_trainer *trainer = session->trainer;
+    weft_update update = {0};
+    (void)stream; /* the host backend completes inline: nothing to order against */
+    if (!trainer)
+        return weft_fail(WEFT_E_STATE, "publish: this session is a rollout's");
+    weft_status status = check_publish(trainer, version);
+    if (status == WEFT_OK)
+        status = choose_attachment(trainer, options, &update.attachment);
+    if (status != WEFT_OK)
+        return status;
+    update.base = trainer->newest;
+    update.target = (weft_version){trainer->run, version, 0};
+    weft_log_sink *before = weft_log_enter(&session->sink);
+    status = publish(trainer, &update, info);
+    weft_log_enter(before);
+    if (status != WEFT_OK)
+        weft_blob_drop(update.attachment);
+    return status;
+}

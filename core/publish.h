@@ -1,0 +1,15 @@
+/* publish.h - from weights to a version: diff, encode, journal, shadow; and the trainer's side of bind. */
+#ifndef WEFT_CORE_PUBLISH_H
+#define WEFT_CORE_PUBLISH_H
+
+#include "peer.h"
+
+/* Takes the memory that publishing needs besides the journal. */
+weft_status weft_publish_open(weft_trainer *trainer);
+void weft_publish_close(weft_trainer *trainer);
+weft_status weft_publish_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+                              uint64_t attachment_bytes);
+/* Starts to listen for peers and the progress thread. */
+weft_status weft_trainer_listen(weft_trainer *trainer);
+
+#endif

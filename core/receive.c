@@ -1,0 +1,240 @@
+/* receive.c - counts chunks into slots and takes whole buckets out of them, in sequence. */
+#define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
+#include <string.h>
+#include <xxhash.h>
+
+#include "mem.h"
+#include "rollout.h"
+#include "status.h"
+
+#define POLL_BATCH 64
+
+weft_status weft_receive_open(weft_rollout *rollout)
+{
+    weft_slots *slots = &rollout->slots;
+    uint32_t largest = rollout->session->layout->largest_frame;
+    slots->count = (uint32_t)rollout->site.window;
+    slots->payload = rollout->site.bucket_max;
+    if (slots->payload < largest)
+        return weft_fail(WEFT_E_CONFIG, "[peer.%s] bucket_max = %llu bytes: the layout's largest frame needs %u",
+                         rollout->site.name, (unsigned long long)slots->payload, largest);
+    slots->stride = WEFT_SLOT_HEADER_BYTES + (slots->payload + 4095) / 4096 * 4096;
+    slots->bytes = slots->stride * slots->count;
+    slots->memory = weft_mem_map(slots->bytes);
+    slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
+    rollout->taken.capacity = slots->payload;
+    rollout->taken.memory = weft_mem_map(slots->payload);
+    if (!slots->memory || !slots->slot || !rollout->taken.memory)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max",
+                         slots->count, (unsigned long long)slots->payload);
+    return WEFT_OK;
+}
+
+void weft_receive_close(weft_rollout *rollout)
+{
+    if (rollout->taken.memory)
+        weft_mem_unmap(rollout->taken.memory, rollout->taken.capacity);
+    weft_mem_give(rollout->slots.slot);
+    if (rollout->slots.memory)
+        weft_mem_unmap(rollout->slots.memory, rollout->slots.bytes);
+}
+
+void weft_receive_reset(weft_rollout *rollout)
+{
+    memset(rollout->slots.slot, 0, rollout->slots.count * sizeof *rollout->slots.slot);
+    rollout->next_sequence = 0;
+    rollout->queued = 0;
+    rollout->taken.bytes = rollout->taken.used = 0;
+}
+
+static const uint8_t *payload_of(const weft_slots *slots, uint32_t slot)
+{
+    return slots->memory + slot * slots->stride + WEFT_SLOT_HEADER_BYTES;
+}
+
+/* Judges a header from a private copy, since the slot stays writable from outside. */
+static weft_status read_header(weft_rollout *rollout, uint32_t at)
+{
+    weft_slot *slot = &rollout->slots.slot[at];
+    uint8_t header[WEFT_BUCKET_HEADER_BYTES];
+    memcpy(header, rollout->slots.memory + at * rollout->slots.stride, sizeof header);
+    weft_status status = weft_wire_get_bucket(header, rollout->session->layout->hash, &slot->header);
+    if (status != WEFT_OK)
+        return status;
+    if (slot->header.slot != at || slot->header.epoch != rollout->epoch ||
+        slot->header.incarnation != rollout->welcome.incarnation || slot->header.payload_bytes > rollout->slots.payload)
+        return weft_fail(
+            WEFT_E_PROTOCOL,
+            "bucket %llu names slot %u, epoch %u, %llu payload bytes; it lies in slot %u of epoch %u, %llu bytes",
+            (unsigned long long)slot->header.sequence, slot->header.slot, slot->header.epoch,
+            (unsigned long long)slot->header.payload_bytes, at, rollout->epoch,
+            (unsigned long long)rollout->slots.payload);
+    slot->has_header = true;
+    return WEFT_OK;
+}
+
+static weft_status count_chunk(weft_rollout *rollout, uint32_t immediate)
+{
+    uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
+    if (epoch != rollout->epoch)
+        return WEFT_OK; /* of a connection that is gone: its slots are not ours any more */
+    weft_slot *slot = at < rollout->slots.count ? &rollout->slots.slot[at] : NULL;
+    uint64_t bit = UINT64_C(1) << (chunk & 63u);
+    if (!slot || slot->arrived[chunk / 64] & bit)
+        return weft_fail(WEFT_E_PROTOCOL, "chunk %u of slot %u came twice or has no slot (%u granted)", chunk, at,
+                         rollout->slots.count);
+    slot->arrived[chunk / 64] |= bit;
+    slot->count++;
+    if (chunk == 0) {
+        weft_status status = read_header(rollout, at);
+        if (status != WEFT_OK)
+            return status;
+    }
+    if (slot->has_header && slot->count > slot->header.chunks + 1)
+        return weft_fail(WEFT_E_PROTOCOL, "slot %u: %u chunks came, its bucket has %u", at, slot->count - 1,
+                         slot->header.chunks);
+    return WEFT_OK;
+}
+
+weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
+{
+    weft_completion list[POLL_BATCH];
+    size_t count = rollout->provider->poll(rollout->port, list, POLL_BATCH);
+    weft_status status = WEFT_OK;
+    *any = count > 0;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        if (list[i].kind == WEFT_COMPLETION_ARRIVED)
+            status = count_chunk(rollout, list[i].immediate);
+        else if (list[i].kind == WEFT_COMPLETION_FAILED)
+            status =
+                weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));
+    }
+    if (count)
+        rollout->moved_ns = weft_clock_ns();
+    return status;
+}
+
+static weft_status bad_check(const weft_wire_bucket *header)
+{
+    return weft_fail(WEFT_E_CHECK, "bucket %llu of version %llu: its check does not match; damaged on the way",
+                     (unsigned long long)header->sequence, (unsigned long long)header->target.number);
+}
+
+/* One pass: each frame is copied, then checked where it lies now. */
+static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
+{
+    uint8_t *to = rollout->taken.memory;
+    uint64_t at = 0, frames = 0;
+    XXH3_state_t checks;
+    XXH3_64bits_reset(&checks);
+    while (at < header->payload_bytes) {
+        uint64_t left = header->payload_bytes - at;
+        uint8_t check[8];
+        if (left < WEFT_FRAME_HEADER_BYTES)
+            return bad_check(header);
+        memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
+        uint64_t length = weft_frame_measure(to + at, left);
+        if (length == 0)
+            return bad_check(header);
+        memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
+               length - WEFT_FRAME_HEADER_BYTES);
+        weft_bytes_put(check, weft_frame_check(to + at, length), 8);
+        XXH3_64bits_update(&checks, check, sizeof check);
+        at += length;
+        frames++;
+    }
+    return frames == header->frames && XXH3_64bits_digest(&checks) == header->check ? WEFT_OK : bad_check(header);
+}
+
+static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
+{
+    if (!rollout->incoming_attachment && rollout->queue[0].header.attachment_bytes)
+        rollout->incoming_attachment = weft_blob_take(rollout->queue[0].header.attachment_bytes);
+    weft_blob *blob = rollout->incoming_attachment;
+    if (!blob || header->offset > blob->bytes || header->offset != rollout->book.attachment_got ||
+        header->payload_bytes > blob->bytes - header->offset)
+        return weft_fail(WEFT_E_PROTOCOL, "attachment bytes at %llu that no update announced",
+                         (unsigned long long)header->offset);
+    memcpy(blob->data + header->offset, from, header->payload_bytes);
+    if (XXH3_64bits(blob->data + header->offset, header->payload_bytes) != header->check)
+        return bad_check(header);
+    rollout->book.attachment_got += header->payload_bytes;
+    return WEFT_OK;
+}
+
+static bool same_version(const weft_version *a, const weft_version *b)
+{
+    return a->run == b->run && a->number == b->number && a->root == b->root;
+}
+
+/* A bucket belongs to the first queued update, or carries a snapshot: tiles without a base, or deltas behind them. */
+static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *header)
+{
+    const weft_wire_update *update = &rollout->queue[0].header;
+    bool right = update->snapshot
+                     ? header->target.run == rollout->welcome.run
+                     : same_version(&header->base, &update->base) && same_version(&header->target, &update->target);
+    if (right && header->kind == WEFT_BUCKET_FRAMES)
+        right = header->offset == rollout->book.frame_bytes;
+    if (right)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_PROTOCOL, "bucket %llu carries version %llu at offset %llu, expected version %llu at %llu",
+                     (unsigned long long)header->sequence, (unsigned long long)header->target.number,
+                     (unsigned long long)header->offset, (unsigned long long)update->target.number,
+                     (unsigned long long)rollout->book.frame_bytes);
+}
+
+static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t take_ns)
+{
+    uint8_t body[32];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_slot *slot = &rollout->slots.slot[at];
+    weft_wire_receipt receipt = {slot->header.sequence, at, take_ns};
+    memset(slot, 0, sizeof *slot);
+    weft_wire_put_receipt(&out, &receipt);
+    return weft_join_send(rollout, WEFT_MESSAGE_RECEIPT, &out);
+}
+
+static void note_taken(weft_rollout *rollout, const weft_wire_bucket *header, uint64_t begun_ns)
+{
+    weft_receipt_book *book = &rollout->book;
+    if (book->buckets++ == 0)
+        book->begun_ns = begun_ns;
+    book->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
+    if (header->kind != WEFT_BUCKET_FRAMES)
+        return;
+    book->frames += header->frames;
+    book->frame_bytes += header->payload_bytes;
+    rollout->taken.bytes = header->payload_bytes;
+    rollout->taken.used = 0;
+    rollout->taken.delta = header->base.run != 0;
+}
+
+weft_status weft_receive_take(weft_rollout *rollout)
+{
+    uint32_t at = 0;
+    if (rollout->queued == 0)
+        return WEFT_AGAIN;
+    for (; at < rollout->slots.count; at++) {
+        const weft_slot *slot = &rollout->slots.slot[at];
+        if (slot->has_header && slot->header.sequence == rollout->next_sequence &&
+            slot->count == slot->header.chunks + 1)
+            break;
+    }
+    if (at == rollout->slots.count)
+        return WEFT_AGAIN;
+    uint64_t begun_ns = weft_clock_ns();
+    const weft_wire_bucket header = rollout->slots.slot[at].header;
+    weft_status status = check_place(rollout, &header);
+    if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
+        status = copy_frames(rollout, &header, payload_of(&rollout->slots, at));
+    else if (status == WEFT_OK)
+        status = copy_attachment(rollout, &header, payload_of(&rollout->slots, at));
+    if (status != WEFT_OK) {
+        rollout->session->stats.check_failures++;
+        return status;
+    }
+    rollout->next_sequence++;
+    note_taken(rollout, &header, begun_ns);
+    return grant(rollout, at, weft_clock_ns() - begun_ns);
+}

@@ -1,0 +1,376 @@
+/* rollout.c - the rollout's session: opens and closes it, and knows the order of the stages. */
+#include "rollout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "digest.h"
+#include "mem.h"
+#include "status.h"
+
+/* Decoding goes on for so long before the lock is let go of. */
+#define SLICE_NS (2 * WEFT_NS_PER_MS)
+
+/* ---- one step */
+
+static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns, weft_waits *waits)
+{
+    bool any = false;
+    weft_status status = weft_receive_poll(rollout, &any);
+    while (status == WEFT_OK && work && rollout->join == WEFT_JOIN_JOINED) {
+        status = weft_stage_step(rollout);
+        any = any || status == WEFT_OK;
+        if (weft_clock_ns() > now_ns + SLICE_NS)
+            break;
+    }
+    if (status == WEFT_AGAIN)
+        status = WEFT_OK;
+    waits->busy = waits->busy || any;
+    return status;
+}
+
+static void step(weft_session *session, bool work, weft_waits *waits)
+{
+    weft_rollout *rollout = session->rollout;
+    uint64_t now_ns = weft_clock_ns();
+    if (!rollout->bound)
+        return;
+    weft_join_step(rollout, now_ns, waits);
+    if (rollout->join == WEFT_JOIN_JOINED) {
+        weft_status status = serve_data(rollout, work, now_ns, waits);
+        if (status != WEFT_OK && weft_status_scope(status) == WEFT_SCOPE_PEER)
+            weft_join_lose(rollout, status, weft_last_error());
+        else if (status != WEFT_OK)
+            weft_join_fault(rollout, status, status == WEFT_E_TARGET || status == WEFT_E_BASE);
+    }
+    if (rollout->join == WEFT_JOIN_AWAY || rollout->join == WEFT_JOIN_REFUSED)
+        return;
+    if (weft_control_flush(&rollout->control) != WEFT_OK) {
+        weft_join_lose(rollout, WEFT_E_PEER_LOST, weft_last_error());
+        return;
+    }
+    bool writes = weft_control_wants_write(&rollout->control);
+    weft_waits_fd(waits, rollout->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
+    if (rollout->join == WEFT_JOIN_JOINED)
+        weft_waits_port(waits, rollout->provider, rollout->port);
+}
+
+/* ---- open and close */
+
+static weft_status open_image(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    rollout->into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
+    if (!rollout->into_image)
+        return WEFT_OK;
+    rollout->image = weft_mem_map(bytes);
+    if (!rollout->image)
+        return weft_fail(WEFT_E_MEMORY, "no memory for [commit] snapshot = staged: %llu bytes; use in_place",
+                         (unsigned long long)bytes);
+    return weft_binding_open_image(session->layout, rollout->image, &rollout->image_binding);
+}
+
+static weft_status open_parts(weft_rollout *rollout)
+{
+    uint64_t tensors = rollout->session->layout->count ? rollout->session->layout->count : 1;
+    rollout->digests = weft_mem_take(tensors, sizeof *rollout->digests);
+    rollout->staged = weft_mem_take(tensors, sizeof *rollout->staged);
+    if (!rollout->digests || !rollout->staged)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)tensors);
+    weft_status status = weft_receive_open(rollout);
+    if (status == WEFT_OK)
+        status = weft_staging_open(&rollout->staging, rollout->site.staging);
+    if (status == WEFT_OK)
+        status = open_image(rollout);
+    return status == WEFT_OK ? weft_join_open(rollout) : status;
+}
+
+static void give_back(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    weft_join_close(rollout);
+    weft_binding_close(&rollout->image_binding);
+    if (rollout->image)
+        weft_mem_unmap(rollout->image, bytes);
+    weft_staging_close(&rollout->staging);
+    weft_receive_close(rollout);
+    weft_blob_drop(rollout->incoming_attachment);
+    weft_blob_drop(rollout->attachment);
+    weft_binding_close(&rollout->weights);
+    weft_mem_give(rollout->staged);
+    weft_mem_give(rollout->digests);
+    weft_session_unmake(session);
+    weft_mem_give(rollout);
+}
+
+static void close_rollout(weft_session *session)
+{
+    weft_rollout *rollout = session->rollout;
+    uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    const struct timespec pause = {0, 1000000};
+    uint8_t body[64];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
+    weft_session_stop(session);
+    if (rollout->join == WEFT_JOIN_JOINED) {
+        weft_wire_put_notice(&out, &notice);
+        weft_join_send(rollout, WEFT_MESSAGE_BYE, &out);
+        while (weft_control_flush(&rollout->control) == WEFT_OK && weft_control_wants_write(&rollout->control) &&
+               weft_clock_ns() < deadline_ns)
+            nanosleep(&pause, NULL);
+    }
+    give_back(rollout);
+}
+
+static void print_memory(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t image = rollout->image ? session->layout->bytes : 0,
+             slots = rollout->slots.bytes + rollout->taken.capacity;
+    session->stats.memory_bytes = slots + rollout->staging.bytes + image;
+    snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
+    weft_log(WEFT_LOG_INFO, "rollout %s: %.1f MB: slots %.1f, staging %.1f, image %.1f; backend %s, provider %s (%s)",
+             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)slots / 1e6,
+             (double)rollout->staging.bytes / 1e6, (double)image / 1e6, session->backend_name, rollout->provider->name,
+             rollout->facts.fabric);
+}
+
+weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, weft_session **session)
+{
+    weft_site_peer row;
+    weft_session *made = NULL;
+    weft_status status = weft_site_resolve(site, peer, &row);
+    if (status == WEFT_OK)
+        status = weft_session_make(site, layout, options, row.backend, row.kernels, (int)row.device, 8, &made);
+    if (status != WEFT_OK)
+        return status;
+    weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);
+    if (!rollout) {
+        weft_session_unmake(made);
+        return weft_fail(WEFT_E_MEMORY, "no memory for a rollout");
+    }
+    made->rollout = rollout;
+    made->step = step;
+    made->close = close_rollout;
+    rollout->session = made;
+    rollout->site = row;
+    weft_log_sink *before = weft_log_enter(&made->sink);
+    status = open_parts(rollout);
+    if (status == WEFT_OK)
+        print_memory(rollout);
+    weft_log_enter(before);
+    if (status != WEFT_OK)
+        give_back(rollout);
+    else
+        *session = made;
+    return status;
+}
+
+/* ---- bind */
+
+static weft_status bind_first(weft_rollout *rollout, bool empty, const void *attachment, uint64_t attachment_bytes)
+{
+    weft_session *session = rollout->session;
+    weft_status status = WEFT_OK;
+    if (attachment_bytes && !(rollout->attachment = weft_blob_make(attachment, attachment_bytes)))
+        return weft_fail(WEFT_E_MEMORY, "no memory for the attachment");
+    if (!empty)
+        status = weft_session_digest(session->backend, session->device, &rollout->weights, rollout->digests,
+                                     &rollout->held.root);
+    if (status != WEFT_OK)
+        return status;
+    rollout->holds = !empty;
+    rollout->bound = true;
+    rollout->away_since_ns = weft_clock_ns();
+    return weft_session_start(session);
+}
+
+static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
+{
+    weft_session *session = rollout->session;
+    uint64_t root = 0;
+    if (rollout->phase != WEFT_PHASE_RECEIVING)
+        return weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
+                         (unsigned long long)rollout->queue[0].trailer.target.number);
+    uint64_t *digests = weft_mem_take(session->layout->count + 1, sizeof *digests);
+    weft_status status =
+        digests ? weft_session_digest(session->backend, session->device, fresh, digests, &root) : WEFT_E_MEMORY;
+    weft_mem_give(digests);
+    if (status == WEFT_OK && rollout->holds && root != rollout->held.root)
+        status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, held is %016llx",
+                           (unsigned long long)root, (unsigned long long)rollout->held.root);
+    if (status != WEFT_OK)
+        return status;
+    weft_binding_close(&rollout->weights);
+    rollout->weights = *fresh;
+    return WEFT_OK;
+}
+
+weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
+                              uint64_t attachment_bytes, bool empty)
+{
+    weft_binding fresh;
+    weft_status status = weft_binding_open(rollout->session->layout, pieces, count, &fresh);
+    if (status != WEFT_OK)
+        return status;
+    if (rollout->bound) {
+        status = rebind(rollout, &fresh);
+    } else {
+        rollout->weights = fresh;
+        status = bind_first(rollout, empty, attachment, attachment_bytes);
+        if (status != WEFT_OK)
+            memset(&rollout->weights, 0, sizeof rollout->weights);
+    }
+    if (status != WEFT_OK)
+        weft_binding_close(&fresh);
+    return status;
+}
+
+/* ---- staged */
+
+static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
+{
+    const weft_incoming *incoming = &rollout->queue[0];
+    const weft_receipt_book *book = &rollout->book;
+    weft_staged_info all = {0};
+    if (rollout->phase == WEFT_PHASE_STAGED) {
+        all.kind = incoming->header.snapshot ? WEFT_STAGED_SNAPSHOT : WEFT_STAGED_UPDATE;
+        all.base = incoming->header.base;
+        all.target = incoming->trailer.target;
+        all.changed = book->changed;
+        all.bytes = book->bytes;
+        all.receive_ms = weft_clock_ms(book->begun_ns, book->whole_ns);
+        all.decode_ms = (double)book->decode_ns / 1e6;
+    } else if (rollout->offered && !rollout->into_image && rollout->phase == WEFT_PHASE_RECEIVING &&
+               rollout->queued == 0) {
+        all.kind = WEFT_STAGED_SNAPSHOT;
+        all.target = rollout->offer;
+    } else {
+        return false;
+    }
+    size_t size = info->size < sizeof all ? info->size : sizeof all;
+    all.size = size;
+    memcpy(info, &all, size);
+    return true;
+}
+
+/* Why nothing will come, if nothing will. */
+static weft_status hopeless(const weft_rollout *rollout)
+{
+    uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
+    if (!rollout->bound)
+        return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
+    if (rollout->join == WEFT_JOIN_REFUSED)
+        return weft_fail(rollout->refusal, "the trainer refuses %s: %s", rollout->site.name, rollout->refusal_text);
+    if (rollout->join == WEFT_JOIN_JOINED)
+        return WEFT_OK;
+    if (rollout->said_goodbye)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
+    if (weft_clock_ns() > rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
+        return weft_fail_quiet(WEFT_E_UNREACHABLE, "no trainer at %s for %llu ms (connect_deadline)",
+                               rollout->session->site->trainer.listen, (unsigned long long)deadline_ms);
+    return WEFT_OK;
+}
+
+weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)
+{
+    uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
+    while (!describe_staged(rollout, info)) {
+        weft_status status = hopeless(rollout);
+        if (status != WEFT_OK)
+            return status;
+        uint64_t look_ns = weft_clock_ns() + 100 * WEFT_NS_PER_MS; /* deadlines of the join pass without a change */
+        if (weft_clock_ns() >= deadline_ns)
+            return WEFT_AGAIN;
+        weft_session_wait(rollout->session, look_ns < deadline_ns ? look_ns : deadline_ns);
+    }
+    return WEFT_OK;
+}
+
+/* ---- commit */
+
+/* Receives a snapshot in place: the caller's thread makes the steps, so that weft's own never writes weights. */
+static weft_status receive_in_place(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t patience_ns = session->site->commit.deadline_ms * WEFT_NS_PER_MS;
+    session->parked = true;
+    rollout->holds = false;
+    rollout->held = (weft_version){0, 0, 0};
+    rollout->offered = false;
+    rollout->snapshot_runs = true;
+    rollout->snapshot_failed = WEFT_OK;
+    rollout->moved_ns = weft_clock_ns();
+    weft_session_event(session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL, "until the snapshot is whole");
+    weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+    while (rollout->snapshot_runs && weft_clock_ns() < rollout->moved_ns + patience_ns)
+        weft_session_step_once(session, rollout->moved_ns + patience_ns);
+    session->parked = false;
+    weft_session_wake(session);
+    if (rollout->snapshot_failed != WEFT_OK)
+        return weft_fail(rollout->snapshot_failed,
+                         "the snapshot broke off; this rollout holds nothing and joins again");
+    if (!rollout->snapshot_runs)
+        return WEFT_OK;
+    weft_join_lose(rollout, WEFT_E_TIMEOUT, "a snapshot stood still");
+    return weft_fail(
+        WEFT_E_TIMEOUT,
+        "the snapshot stood still for %llu ms ([commit] deadline); this rollout holds nothing and joins again",
+        (unsigned long long)session->site->commit.deadline_ms);
+}
+
+static weft_status commit_staged(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t begun_ns = weft_clock_ns();
+    rollout->phase = WEFT_PHASE_COMMITTING;
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = weft_stage_commit(rollout);
+    pthread_mutex_lock(&session->lock);
+    if (status == WEFT_OK) {
+        weft_stage_settle(rollout, weft_clock_ns() - begun_ns);
+    } else {
+        rollout->phase = WEFT_PHASE_RECEIVING;
+        if (rollout->join == WEFT_JOIN_JOINED)
+            weft_join_fault(rollout, status, status == WEFT_E_BASE);
+        else
+            weft_stage_clear(rollout);
+    }
+    weft_session_wake(session);
+    return status;
+}
+
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, weft_version *held)
+{
+    weft_staged_info info = {.size = sizeof info};
+    if (!describe_staged(rollout, &info) || info.target.number != version)
+        return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
+                         info.kind ? "another version is staged" : "nothing is staged");
+    weft_status status = rollout->phase == WEFT_PHASE_STAGED ? WEFT_OK : receive_in_place(rollout);
+    if (status == WEFT_OK)
+        status = commit_staged(rollout);
+    if (status == WEFT_OK && held)
+        *held = rollout->held;
+    return status;
+}
+
+weft_status weft_rollout_scrub(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    if (!rollout->holds)
+        return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
+    uint64_t root, tensors = session->layout->count;
+    uint64_t *digests = weft_mem_take(tensors + 1, sizeof *digests);
+    weft_status status =
+        digests ? weft_session_digest(session->backend, session->device, &rollout->weights, digests, &root)
+                : weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)tensors);
+    for (uint64_t t = 0; status == WEFT_OK && t < tensors; t++)
+        if (digests[t] != rollout->digests[t])
+            status = weft_fail(WEFT_E_BASE, "scrub: tensor %s is not what version %llu has",
+                               session->layout->entries[t].tensor.name, (unsigned long long)rollout->held.number);
+    weft_mem_give(digests);
+    return status;
+}

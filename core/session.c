@@ -1,0 +1,421 @@
+#include "session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "digest.h"
+#include "mem.h"
+#include "status.h"
+
+/* A session that waits for nothing looks around this often. */
+#define IDLE_NS (250 * WEFT_NS_PER_MS)
+/* Adaptive sleep for ports without a descriptor: doubles between these while nothing arrives. */
+#define BLIND_MIN_NS (20 * 1000ull)
+#define BLIND_MAX_NS (5 * WEFT_NS_PER_MS)
+
+void weft_waits_fd(weft_waits *waits, int fd, short events)
+{
+    if (fd >= 0 && waits->count < waits->capacity)
+        waits->fds[waits->count++] = (struct pollfd){.fd = fd, .events = events};
+    else if (fd >= 0)
+        waits->blind = true;
+}
+
+void weft_waits_until(weft_waits *waits, uint64_t ns)
+{
+    if (ns < waits->wake_ns)
+        waits->wake_ns = ns;
+}
+
+void weft_waits_port(weft_waits *waits, const weft_provider *provider, weft_port *port)
+{
+    int fd = provider->wait_fd(port);
+    if (fd < 0)
+        waits->blind = true;
+    else if (provider->wait_arm(port) == WEFT_AGAIN)
+        waits->busy = true;
+    else
+        weft_waits_fd(waits, fd, POLLIN);
+}
+
+static weft_status waits_open(weft_waits *waits, uint32_t capacity)
+{
+    waits->fds = weft_mem_take(capacity, sizeof *waits->fds);
+    waits->capacity = capacity;
+    return waits->fds ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u descriptors", capacity);
+}
+
+/* Lines of a session with a log callback wait in a ring until the caller's own weft_events or weft_progress. */
+static void ring_write(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    weft_session *session = (weft_session *)((char *)sink - offsetof(weft_session, sink));
+    if (!session->own_log) {
+        static const char *const names[] = {"error", "warn", "info", "debug"};
+        fprintf(stderr, "weft %s: %s\n", names[level], line);
+        return;
+    }
+    pthread_mutex_lock(&session->log_lock);
+    if (session->lines_end - session->lines_begin < WEFT_LOG_LINES) {
+        uint64_t at = session->lines_end++ % WEFT_LOG_LINES;
+        snprintf(session->lines[at], WEFT_LOG_KEPT, "%s", line);
+        session->line_levels[at] = level;
+    }
+    pthread_mutex_unlock(&session->log_lock);
+}
+
+static void hand_out_lines(weft_session *session)
+{
+    char line[WEFT_LOG_KEPT];
+    for (;;) {
+        pthread_mutex_lock(&session->log_lock);
+        bool any = session->lines_begin < session->lines_end;
+        uint64_t at = session->lines_begin % WEFT_LOG_LINES;
+        weft_log_level level = session->line_levels[at];
+        if (any) {
+            memcpy(line, session->lines[at], sizeof line);
+            session->lines_begin++;
+        }
+        pthread_mutex_unlock(&session->log_lock);
+        if (!any)
+            return;
+        session->options.log(session->options.log_user, level, line);
+    }
+}
+
+static weft_status open_rings(weft_session *session)
+{
+    session->own_log = session->options.log != NULL;
+    session->lines = weft_mem_take(WEFT_LOG_LINES, WEFT_LOG_KEPT);
+    session->line_levels = weft_mem_take(WEFT_LOG_LINES, sizeof *session->line_levels);
+    session->events = weft_mem_take(WEFT_EVENTS, sizeof *session->events);
+    if (session->lines && session->line_levels && session->events)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_MEMORY, "no memory for log and event rings");
+}
+
+static weft_status open_backend(weft_session *session, const char *backend, const char *kernels, int device)
+{
+    session->backend = weft_backend_find(backend);
+    if (!session->backend)
+        return weft_fail(WEFT_E_MISSING, "backend = %s: this build has none of that name", backend);
+    weft_backend_options options = {device, kernels, 0};
+    weft_status status = session->backend->open(&options, &session->device);
+    if (status == WEFT_OK)
+        snprintf(session->backend_name, sizeof session->backend_name, "%s/%s", session->backend->name,
+                 session->backend->kernels(session->device));
+    return status;
+}
+
+static weft_status make_parts(weft_session *session, const weft_site *site, const char *backend, const char *kernels,
+                              int device, uint32_t fds)
+{
+    weft_status status = weft_site_copy(site, &session->site);
+    if (status == WEFT_OK)
+        status = open_rings(session);
+    if (status == WEFT_OK)
+        status = waits_open(&session->thread_waits, fds);
+    if (status == WEFT_OK)
+        status = waits_open(&session->caller_waits, fds);
+    session->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (status == WEFT_OK && session->wake_fd < 0)
+        status = weft_fail(WEFT_E_SYSTEM, "eventfd: %s", strerror(errno));
+    return status == WEFT_OK ? open_backend(session, backend, kernels, device) : status;
+}
+
+static void init_lock(weft_session *session)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->log_lock, NULL);
+    pthread_cond_init(&session->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static uint64_t clock_incarnation(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+weft_status weft_session_make(const weft_site *site, const weft_layout *layout, const weft_options *options,
+                              const char *backend, const char *kernels, int device, uint32_t fds,
+                              weft_session **session)
+{
+    uint64_t allocations_before = weft_mem_allocations();
+    weft_session *made = weft_mem_take(1, sizeof *made);
+    if (!made)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a session");
+    made->allocations_before = allocations_before;
+    if (options)
+        memcpy(&made->options, options, options->size < sizeof *options ? options->size : sizeof *options);
+    made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
+    made->layout = weft_layout_hold((weft_layout *)layout);
+    made->sink = (weft_log_sink){site->log_level, ring_write};
+    made->wake_fd = -1;
+    init_lock(made);
+    weft_status status = make_parts(made, site, backend, kernels, device, fds);
+    if (status != WEFT_OK) {
+        weft_session_unmake(made);
+        return status;
+    }
+    *session = made;
+    return WEFT_OK;
+}
+
+void weft_session_unmake(weft_session *session)
+{
+    if (session->device)
+        session->backend->close(session->device);
+    if (session->wake_fd >= 0)
+        close(session->wake_fd);
+    if (session->own_log)
+        hand_out_lines(session);
+    weft_mem_give(session->thread_waits.fds);
+    weft_mem_give(session->caller_waits.fds);
+    weft_mem_give(session->lines);
+    weft_mem_give(session->line_levels);
+    weft_mem_give(session->events);
+    weft_layout_free(session->layout);
+    weft_site_free(session->site);
+    pthread_cond_destroy(&session->changed);
+    pthread_mutex_destroy(&session->log_lock);
+    pthread_mutex_destroy(&session->lock);
+    weft_mem_give(session);
+}
+
+/* ---- steps */
+
+static void begin_waits(weft_session *session, weft_waits *waits)
+{
+    waits->count = 0;
+    waits->wake_ns = weft_clock_ns() + IDLE_NS;
+    waits->busy = waits->blind = false;
+    weft_waits_fd(waits, session->wake_fd, POLLIN);
+}
+
+/* Sleeps as the step said; `*blind_ns` is the adaptive sleep's present length. */
+static void sleep_for(weft_session *session, weft_waits *waits, uint64_t deadline_ns, uint64_t *blind_ns)
+{
+    uint64_t now = weft_clock_ns(), until = waits->wake_ns < deadline_ns ? waits->wake_ns : deadline_ns;
+    uint64_t ignored;
+    if (waits->busy) {
+        *blind_ns = BLIND_MIN_NS;
+        return;
+    }
+    if (waits->blind && until > now + *blind_ns) {
+        until = now + *blind_ns;
+        *blind_ns = *blind_ns * 2 < BLIND_MAX_NS ? *blind_ns * 2 : BLIND_MAX_NS;
+    }
+    uint64_t left = until > now ? until - now : 0;
+    struct timespec t = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+    if (ppoll(waits->fds, waits->count, &t, NULL) > 0 && waits->fds[0].revents)
+        while (read(session->wake_fd, &ignored, sizeof ignored) > 0)
+            ;
+}
+
+static void *run(void *argument)
+{
+    weft_session *session = argument;
+    uint64_t blind_ns = BLIND_MIN_NS;
+    bool work = session->site->session.progress == WEFT_PROGRESS_THREAD;
+    weft_log_enter(&session->sink);
+    pthread_mutex_lock(&session->lock);
+    while (!session->stopping) {
+        begin_waits(session, &session->thread_waits);
+        if (!session->parked)
+            session->step(session, work, &session->thread_waits);
+        pthread_mutex_unlock(&session->lock);
+        sleep_for(session, &session->thread_waits, UINT64_MAX, &blind_ns);
+        /* pthread mutexes are not fair: without this a busy thread would keep a caller out for long */
+        for (int turn = 0; atomic_load(&session->callers) && turn < 1000; turn++)
+            sched_yield();
+        pthread_mutex_lock(&session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+    return NULL;
+}
+
+weft_status weft_session_start(weft_session *session)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it: signals are the application's */
+    int error = pthread_create(&session->thread, NULL, run, session);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    session->running = error == 0;
+    return error ? weft_fail(WEFT_E_SYSTEM, "no progress thread: %s", strerror(error)) : WEFT_OK;
+}
+
+void weft_session_stop(weft_session *session)
+{
+    if (!session->running)
+        return;
+    weft_log_sink *before = weft_session_enter(session);
+    session->stopping = true;
+    weft_session_wake(session);
+    weft_session_leave(session, before);
+    pthread_join(session->thread, NULL);
+    session->running = false;
+}
+
+weft_log_sink *weft_session_enter(weft_session *session)
+{
+    atomic_fetch_add(&session->callers, 1);
+    pthread_mutex_lock(&session->lock);
+    atomic_fetch_sub(&session->callers, 1);
+    return weft_log_enter(&session->sink);
+}
+
+void weft_session_leave(weft_session *session, weft_log_sink *before)
+{
+    weft_log_enter(before);
+    pthread_mutex_unlock(&session->lock);
+}
+
+void weft_session_wake(weft_session *session)
+{
+    uint64_t one = 1;
+    if (write(session->wake_fd, &one, sizeof one) < 0)
+        return; /* the counter is full: it is awake */
+}
+
+void weft_session_changed(weft_session *session)
+{
+    pthread_cond_broadcast(&session->changed);
+}
+
+void weft_session_step_once(weft_session *session, uint64_t deadline_ns)
+{
+    uint64_t blind_ns = BLIND_MIN_NS;
+    begin_waits(session, &session->caller_waits);
+    session->step(session, true, &session->caller_waits);
+    pthread_mutex_unlock(&session->lock);
+    sleep_for(session, &session->caller_waits, deadline_ns, &blind_ns);
+    pthread_mutex_lock(&session->lock);
+}
+
+bool weft_session_wait(weft_session *session, uint64_t deadline_ns)
+{
+    if (weft_clock_ns() >= deadline_ns)
+        return false;
+    if (session->site->session.progress == WEFT_PROGRESS_MANUAL || !session->running) {
+        weft_session_step_once(session, deadline_ns);
+        return true;
+    }
+    struct timespec t = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    pthread_cond_timedwait(&session->changed, &session->lock, &t);
+    return true;
+}
+
+/* ---- events and figures */
+
+void weft_session_event(weft_session *session, weft_event_kind kind, weft_status status, const char *peer,
+                        const weft_version *version, const char *text)
+{
+    if (session->events_end - session->events_begin == WEFT_EVENTS) {
+        session->stats.events_lost++;
+        return;
+    }
+    weft_event *event = &session->events[session->events_end++ % WEFT_EVENTS];
+    memset(event, 0, sizeof *event);
+    event->kind = kind;
+    event->status = status;
+    if (version)
+        event->version = *version;
+    snprintf(event->peer, sizeof event->peer, "%s", peer);
+    snprintf(event->text, sizeof event->text, "%s", text);
+}
+
+weft_status weft_events(weft_session *session, weft_event *event)
+{
+    weft_log_sink *before = weft_session_enter(session);
+    weft_status status = WEFT_AGAIN;
+    if (session->events_begin < session->events_end) {
+        *event = session->events[session->events_begin++ % WEFT_EVENTS];
+        status = WEFT_OK;
+    }
+    weft_session_leave(session, before);
+    if (session->own_log)
+        hand_out_lines(session);
+    return status;
+}
+
+weft_status weft_progress(weft_session *session, uint32_t deadline_ms)
+{
+    if (session->site->session.progress == WEFT_PROGRESS_MANUAL) {
+        weft_log_sink *before = weft_session_enter(session);
+        if (session->step)
+            weft_session_step_once(session, weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS);
+        weft_session_leave(session, before);
+    }
+    if (session->own_log)
+        hand_out_lines(session);
+    return WEFT_OK;
+}
+
+weft_status weft_stats(weft_session *session, weft_stats_info *stats)
+{
+    if (stats->size == 0 || stats->size > sizeof *stats)
+        return weft_fail(WEFT_E_ARGUMENT, "weft_stats: stats.size is %zu, not sizeof(weft_stats_info)", stats->size);
+    weft_log_sink *before = weft_session_enter(session);
+    size_t size = stats->size;
+    session->stats.allocations = weft_mem_allocations() - session->allocations_before;
+    snprintf(session->stats.backend, sizeof session->stats.backend, "%s", session->backend_name);
+    memcpy(stats, &session->stats, size);
+    stats->size = size;
+    weft_session_leave(session, before);
+    return WEFT_OK;
+}
+
+void weft_close(weft_session *session)
+{
+    if (session)
+        session->close(session);
+}
+
+weft_status weft_session_digest(const weft_backend *backend, weft_backend_state *device, const weft_binding *binding,
+                                uint64_t *digests, uint64_t *root)
+{
+    uint64_t count = binding->layout->count;
+    memset(digests, 0, count * sizeof *digests);
+    for (uint64_t unit = 0; unit < binding->layout->unit_count; unit++) {
+        weft_digest_job job = {weft_binding_view(binding, unit), digests};
+        weft_status status = backend->digest(device, &job);
+        while (status == WEFT_AGAIN)
+            status = backend->poll(device, &job);
+        if (status != WEFT_OK)
+            return status;
+    }
+    *root = weft_digest_root(digests, count);
+    return WEFT_OK;
+}
+
+weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root)
+{
+    const weft_backend *backend = weft_backend_find("host");
+    const weft_backend_options options = {-1, "auto", 0};
+    weft_backend_state *device = NULL;
+    weft_binding binding;
+    uint64_t *digests = weft_mem_take(layout->count, sizeof *digests);
+    if (!digests)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)layout->count);
+    weft_status status = weft_binding_open((weft_layout *)layout, pieces, count, &binding);
+    if (status == WEFT_OK) {
+        status = backend->open(&options, &device);
+        if (status == WEFT_OK) {
+            status = weft_session_digest(backend, device, &binding, digests, root);
+            backend->close(device);
+        }
+        weft_binding_close(&binding);
+    }
+    weft_mem_give(digests);
+    return status;
+}

@@ -1,0 +1,274 @@
+/* stage.c - from checked buckets to a proved version, and from there into the weights. */
+#include <string.h>
+
+#include "digest.h"
+#include "rollout.h"
+#include "status.h"
+
+static weft_status wait_job(weft_session *session, weft_status status, void *job)
+{
+    while (status == WEFT_AGAIN)
+        status = session->backend->poll(session->device, job);
+    return status;
+}
+
+static const weft_binding *snapshot_target(const weft_rollout *rollout)
+{
+    return rollout->into_image ? &rollout->image_binding : &rollout->weights;
+}
+
+void weft_stage_clear(weft_rollout *rollout)
+{
+    uint64_t tensors = rollout->session->layout->count;
+    bool snapshot = rollout->queued && rollout->queue[0].header.snapshot;
+    weft_staging_clear(&rollout->staging);
+    memset(&rollout->book, 0, sizeof rollout->book);
+    rollout->phase = WEFT_PHASE_RECEIVING;
+    rollout->taken.bytes = rollout->taken.used = 0;
+    weft_blob_drop(rollout->incoming_attachment);
+    rollout->incoming_attachment = NULL;
+    if (snapshot)
+        memset(rollout->staged, 0, tensors * sizeof *rollout->staged);
+    else
+        memcpy(rollout->staged, rollout->digests, tensors * sizeof *rollout->staged);
+}
+
+/* Decodes a frame against `base` into a fresh list. */
+static weft_status decode(weft_rollout *rollout, const weft_frame *frame, const weft_binding *base,
+                          weft_changes **changes)
+{
+    weft_session *session = rollout->session;
+    weft_decode_job job = {
+        .frame = *frame, .base = weft_binding_view(base, frame->header.unit), .tensor_delta = rollout->staged};
+    job.changes = weft_staging_take(&rollout->staging, frame->header.unit, frame->header.changed, job.base.width);
+    if (!job.changes)
+        return weft_fail(WEFT_E_BUDGET, "version %llu needs more than staging = %llu bytes; raise it in the site file",
+                         (unsigned long long)rollout->queue[0].header.target.number,
+                         (unsigned long long)rollout->staging.bytes);
+    *changes = job.changes;
+    return wait_job(session, session->backend->decode(session->device, &job), &job);
+}
+
+static weft_status apply(weft_rollout *rollout, const weft_binding *target, weft_changes *changes, bool *mismatch)
+{
+    weft_session *session = rollout->session;
+    weft_apply_job job = {.target = weft_binding_view(target, changes->unit), .changes = changes};
+    weft_status status = wait_job(session, session->backend->apply(session->device, &job), &job);
+    *mismatch = job.mismatch;
+    return status;
+}
+
+/* A tile of a snapshot: stored, then digested where it lies. */
+static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
+{
+    weft_session *session = rollout->session;
+    const weft_binding *target = snapshot_target(rollout);
+    if (frame->header.level != WEFT_LEVEL_FULL || frame->header.unit != rollout->book.next_unit)
+        return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
+                         weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
+    weft_store_job store = {weft_binding_view(target, frame->header.unit), frame->payload, NULL};
+    weft_digest_job digest = {store.view, rollout->staged};
+    weft_status status = wait_job(session, session->backend->store(session->device, &store), &store);
+    if (status == WEFT_OK)
+        status = wait_job(session, session->backend->digest(session->device, &digest), &digest);
+    rollout->book.next_unit++;
+    return status;
+}
+
+/* A delta that a publish queued behind the tiles that are there. */
+static weft_status apply_delta(weft_rollout *rollout, const weft_frame *frame)
+{
+    weft_changes *changes;
+    bool mismatch = false;
+    if (frame->header.unit >= rollout->book.next_unit)
+        return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
+    weft_status status = decode(rollout, frame, snapshot_target(rollout), &changes);
+    if (status == WEFT_OK)
+        status = apply(rollout, snapshot_target(rollout), changes, &mismatch);
+    weft_staging_clear(&rollout->staging);
+    return status;
+}
+
+static weft_status next_frame(weft_rollout *rollout)
+{
+    weft_taken *taken = &rollout->taken;
+    weft_frame frame;
+    weft_changes *changes;
+    const uint8_t *at = taken->memory + taken->used;
+    weft_status status = weft_frame_admit(rollout->session->layout, at, taken->bytes - taken->used, &frame);
+    if (status != WEFT_OK)
+        return status;
+    taken->used += WEFT_FRAME_HEADER_BYTES + frame.header.payload_bytes;
+    if (!rollout->queue[0].header.snapshot) {
+        status = decode(rollout, &frame, &rollout->weights, &changes);
+        if (status == WEFT_OK)
+            rollout->book.changed += changes->count;
+        return status;
+    }
+    return taken->delta ? apply_delta(rollout, &frame) : store_tile(rollout, &frame);
+}
+
+static weft_status check_totals(const weft_rollout *rollout)
+{
+    const weft_incoming *incoming = &rollout->queue[0];
+    const weft_receipt_book *book = &rollout->book;
+    uint64_t units = rollout->session->layout->unit_count;
+    if (book->frames != incoming->trailer.frames || book->frame_bytes != incoming->trailer.frame_bytes)
+        return weft_fail(WEFT_E_PROTOCOL, "version %llu: %llu frames of %llu bytes came, the trailer says %llu of %llu",
+                         (unsigned long long)incoming->trailer.target.number, (unsigned long long)book->frames,
+                         (unsigned long long)book->frame_bytes, (unsigned long long)incoming->trailer.frames,
+                         (unsigned long long)incoming->trailer.frame_bytes);
+    if (incoming->header.snapshot && book->next_unit != units)
+        return weft_fail(WEFT_E_PROTOCOL, "snapshot of version %llu: %llu of %llu units came",
+                         (unsigned long long)incoming->trailer.target.number, (unsigned long long)book->next_unit,
+                         (unsigned long long)units);
+    if (book->attachment_got != incoming->header.attachment_bytes ||
+        (rollout->incoming_attachment &&
+         weft_blob_hash(rollout->incoming_attachment->data, rollout->incoming_attachment->bytes) !=
+             incoming->header.attachment))
+        return weft_fail(WEFT_E_CHECK, "version %llu: the attachment is not what was announced",
+                         (unsigned long long)incoming->trailer.target.number);
+    return WEFT_OK;
+}
+
+/* The proof: the digest of base and changes is the digest that the trainer published. */
+static weft_status prove(const weft_rollout *rollout)
+{
+    const weft_version *target = &rollout->queue[0].trailer.target;
+    uint64_t root = weft_digest_root(rollout->staged, rollout->session->layout->count);
+    if (root == target->root)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_TARGET, "version %llu: staged bits have digest %016llx, the trainer published %016llx",
+                     (unsigned long long)target->number, (unsigned long long)root, (unsigned long long)target->root);
+}
+
+static weft_status tell_staged(weft_rollout *rollout)
+{
+    uint8_t body[32];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_version(&out, &rollout->queue[0].trailer.target);
+    return weft_join_send(rollout, WEFT_MESSAGE_STAGED, &out);
+}
+
+static weft_status finish(weft_rollout *rollout)
+{
+    weft_incoming *incoming = &rollout->queue[0];
+    weft_status status = check_totals(rollout);
+    if (status == WEFT_OK)
+        status = prove(rollout);
+    if (status != WEFT_OK)
+        return status;
+    rollout->book.whole_ns = weft_clock_ns();
+    if (rollout->book.begun_ns == 0)
+        rollout->book.begun_ns = rollout->book.whole_ns;
+    rollout->book.bytes += WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES + 2 * WEFT_MESSAGE_PREFIX;
+    if (rollout->incoming_attachment)
+        rollout->incoming_attachment->hash = incoming->header.attachment;
+    rollout->phase = WEFT_PHASE_STAGED;
+    rollout->snapshot_runs = false;
+    weft_session_event(rollout->session, WEFT_EVENT_STAGED, WEFT_OK, rollout->site.name, &incoming->trailer.target, "");
+    weft_session_changed(rollout->session);
+    return tell_staged(rollout);
+}
+
+weft_status weft_stage_step(weft_rollout *rollout)
+{
+    if (rollout->phase != WEFT_PHASE_RECEIVING || rollout->queued == 0)
+        return WEFT_AGAIN;
+    uint64_t begun_ns = weft_clock_ns();
+    weft_status status;
+    if (rollout->taken.used < rollout->taken.bytes) {
+        status = next_frame(rollout);
+        rollout->book.decode_ns += weft_clock_ns() - begun_ns;
+        return status;
+    }
+    status = weft_receive_take(rollout);
+    if (status != WEFT_AGAIN)
+        return status;
+    const weft_incoming *incoming = &rollout->queue[0];
+    if (incoming->has_trailer && rollout->book.buckets == incoming->trailer.buckets)
+        return finish(rollout);
+    return WEFT_AGAIN;
+}
+
+/* ---- commit */
+
+static void undo(weft_rollout *rollout, uint64_t count)
+{
+    weft_session *session = rollout->session;
+    while (count-- > 0) {
+        const weft_changes *changes = weft_staging_at(&rollout->staging, count);
+        weft_undo_job job = {weft_binding_view(&rollout->weights, changes->unit), changes, NULL};
+        wait_job(session, session->backend->undo(session->device, &job), &job);
+    }
+    session->stats.undone++;
+}
+
+static weft_status commit_changes(weft_rollout *rollout)
+{
+    for (uint64_t i = 0; i < rollout->staging.count; i++) {
+        bool mismatch = false;
+        weft_changes *changes = weft_staging_at(&rollout->staging, i);
+        weft_status status = apply(rollout, &rollout->weights, changes, &mismatch);
+        if (status != WEFT_OK || mismatch) {
+            undo(rollout, status == WEFT_OK ? i + 1 : i);
+            return status != WEFT_OK
+                       ? status
+                       : weft_fail(WEFT_E_BASE, "version %llu: weights of unit %u changed since it was staged; undone",
+                                   (unsigned long long)rollout->queue[0].trailer.target.number, changes->unit);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status commit_image(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
+        weft_store_job job = {weft_binding_view(&rollout->weights, unit),
+                              weft_binding_view(&rollout->image_binding, unit).runs[0].data, NULL};
+        weft_status status = wait_job(session, session->backend->store(session->device, &job), &job);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_stage_commit(weft_rollout *rollout)
+{
+    if (!rollout->queue[0].header.snapshot)
+        return commit_changes(rollout);
+    return rollout->into_image ? commit_image(rollout) : WEFT_OK;
+}
+
+static void move_attachment(weft_rollout *rollout)
+{
+    if (!rollout->incoming_attachment)
+        return;
+    weft_blob_drop(rollout->attachment);
+    rollout->attachment = rollout->incoming_attachment;
+    rollout->incoming_attachment = NULL;
+}
+
+void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    uint64_t *digests = rollout->digests;
+    rollout->digests = rollout->staged;
+    rollout->staged = digests;
+    rollout->holds = true;
+    rollout->held = rollout->queue[0].trailer.target;
+    rollout->faults = 0;
+    rollout->session->stats.versions++;
+    move_attachment(rollout);
+    weft_wire_held held = {.version = rollout->held, .decode_ns = rollout->book.decode_ns, .commit_ns = commit_ns};
+    memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
+    held.attachment = rollout->attachment ? rollout->attachment->hash : 0;
+    weft_wire_put_held(&out, &held);
+    rollout->queued--;
+    memmove(&rollout->queue[0], &rollout->queue[1], rollout->queued * sizeof rollout->queue[0]);
+    weft_stage_clear(rollout);
+    if (rollout->join == WEFT_JOIN_JOINED)
+        weft_join_send(rollout, WEFT_MESSAGE_HELD, &out);
+}

@@ -1,0 +1,31 @@
+/* staging.h - change lists of one update, decoded and proved, in memory taken at open.
+ *
+ * Lists grow from the front of one slab, their records from its back. What a peer's staging must hold is known to the
+ * trainer (weft_staging_need), so that it never sends a transactional update that does not fit. */
+#ifndef WEFT_CORE_STAGING_H
+#define WEFT_CORE_STAGING_H
+
+#include "port_backend.h"
+
+typedef struct weft_staging {
+    uint8_t *memory;
+    uint64_t bytes;
+    uint64_t used;  /* from the front */
+    uint64_t count; /* lists, whose records lie at the back */
+} weft_staging;
+
+/* Bytes that the changes of one frame of `changed` elements of `width` bytes take. */
+static inline uint64_t weft_staging_need(uint64_t changed, uint8_t width)
+{
+    uint64_t positions = (changed * 4 + 7) / 8 * 8, bits = (changed * width + 7) / 8 * 8;
+    return positions + 2 * bits + sizeof(weft_changes);
+}
+
+weft_status weft_staging_open(weft_staging *staging, uint64_t bytes);
+void weft_staging_close(weft_staging *staging);
+void weft_staging_clear(weft_staging *staging);
+/* Room for the changes of one frame; NULL if there is none (WEFT_E_BUDGET is the caller's to say). */
+weft_changes *weft_staging_take(weft_staging *staging, uint32_t unit, uint32_t changed, uint8_t width);
+weft_changes *weft_staging_at(weft_staging *staging, uint64_t index);
+
+#endif

@@ -1,0 +1,371 @@
+/* stream.c - decides what a peer is sent next: updates of the journal in order, or a snapshot from the shadow. */
+#define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
+#include <string.h>
+#include <xxhash.h>
+
+#include "peer.h"
+#include "status.h"
+
+/* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
+#define SLABS_PER_PEER 4u
+
+uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
+{
+    return slabs->memory + (uint64_t)slab * slabs->slab_bytes;
+}
+
+static weft_status send_message(weft_peer *peer, weft_message type, const weft_out *body)
+{
+    peer->stream.bytes += WEFT_MESSAGE_PREFIX + body->used;
+    return weft_control_send(&peer->control, type, body->data, body->used);
+}
+
+static weft_level level_for(const weft_peer *peer, const weft_update *update)
+{
+    static const weft_level choice[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+    weft_level level = choice[peer->site.level];
+    return update->levels >> level & peer->hello.levels >> level & 1 ? level : WEFT_LEVEL_FAST;
+}
+
+/* Whether the peer's staging can hold the whole update, which is what makes its commit all or nothing. */
+static bool fits(const weft_peer *peer, const weft_update *update)
+{
+    return !update->snapshot_only && update->chain[level_for(peer, update)].staged_bytes <= peer->hello.staging_bytes;
+}
+
+static weft_status announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+                            const weft_version *target, weft_blob *attachment, weft_stream_kind kind)
+{
+    uint8_t body[WEFT_UPDATE_HEADER_BYTES];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_stream *stream = &peer->stream;
+    weft_wire_update header = {
+        .snapshot = kind == WEFT_STREAM_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
+    memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);
+    stream->kind = kind;
+    stream->begun_ns = weft_clock_ns();
+    if (attachment && attachment->hash != peer->sent_attachment) {
+        stream->attachment = weft_blob_hold(attachment);
+        header.attachment_bytes = attachment->bytes;
+        header.attachment = attachment->hash;
+        peer->sent_attachment = attachment->hash;
+    }
+    weft_wire_put_update(&out, &header);
+    return send_message(peer, WEFT_MESSAGE_UPDATE, &out);
+}
+
+static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_update *update)
+{
+    weft_stream *stream = &peer->stream;
+    memset(stream, 0, sizeof *stream);
+    stream->level = level_for(peer, update);
+    stream->order = update->order;
+    stream->changed = update->changed;
+    stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
+    update->readers++;
+    peer->sent_order = update->order;
+    return announce(trainer, peer, &update->base, &update->target, update->attachment, WEFT_STREAM_UPDATE);
+}
+
+/* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
+static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
+{
+    memset(&peer->stream, 0, sizeof peer->stream);
+    peer->stream.level = WEFT_LEVEL_FAST;
+    peer->stream.cursor.block = WEFT_NO_BLOCK;
+    return announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, WEFT_STREAM_UPDATE);
+}
+
+static weft_status offer_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    uint8_t body[32];
+    weft_out out = {body, sizeof body, 0, false};
+    memset(&peer->stream, 0, sizeof peer->stream);
+    peer->stream.kind = WEFT_STREAM_OFFERED;
+    peer->held_order = WEFT_ORDER_UNKNOWN;
+    peer->state = WEFT_PEER_CATCHING_UP;
+    weft_wire_put_version(&out, &trainer->newest);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_OFFER, out.data, out.used);
+}
+
+weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    const weft_version nothing = {0, 0, 0};
+    weft_version target = {trainer->run, trainer->newest.number, 0};
+    if (peer->stream.kind != WEFT_STREAM_OFFERED)
+        return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->name);
+    memset(&peer->stream, 0, sizeof peer->stream);
+    peer->stream.level = WEFT_LEVEL_FULL;
+    peer->stream.order = trainer->newest_order;
+    peer->sent_order = trainer->newest_order;
+    return announce(trainer, peer, &nothing, &target, trainer->attachment, WEFT_STREAM_SNAPSHOT);
+}
+
+bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_update *update)
+{
+    weft_stream *stream = &peer->stream;
+    if (stream->kind != WEFT_STREAM_SNAPSHOT)
+        return true;
+    if (update->snapshot_only || stream->behind_end - stream->behind_begin == WEFT_BEHIND_MAX)
+        return stream->unit == 0 && !update->snapshot_only;
+    if (stream->unit > 0) {
+        stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update->order, stream->unit};
+        weft_journal_at(&trainer->journal, update->order)->readers++;
+    }
+    stream->order = peer->sent_order = update->order;
+    return true;
+}
+
+static void unread(weft_trainer *trainer, uint64_t order)
+{
+    weft_update *update = order ? weft_journal_at(&trainer->journal, order) : NULL;
+    if (update)
+        update->readers--;
+}
+
+void weft_stream_end(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    if (stream->kind == WEFT_STREAM_UPDATE)
+        unread(trainer, stream->order);
+    for (; stream->behind_begin < stream->behind_end; stream->behind_begin++)
+        unread(trainer, stream->behind[stream->behind_begin % WEFT_BEHIND_MAX].order);
+    weft_blob_drop(stream->attachment);
+    memset(stream, 0, sizeof *stream);
+}
+
+/* Says that all was sent and remembers what the peer must prove to hold. */
+static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
+{
+    uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_stream *stream = &peer->stream;
+    weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, stream->changed};
+    weft_wire_put_trailer(&out, &trailer);
+    weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
+    bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
+    uint64_t order = stream->order ? stream->order : peer->sent_order;
+    peer->expected[peer->expected_count++] =
+        (weft_expected){order, *target, peer->sent_attachment, stream->bytes, stream->begun_ns, snapshot};
+    *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
+    weft_stream_end(trainer, peer);
+    return status;
+}
+
+static void begin_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
+                         uint64_t offset)
+{
+    memset(&peer->bucket.header, 0, sizeof peer->bucket.header);
+    peer->bucket.header.kind = kind;
+    peer->bucket.header.base = *base;
+    peer->bucket.header.target = *target;
+    peer->bucket.header.offset = offset;
+    peer->bucket_order = 0;
+    peer->bucket_slab = -1;
+}
+
+static void count_bucket(weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_wire_bucket *header = &peer->bucket.header;
+    stream->buckets++;
+    stream->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
+    stream->frames += header->frames;
+    if (header->kind == WEFT_BUCKET_FRAMES)
+        stream->frame_bytes += header->payload_bytes;
+    peer->info.bucket_bytes = header->payload_bytes;
+}
+
+static int32_t take_slab(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_slabs *slabs = &trainer->slabs;
+    if (peer->slabs_used == SLABS_PER_PEER)
+        return -1;
+    if (slabs->free_count == 0) {
+        peer->starved = true;
+        return -1;
+    }
+    peer->slabs_used++;
+    return (int32_t)slabs->free[--slabs->free_count];
+}
+
+static uint64_t bucket_bytes(weft_peer *peer, uint64_t stream_bytes)
+{
+    return weft_bucket_size(&peer->site, &peer->estimate, stream_bytes, peer->hello.slot_payload, &peer->bound);
+}
+
+static weft_status next_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+                                   const weft_version *target)
+{
+    weft_stream *stream = &peer->stream;
+    uint64_t left = stream->attachment->bytes - stream->attachment_sent;
+    uint64_t most =
+        trainer->slabs.slab_bytes < peer->hello.slot_payload ? trainer->slabs.slab_bytes : peer->hello.slot_payload;
+    uint64_t bytes = left < most ? left : most;
+    int32_t slab = take_slab(trainer, peer);
+    if (slab < 0)
+        return WEFT_AGAIN;
+    uint8_t *data = weft_slab_at(&trainer->slabs, slab);
+    memcpy(data, stream->attachment->data + stream->attachment_sent, bytes);
+    begin_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
+    weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->chunk_bytes, &peer->bucket);
+    peer->bucket_slab = slab;
+    stream->attachment_sent += bytes;
+    count_bucket(peer);
+    return WEFT_OK;
+}
+
+static bool attachment_left(const weft_stream *stream)
+{
+    return stream->attachment && stream->attachment_sent < stream->attachment->bytes;
+}
+
+/* The next bucket of a chain; the update is read until the bucket's receipt. */
+static void next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, weft_level level,
+                        uint64_t unit_limit)
+{
+    weft_stream *stream = &peer->stream;
+    begin_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
+    weft_bucket_plan(&trainer->journal.arena, &stream->cursor, unit_limit,
+                     bucket_bytes(peer, update->chain[level].bytes), peer->chunk_bytes, &peer->bucket);
+    peer->bucket_order = update->order;
+    update->readers++;
+    count_bucket(peer);
+}
+
+static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    weft_update *update = stream->order ? weft_journal_at(&trainer->journal, stream->order) : NULL;
+    weft_version base = update ? update->base : trainer->newest, target = update ? update->target : trainer->newest;
+    if (attachment_left(stream))
+        return next_attachment(trainer, peer, &base, &target);
+    if (update && !weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX)) {
+        next_frames(trainer, peer, update, stream->level, UINT64_MAX);
+        return WEFT_OK;
+    }
+    weft_status status = finish(trainer, peer, &target);
+    return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+}
+
+/* Writes one unit's `full` frame at `out`; its bytes. */
+static weft_status full_frame(weft_trainer *trainer, uint64_t unit, uint8_t *out, uint32_t *bytes)
+{
+    weft_view view = weft_binding_view(&trainer->shadow, unit);
+    uint32_t dense = view.count * view.width;
+    uint32_t payload = (dense + WEFT_FRAME_ALIGN - 1) / WEFT_FRAME_ALIGN * WEFT_FRAME_ALIGN;
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, view.count, 0};
+    weft_load_job job = {view, out + WEFT_FRAME_HEADER_BYTES};
+    weft_frame_write_header(out, &header);
+    memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    *bytes = WEFT_FRAME_HEADER_BYTES + payload;
+    weft_status status = trainer->session->backend->load(trainer->session->device, &job);
+    while (status == WEFT_AGAIN)
+        status = trainer->session->backend->poll(trainer->session->device, &job);
+    return status;
+}
+
+static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
+{
+    const weft_unit *u = &trainer->session->layout->units[unit];
+    uint64_t dense = (uint64_t)u->count * u->width;
+    return WEFT_FRAME_HEADER_BYTES + (dense + WEFT_FRAME_ALIGN - 1) / WEFT_FRAME_ALIGN * WEFT_FRAME_ALIGN;
+}
+
+/* Fills a slab with whole frames of the shadow from the cursor on. */
+static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_layout *layout = trainer->session->layout;
+    const weft_version nothing = {0, 0, 0};
+    uint64_t most = bucket_bytes(peer, layout->bytes), bytes = 0;
+    uint32_t frames = 0;
+    XXH3_state_t checks;
+    int32_t slab = take_slab(trainer, peer);
+    if (slab < 0)
+        return WEFT_AGAIN;
+    uint8_t *data = weft_slab_at(&trainer->slabs, slab);
+    XXH3_64bits_reset(&checks);
+    if (most > trainer->slabs.slab_bytes)
+        most = trainer->slabs.slab_bytes;
+    for (; stream->unit < layout->unit_count; stream->unit++, frames++) {
+        uint8_t check[8];
+        uint32_t length;
+        if (frames && bytes + full_frame_bytes(trainer, stream->unit) > most)
+            break;
+        weft_status status = full_frame(trainer, stream->unit, data + bytes, &length);
+        if (status != WEFT_OK)
+            return status;
+        weft_bytes_put(check, weft_frame_check(data + bytes, length), 8);
+        XXH3_64bits_update(&checks, check, sizeof check);
+        bytes += length;
+    }
+    begin_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, stream->frame_bytes);
+    weft_bucket_wrap(data, bytes, frames, XXH3_64bits_digest(&checks), peer->chunk_bytes, &peer->bucket);
+    peer->bucket_slab = slab;
+    count_bucket(peer);
+    return WEFT_OK;
+}
+
+/* Deltas queued by publishes come before further tiles, so that every tile goes strictly from base to target. */
+static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_version nothing = {0, 0, 0};
+    if (attachment_left(stream))
+        return next_attachment(trainer, peer, &nothing, &trainer->newest);
+    while (stream->behind_begin < stream->behind_end) {
+        const weft_behind *behind = &stream->behind[stream->behind_begin % WEFT_BEHIND_MAX];
+        weft_update *update = weft_journal_at(&trainer->journal, behind->order);
+        if (!stream->cursor_set)
+            stream->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
+        stream->cursor_set = true;
+        if (!weft_cursor_done(&trainer->journal.arena, &stream->cursor, behind->unit_limit)) {
+            next_frames(trainer, peer, update, WEFT_LEVEL_FAST, behind->unit_limit);
+            return WEFT_OK;
+        }
+        stream->cursor_set = false;
+        stream->behind_begin++;
+        unread(trainer, update->order);
+    }
+    if (trainer->shadow_busy)
+        return WEFT_AGAIN;
+    if (stream->unit < trainer->session->layout->unit_count)
+        return next_full(trainer, peer);
+    weft_status status = finish(trainer, peer, &trainer->newest);
+    return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+}
+
+static weft_status start(weft_trainer *trainer, weft_peer *peer)
+{
+    bool idle = peer->expected_count == 0;
+    if (peer->held_order == WEFT_ORDER_UNKNOWN && idle)
+        return offer_snapshot(trainer, peer);
+    if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
+        return WEFT_AGAIN;
+    if (peer->sent_order == trainer->newest_order) {
+        bool owed = trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
+        return idle && owed ? begin_attachment(trainer, peer) : WEFT_AGAIN;
+    }
+    weft_update *update = weft_journal_at(&trainer->journal, peer->sent_order + 1);
+    if (update && fits(peer, update))
+        return begin_update(trainer, peer, update);
+    if (!idle)
+        return WEFT_AGAIN;
+    weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the update behind version %llu %s", peer->name,
+             (unsigned long long)peer->held.number,
+             update ? "is larger than its staging or the journal" : "is no longer in the journal");
+    return offer_snapshot(trainer, peer);
+}
+
+weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_status status = WEFT_OK;
+    if (peer->stream.kind == WEFT_STREAM_NONE)
+        status = start(trainer, peer);
+    if (status != WEFT_OK)
+        return status;
+    if (peer->stream.kind == WEFT_STREAM_UPDATE)
+        return next_of_update(trainer, peer);
+    return peer->stream.kind == WEFT_STREAM_SNAPSHOT ? next_of_snapshot(trainer, peer) : WEFT_AGAIN;
+}

@@ -1,0 +1,303 @@
+/* trainer.c - the trainer's session: opens and closes it, and knows the order of the stages for its peers. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "peer.h"
+#include "publish.h"
+#include "status.h"
+
+#define GUESTS        8u /* connections that have not said who they are */
+#define LANES         8u
+#define SLABS         16u
+#define SLAB_MIN      (2u << 20)
+#define HEADER_STRIDE 256u
+
+/* ---- one step */
+
+static weft_peer *free_record(weft_trainer *trainer)
+{
+    weft_peer *lost = NULL;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (weft_peer_connected(peer))
+            continue;
+        if (!peer->known)
+            return peer;
+        lost = lost ? lost : peer;
+    }
+    if (lost)
+        lost->known = false;
+    return lost;
+}
+
+static void accept_guests(weft_trainer *trainer)
+{
+    for (;;) {
+        int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        weft_peer *guest = free_record(trainer);
+        if (!guest) {
+            close(fd);
+            weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peer_count);
+            continue;
+        }
+        weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
+        guest->opened_ns = weft_clock_ns();
+        guest->greeted = guest->leaving = false;
+    }
+}
+
+static weft_status serve_data(weft_trainer *trainer, weft_peer *peer, bool work, uint64_t now_ns, weft_waits *waits)
+{
+    bool any = false;
+    weft_status status = weft_send_poll(trainer, peer, now_ns, &any);
+    if (status == WEFT_OK && work)
+        status = weft_send_pump(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK && any)
+        waits->busy = true;
+    if (status == WEFT_OK)
+        weft_waits_port(waits, peer->lane->provider, peer->port);
+    return status;
+}
+
+static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits *waits)
+{
+    weft_peer_listen(trainer, peer);
+    if (!weft_peer_connected(peer))
+        return;
+    uint64_t now_ns = weft_clock_ns();
+    weft_status status = weft_peer_check_time(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK && peer->greeted && !peer->leaving)
+        status = serve_data(trainer, peer, work, now_ns, waits);
+    if (status == WEFT_OK)
+        status = weft_control_flush(&peer->control);
+    if (status != WEFT_OK) {
+        weft_peer_lose(trainer, peer, status, weft_last_error());
+        return;
+    }
+    bool writes = weft_control_wants_write(&peer->control);
+    if (peer->leaving && !writes)
+        weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
+    else
+        weft_waits_fd(waits, peer->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
+}
+
+static void step(weft_session *session, bool work, weft_waits *waits)
+{
+    weft_trainer *trainer = session->trainer;
+    bool starved = false;
+    accept_guests(trainer);
+    weft_waits_fd(waits, trainer->listen_fd, POLLIN);
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        peer->starved = false;
+        if (weft_peer_connected(peer))
+            serve(trainer, peer, work, waits);
+        starved = starved || peer->starved;
+    }
+    if (starved && trainer->slabs.free_count)
+        waits->busy = true;
+}
+
+/* ---- open and close */
+
+static weft_status open_slabs(weft_trainer *trainer)
+{
+    weft_slabs *slabs = &trainer->slabs;
+    uint32_t largest = trainer->session->layout->largest_frame;
+    slabs->slab_bytes = largest > SLAB_MIN ? (largest + 4095ull) / 4096 * 4096 : SLAB_MIN;
+    slabs->count = SLABS;
+    slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
+    slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
+    trainer->headers_bytes = (uint64_t)trainer->peer_count * WEFT_SLOTS_MAX * HEADER_STRIDE;
+    trainer->headers = weft_mem_map(trainer->headers_bytes);
+    if (!slabs->memory || !slabs->free || !trainer->headers)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u slabs of %llu bytes", slabs->count,
+                         (unsigned long long)slabs->slab_bytes);
+    for (uint32_t i = 0; i < slabs->count; i++)
+        slabs->free[i] = i;
+    slabs->free_count = slabs->count;
+    return WEFT_OK;
+}
+
+static weft_status open_peers(weft_trainer *trainer)
+{
+    trainer->peers = weft_mem_take(trainer->peer_count, sizeof *trainer->peers);
+    trainer->lanes = weft_mem_take(LANES, sizeof *trainer->lanes);
+    if (!trainer->peers || !trainer->lanes)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", trainer->peer_count);
+    trainer->lane_count = LANES;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < trainer->peer_count && status == WEFT_OK; i++)
+        status = weft_control_open(&trainer->peers[i].control);
+    return status;
+}
+
+static weft_status open_layout_bytes(weft_trainer *trainer)
+{
+    trainer->layout_length = weft_layout_wire_bytes(trainer->session->layout);
+    trainer->layout_bytes = weft_mem_take(1, trainer->layout_length);
+    if (!trainer->layout_bytes)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
+                         (unsigned long long)trainer->layout_length);
+    weft_layout_write(trainer->session->layout, trainer->layout_bytes);
+    return WEFT_OK;
+}
+
+/* Every provider that a peer of the site is named with must be there from the start: nothing falls back later. */
+static weft_status open_lanes(weft_trainer *trainer)
+{
+    const weft_site *site = trainer->session->site;
+    for (uint64_t i = 0; i < site->peer_count; i++) {
+        weft_lane *lane;
+        if (strcmp(site->peers[i].provider, "auto") == 0)
+            continue;
+        weft_status status = weft_lane_find(trainer, site->peers[i].provider, &lane);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_parts(weft_trainer *trainer)
+{
+    const weft_site *site = trainer->session->site;
+    const weft_layout *layout = trainer->session->layout;
+    weft_status status = weft_journal_open(&trainer->journal, site->trainer.journal, layout->largest_frame);
+    if (status == WEFT_OK)
+        status = weft_publish_open(trainer);
+    if (status == WEFT_OK)
+        status = open_slabs(trainer);
+    if (status == WEFT_OK)
+        status = open_layout_bytes(trainer);
+    if (status == WEFT_OK)
+        status = open_peers(trainer);
+    return status == WEFT_OK ? open_lanes(trainer) : status;
+}
+
+static void give_back(weft_trainer *trainer)
+{
+    for (uint32_t i = 0; trainer->lanes && i < trainer->lane_count; i++)
+        if (trainer->lanes[i].provider)
+            weft_lane_close(&trainer->lanes[i]);
+    for (uint32_t i = 0; trainer->peers && i < trainer->peer_count; i++)
+        weft_control_close(&trainer->peers[i].control);
+    weft_mem_give(trainer->lanes);
+    weft_mem_give(trainer->peers);
+    weft_mem_give(trainer->layout_bytes);
+    if (trainer->headers)
+        weft_mem_unmap(trainer->headers, trainer->headers_bytes);
+    weft_mem_give(trainer->slabs.free);
+    if (trainer->slabs.memory)
+        weft_mem_unmap(trainer->slabs.memory, trainer->slabs.slab_bytes * trainer->slabs.count);
+    weft_publish_close(trainer);
+    weft_journal_close(&trainer->journal);
+    if (trainer->listen_fd >= 0)
+        close(trainer->listen_fd);
+    weft_session_unmake(trainer->session);
+    weft_mem_give(trainer);
+}
+
+static void say_goodbye(weft_trainer *trainer)
+{
+    uint8_t body[64];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.status = WEFT_OK, .version = trainer->newest.number, .text = "the trainer closes"};
+    weft_wire_put_notice(&out, &notice);
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (weft_peer_connected(&trainer->peers[i]) && trainer->peers[i].greeted)
+            weft_control_send(&trainer->peers[i].control, WEFT_MESSAGE_BYE, out.data, out.used);
+}
+
+static bool flush_all(weft_trainer *trainer)
+{
+    bool left = false;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_control *control = &trainer->peers[i].control;
+        if (control->fd < 0 || weft_control_flush(control) != WEFT_OK)
+            continue;
+        left = left || weft_control_wants_write(control);
+    }
+    return left;
+}
+
+static void close_trainer(weft_session *session)
+{
+    weft_trainer *trainer = session->trainer;
+    uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    const struct timespec pause = {0, 1000000};
+    weft_session_stop(session);
+    weft_log_sink *before = weft_log_enter(&session->sink);
+    say_goodbye(trainer);
+    while (flush_all(trainer) && weft_clock_ns() < deadline_ns)
+        nanosleep(&pause, NULL);
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (weft_peer_connected(&trainer->peers[i]))
+            weft_peer_lose(trainer, &trainer->peers[i], WEFT_OK, "the trainer closes");
+    weft_log_enter(before);
+    give_back(trainer);
+}
+
+static void print_memory(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    uint64_t shadow = session->layout->bytes;
+    uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count;
+    uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_OUT_BYTES) + trainer->headers_bytes;
+    session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + slabs + peers;
+    weft_log(WEFT_LOG_INFO, "trainer: %.1f MB: shadow %.1f, journal %.1f, slabs %.1f, %u peers %.1f; backend %s",
+             (double)session->stats.memory_bytes / 1e6, (double)shadow / 1e6,
+             (double)trainer->journal.arena.bytes / 1e6, (double)slabs / 1e6, trainer->peer_count, (double)peers / 1e6,
+             session->backend_name);
+}
+
+weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
+                              weft_session **session)
+{
+    uint32_t peers = (uint32_t)site->trainer.max_peers + GUESTS;
+    weft_session *made = NULL;
+    weft_status status = weft_session_make(site, layout, options, site->trainer.backend, site->trainer.kernels,
+                                           (int)site->trainer.device, 2 * peers + 4, &made);
+    if (status != WEFT_OK)
+        return status;
+    weft_trainer *trainer = weft_mem_take(1, sizeof *trainer);
+    if (!trainer) {
+        weft_session_unmake(made);
+        return weft_fail(WEFT_E_MEMORY, "no memory for a trainer");
+    }
+    made->trainer = trainer;
+    made->step = step;
+    made->close = close_trainer;
+    trainer->session = made;
+    trainer->listen_fd = -1;
+    trainer->peer_count = peers;
+    weft_log_sink *before = weft_log_enter(&made->sink);
+    if (getrandom(&trainer->run, sizeof trainer->run, 0) != sizeof trainer->run)
+        trainer->run = made->incarnation;
+    trainer->run |= 1; /* 0 says no run */
+    status = open_parts(trainer);
+    if (status == WEFT_OK)
+        print_memory(trainer);
+    weft_log_enter(before);
+    if (status != WEFT_OK)
+        give_back(trainer);
+    else
+        *session = made;
+    return status;
+}
+
+weft_status weft_trainer_listen(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    weft_status status = weft_control_listen(session->site->trainer.listen, &trainer->listen_fd, session->stats.listen);
+    if (status != WEFT_OK)
+        return status;
+    weft_log(WEFT_LOG_INFO, "listening on %s, version %llu", session->stats.listen,
+             (unsigned long long)trainer->newest.number);
+    return weft_session_start(session);
+}

@@ -1,0 +1,455 @@
+#include "wire.h"
+
+#include <xxhash.h>
+
+#include "status.h"
+
+#define HELLO_MAGIC     0x54464557u /* "WEFT" */
+#define UPDATE_MAGIC    0x50554657u /* "WFUP" */
+#define TRAILER_MAGIC   0x52544657u /* "WFTR" */
+#define BUCKET_MAGIC    0x4b424657u /* "WFBK" */
+#define SIGNATURE_BYTES 64u
+
+const char *weft_message_name(uint32_t type)
+{
+    static const char *const names[WEFT_MESSAGE_COUNT] = {"none",    "HELLO",   "WELCOME", "REFUSE", "LAYOUT", "UPDATE",
+                                                          "TRAILER", "RECEIPT", "STAGED",  "HELD",   "FAULT",  "OFFER",
+                                                          "ACCEPT",  "PING",    "PONG",    "BYE"};
+    return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
+}
+
+static weft_status corrupt(const char *what)
+{
+    return weft_fail(WEFT_E_CORRUPT, "%s: malformed (wrong length or text); the other end may be another weft version",
+                     what);
+}
+
+static weft_status done(const weft_in *in, const char *what)
+{
+    return weft_in_done(in) ? WEFT_OK : corrupt(what);
+}
+
+/* The fields reserved for sharding, groups, renditions: one row each, with the only value of protocol 1. */
+static const struct {
+    const char *name;
+    uint32_t width;
+    uint64_t value;
+} reserved_rows[] = {
+    {"stream", 2, 0}, {"source", 2, 0}, {"sources", 2, 1}, {"flags", 2, 0}, {"layout epoch", 4, 1}, {"group", 8, 0},
+};
+#define RESERVED_ROWS (sizeof reserved_rows / sizeof reserved_rows[0])
+
+static void put_identity(weft_out *out, const uint64_t layout[2])
+{
+    for (size_t i = 0; i < RESERVED_ROWS; i++)
+        weft_out_word(out, reserved_rows[i].value, reserved_rows[i].width);
+    for (int copy = 0; copy < 2; copy++) { /* layout hash, view hash */
+        weft_out_word(out, layout[0], 8);
+        weft_out_word(out, layout[1], 8);
+    }
+}
+
+static weft_status get_identity(weft_in *in, const char *what, uint64_t layout[2])
+{
+    for (size_t i = 0; i < RESERVED_ROWS; i++) {
+        uint64_t value = weft_in_word(in, reserved_rows[i].width);
+        if (!in->bad && value != reserved_rows[i].value)
+            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, protocol %u knows only %llu; update this end", what,
+                             reserved_rows[i].name, (unsigned long long)value, WEFT_PROTOCOL,
+                             (unsigned long long)reserved_rows[i].value);
+    }
+    layout[0] = weft_in_word(in, 8);
+    layout[1] = weft_in_word(in, 8);
+    uint64_t low = weft_in_word(in, 8), high = weft_in_word(in, 8);
+    if (!in->bad && (low != layout[0] || high != layout[1]))
+        return weft_fail(WEFT_E_PROTOCOL, "%s: view hash differs from the layout hash; protocol %u has no views", what,
+                         WEFT_PROTOCOL);
+    return WEFT_OK;
+}
+
+static void put_version(weft_out *out, const weft_version *version)
+{
+    weft_out_word(out, version->run, 8);
+    weft_out_word(out, version->number, 8);
+    weft_out_word(out, version->root, 8);
+}
+
+static weft_version get_version(weft_in *in)
+{
+    weft_version version;
+    version.run = weft_in_word(in, 8);
+    version.number = weft_in_word(in, 8);
+    version.root = weft_in_word(in, 8);
+    return version;
+}
+
+static void put_magic(weft_out *out, uint32_t magic)
+{
+    weft_out_word(out, magic, 4);
+    weft_out_word(out, WEFT_PROTOCOL, 2);
+    weft_out_word(out, 0, 2);
+}
+
+static weft_status get_magic(weft_in *in, uint32_t magic, const char *what)
+{
+    uint64_t seen = weft_in_word(in, 4), protocol = weft_in_word(in, 2);
+    weft_in_word(in, 2); /* minor: additions that an older end may ignore */
+    if (in->bad || seen != magic)
+        return weft_fail(WEFT_E_CORRUPT, "%s: begins with %08llx, not with weft's mark", what,
+                         (unsigned long long)seen);
+    if (protocol != WEFT_PROTOCOL)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: the other end speaks protocol %llu, this one %u; update one of them",
+                         what, (unsigned long long)protocol, WEFT_PROTOCOL);
+    return WEFT_OK;
+}
+
+static void put_address(weft_out *out, const uint8_t *address, uint32_t bytes)
+{
+    weft_out_word(out, bytes, 2);
+    weft_out_block(out, address, bytes);
+}
+
+static void get_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uint32_t *bytes)
+{
+    uint64_t length = weft_in_word(in, 2);
+    const uint8_t *block = weft_in_block(in, length);
+    if (!block || length > WEFT_PORT_ADDRESS_MAX) {
+        in->bad = true;
+        return;
+    }
+    memcpy(address, block, length);
+    *bytes = (uint32_t)length;
+}
+
+void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
+{
+    put_magic(out, HELLO_MAGIC);
+    weft_out_word(out, hello->wants_layout, 1);
+    weft_out_text(out, hello->name);
+    weft_out_word(out, hello->incarnation, 8);
+    put_identity(out, hello->layout);
+    weft_out_word(out, 0, 2); /* authentication: kind 0, none */
+    weft_out_word(out, 0, 2);
+    if (hello->wants_layout)
+        return;
+    weft_out_word(out, hello->holds, 1);
+    put_version(out, &hello->held);
+    weft_out_word(out, hello->attachment, 8);
+    weft_out_text(out, hello->provider);
+    weft_out_text(out, hello->backend);
+    put_address(out, hello->address, hello->address_bytes);
+    weft_out_word(out, hello->region_address, 8);
+    weft_out_word(out, hello->region_key, 8);
+    weft_out_word(out, hello->slot_stride, 8);
+    weft_out_word(out, hello->slot_payload, 8);
+    weft_out_word(out, hello->slots, 2);
+    weft_out_word(out, hello->epoch, 1);
+    weft_out_word(out, hello->chunk_bytes, 4);
+    weft_out_word(out, hello->levels, 4);
+    weft_out_word(out, hello->staging_bytes, 8);
+}
+
+static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
+{
+    hello->holds = weft_in_word(in, 1) != 0;
+    hello->held = get_version(in);
+    hello->attachment = weft_in_word(in, 8);
+    weft_in_text(in, hello->provider, sizeof hello->provider);
+    weft_in_text(in, hello->backend, sizeof hello->backend);
+    get_address(in, hello->address, &hello->address_bytes);
+    hello->region_address = weft_in_word(in, 8);
+    hello->region_key = weft_in_word(in, 8);
+    hello->slot_stride = weft_in_word(in, 8);
+    hello->slot_payload = weft_in_word(in, 8);
+    hello->slots = (uint32_t)weft_in_word(in, 2);
+    hello->epoch = (uint32_t)weft_in_word(in, 1);
+    hello->chunk_bytes = (uint32_t)weft_in_word(in, 4);
+    hello->levels = (uint32_t)weft_in_word(in, 4);
+    hello->staging_bytes = weft_in_word(in, 8);
+    if (!weft_in_done(in))
+        return corrupt("HELLO");
+    if (hello->slots == 0 || hello->slots > WEFT_SLOTS_MAX || hello->slot_payload > hello->slot_stride ||
+        hello->slot_stride > UINT64_MAX / WEFT_SLOTS_MAX ||
+        hello->slot_stride - hello->slot_payload < WEFT_SLOT_HEADER_BYTES)
+        return weft_fail(WEFT_E_CORRUPT, "HELLO of %s: %u slots of %llu payload bytes at stride %llu make no sense",
+                         hello->name, hello->slots, (unsigned long long)hello->slot_payload,
+                         (unsigned long long)hello->slot_stride);
+    return WEFT_OK;
+}
+
+weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello)
+{
+    weft_in in = {body, length, 0, false};
+    memset(hello, 0, sizeof *hello);
+    weft_status status = get_magic(&in, HELLO_MAGIC, "HELLO");
+    if (status != WEFT_OK)
+        return status;
+    hello->wants_layout = weft_in_word(&in, 1) != 0;
+    weft_in_text(&in, hello->name, sizeof hello->name);
+    hello->incarnation = weft_in_word(&in, 8);
+    status = get_identity(&in, "HELLO", hello->layout);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t kind = weft_in_word(&in, 2), bytes = weft_in_word(&in, 2);
+    if (!in.bad && (kind || bytes))
+        return weft_fail(WEFT_E_PROTOCOL, "HELLO of %s: authentication kind %llu is not known to protocol %u",
+                         hello->name, (unsigned long long)kind, WEFT_PROTOCOL);
+    return hello->wants_layout ? done(&in, "HELLO") : get_hello_join(&in, hello);
+}
+
+void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
+{
+    put_magic(out, HELLO_MAGIC);
+    weft_out_word(out, welcome->run, 8);
+    weft_out_word(out, welcome->incarnation, 8);
+    put_identity(out, welcome->layout);
+    put_version(out, &welcome->held);
+    put_version(out, &welcome->newest);
+    weft_out_word(out, welcome->heartbeat_ms, 4);
+    weft_out_word(out, welcome->chunk_bytes, 4);
+    put_address(out, welcome->address, welcome->address_bytes);
+}
+
+weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wire_welcome *welcome)
+{
+    weft_in in = {body, length, 0, false};
+    memset(welcome, 0, sizeof *welcome);
+    weft_status status = get_magic(&in, HELLO_MAGIC, "WELCOME");
+    if (status != WEFT_OK)
+        return status;
+    welcome->run = weft_in_word(&in, 8);
+    welcome->incarnation = weft_in_word(&in, 8);
+    status = get_identity(&in, "WELCOME", welcome->layout);
+    if (status != WEFT_OK)
+        return status;
+    welcome->held = get_version(&in);
+    welcome->newest = get_version(&in);
+    welcome->heartbeat_ms = (uint32_t)weft_in_word(&in, 4);
+    welcome->chunk_bytes = (uint32_t)weft_in_word(&in, 4);
+    get_address(&in, welcome->address, &welcome->address_bytes);
+    return done(&in, "WELCOME");
+}
+
+void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
+{
+    uint64_t start = out->used;
+    put_magic(out, UPDATE_MAGIC);
+    put_identity(out, update->layout);
+    put_version(out, &update->base);
+    put_version(out, &update->target);
+    weft_out_word(out, update->snapshot, 1);
+    weft_out_word(out, update->level, 1);
+    weft_out_word(out, 0, 2); /* parameter words that follow: run shapes, class thresholds */
+    weft_out_word(out, update->attachment_bytes, 8);
+    weft_out_word(out, update->attachment, 8);
+    while (!out->bad && out->used - start < WEFT_UPDATE_HEADER_BYTES)
+        weft_out_word(out, 0, 1);
+}
+
+static weft_status get_padding(weft_in *in, const char *what)
+{
+    while (!in->bad && in->used < in->length)
+        if (weft_in_word(in, 1) != 0)
+            return corrupt(what);
+    return done(in, what);
+}
+
+weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire_update *update)
+{
+    weft_in in = {body, length, 0, length != WEFT_UPDATE_HEADER_BYTES};
+    memset(update, 0, sizeof *update);
+    weft_status status = in.bad ? corrupt("UPDATE") : get_magic(&in, UPDATE_MAGIC, "UPDATE");
+    if (status == WEFT_OK)
+        status = get_identity(&in, "UPDATE", update->layout);
+    if (status != WEFT_OK)
+        return status;
+    update->base = get_version(&in);
+    update->target = get_version(&in);
+    update->snapshot = weft_in_word(&in, 1) != 0;
+    update->level = (weft_level)weft_in_word(&in, 1);
+    uint64_t parameters = weft_in_word(&in, 2);
+    update->attachment_bytes = weft_in_word(&in, 8);
+    update->attachment = weft_in_word(&in, 8);
+    if (parameters != 0 || update->level > WEFT_LEVEL_FAST)
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE: level %s with %llu parameters is not known to protocol %u",
+                         weft_level_name(update->level), (unsigned long long)parameters, WEFT_PROTOCOL);
+    return get_padding(&in, "UPDATE");
+}
+
+void weft_wire_put_trailer(weft_out *out, const weft_wire_trailer *trailer)
+{
+    uint8_t unsigned_bytes[SIGNATURE_BYTES] = {0};
+    put_magic(out, TRAILER_MAGIC);
+    put_version(out, &trailer->target);
+    weft_out_word(out, trailer->buckets, 8);
+    weft_out_word(out, trailer->frames, 8);
+    weft_out_word(out, trailer->frame_bytes, 8);
+    weft_out_word(out, trailer->changed, 7);
+    weft_out_word(out, 0, 1); /* signature: kind 0, none */
+    weft_out_block(out, unsigned_bytes, sizeof unsigned_bytes);
+}
+
+weft_status weft_wire_get_trailer(const uint8_t *body, uint64_t length, weft_wire_trailer *trailer)
+{
+    weft_in in = {body, length, 0, length != WEFT_UPDATE_TRAILER_BYTES};
+    memset(trailer, 0, sizeof *trailer);
+    weft_status status = in.bad ? corrupt("TRAILER") : get_magic(&in, TRAILER_MAGIC, "TRAILER");
+    if (status != WEFT_OK)
+        return status;
+    trailer->target = get_version(&in);
+    trailer->buckets = weft_in_word(&in, 8);
+    trailer->frames = weft_in_word(&in, 8);
+    trailer->frame_bytes = weft_in_word(&in, 8);
+    trailer->changed = weft_in_word(&in, 7);
+    if (weft_in_word(&in, 1) != 0)
+        return weft_fail(WEFT_E_PROTOCOL, "TRAILER: signatures are not known to protocol %u", WEFT_PROTOCOL);
+    return get_padding(&in, "TRAILER");
+}
+
+void weft_wire_put_receipt(weft_out *out, const weft_wire_receipt *receipt)
+{
+    weft_out_word(out, receipt->sequence, 8);
+    weft_out_word(out, receipt->slot, 4);
+    weft_out_word(out, receipt->take_ns, 8);
+}
+
+weft_status weft_wire_get_receipt(const uint8_t *body, uint64_t length, weft_wire_receipt *receipt)
+{
+    weft_in in = {body, length, 0, false};
+    receipt->sequence = weft_in_word(&in, 8);
+    receipt->slot = (uint32_t)weft_in_word(&in, 4);
+    receipt->take_ns = weft_in_word(&in, 8);
+    return done(&in, "RECEIPT");
+}
+
+void weft_wire_put_held(weft_out *out, const weft_wire_held *held)
+{
+    put_identity(out, held->layout);
+    put_version(out, &held->version);
+    weft_out_word(out, held->attachment, 8);
+    weft_out_word(out, held->decode_ns, 8);
+    weft_out_word(out, held->commit_ns, 8);
+}
+
+weft_status weft_wire_get_held(const uint8_t *body, uint64_t length, weft_wire_held *held)
+{
+    weft_in in = {body, length, 0, false};
+    weft_status status = get_identity(&in, "HELD", held->layout);
+    if (status != WEFT_OK)
+        return status;
+    held->version = get_version(&in);
+    held->attachment = weft_in_word(&in, 8);
+    held->decode_ns = weft_in_word(&in, 8);
+    held->commit_ns = weft_in_word(&in, 8);
+    return done(&in, "HELD");
+}
+
+void weft_wire_put_notice(weft_out *out, const weft_wire_notice *notice)
+{
+    weft_out_word(out, (uint32_t)(int32_t)notice->status, 4);
+    weft_out_word(out, notice->version, 8);
+    weft_out_text(out, notice->text);
+}
+
+weft_status weft_wire_get_notice(const uint8_t *body, uint64_t length, weft_wire_notice *notice)
+{
+    weft_in in = {body, length, 0, false};
+    notice->status = (weft_status)(int32_t)(uint32_t)weft_in_word(&in, 4);
+    notice->version = weft_in_word(&in, 8);
+    weft_in_text(&in, notice->text, sizeof notice->text);
+    return done(&in, "notice");
+}
+
+void weft_wire_put_version(weft_out *out, const weft_version *version)
+{
+    put_version(out, version);
+}
+
+weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version)
+{
+    weft_in in = {body, length, 0, false};
+    *version = get_version(&in);
+    return done(&in, "version message");
+}
+
+void weft_wire_put_word(weft_out *out, uint64_t word)
+{
+    weft_out_word(out, word, 8);
+}
+
+weft_status weft_wire_get_word(const uint8_t *body, uint64_t length, uint64_t *word)
+{
+    weft_in in = {body, length, 0, false};
+    *word = weft_in_word(&in, 8);
+    return done(&in, "word message");
+}
+
+/* A bucket header is packed: the layout stands as the fold of its hash, since the handshake compared all of it. */
+static uint64_t fold(const uint64_t layout[2])
+{
+    return layout[0] ^ layout[1];
+}
+
+void weft_wire_put_bucket(uint8_t header[WEFT_BUCKET_HEADER_BYTES], const weft_wire_bucket *bucket)
+{
+    weft_out out = {header, WEFT_BUCKET_HEADER_BYTES, 0, false};
+    weft_out_word(&out, BUCKET_MAGIC, 4);
+    weft_out_word(&out, WEFT_PROTOCOL, 2);
+    weft_out_word(&out, bucket->kind, 1);
+    weft_out_word(&out, bucket->epoch, 1);
+    weft_out_word(&out, 0, 2); /* stream */
+    weft_out_word(&out, 0, 1); /* source */
+    weft_out_word(&out, 1, 1); /* sources */
+    weft_out_word(&out, bucket->slot, 2);
+    weft_out_word(&out, bucket->chunks, 2);
+    weft_out_word(&out, fold(bucket->layout), 8);
+    weft_out_word(&out, 0, 4); /* group */
+    weft_out_word(&out, bucket->frames, 4);
+    weft_out_word(&out, bucket->incarnation, 8);
+    weft_out_word(&out, bucket->sequence, 8);
+    put_version(&out, &bucket->base);
+    put_version(&out, &bucket->target);
+    weft_out_word(&out, bucket->offset, 8);
+    weft_out_word(&out, bucket->payload_bytes, 8);
+    weft_out_word(&out, bucket->check, 8);
+    while (out.used < WEFT_BUCKET_HEADER_BYTES - 8)
+        weft_out_word(&out, 0, 1);
+    weft_out_word(&out, XXH3_64bits(header, WEFT_BUCKET_HEADER_BYTES - 8), 8);
+}
+
+weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES], const uint64_t layout[2],
+                                 weft_wire_bucket *bucket)
+{
+    weft_in in = {header, WEFT_BUCKET_HEADER_BYTES, 0, false};
+    uint64_t seal = weft_bytes_get(header + WEFT_BUCKET_HEADER_BYTES - 8, 8);
+    memset(bucket, 0, sizeof *bucket);
+    uint64_t magic = weft_in_word(&in, 4), protocol = weft_in_word(&in, 2);
+    if (magic != BUCKET_MAGIC || seal != XXH3_64bits(header, WEFT_BUCKET_HEADER_BYTES - 8))
+        return weft_fail(WEFT_E_CHECK, "bucket header: mark %08llx, seal does not match; damaged on the way",
+                         (unsigned long long)magic);
+    bucket->kind = (weft_bucket_kind)weft_in_word(&in, 1);
+    bucket->epoch = (uint32_t)weft_in_word(&in, 1);
+    uint64_t stream = weft_in_word(&in, 2), source = weft_in_word(&in, 1), sources = weft_in_word(&in, 1);
+    bucket->slot = (uint32_t)weft_in_word(&in, 2);
+    bucket->chunks = (uint32_t)weft_in_word(&in, 2);
+    uint64_t folded = weft_in_word(&in, 8), group = weft_in_word(&in, 4);
+    bucket->frames = (uint32_t)weft_in_word(&in, 4);
+    bucket->incarnation = weft_in_word(&in, 8);
+    bucket->sequence = weft_in_word(&in, 8);
+    bucket->base = get_version(&in);
+    bucket->target = get_version(&in);
+    bucket->offset = weft_in_word(&in, 8);
+    bucket->payload_bytes = weft_in_word(&in, 8);
+    bucket->check = weft_in_word(&in, 8);
+    memcpy(bucket->layout, layout, sizeof bucket->layout);
+    if (protocol != WEFT_PROTOCOL || bucket->kind > WEFT_BUCKET_ATTACHMENT || stream || source || sources != 1 ||
+        group || folded != fold(layout) || bucket->chunks == 0 || bucket->chunks > WEFT_CHUNKS_MAX ||
+        bucket->payload_bytes == 0)
+        return weft_fail(WEFT_E_PROTOCOL,
+                         "bucket header: protocol %llu kind %u stream %llu source %llu of %llu group %llu chunks %u "
+                         "payload %llu are not what protocol %u and this layout allow",
+                         (unsigned long long)protocol, bucket->kind, (unsigned long long)stream,
+                         (unsigned long long)source, (unsigned long long)sources, (unsigned long long)group,
+                         bucket->chunks, (unsigned long long)bucket->payload_bytes, WEFT_PROTOCOL);
+    return WEFT_OK;
+}

@@ -1,0 +1,168 @@
+/* wire.h - every byte of control messages, update headers and trailers, and bucket headers (docs/WIRE_FORMAT.md).
+ *
+ * Structs here are values; `put` writes one, `get` reads and judges one. Reading refuses what the first protocol does
+ * not know (reserved fields) by name. */
+#ifndef WEFT_CORE_WIRE_H
+#define WEFT_CORE_WIRE_H
+
+#include "bytes.h"
+#include "codec/frame.h"
+#include "port_provider.h"
+#include "site.h"
+
+#define WEFT_PROTOCOL            1u
+#define WEFT_MESSAGE_PREFIX      8u           /* u32 length of the body, u16 type, u16 zero */
+#define WEFT_MESSAGE_MAX         4096u        /* body of every message but LAYOUT */
+#define WEFT_LAYOUT_MAX          (256u << 20) /* body of a LAYOUT message */
+#define WEFT_BUCKET_HEADER_BYTES 144u
+#define WEFT_SLOT_HEADER_BYTES   4096u /* a slot's header page; its payload begins behind it */
+#define WEFT_SLOTS_MAX           256u
+#define WEFT_CHUNKS_MAX          4095u /* payload chunks of one bucket */
+#define WEFT_UPDATES_AHEAD       2u    /* updates a trainer may send beyond what the peer holds */
+
+typedef enum weft_message {
+    WEFT_MESSAGE_HELLO = 1,   /* rollout: who I am, what I hold, where buckets may land */
+    WEFT_MESSAGE_WELCOME = 2, /* trainer: who I am, what follows */
+    WEFT_MESSAGE_REFUSE = 3,  /* trainer: why not */
+    WEFT_MESSAGE_LAYOUT = 4,  /* trainer: the layout */
+    WEFT_MESSAGE_UPDATE = 5,  /* trainer: an update header; its buckets follow on the data plane */
+    WEFT_MESSAGE_TRAILER = 6, /* trainer: an update trailer, after the last bucket was posted */
+    WEFT_MESSAGE_RECEIPT = 7, /* rollout: a bucket was checked; its slot is granted again */
+    WEFT_MESSAGE_STAGED = 8,  /* rollout: an update is decoded and proved */
+    WEFT_MESSAGE_HELD = 9,    /* rollout: I hold this version, this digest */
+    WEFT_MESSAGE_FAULT = 10,  /* rollout: a version failed here; I close and join again */
+    WEFT_MESSAGE_OFFER = 11,  /* trainer: you need a snapshot */
+    WEFT_MESSAGE_ACCEPT = 12, /* rollout: send it now */
+    WEFT_MESSAGE_PING = 13,   /* both: u64 of the sender's clock */
+    WEFT_MESSAGE_PONG = 14,   /* both: the u64 back */
+    WEFT_MESSAGE_BYE = 15     /* both: an orderly end */
+} weft_message;
+#define WEFT_MESSAGE_COUNT 16
+
+const char *weft_message_name(uint32_t type);
+
+typedef struct weft_wire_hello {
+    bool wants_layout; /* answer with LAYOUT and close; the fields from `held` on are absent */
+    char name[WEFT_SITE_NAME];
+    uint64_t incarnation;
+    uint64_t layout[2];
+    bool holds;          /* held below is set */
+    weft_version held;   /* number and run 0 when only the digest is known */
+    uint64_t attachment; /* xxh3-64 of the attachment held; 0: none */
+    char provider[WEFT_SITE_NAME];
+    char backend[24];
+    uint8_t address[WEFT_PORT_ADDRESS_MAX];
+    uint32_t address_bytes;
+    uint64_t region_address; /* of slot 0 */
+    uint64_t region_key;
+    uint64_t slot_stride;  /* bytes from slot to slot */
+    uint64_t slot_payload; /* payload bytes of a slot */
+    uint32_t slots;
+    uint32_t epoch; /* 8 bits */
+    uint32_t chunk_bytes;
+    uint32_t levels; /* mask of 1 << weft_level it can decode */
+    uint64_t staging_bytes;
+} weft_wire_hello;
+
+typedef struct weft_wire_welcome {
+    uint64_t run;
+    uint64_t incarnation;
+    uint64_t layout[2];
+    weft_version held; /* the label of what the peer holds; all 0: unknown bits, an OFFER follows */
+    weft_version newest;
+    uint32_t heartbeat_ms;
+    uint32_t chunk_bytes;
+    uint8_t address[WEFT_PORT_ADDRESS_MAX];
+    uint32_t address_bytes;
+} weft_wire_welcome;
+
+typedef struct weft_wire_update {
+    bool snapshot;
+    weft_level level;
+    uint64_t layout[2];
+    weft_version base;         /* all 0 for a snapshot */
+    weft_version target;       /* root 0 for a snapshot: the trailer names it */
+    uint64_t attachment_bytes; /* carried by this update; 0: none */
+    uint64_t attachment;       /* its xxh3-64 */
+} weft_wire_update;
+#define WEFT_UPDATE_HEADER_BYTES 128u
+
+typedef struct weft_wire_trailer {
+    weft_version target;
+    uint64_t buckets; /* sent for this update */
+    uint64_t frames;
+    uint64_t frame_bytes;
+    uint64_t changed;
+} weft_wire_trailer;
+#define WEFT_UPDATE_TRAILER_BYTES 128u
+
+typedef struct weft_wire_receipt {
+    uint64_t sequence;
+    uint32_t slot;
+    uint64_t take_ns; /* copy and check of the bucket */
+} weft_wire_receipt;
+
+typedef struct weft_wire_held {
+    uint64_t layout[2];
+    weft_version version;
+    uint64_t attachment;
+    uint64_t decode_ns; /* of the update that led there */
+    uint64_t commit_ns;
+} weft_wire_held;
+
+/* status and text: REFUSE, FAULT, BYE. */
+typedef struct weft_wire_notice {
+    weft_status status;
+    uint64_t version;
+    char text[256];
+} weft_wire_notice;
+
+typedef enum weft_bucket_kind { WEFT_BUCKET_FRAMES = 0, WEFT_BUCKET_ATTACHMENT = 1 } weft_bucket_kind;
+
+typedef struct weft_wire_bucket {
+    weft_bucket_kind kind;
+    uint64_t layout[2];
+    uint64_t incarnation;
+    uint64_t sequence; /* from 0 on each connection */
+    weft_version base;
+    weft_version target;
+    uint32_t epoch;
+    uint32_t slot;
+    uint32_t chunks;
+    uint64_t offset; /* of the payload in the update's frames of this connection, or in the attachment */
+    uint64_t payload_bytes;
+    uint32_t frames;
+    uint64_t check; /* xxh3-64 of the frames' checks as u64, or of the attachment's bytes */
+} weft_wire_bucket;
+
+/* Immediate: epoch 8 | slot 12 | chunk 12 bits; chunk 0 is the header, 1.. are payload. */
+static inline uint32_t weft_wire_immediate(uint32_t epoch, uint32_t slot, uint32_t chunk)
+{
+    return (epoch & 0xffu) << 24 | (slot & 0xfffu) << 12 | (chunk & 0xfffu);
+}
+
+void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello);
+weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello);
+void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome);
+weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wire_welcome *welcome);
+void weft_wire_put_update(weft_out *out, const weft_wire_update *update);
+weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire_update *update);
+void weft_wire_put_trailer(weft_out *out, const weft_wire_trailer *trailer);
+weft_status weft_wire_get_trailer(const uint8_t *body, uint64_t length, weft_wire_trailer *trailer);
+void weft_wire_put_receipt(weft_out *out, const weft_wire_receipt *receipt);
+weft_status weft_wire_get_receipt(const uint8_t *body, uint64_t length, weft_wire_receipt *receipt);
+void weft_wire_put_held(weft_out *out, const weft_wire_held *held);
+weft_status weft_wire_get_held(const uint8_t *body, uint64_t length, weft_wire_held *held);
+void weft_wire_put_notice(weft_out *out, const weft_wire_notice *notice);
+weft_status weft_wire_get_notice(const uint8_t *body, uint64_t length, weft_wire_notice *notice);
+void weft_wire_put_version(weft_out *out, const weft_version *version);
+weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version);
+void weft_wire_put_word(weft_out *out, uint64_t word);
+weft_status weft_wire_get_word(const uint8_t *body, uint64_t length, uint64_t *word);
+
+/* A bucket header is sealed with a check of its own bytes. `get` judges it against this end's layout hash. */
+void weft_wire_put_bucket(uint8_t header[WEFT_BUCKET_HEADER_BYTES], const weft_wire_bucket *bucket);
+weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES], const uint64_t layout[2],
+                                 weft_wire_bucket *bucket);
+
+#endif
