@@ -26,6 +26,9 @@ function(weft_test_properties test label)
         set(timeout 300)
         set(processors 2)
     endif()
+    if(WEFT_SANITIZE STREQUAL "thread") # up to fifty times slower
+        math(EXPR timeout "${timeout} * 5")
+    endif()
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${processors}
         SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
 endfunction()

@@ -38,7 +38,8 @@ stages='
 8 control
 9 peer greet send stream
 10 trainer publish
-10 rollout stage receive
+10 rollout stage join fetch receive
+11 api
 '
 
 check_stages()
@@ -116,36 +117,32 @@ objects_of() # objects_of ROOM...
     done | sort
 }
 
-forbid_call() # forbid_call PATTERN REASON OBJECT...
+# Objects that match the first pattern may not call what matches the second.
+forbid_call() # forbid_call OBJECTS CALLS REASON EXCEPT
 {
-    local pattern=$1 reason=$2 object symbol
-    shift 2
-    for object in "$@"; do
-        while read -r symbol; do
-            broke "${object#"$build_dir"/CMakeFiles/} calls $symbol: $reason"
-        done < <(nm -u "$object" | awk '{ print $NF }' | sed 's/@.*//' | grep -E "^($pattern)$")
-    done
+    local object symbol
+    while read -r object symbol; do
+        broke "$object calls $symbol: $3"
+    done < <(grep -E "^($1)[^ ]* ($2)$" <<<"$calls" | grep -Ev "^($4)")
 }
 
 check_symbols()
 {
-    local objects others object symbol
-    mapfile -t objects < <(objects_of core providers backends)
-    [ ${#objects[@]} -gt 0 ] || { broke "no objects under $build_dir: build first" && return; }
-    mapfile -t others < <(printf '%s\n' "${objects[@]}" | grep -v '/core/mem\.c\.o$')
-    forbid_call 'malloc|calloc|realloc|reallocarray|free|mmap(64)?|munmap|mremap|(posix_)?memalign|aligned_alloc|valloc|strn?dup|v?asprintf|getline|getdelim|open_memstream|scandir' \
-        'memory is taken in core/mem.c only' "${others[@]}"
-    mapfile -t others < <(printf '%s\n' "${objects[@]}" | grep -v '/providers/fabric[^/]*\.o$')
-    forbid_call 'fi_[a-z_]+|fid_[a-z_]+' 'only providers/fabric*.c knows libfabric' "${others[@]}"
-    forbid_call 'cu[A-Z][A-Za-z0-9_]*|cuda[A-Z].*|hip[A-Z].*|hsa_.*|ibv_.*|rdma_.*|nvml[A-Z].*' \
-        'no vendor symbol: drivers are opened at run time' "${objects[@]}"
-    forbid_call 'abort|exit|_exit|quick_exit' 'a library never ends its process' "${objects[@]}"
+    local objects calls object symbol
     mapfile -t objects < <(objects_of core providers backends model)
-    for object in "${objects[@]}"; do
-        while read -r symbol; do
-            broke "${object#"$build_dir"/CMakeFiles/} defines $symbol: what is not static begins with weft_"
-        done < <(nm -g --defined-only "$object" | awk 'NF == 3 { print $3 }' | grep -v '^weft_')
-    done
+    [ ${#objects[@]} -gt 0 ] || { broke "no objects under $build_dir: build first" && return; }
+    calls=$(nm -A -u "${objects[@]}" | sed -E "s,^$build_dir/CMakeFiles/weft_[a-z]+\.dir/([^:]*):.* ,\1 ,; s/@.*//")
+    forbid_call 'core/|providers/|backends/' \
+        'malloc|calloc|realloc|reallocarray|free|mmap(64)?|munmap|mremap|(posix_)?memalign|aligned_alloc|valloc|strn?dup|v?asprintf|getline|getdelim|open_memstream|scandir' \
+        'memory is taken in core/mem.c only' 'core/mem\.c\.o '
+    forbid_call '' 'fi_[a-z_]+|fid_[a-z_]+' 'only providers/fabric*.c knows libfabric' 'providers/fabric[^/ ]* '
+    forbid_call '' 'cu[A-Z][A-Za-z0-9_]*|cuda[A-Z].*|hip[A-Z].*|hsa_.*|ibv_.*|rdma_.*|nvml[A-Z].*' \
+        'no vendor symbol: drivers are opened at run time' 'none'
+    forbid_call 'core/|providers/|backends/' 'abort|exit|_exit|quick_exit' 'a library never ends its process' 'none'
+    while read -r object symbol; do
+        broke "$object defines $symbol: what is not static begins with weft_"
+    done < <(nm -A -g --defined-only "${objects[@]}" |
+        sed -E "s,^$build_dir/CMakeFiles/weft_[a-z]+\.dir/([^:]*):.* ,\1 ," | grep -v ' weft_')
 }
 
 check_exports()
