@@ -11,7 +11,7 @@ static const weft_profile shm_profile = {
     .depth = 8,
     .absent = "was libfabric built with its shm provider, and is /dev/shm writable?",
     .completion = "a completed write was copied, but a receiver that never polls does not learn of it",
-    .abort = "by closing the endpoint; operations under way then end without a completion", /* peer death: silence */
+    .abort = "by closing the endpoint, without completions", /* peer death: silence */
 };
 
 WEFT_FABRIC_PROVIDER(shm, "shm", shm_profile);

@@ -32,7 +32,7 @@ static const weft_profile tcp_rxm_profile = {
     .depth = 8,
     .absent = "is the address on this host, and was libfabric built with its tcp and rxm providers?",
     .completion = "a completed write may still be lost with the connection",
-    .abort = "by closing the endpoint; operations under way then end without a completion",
+    .abort = "by closing the endpoint, without completions",
 };
 
 WEFT_FABRIC_PROVIDER(tcp, "tcp", tcp_profile);
