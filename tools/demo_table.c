@@ -62,14 +62,29 @@ static void print_head(weft_demo_table *table)
     print_line(table);
 }
 
+typedef struct cell {
+    char text[24];
+} cell;
+
+/* What is not known yet is a dash. */
+static cell cell_of(const json_t *object, const char *key, double unit)
+{
+    cell made = {"-"};
+    const json_t *value = json_object_get(object, key);
+    if (json_is_number(value))
+        snprintf(made.text, sizeof made.text, "%.1f", json_number_value(value) / unit);
+    return made;
+}
+
 static void print_peer(weft_demo_table *table, const json_t *peer)
 {
     double bytes = number_of(peer, "bytes"), held = number_of(peer, "held");
-    fprintf(table->out, "  %-6s %-11s %7.0f %4.0f %11s %8.1f %11s %10.1f %9.1f %9.1f %9.1f", text_of(peer, "name"),
-            text_of(peer, "state"), held, number_of(peer, "lag"), weft_output_size(bytes).text,
+    fprintf(table->out, "  %-6s %-11s %7.0f %4.0f %11s %8.1f %11s", text_of(peer, "name"), text_of(peer, "state"), held,
+            number_of(peer, "lag"), weft_output_size(bytes).text,
             ratio(held * number_of(table->update, "dense_bytes"), bytes),
-            weft_output_size(number_of(peer, "bucket_bytes")).text, number_of(peer, "rate_bytes_s") / 1e6,
-            number_of(peer, "send_ms"), number_of(peer, "apply_ms"), number_of(peer, "commit_ms"));
+            weft_output_size(number_of(peer, "bucket_bytes")).text);
+    fprintf(table->out, " %10s %9s %9s %9s", cell_of(peer, "rate_bytes_s", 1e6).text, cell_of(peer, "send_ms", 1).text,
+            cell_of(peer, "apply_ms", 1).text, cell_of(peer, "commit_ms", 1).text);
     print_line(table);
 }
 
@@ -86,6 +101,8 @@ static void draw(weft_demo_table *table, const json_t *message)
     if (table->live || number_of(message, "version") <= 1)
         print_head(table);
     json_array_foreach(json_object_get(message, "peers"), index, peer) print_peer(table, peer);
+    if (table->live)
+        fputs("\033[?7h", table->out);
     fflush(table->out);
 }
 

@@ -181,9 +181,8 @@ static void mark_renamed(weft_follow *follow)
 static void skip_past(weft_follow *follow, const char *model)
 {
     struct stat bound, same;
-    const char *slash = strrchr(model, '/');
-    const char *name = slash ? slash + 1 : model;
-    snprintf(follow->path, sizeof follow->path, "%s/%.255s", follow->directory, name);
+    const char *name = basename(model);
+    snprintf(follow->path, sizeof follow->path, "%s/%s", follow->directory, name);
     if (stat(model, &bound) != 0 || stat(follow->path, &same) != 0 || bound.st_ino != same.st_ino ||
         bound.st_dev != same.st_dev)
         return;

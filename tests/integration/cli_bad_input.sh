@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What goes wrong at the edges: one clear message, the right exit code, nothing left running, nothing half-written.
+# shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 models "$work/m" 2
@@ -39,7 +40,7 @@ await 10 said squatter here
 run port 1 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --json
 json port "lines[-1]['error']['status'] == 'system'"
 says port "127.0.0.1:$port.*in use"
-kill "${started[squatter]}"
+interrupt squatter TERM
 finish squatter 143
 
 # Another layout is refused by the trainer, and so is a second live peer of one name; the first goes on.
@@ -60,7 +61,7 @@ same "$work/a.safetensors" "$v/v1.safetensors"
 # A trainer that ends before the version is reached.
 start waiting "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 --save "$work/never.safetensors"
 await 30 said waiting 'version 1 '
-kill -INT "$(pgrep -P "${started[trainer]}")"
+interrupt trainer
 finish trainer 0
 finish waiting 1
 absent "$work/never.safetensors"

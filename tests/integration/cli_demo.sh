@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # weft demo: its figures agree with one another, its proof is there, and nothing outlives it, also when it fails.
+# shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 export TMPDIR=$work/tmp
@@ -9,7 +10,8 @@ mkdir "$TMPDIR"
 nothing_left()
 {
     [ -z "$(ls -A "$TMPDIR")" ] || fail "the demo left in TMPDIR: $(ls -A "$TMPDIR")"
-    ! pgrep -f -- "$TMPDIR/weft-demo-" >/dev/null || fail "a process of the demo is left"
+    processes "$TMPDIR/weft-demo-" && fail "a process of the demo is left"
+    return 0
 }
 
 run demo 0 "$weft" demo --peers 3 --params 1.5M --updates 4 --json
@@ -37,16 +39,15 @@ nothing_left
 
 # A rollout that dies ends the demo with its name; so do an interrupt and the timeout.
 start killed "$weft" demo --peers 2 --params 200K --updates 100000
-await 30 pgrep -f -- "$TMPDIR/weft-demo-.*--peer near" >/dev/null
 await 30 said killed "version 2/"
-kill -KILL "$(pgrep -o -f -- "rollout $TMPDIR/weft-demo-.*--peer near")"
+kill -KILL "$(processes "site.ini --peer near --model $TMPDIR/")"
 finish killed 1
 says killed "near|trainer"
 nothing_left
 
 start interrupted "$weft" demo --peers 2 --params 200K --updates 100000
 await 30 said interrupted "version 2/"
-kill -INT "$(pgrep -P "${started[interrupted]}")"
+interrupt interrupted
 finish interrupted 1
 nothing_left
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A rollout that has nothing takes layout and weights from the trainer, before and in the middle of a run.
+# shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 models "$work/m" 3
@@ -17,7 +18,7 @@ await 30 said late '"target":2'
 cp "$work/m/v3.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v3.safetensors"
 finish early 0
 finish late 0
-kill -INT "$(pgrep -P "${started[trainer]}")"
+interrupt trainer
 finish trainer 0
 json early "lines[0]['kind'] == 'snapshot' and lines[-1]['kind'] == 'update'"
 json late "lines[0]['kind'] == 'snapshot' and lines[0]['target'] == 2 and lines[-1]['target'] == 3"

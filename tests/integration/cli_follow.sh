@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # weft trainer --follow: complete files only, in natural order, past ones left alone; an interrupt is an orderly end.
+# shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 models "$work/m" 4
@@ -26,7 +27,7 @@ said trainer '"target":12' && fail "a file was taken that was still being writte
 tail -c +$((half + 1)) "$work/m/v3.safetensors" >>"$work/in/v12.safetensors"
 await 30 said trainer '"target":13'
 await 30 said a '"target":13'
-kill -INT "$(pgrep -P "${started[trainer]}")"
+interrupt trainer
 finish trainer 0
 finish a 0
 json trainer "[o['file'].split('/')[-1] for o in lines if 'target' in o] == ['v10.safetensors', 'v11.safetensors', 'v12.safetensors', 'v100.safetensors']"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The command line itself: help, versions, wrong use with a suggestion, error objects, a stdout that cannot be written.
+# shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 

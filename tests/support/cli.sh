@@ -1,5 +1,6 @@
 # Sourced by the tests of the command: a scratch directory, processes that end with the test, bounded waits.
 # WEFT_BIN is the command; nothing is written outside of $work.
+# shellcheck shell=bash disable=SC2034
 set -uo pipefail
 export LC_ALL=C
 [ -x "${WEFT_BIN:-}" ] || { echo "WEFT_BIN is not set to the command weft" && exit 1; }
@@ -50,8 +51,30 @@ start()
 {
     local name=$1
     shift
-    timeout -k 10 "$bound" "$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
+    # shellcheck disable=SC2016
+    timeout -k 10 "$bound" bash -c 'echo $$ >"$0"; exec "$@"' "$work/$name.pid" "$@" \
+        >"$work/$name.out" 2>"$work/$name.err" </dev/null &
     started[$name]=$!
+}
+
+# interrupt NAME [SIGNAL]: to the process itself
+interrupt()
+{
+    await 10 test -s "$work/$1.pid"
+    kill "-${2:-INT}" "$(cat "$work/$1.pid")"
+}
+
+# processes TEXT: the process numbers of those whose command line holds TEXT; fails if there are none
+processes()
+{
+    local found=1 line
+    for line in /proc/[0-9]*/cmdline; do
+        if { tr '\0' ' ' <"$line"; } 2>/dev/null | grep -qF -- "$1"; then
+            line=${line#/proc/}
+            [ "${line%/cmdline}" = $$ ] || { echo "${line%/cmdline}" && found=0; }
+        fi
+    done
+    return "$found"
 }
 
 # finish NAME WANTED_CODE: waits for what was started
