@@ -40,19 +40,27 @@ static inline void weft_simde_store32(void *out, uint16_t mask, simde__m512i lan
 #define _mm512_mask_storeu_epi32 weft_simde_store32
 #endif
 
-/* simde multiplies signed lanes, whose overflow is undefined. */
-static inline simde__m512i weft_simde_multiply64(simde__m512i a, simde__m512i b)
-{
-    uint64_t x[8], y[8];
-    memcpy(x, &a, 64);
-    memcpy(y, &b, 64);
-    for (unsigned i = 0; i < 8; i++)
-        x[i] *= y[i];
-    memcpy(&a, x, 64);
-    return a;
-}
+/* simde computes some 64-bit lanes as signed ones, whose overflow is undefined. */
+#define WEFT_SIMDE_LANES64(NAME, OPERATOR)                                                                             \
+    static inline simde__m512i NAME(simde__m512i a, simde__m512i b)                                                    \
+    {                                                                                                                  \
+        uint64_t x[8], y[8];                                                                                           \
+        memcpy(x, &a, 64);                                                                                             \
+        memcpy(y, &b, 64);                                                                                             \
+        for (unsigned i = 0; i < 8; i++)                                                                               \
+            x[i] = x[i] OPERATOR y[i];                                                                                 \
+        memcpy(&a, x, 64);                                                                                             \
+        return a;                                                                                                      \
+    }
+WEFT_SIMDE_LANES64(weft_simde_multiply64, *)
+WEFT_SIMDE_LANES64(weft_simde_add64, +)
+WEFT_SIMDE_LANES64(weft_simde_subtract64, -)
 #undef _mm512_mullo_epi64
+#undef _mm512_add_epi64
+#undef _mm512_sub_epi64
 #define _mm512_mullo_epi64 weft_simde_multiply64
+#define _mm512_add_epi64   weft_simde_add64
+#define _mm512_sub_epi64   weft_simde_subtract64
 
 /* simde shifts a signed one into the top bit. */
 static inline uint32_t weft_simde_test16(simde__m512i a, simde__m512i b)
