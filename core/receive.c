@@ -167,13 +167,16 @@ static bool same_version(const weft_version *a, const weft_version *b)
     return a->run == b->run && a->number == b->number && a->root == b->root;
 }
 
-/* A bucket belongs to the first queued update, or carries a snapshot: tiles without a base, or deltas behind them. */
+/* A bucket belongs to the first queued update, or carries a snapshot: tiles without a base, or deltas behind them.
+ * WEFT_AGAIN: it belongs to the next update, and the first one's trailer is still on its way. */
 static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *header)
 {
     const weft_wire_update *update = &rollout->queue[0].header;
     bool right = update->snapshot
                      ? header->target.run == rollout->welcome.run
                      : same_version(&header->base, &update->base) && same_version(&header->target, &update->target);
+    if (!right && !rollout->queue[0].has_trailer)
+        return WEFT_AGAIN;
     if (right && header->kind == WEFT_BUCKET_FRAMES)
         right = header->offset == rollout->book.frame_bytes;
     if (right)
@@ -231,7 +234,7 @@ weft_status weft_receive_take(weft_rollout *rollout)
     else if (status == WEFT_OK)
         status = copy_attachment(rollout, &header, payload_of(&rollout->slots, at));
     if (status != WEFT_OK) {
-        rollout->session->stats.check_failures++;
+        rollout->session->stats.check_failures += status != WEFT_AGAIN;
         return status;
     }
     rollout->next_sequence++;

@@ -182,13 +182,10 @@ weft_status weft_stage_step(weft_rollout *rollout)
         rollout->book.decode_ns += weft_clock_ns() - begun_ns;
         return status;
     }
-    status = weft_receive_take(rollout);
-    if (status != WEFT_AGAIN)
-        return status;
     const weft_incoming *incoming = &rollout->queue[0];
     if (incoming->has_trailer && rollout->book.buckets == incoming->trailer.buckets)
         return finish(rollout);
-    return WEFT_AGAIN;
+    return weft_receive_take(rollout);
 }
 
 /* ---- commit */
