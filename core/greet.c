@@ -73,6 +73,8 @@ weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lan
         if (!unused && !trainer->lanes[i].provider)
             unused = &trainer->lanes[i];
     }
+    if (!unused)
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u lanes are in use", provider, trainer->lane_count);
     *lane = unused;
     return open_lane(trainer, unused, table);
 }

@@ -147,7 +147,9 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     uint64_t order = stream->order ? stream->order : peer->sent_order;
     peer->expected[peer->expected_count++] =
         (weft_expected){order, *target, peer->sent_attachment, stream->bytes, stream->begun_ns, snapshot};
+    weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
+    *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
     weft_stream_end(trainer, peer);
     return status;
 }
