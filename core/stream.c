@@ -175,7 +175,6 @@ static void count_bucket(weft_peer *peer)
     stream->frames += header->frames;
     if (header->kind == WEFT_BUCKET_FRAMES)
         stream->frame_bytes += header->payload_bytes;
-    peer->info.bucket_bytes = header->payload_bytes;
 }
 
 static int32_t take_slab(weft_trainer *trainer, weft_peer *peer)
@@ -193,7 +192,9 @@ static int32_t take_slab(weft_trainer *trainer, weft_peer *peer)
 
 static uint64_t bucket_bytes(weft_peer *peer, uint64_t stream_bytes)
 {
-    return weft_bucket_size(&peer->site, &peer->estimate, stream_bytes, peer->hello.slot_payload, &peer->bound);
+    peer->info.bucket_bytes =
+        weft_bucket_size(&peer->site, &peer->estimate, stream_bytes, peer->hello.slot_payload, &peer->bound);
+    return peer->info.bucket_bytes;
 }
 
 static weft_status next_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
