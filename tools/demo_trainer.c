@@ -139,19 +139,18 @@ static weft_status train(school *s, uint64_t step)
     return wait_until_held(s);
 }
 
-static weft_status say_done(const school *s)
+static void say_done(const school *s)
 {
-    weft_stats_info stats = {.size = sizeof stats};
-    weft_status status = weft_stats(s->session, &stats);
-    if (status != WEFT_OK)
-        return status;
     const weft_layout *layout = weft_model_layout(s->model);
+    uint64_t sent = 0, snapshots = 0;
+    for (size_t i = 0; i < s->roster.count; i++) {
+        sent += s->roster.peers[i].bytes;
+        snapshots += s->roster.peers[i].snapshot_bytes;
+    }
     say("done", json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "digest", weft_json_hash(s->last.root), "bytes_sent",
-                          weft_json_count(stats.bytes_sent), "snapshot_bytes", weft_json_count(stats.snapshot_bytes),
-                          "elements", weft_json_count(layout->elements), "model_bytes",
-                          weft_json_count(weft_layout_bytes(layout)), "changed", weft_json_count(s->changed),
-                          "update_bytes", weft_json_count(s->update_bytes)));
-    return WEFT_OK;
+                          weft_json_count(sent), "snapshot_bytes", weft_json_count(snapshots), "elements",
+                          weft_json_count(layout->elements), "model_bytes", weft_json_count(weft_layout_bytes(layout)),
+                          "changed", weft_json_count(s->changed), "update_bytes", weft_json_count(s->update_bytes)));
 }
 
 static weft_status teach(school *s)
@@ -167,7 +166,9 @@ static weft_status teach(school *s)
         status = train(s, step);
     if (status == WEFT_OK)
         status = save(s, s->plan->final);
-    return status == WEFT_OK ? say_done(s) : status;
+    if (status == WEFT_OK)
+        say_done(s);
+    return status;
 }
 
 int weft_demo_trainer(const weft_demo_plan *plan)

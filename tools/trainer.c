@@ -90,9 +90,11 @@ static void report_held(trainer *t, const weft_event *event)
         weft_output_object(object);
         return;
     }
-    printf("  %s holds version %" PRIu64 " (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)\n", event->peer,
-           event->version.number, weft_output_size((double)peer->update_bytes).text, peer->send_ms, peer->apply_ms,
-           peer->commit_ms);
+    printf("  %s holds version %" PRIu64, event->peer, event->version.number);
+    if (peer->update_bytes)
+        printf(" (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)", weft_output_size((double)peer->update_bytes).text,
+               peer->send_ms, peer->apply_ms, peer->commit_ms);
+    putchar('\n');
     fflush(stdout);
 }
 
@@ -196,6 +198,16 @@ static weft_status wait_until_held(trainer *t)
     }
 }
 
+/* What was published before a wrong file still reaches the rollouts; the error is told afterwards. */
+static weft_status settle(trainer *t, weft_status status)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%s", weft_last_error());
+    if (t->updates)
+        wait_until_held(t);
+    return weft_fail_quiet(status, "%s", text);
+}
+
 /* A peer that left after it held the last version has done its work. */
 static weft_status judge_peers(const trainer *t)
 {
@@ -214,10 +226,14 @@ static weft_status judge_peers(const trainer *t)
 static weft_status run_versions(trainer *t)
 {
     weft_status status = wait_for_joins(t);
-    for (size_t i = 0; status == WEFT_OK && i < t->args->versions.count; i++)
+    if (status != WEFT_OK)
+        return status;
+    for (size_t i = 0; i < t->args->versions.count; i++) {
         status = weft_signals_stopping() ? interrupted(t) : publish_file(t, t->args->versions.items[i]);
-    if (status == WEFT_OK)
-        status = wait_until_held(t);
+        if (status != WEFT_OK)
+            return settle(t, status);
+    }
+    status = wait_until_held(t);
     return status == WEFT_OK ? judge_peers(t) : status;
 }
 
@@ -231,7 +247,7 @@ static weft_status run_follow(trainer *t)
         else if (status == WEFT_AGAIN)
             status = take_events(t);
         if (status != WEFT_OK)
-            return status;
+            return settle(t, status);
         weft_signals_pause(t->session, SLICE_MS);
     }
     return WEFT_OK;

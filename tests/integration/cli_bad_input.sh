@@ -50,7 +50,7 @@ start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --fol
 start a "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 1 --save "$work/a.safetensors"
 await 30 said trainer '\ba\b.*(joined|holds)'
 run layout 1 "$weft" rollout "$work/site.ini" --peer b --model "$work/wide/v0.safetensors" --json
-json layout "lines[-1]['error']['status'] == 'refused'"
+json layout "lines[-1]['error']['status'] in ('refused', 'layout')"
 says layout "layout"
 run twin 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --json --until 1
 json twin "lines[-1]['error']['status'] == 'refused'"
