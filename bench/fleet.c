@@ -1,0 +1,247 @@
+#include "fleet.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TENSOR_ELEMENTS (UINT64_C(8) << 20)
+
+void bench_die(const char *what)
+{
+    fprintf(stderr, "bench: %s\n", what);
+    exit(1);
+}
+
+void bench_need(weft_status status, const char *what)
+{
+    if (status == WEFT_OK)
+        return;
+    fprintf(stderr, "bench: %s: %s: %s\n", what, weft_status_name(status), weft_last_error());
+    exit(1);
+}
+
+void bench_options_read(int argc, char **argv, bench_options *options)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const char *value = argv[i + 1];
+        if (strcmp(argv[i], "--provider") == 0)
+            options->provider = value;
+        else if (strcmp(argv[i], "--mib") == 0)
+            options->mib = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--rounds") == 0)
+            options->rounds = atoi(value);
+        else if (strcmp(argv[i], "--seconds") == 0)
+            options->seconds = atoi(value);
+        else
+            bench_die("options are --provider NAME --mib N --rounds N --seconds N");
+    }
+    if (argc % 2 == 0 || options->mib == 0 || options->rounds < 1 || options->rounds > BENCH_ROUNDS_MAX ||
+        options->seconds < 1)
+        bench_die("an option lacks its value, or a number is out of range");
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+/* ---- figures */
+
+double bench_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+void bench_sleep_ms(double ms)
+{
+    struct timespec t = {(time_t)(ms / 1e3), 0};
+    t.tv_nsec = (long)((ms - (double)t.tv_sec * 1e3) * 1e6);
+    nanosleep(&t, NULL);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_median(const double *values, int count)
+{
+    double sorted[BENCH_ROUNDS_MAX];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    return sorted[count / 2];
+}
+
+void bench_cpu_ms(double *user, double *kernel)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    *user = (double)usage.ru_utime.tv_sec * 1e3 + (double)usage.ru_utime.tv_usec / 1e3;
+    *kernel = (double)usage.ru_stime.tv_sec * 1e3 + (double)usage.ru_stime.tv_usec / 1e3;
+}
+
+/* ---- model */
+
+static uint64_t draw(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static void describe(bench_model *model)
+{
+    weft_tensor *tensors = calloc(model->count, sizeof *tensors);
+    char(*names)[32] = calloc(model->count, sizeof *names);
+    uint64_t *shapes = calloc(model->count, sizeof *shapes);
+    model->pieces = calloc(model->count, sizeof *model->pieces);
+    if (!tensors || !names || !shapes || !model->pieces)
+        bench_die("no memory for a layout");
+    for (uint64_t t = 0; t < model->count; t++) {
+        uint64_t first = t * TENSOR_ELEMENTS, left = model->elements - first;
+        shapes[t] = left < TENSOR_ELEMENTS ? left : TENSOR_ELEMENTS;
+        snprintf(names[t], sizeof names[t], "layer.%llu", (unsigned long long)t);
+        tensors[t] = (weft_tensor){names[t], WEFT_BF16, 1, &shapes[t]};
+        model->pieces[t] = (weft_piece){t, 0, shapes[t], model->weights + first};
+    }
+    bench_need(weft_layout_create(tensors, model->count, &model->layout), "layout");
+    free(shapes);
+    free(names);
+    free(tensors);
+}
+
+void bench_model_open(bench_model *model, uint64_t mib)
+{
+    uint64_t state = 88172645463325252u;
+    model->bytes = mib << 20;
+    model->elements = model->bytes / 2;
+    model->count = (model->elements + TENSOR_ELEMENTS - 1) / TENSOR_ELEMENTS;
+    model->weights = aligned_alloc(2u << 20, (model->bytes + (2u << 20) - 1) >> 21 << 21);
+    if (!model->weights)
+        bench_die("no memory for the weights");
+    for (uint64_t i = 0; i < model->elements; i += 4) {
+        uint64_t bits = draw(&state);
+        memcpy(model->weights + i, &bits, sizeof bits);
+    }
+    describe(model);
+}
+
+void bench_model_close(bench_model *model)
+{
+    weft_layout_free(model->layout);
+    free(model->pieces);
+    free(model->weights);
+}
+
+void bench_model_step(bench_model *model, uint32_t stride, uint64_t seed)
+{
+    uint64_t state = (seed + 1) * 0x9e3779b97f4a7c15u;
+    for (uint64_t i = draw(&state) % stride; i < model->elements; i += 1 + draw(&state) % (2 * stride - 1))
+        model->weights[i] ^= (uint16_t)(1u + (draw(&state) & 1u));
+}
+
+/* ---- sessions */
+
+weft_site *bench_site(const char *provider, const char *listen, const char *heartbeat)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096], address[96];
+    const char *override[] = {address};
+    weft_site *site;
+    snprintf(path, sizeof path, "%s/weft-bench-XXXXXX", folder ? folder : "/tmp");
+    int fd = mkstemp(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file)
+        bench_die("no temporary file for the site");
+    fprintf(file, "[trainer]\nmax_peers = 8\n[peers]\nprovider = %s\nheartbeat = %s\n[peer.*]\n[log]\nlevel = error\n",
+            provider, heartbeat);
+    fclose(file);
+    snprintf(address, sizeof address, "trainer.listen=%s", listen ? listen : "127.0.0.1:0");
+    weft_status status = weft_site_load(path, override, 1, &site);
+    unlink(path);
+    bench_need(status, "site");
+    return site;
+}
+
+weft_session *bench_trainer_open(const bench_options *options, const char *heartbeat, const bench_model *model,
+                                 char listen[64])
+{
+    weft_stats_info stats = {.size = sizeof stats};
+    weft_session *trainer;
+    weft_site *site = bench_site(options->provider, NULL, heartbeat);
+    bench_need(weft_trainer_open(site, model->layout, NULL, &trainer), "open the trainer");
+    bench_need(weft_bind(trainer, model->pieces, model->count, NULL, 0, 0), "bind the trainer");
+    bench_need(weft_stats(trainer, &stats), "stats");
+    memcpy(listen, stats.listen, sizeof stats.listen);
+    weft_site_free(site);
+    return trainer;
+}
+
+/* ---- processes */
+
+void bench_send(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t sent = write(fd, at, bytes);
+        if (sent < 0 && errno != EINTR)
+            bench_die("the other process is gone");
+        if (sent > 0) {
+            at += sent;
+            bytes -= (size_t)sent;
+        }
+    }
+}
+
+bool bench_receive(int fd, void *data, size_t bytes)
+{
+    char *at = data;
+    while (bytes) {
+        ssize_t got = read(fd, at, bytes);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return false;
+        if (got > 0) {
+            at += got;
+            bytes -= (size_t)got;
+        }
+    }
+    return true;
+}
+
+void bench_child_open(bench_child *child, void (*body)(int in, int out, const void *user), const void *user)
+{
+    int down[2], up[2];
+    if (pipe(down) || pipe(up))
+        bench_die("no pipe");
+    fflush(NULL);
+    signal(SIGPIPE, SIG_IGN);
+    child->pid = fork();
+    if (child->pid < 0)
+        bench_die("no process");
+    if (child->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(down[1]);
+        close(up[0]);
+        body(down[0], up[1], user);
+        exit(0);
+    }
+    close(down[0]);
+    close(up[1]);
+    child->to = down[1];
+    child->from = up[0];
+}
+
+void bench_child_close(bench_child *child)
+{
+    kill(child->pid, SIGKILL);
+    waitpid(child->pid, NULL, 0);
+    close(child->to);
+    close(child->from);
+}

@@ -1,0 +1,67 @@
+/* fleet.h - what the fleet's measurements share: a model, a site, rollouts as processes of their own, medians.
+ *
+ * Processes are forked before any session is opened. They speak over a pipe pair: commands are single bytes, replies
+ * are structs of one fixed size. Anything that fails ends the process with a message: a measurement has no other way
+ * on. */
+#ifndef WEFT_BENCH_FLEET_H
+#define WEFT_BENCH_FLEET_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "weft.h"
+
+typedef struct bench_options {
+    const char *provider;
+    uint64_t mib; /* of the model's weights */
+    int rounds;   /* measurements of which the median is taken, at most BENCH_ROUNDS_MAX */
+    int seconds;
+} bench_options;
+
+#define BENCH_ROUNDS_MAX 99
+
+/* --provider NAME --mib N --rounds N --seconds N; what is absent keeps the value in `options`. */
+void bench_options_read(int argc, char **argv, bench_options *options);
+
+/* Ends the process unless `status` is WEFT_OK. */
+void bench_need(weft_status status, const char *what);
+_Noreturn void bench_die(const char *what);
+
+double bench_now_ms(void);
+void bench_sleep_ms(double ms);
+double bench_median(const double *values, int count); /* at most BENCH_ROUNDS_MAX */
+/* CPU time of this process and all its threads. */
+void bench_cpu_ms(double *user, double *kernel);
+
+/* bf16 weights of pseudo-random bits, in tensors of 16 MiB, their pages touched. */
+typedef struct bench_model {
+    weft_layout *layout;
+    uint16_t *weights;
+    uint64_t elements, bytes, count;
+    weft_piece *pieces;
+} bench_model;
+
+void bench_model_open(bench_model *model, uint64_t mib);
+void bench_model_close(bench_model *model);
+/* Changes about one element in `stride`, as a training step would: bits of the low half. */
+void bench_model_step(bench_model *model, uint32_t stride, uint64_t seed);
+
+/* A site on loopback whose peers have any name. `listen`: where the trainer is; NULL: any free port. */
+weft_site *bench_site(const char *provider, const char *listen, const char *heartbeat);
+weft_session *bench_trainer_open(const bench_options *options, const char *heartbeat, const bench_model *model,
+                                 char listen[64]);
+
+typedef struct bench_child {
+    pid_t pid;
+    int to, from;
+} bench_child;
+
+/* Forks a process that runs `body` with the pipe's other ends and exits 0. */
+void bench_child_open(bench_child *child, void (*body)(int in, int out, const void *user), const void *user);
+/* Kills it if it still runs, and reaps it. */
+void bench_child_close(bench_child *child);
+void bench_send(int fd, const void *data, size_t bytes);
+/* False at the pipe's end. */
+bool bench_receive(int fd, void *data, size_t bytes);
+
+#endif

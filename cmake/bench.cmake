@@ -1,0 +1,10 @@
+# Measurements, not installed: one program for each bench/bench_*.c, on weft.h alone.
+file(GLOB programs CONFIGURE_DEPENDS bench/bench_*.c)
+file(GLOB shared CONFIGURE_DEPENDS bench/*.c)
+list(REMOVE_ITEM shared ${programs})
+foreach(program ${programs})
+    get_filename_component(name ${program} NAME_WE)
+    add_executable(${name} ${program} ${shared})
+    target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+    target_link_libraries(${name} PRIVATE weft_static)
+endforeach()
