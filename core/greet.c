@@ -179,7 +179,9 @@ static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wir
     welcome->run = trainer->run;
     welcome->incarnation = trainer->session->incarnation;
     memcpy(welcome->layout, trainer->session->layout->hash, sizeof welcome->layout);
-    welcome->held = peer->held;
+    bool owed = trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
+    if (!owed || peer->held_order != trainer->newest_order)
+        welcome->held = peer->held; /* else the label comes with the attachment, as a version that changes nothing */
     welcome->newest = trainer->newest;
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
     welcome->chunk_bytes = peer->chunk_bytes;
