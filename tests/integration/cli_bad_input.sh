@@ -3,6 +3,7 @@
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
+fabric tcp
 models "$work/m" 2
 site "$work/site.ini" a b
 v=$work/m

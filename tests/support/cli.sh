@@ -146,6 +146,16 @@ site()
     } >"$file"
 }
 
+# fabric NAME: skips the test where the provider cannot be had
+fabric()
+{
+    local list
+    list=$("$WEFT_BIN" info --json) || fail "weft info"
+    python3 -c 'import json, sys
+sys.exit(not any(p["provider"] == sys.argv[1] and p["usable"] for p in json.loads(sys.argv[2])["providers"]))' "$1" "$list" ||
+        { echo "skipped: the provider $1 cannot be had here" && exit 77; }
+}
+
 models() # models DIR COUNT [SEED]: v0.safetensors to vCOUNT.safetensors
 {
     mkdir -p "$1"
