@@ -6,11 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Writes a plane upwards; stores whole 4-byte words only when they are complete, so never past the plane. */
+/* Writes planes upwards. While 8 bytes are left before `end` each put stores so many, which the next puts and planes
+ * overwrite: no branch depends on the bits. */
 typedef struct weft_bit_writer {
     uint8_t *at;
-    uint64_t word;
-    unsigned fill; /* bits in `word`, below 32 between calls */
+    const uint8_t *end; /* nothing is stored from here on */
+    uint64_t word;      /* bits of the byte at `at` that are written already */
+    unsigned fill;      /* how many, below 8 between calls */
 } weft_bit_writer;
 
 /* bits is below 2^count; count is at most 32. */
@@ -18,13 +20,13 @@ static inline void weft_bits_put(weft_bit_writer *writer, uint64_t bits, unsigne
 {
     writer->word |= bits << writer->fill;
     writer->fill += count;
-    if (writer->fill >= 32) {
-        uint32_t low = (uint32_t)writer->word;
-        memcpy(writer->at, &low, 4);
-        writer->at += 4;
-        writer->word >>= 32;
-        writer->fill -= 32;
-    }
+    if (__builtin_expect(writer->end - writer->at >= 8, 1))
+        memcpy(writer->at, &writer->word, 8);
+    else
+        memcpy(writer->at, &writer->word, (writer->fill + 7) / 8);
+    writer->at += writer->fill / 8;
+    writer->word >>= writer->fill / 8 * 8;
+    writer->fill %= 8;
 }
 
 /* The same up to 63 bits. */
@@ -46,12 +48,10 @@ static inline void weft_bits_put_unary(weft_bit_writer *writer, uint64_t zeros)
     weft_bits_put(writer, UINT64_C(1) << zeros, (unsigned)zeros + 1);
 }
 
-/* Fills the last byte with zeros and returns where the next plane begins. */
-static inline uint8_t *weft_bits_flush(weft_bit_writer *writer)
+/* Where the next plane begins: behind the last byte begun, whose other bits are zero. */
+static inline uint8_t *weft_bits_end(const weft_bit_writer *writer)
 {
-    unsigned bytes = (writer->fill + 7) / 8;
-    memcpy(writer->at, &writer->word, bytes);
-    return writer->at + bytes;
+    return writer->at + (writer->fill > 0);
 }
 
 /* Bytes that may be read, and nothing beyond them. */

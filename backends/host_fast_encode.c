@@ -84,9 +84,9 @@ void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, w
 }
 
 WEFT_ALWAYS_INLINE uint8_t *fields_write_width(const weft_changes *changes, bool is_float, uint32_t k, uint8_t *out,
-                                               unsigned width)
+                                               const uint8_t *end, unsigned width)
 {
-    weft_bit_writer writer = {out, 0, 0};
+    weft_bit_writer writer = {out, end, 0, 0};
     uint64_t low = (UINT64_C(1) << k) - 1;
     uint32_t next = 0;
     for (uint32_t i = 0; i < changes->count; i++) {
@@ -96,38 +96,40 @@ WEFT_ALWAYS_INLINE uint8_t *fields_write_width(const weft_changes *changes, bool
         next = changes->position[i] + 1;
         weft_bits_put(&writer, (gap & low) << 1 | weft_steps_down(steps, width), k + 1);
     }
-    return weft_bits_flush(&writer);
+    return weft_bits_end(&writer);
 }
 
-static uint8_t *fields_write(const weft_changes *changes, const weft_view *now, uint32_t k, uint8_t *out)
+static uint8_t *fields_write(const weft_changes *changes, const weft_view *now, uint32_t k, uint8_t *out,
+                             const uint8_t *end)
 {
     switch (now->width) {
     case 1:
-        return fields_write_width(changes, now->is_float, k, out, 1);
+        return fields_write_width(changes, now->is_float, k, out, end, 1);
     case 2:
-        return fields_write_width(changes, now->is_float, k, out, 2);
+        return fields_write_width(changes, now->is_float, k, out, end, 2);
     case 4:
-        return fields_write_width(changes, now->is_float, k, out, 4);
+        return fields_write_width(changes, now->is_float, k, out, end, 4);
     default:
-        return fields_write_width(changes, now->is_float, k, out, 8);
+        return fields_write_width(changes, now->is_float, k, out, end, 8);
     }
 }
 
-static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, uint8_t *out)
+static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, uint8_t *out, const uint8_t *end)
 {
-    weft_bit_writer writer = {out, 0, 0};
+    weft_bit_writer writer = {out, end, 0, 0};
     uint64_t low = (UINT64_C(1) << shape->rank_bits) - 1;
     uint32_t next = 0;
     for (uint32_t i = 0; i < shape->exceptions; i++) {
         weft_bits_put(&writer, (rank[i] - next) & low, shape->rank_bits);
         next = rank[i] + 1;
     }
-    return weft_bits_flush(&writer);
+    return weft_bits_end(&writer);
 }
 
-static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_shape *shape, uint8_t *out)
+static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_shape *shape, uint8_t *out,
+                            const uint8_t *end)
 {
-    weft_bit_writer writer = {out, 0, 0};
+    weft_bit_writer writer = {out, end, 0, 0};
     uint32_t next = 0;
     for (uint32_t i = 0; i < shape->changed; i++) {
         weft_bits_put_unary(&writer, (state->changes.position[i] - next) >> shape->gap_bits);
@@ -140,26 +142,27 @@ static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_sha
         uint64_t y = state->excess[i] + (UINT64_C(1) << shape->magnitude_bits);
         weft_bits_put_unary(&writer, bit_length(y) - 1 - shape->magnitude_bits);
     }
-    return weft_bits_flush(&writer);
+    return weft_bits_end(&writer);
 }
 
-static uint8_t *magnitudes_write(const uint64_t *excess, const weft_fast_shape *shape, uint8_t *out)
+static uint8_t *magnitudes_write(const uint64_t *excess, const weft_fast_shape *shape, uint8_t *out, const uint8_t *end)
 {
-    weft_bit_writer writer = {out, 0, 0};
+    weft_bit_writer writer = {out, end, 0, 0};
     for (uint32_t i = 0; i < shape->exceptions; i++) {
         uint64_t y = excess[i] + (UINT64_C(1) << shape->magnitude_bits);
         unsigned length = bit_length(y | 1) - 1;
         weft_bits_put_long(&writer, y ^ UINT64_C(1) << length, length);
     }
-    return weft_bits_flush(&writer);
+    return weft_bits_end(&writer);
 }
 
 void weft_host_fast_write(const weft_backend_state *state, const weft_view *now, const weft_host_fast_plan *plan,
                           uint8_t *payload, uint64_t bytes)
 {
-    uint8_t *at = fields_write(&state->changes, now, plan->shape.gap_bits, payload);
-    at = ranks_write(state->rank, &plan->shape, at);
-    at = unary_write(state, &plan->shape, at);
-    at = magnitudes_write(state->excess, &plan->shape, at);
-    memset(at, 0, (size_t)(payload + bytes - at));
+    const uint8_t *end = payload + bytes;
+    uint8_t *at = fields_write(&state->changes, now, plan->shape.gap_bits, payload, end);
+    at = ranks_write(state->rank, &plan->shape, at, end);
+    at = unary_write(state, &plan->shape, at, end);
+    at = magnitudes_write(state->excess, &plan->shape, at, end);
+    memset(at, 0, (size_t)(end - at));
 }
