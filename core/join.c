@@ -259,6 +259,8 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     weft_status status = weft_wire_get_notice(body, length, &notice);
     if (status != WEFT_OK)
         return status;
+    if (notice.status == WEFT_OK)
+        notice.status = WEFT_E_REFUSED;
     weft_join_lose(rollout, notice.status, notice.text);
     rollout->join = WEFT_JOIN_REFUSED;
     rollout->refusal = notice.status;

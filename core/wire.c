@@ -103,6 +103,14 @@ static weft_status get_magic(weft_in *in, uint32_t magic, const char *what)
     return WEFT_OK;
 }
 
+/* A byte that is 0 or 1; any other makes the cursor bad. */
+static bool get_flag(weft_in *in)
+{
+    uint64_t flag = weft_in_word(in, 1);
+    in->bad = in->bad || flag > 1;
+    return flag == 1;
+}
+
 static void put_address(weft_out *out, const uint8_t *address, uint32_t bytes)
 {
     weft_out_word(out, bytes, 2);
@@ -151,7 +159,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
 
 static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
 {
-    hello->holds = weft_in_word(in, 1) != 0;
+    hello->holds = get_flag(in);
     hello->held = get_version(in);
     hello->attachment = weft_in_word(in, 8);
     weft_in_text(in, hello->provider, sizeof hello->provider);
@@ -184,7 +192,7 @@ weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_
     weft_status status = get_magic(&in, HELLO_MAGIC, "HELLO");
     if (status != WEFT_OK)
         return status;
-    hello->wants_layout = weft_in_word(&in, 1) != 0;
+    hello->wants_layout = get_flag(&in);
     weft_in_text(&in, hello->name, sizeof hello->name);
     hello->incarnation = weft_in_word(&in, 8);
     status = get_identity(&in, "HELLO", hello->layout);
@@ -265,14 +273,16 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
         return status;
     update->base = get_version(&in);
     update->target = get_version(&in);
-    update->snapshot = weft_in_word(&in, 1) != 0;
+    uint64_t kind = weft_in_word(&in, 1);
+    update->snapshot = kind == 1;
     update->level = (weft_level)weft_in_word(&in, 1);
     uint64_t parameters = weft_in_word(&in, 2);
     update->attachment_bytes = weft_in_word(&in, 8);
     update->attachment = weft_in_word(&in, 8);
-    if (parameters != 0 || update->level > WEFT_LEVEL_FAST)
-        return weft_fail(WEFT_E_PROTOCOL, "UPDATE: level %s with %llu parameters is not known to protocol %u",
-                         weft_level_name(update->level), (unsigned long long)parameters, WEFT_PROTOCOL);
+    if (kind > 1 || parameters != 0 || update->level > WEFT_LEVEL_FAST)
+        return weft_fail(
+            WEFT_E_PROTOCOL, "UPDATE: kind %llu, level %s with %llu parameters is not known to protocol %u",
+            (unsigned long long)kind, weft_level_name(update->level), (unsigned long long)parameters, WEFT_PROTOCOL);
     return get_padding(&in, "UPDATE");
 }
 
@@ -357,6 +367,7 @@ weft_status weft_wire_get_notice(const uint8_t *body, uint64_t length, weft_wire
     notice->status = (weft_status)(int32_t)(uint32_t)weft_in_word(&in, 4);
     notice->version = weft_in_word(&in, 8);
     weft_in_text(&in, notice->text, sizeof notice->text);
+    in.bad = in.bad || (int)notice->status > 0; /* OK or an error */
     return done(&in, "notice");
 }
 
@@ -442,14 +453,17 @@ weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES],
     bucket->payload_bytes = weft_in_word(&in, 8);
     bucket->check = weft_in_word(&in, 8);
     memcpy(bucket->layout, layout, sizeof bucket->layout);
+    uint64_t reserved = weft_in_word(&in, 8);
+    reserved |= weft_in_word(&in, 8);
     if (protocol != WEFT_PROTOCOL || bucket->kind > WEFT_BUCKET_ATTACHMENT || stream || source || sources != 1 ||
         group || folded != fold(layout) || bucket->chunks == 0 || bucket->chunks > WEFT_CHUNKS_MAX ||
-        bucket->payload_bytes == 0)
+        bucket->payload_bytes == 0 || reserved)
         return weft_fail(WEFT_E_PROTOCOL,
                          "bucket header: protocol %llu kind %u stream %llu source %llu of %llu group %llu chunks %u "
-                         "payload %llu are not what protocol %u and this layout allow",
+                         "payload %llu reserved %llx are not what protocol %u and this layout (%016llx) allow",
                          (unsigned long long)protocol, bucket->kind, (unsigned long long)stream,
                          (unsigned long long)source, (unsigned long long)sources, (unsigned long long)group,
-                         bucket->chunks, (unsigned long long)bucket->payload_bytes, WEFT_PROTOCOL);
+                         bucket->chunks, (unsigned long long)bucket->payload_bytes, (unsigned long long)reserved,
+                         WEFT_PROTOCOL, (unsigned long long)fold(layout));
     return WEFT_OK;
 }
