@@ -104,8 +104,13 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
                  (unsigned long long)hello->slot_payload, layout->largest_frame);
         return refuse(WEFT_E_REFUSED, "%s: its slots hold %s", hello->name, text);
     }
-    if (!(hello->levels >> WEFT_LEVEL_FAST & 1) || !(hello->levels >> WEFT_LEVEL_FULL & 1) || hello->chunk_bytes == 0)
-        return refuse(WEFT_E_PROTOCOL, "%s decodes neither fast nor full frames%s", hello->name, "");
+    if (!(hello->levels >> WEFT_LEVEL_FAST & 1) || !(hello->levels >> WEFT_LEVEL_FULL & 1))
+        return refuse(WEFT_E_PROTOCOL, "%s does not decode both fast and full frames%s", hello->name, "");
+    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < trainer->slabs.slab_bytes) {
+        snprintf(text, sizeof text, "%u bytes at a time: a bucket of %llu would have more than %u chunks",
+                 hello->chunk_bytes, (unsigned long long)trainer->slabs.slab_bytes, WEFT_CHUNKS_MAX);
+        return refuse(WEFT_E_PROTOCOL, "%s takes %s", hello->name, text);
+    }
     return WEFT_OK;
 }
 
