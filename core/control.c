@@ -277,7 +277,8 @@ weft_status weft_control_next(weft_control *control, weft_message *type, const u
         return WEFT_AGAIN;
     *length = weft_bytes_get(control->in, 4);
     uint64_t code = weft_bytes_get(control->in + 4, 2);
-    if (*length > WEFT_MESSAGE_MAX || code == 0 || code >= WEFT_MESSAGE_COUNT)
+    bool known = code > 0 && code < WEFT_MESSAGE_COUNT && weft_bytes_get(control->in + 6, 2) == 0;
+    if (*length > WEFT_MESSAGE_MAX || !known)
         return weft_fail(WEFT_E_CORRUPT, "%s sent a message of type %llu and %llu bytes: no weft end does that",
                          control->peer, (unsigned long long)code, (unsigned long long)*length);
     if (control->in_used < WEFT_MESSAGE_PREFIX + *length)
