@@ -1,0 +1,379 @@
+/* Every message of the control plane: its bytes, what it says when read again, and what a reader refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "digest.h"
+#include "log.h"
+#include "tests/support/wire_samples.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
+
+static int setup(void **state)
+{
+    (void)state;
+    weft_log_enter(&quiet);
+    return 0;
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    for (size_t i = 0; i < SAMPLE_ROWS; i++) {
+        uint64_t length = sample_write(&sample_rows[i], body);
+        assert_true(length > 0);
+        assert_int_equal(sample_read(&sample_rows[i], body, length, &value), WEFT_OK);
+        assert_memory_equal(&value, sample_rows[i].value, sample_rows[i].bytes);
+    }
+}
+
+/* The longest name, provider, backend and address still fit, and a message has room for all of them. */
+static void longest_hello(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_wire_hello most;
+    memcpy(&most, &sample_hello, sizeof most); /* its padding too */
+    memset(most.name, 'n', sizeof most.name - 1);
+    memset(most.provider, 'p', sizeof most.provider - 1);
+    memset(most.backend, 'b', sizeof most.backend - 1);
+    memset(most.address, 0xff, sizeof most.address);
+    most.address_bytes = sizeof most.address;
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_hello read;
+    weft_wire_put_hello(&out, &most);
+    assert_false(out.bad);
+    assert_int_equal(weft_wire_get_hello(body, out.used, &read), WEFT_OK);
+    assert_memory_equal(&read, &most, sizeof most);
+}
+
+/* ---- bytes */
+
+static void golden_path(const char *file, char path[512])
+{
+    const char *source = getenv("WEFT_SOURCE");
+    snprintf(path, 512, "%s/tests/golden/%s", source && source[0] ? source : ".", file);
+}
+
+static void golden_write(const char *file, const uint8_t *bytes, uint64_t length)
+{
+    char path[512];
+    golden_path(file, path);
+    FILE *to = fopen(path, "wb");
+    assert_non_null(to);
+    assert_int_equal(fwrite(bytes, 1, length, to), length);
+    assert_int_equal(fclose(to), 0);
+}
+
+static uint64_t golden_read(const char *file, uint8_t bytes[WEFT_MESSAGE_MAX])
+{
+    char path[512];
+    golden_path(file, path);
+    FILE *from = fopen(path, "rb");
+    if (!from)
+        fail_msg("cannot open %s: set WEFT_SOURCE to the source root", path);
+    uint64_t length = fread(bytes, 1, WEFT_MESSAGE_MAX, from);
+    fclose(from);
+    return length;
+}
+
+static void golden_is(const char *file, const uint8_t *bytes, uint64_t length)
+{
+    uint8_t frozen[WEFT_MESSAGE_MAX];
+    if (getenv("WEFT_GOLDEN_WRITE"))
+        golden_write(file, bytes, length);
+    uint64_t frozen_length = golden_read(file, frozen);
+    if (frozen_length != length || memcmp(frozen, bytes, length) != 0)
+        fail_msg("%s: the bytes on the wire changed", file);
+}
+
+static void golden_messages(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    for (size_t i = 0; i < SAMPLE_ROWS; i++)
+        golden_is(sample_rows[i].file, body, sample_write(&sample_rows[i], body));
+}
+
+/* docs/WIRE_FORMAT.md has this header as its example. */
+static void golden_bucket(void **state)
+{
+    (void)state;
+    const weft_wire_bucket bucket = {.layout = SAMPLE_LAYOUT,
+                                     .incarnation = UINT64_C(0x6061626364656667),
+                                     .sequence = 41,
+                                     .base = SAMPLE_HELD,
+                                     .target = SAMPLE_NEXT,
+                                     .epoch = 0xa7,
+                                     .slot = 3,
+                                     .chunks = 2,
+                                     .offset = 65536,
+                                     .payload_bytes = 70000,
+                                     .frames = 9,
+                                     .check = UINT64_C(0x9091929394959697)};
+    uint8_t header[WEFT_BUCKET_HEADER_BYTES];
+    weft_wire_put_bucket(header, &bucket);
+    golden_is("wire_bucket.bin", header, sizeof header);
+}
+
+static void fixed_lengths(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    assert_int_equal(sample_write(sample_of("wire_update.bin"), body), WEFT_UPDATE_HEADER_BYTES);
+    assert_int_equal(sample_write(sample_of("wire_trailer.bin"), body), WEFT_UPDATE_TRAILER_BYTES);
+}
+
+/* ---- refusals */
+
+static bool is_refusal(weft_status status)
+{
+    return status == WEFT_E_CORRUPT || status == WEFT_E_PROTOCOL;
+}
+
+static void truncated(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX + 1] = {0};
+    sample_any value;
+    for (size_t i = 0; i < SAMPLE_ROWS; i++) {
+        uint64_t whole = sample_write(&sample_rows[i], body);
+        for (uint64_t length = 0; length <= whole + 1; length++)
+            if (length != whole && !is_refusal(sample_read(&sample_rows[i], body, length, &value)))
+                fail_msg("%s: %llu of %llu bytes were taken", sample_rows[i].file, (unsigned long long)length,
+                         (unsigned long long)whole);
+    }
+}
+
+/* A field that protocol 1 reserves; `words` must stand in the refusal of any other value. */
+typedef struct reserved_case {
+    const char *file;
+    uint64_t at;
+    uint32_t width;
+    const char *words;
+} reserved_case;
+
+#define IDENTITY(file, at)                                                                                             \
+    {file, (at) + 0, 2, "stream is "}, {file, (at) + 2, 2, "source is "}, {file, (at) + 4, 2, "sources is "},          \
+        {file, (at) + 6, 2, "flags is "}, {file, (at) + 8, 4, "layout epoch is "}, {file, (at) + 12, 8, "group is "},  \
+        {file, (at) + 20, 16, "view hash"}, /* the layout hash: then the view hash is not it */                        \
+    {                                                                                                                  \
+        file, (at) + 36, 16, "view hash"                                                                               \
+    }
+
+static const reserved_case reserved[] = {
+    IDENTITY("wire_hello.bin", 21),
+    IDENTITY("wire_welcome.bin", 24),
+    IDENTITY("wire_update.bin", 8),
+    IDENTITY("wire_held.bin", 0),
+    {"wire_hello.bin", 73, 2, "authentication kind"},
+    {"wire_hello.bin", 75, 2, "authentication"},
+    {"wire_update.bin", 110, 2, "parameters"},
+    {"wire_trailer.bin", 63, 1, "signature"},
+    {"wire_hello.bin", 4, 2, "protocol"},
+    {"wire_welcome.bin", 4, 2, "protocol"},
+    {"wire_update.bin", 4, 2, "protocol"},
+    {"wire_trailer.bin", 4, 2, "protocol"},
+};
+
+static void reserved_fields(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    for (size_t i = 0; i < COUNT(reserved); i++) {
+        const sample_row *row = sample_of(reserved[i].file);
+        uint64_t length = sample_write(row, body);
+        for (uint32_t bit = 0; bit < 8 * reserved[i].width; bit++) {
+            body[reserved[i].at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+            weft_status status = sample_read(row, body, length, &value);
+            body[reserved[i].at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+            if (status != WEFT_E_PROTOCOL || !strstr(weft_last_error(), reserved[i].words))
+                fail_msg("%s: bit %u of the %s field: %s, \"%s\"", row->file, bit, reserved[i].words,
+                         weft_status_name(status), weft_last_error());
+        }
+    }
+}
+
+static void other_protocol(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    for (size_t i = 0; i < SAMPLE_ROWS; i++) {
+        if (!sample_rows[i].marked)
+            continue;
+        uint64_t length = sample_write(&sample_rows[i], body);
+        weft_bytes_put(body + 4, 773, 2);
+        assert_int_equal(sample_read(&sample_rows[i], body, length, &value), WEFT_E_PROTOCOL);
+        assert_non_null(strstr(weft_last_error(), "speaks protocol 773, this one 1"));
+    }
+}
+
+static void other_mark(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    for (size_t i = 0; i < SAMPLE_ROWS; i++) {
+        uint64_t length = sample_write(&sample_rows[i], body);
+        for (uint32_t bit = 0; bit < 32 && sample_rows[i].marked; bit++) {
+            body[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            assert_int_equal(sample_read(&sample_rows[i], body, length, &value), WEFT_E_CORRUPT);
+            body[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+    }
+}
+
+static void levels(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    const sample_row *row = sample_of("wire_update.bin");
+    sample_any value;
+    uint64_t length = sample_write(row, body);
+    for (uint32_t level = 0; level < 256; level++) {
+        body[109] = (uint8_t)level;
+        assert_int_equal(sample_read(row, body, length, &value), level <= WEFT_LEVEL_FAST ? WEFT_OK : WEFT_E_PROTOCOL);
+        if (level == WEFT_LEVEL_TIGHT)
+            assert_non_null(strstr(weft_last_error(), "level tight"));
+    }
+}
+
+static void signature_bytes(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    const sample_row *row = sample_of("wire_trailer.bin");
+    sample_any value;
+    uint64_t length = sample_write(row, body);
+    for (uint64_t at = 64; at < length; at++) {
+        body[at] = 1;
+        assert_true(is_refusal(sample_read(row, body, length, &value)));
+        body[at] = 0;
+    }
+}
+
+/* Slots that make no sense never become addresses. */
+static void hostile_slots(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    const struct {
+        uint32_t slots;
+        uint64_t stride, payload;
+    } bad[] = {{0, 8192, 4096},       {WEFT_SLOTS_MAX + 1, 8192, 4096},
+               {4, 8192, 4097},       {4, 4096, UINT64_MAX},
+               {4, UINT64_MAX, 4096}, {WEFT_SLOTS_MAX, UINT64_MAX / WEFT_SLOTS_MAX + 1, 4096}};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        weft_out out = {body, sizeof body, 0, false};
+        weft_wire_hello hello = sample_hello, read;
+        hello.slots = bad[i].slots;
+        hello.slot_stride = bad[i].stride;
+        hello.slot_payload = bad[i].payload;
+        weft_wire_put_hello(&out, &hello);
+        assert_int_equal(weft_wire_get_hello(body, out.used, &read), WEFT_E_CORRUPT);
+    }
+}
+
+/* Texts: too long for their field, or with a zero byte inside. */
+static void hostile_texts(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_wire_notice read;
+    char longest[sizeof read.text];
+    memset(longest, 'x', sizeof longest);
+    for (uint64_t length = sizeof longest - 2; length <= sizeof longest; length++) {
+        weft_out out = {body, sizeof body, 0, false};
+        weft_out_word(&out, (uint32_t)WEFT_E_CHECK, 4);
+        weft_out_word(&out, 7, 8);
+        weft_out_word(&out, length, 2);
+        weft_out_block(&out, longest, length);
+        assert_int_equal(weft_wire_get_notice(body, out.used, &read),
+                         length < sizeof read.text ? WEFT_OK : WEFT_E_CORRUPT);
+        body[20] = 0;
+        assert_int_equal(weft_wire_get_notice(body, out.used, &read), WEFT_E_CORRUPT);
+    }
+}
+
+/* ---- anything else */
+
+/* What a reader accepts, it can write again: no two byte strings say the same. (The minor number is not read.) */
+static void accepts_only_canonical(const sample_row *row, uint8_t *body, uint64_t length)
+{
+    uint8_t again[WEFT_MESSAGE_MAX];
+    sample_any value;
+    weft_status status = sample_read(row, body, length, &value);
+    if (status != WEFT_OK) {
+        assert_true(is_refusal(status));
+        return;
+    }
+    weft_out out = {again, sizeof again, 0, false};
+    row->put(&out, &value);
+    if (row->marked)
+        memset(body + 6, 0, 2);
+    if (out.used != length || memcmp(again, body, length) != 0)
+        fail_msg("%s: other bytes were read as the same message", row->file);
+}
+
+static void random_bytes(void **state)
+{
+    (void)state;
+    uint8_t body[1024];
+    uint64_t seed = 0;
+    for (uint32_t round = 0; round < 20000; round++) {
+        const sample_row *row = &sample_rows[round % SAMPLE_ROWS];
+        uint64_t length = weft_mix64(++seed) % (sizeof body / (1 + round % 8));
+        for (uint64_t i = 0; i < length; i++)
+            body[i] = (uint8_t)weft_mix64(++seed);
+        accepts_only_canonical(row, body, length);
+    }
+}
+
+static void altered_messages(void **state)
+{
+    (void)state;
+    uint8_t whole[WEFT_MESSAGE_MAX], body[WEFT_MESSAGE_MAX];
+    uint64_t seed = 1;
+    for (size_t i = 0; i < SAMPLE_ROWS; i++) {
+        uint64_t length = sample_write(&sample_rows[i], whole);
+        for (uint64_t round = 0; round < 256 * length; round++) {
+            memcpy(body, whole, length);
+            body[round / 256] = (uint8_t)round; /* every byte takes every value, */
+            uint64_t random = weft_mix64(++seed);
+            if (round & 1) /* half the time with another one altered too */
+                body[random % length] = (uint8_t)(random >> 40);
+            accepts_only_canonical(&sample_rows[i], body, length);
+        }
+    }
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_string_equal(weft_message_name(WEFT_MESSAGE_HELLO), "HELLO");
+    assert_string_equal(weft_message_name(WEFT_MESSAGE_BYE), "BYE");
+    assert_string_equal(weft_message_name(WEFT_MESSAGE_RECEIPT), "RECEIPT");
+    assert_string_equal(weft_message_name(WEFT_MESSAGE_COUNT), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),      cmocka_unit_test(longest_hello),   cmocka_unit_test(golden_messages),
+        cmocka_unit_test(golden_bucket),   cmocka_unit_test(fixed_lengths),   cmocka_unit_test(truncated),
+        cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),  cmocka_unit_test(other_mark),
+        cmocka_unit_test(levels),          cmocka_unit_test(signature_bytes), cmocka_unit_test(hostile_slots),
+        cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),    cmocka_unit_test(altered_messages),
+        cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
