@@ -41,6 +41,13 @@ if(WEFT_FABRIC)
     target_link_libraries(weft_test_rooms PUBLIC weft_dep_fabric)
 endif()
 
+# What tests share beyond headers.
+file(GLOB sources CONFIGURE_DEPENDS tests/support/*.c)
+add_library(weft_test_support STATIC ${sources})
+target_compile_definitions(weft_test_support PRIVATE _GNU_SOURCE)
+target_include_directories(weft_test_support PRIVATE include core ${PROJECT_SOURCE_DIR})
+target_link_libraries(weft_test_support PUBLIC weft_test_rooms weft_dep_cmocka)
+
 # weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions] [OPTIONS flags]): EXTRA are sources beside the rooms.
 function(weft_cmocka_test kind source)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "EXTRA;DEFINE;OPTIONS")
@@ -52,7 +59,7 @@ function(weft_cmocka_test kind source)
         $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
     target_compile_options(${target} PRIVATE ${arg_OPTIONS})
     target_include_directories(${target} PRIVATE include core ${PROJECT_SOURCE_DIR})
-    target_link_libraries(${target} PRIVATE weft_test_rooms weft_dep_cmocka)
+    target_link_libraries(${target} PRIVATE weft_test_support)
     add_test(NAME ${kind}.${name} COMMAND ${target})
     weft_test_properties(${kind}.${name} ${kind})
 endfunction()

@@ -1,0 +1,307 @@
+/* fleet.c - opens and drives the sessions of a fleet, each call with a bound. */
+#include "tests/support/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char site_text[] = "[trainer]\n"
+                                "listen = 127.0.0.1:0\n"
+                                "journal = 16MiB\n"
+                                "[peers]\n"
+                                "provider = loop\n"
+                                "bucket_max = 1MiB\n"
+                                "window = 3\n"
+                                "staging = 64MiB\n"
+                                "heartbeat = 3s\n"
+                                "[peer.a]\n[peer.b]\n[peer.c]\n[peer.d]\n[peer.e]\n[peer.f]\n"
+                                "[session]\n"
+                                "connect_deadline = 20s\n"
+                                "close_deadline = 1s\n"
+                                "io_deadline = 3s\n"
+                                "[commit]\n"
+                                "deadline = 5s\n"
+                                "[log]\n"
+                                "level = debug\n";
+
+uint64_t fleet_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
+void fleet_sleep_ms(uint32_t ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* Lines go to standard error only when asked for: WEFT_TEST_LOG=1. */
+static void hear(void *user, weft_log_level level, const char *line)
+{
+    if (getenv("WEFT_TEST_LOG"))
+        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)fleet_now_ms() % 1000000, (const char *)user, level,
+                line);
+}
+
+static void must(weft_status status, const char *what)
+{
+    if (status != WEFT_OK)
+        fail_msg("%s: %s: %s", what, weft_status_name(status), weft_last_error());
+}
+
+fleet *fleet_open(fleet_size size, const char *const *overrides)
+{
+    fleet *f = calloc(1, sizeof *f);
+    if (!f)
+        abort();
+    weft_loop_set_faults(NULL);
+    site_scratch_open(&f->scratch);
+    site_scratch_write(&f->scratch, site_text, sizeof site_text - 1);
+    for (; overrides && overrides[f->override_count]; f->override_count++)
+        f->overrides[f->override_count] = overrides[f->override_count];
+    f->layout = fleet_layout(size);
+    f->bytes = weft_layout_bytes(f->layout);
+    f->seed = UINT64_C(20260101);
+    f->dense = malloc(f->bytes);
+    f->scratch_dense = malloc(f->bytes);
+    if (!f->dense || !f->scratch_dense)
+        abort();
+    fleet_fill(f->layout, f->dense, &f->seed);
+    for (unsigned i = 0; i < FLEET_ROLLOUTS; i++)
+        snprintf(f->rollouts[i].name, sizeof f->rollouts[i].name, "%c", (char)('a' + i));
+    snprintf(f->trainer.name, sizeof f->trainer.name, "trainer");
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:0");
+    return f;
+}
+
+static void close_end(fleet_end *end)
+{
+    weft_close(end->session);
+    end->session = NULL;
+    fleet_model_close(&end->model);
+}
+
+void fleet_close(fleet *f)
+{
+    weft_loop_set_faults(NULL);
+    for (unsigned i = 0; i < FLEET_ROLLOUTS; i++)
+        close_end(&f->rollouts[i]);
+    close_end(&f->trainer);
+    for (uint64_t i = 0; i < f->history_count; i++)
+        free(f->history[i].dense);
+    weft_layout_free(f->layout);
+    free(f->dense);
+    free(f->scratch_dense);
+    site_scratch_close(&f->scratch);
+    free(f);
+}
+
+weft_site *fleet_site(const fleet *f, const char *extra)
+{
+    const char *overrides[40];
+    size_t count = 0;
+    weft_site *site = NULL;
+    overrides[count++] = f->listen;
+    for (size_t i = 0; i < f->override_count; i++)
+        overrides[count++] = f->overrides[i];
+    if (extra)
+        overrides[count++] = extra;
+    must(weft_site_load(f->scratch.path, overrides, count, &site), "site");
+    return site;
+}
+
+weft_stats_info fleet_stats(weft_session *session)
+{
+    weft_stats_info stats = {.size = sizeof stats};
+    must(weft_stats(session, &stats), "stats");
+    return stats;
+}
+
+static weft_version held_by(weft_session *session)
+{
+    weft_version held = {0, 0, 0};
+    weft_held(session, &held);
+    return held;
+}
+
+/* Remembers the trainer's bits under the root that it publishes. */
+static void remember(fleet *f)
+{
+    weft_version held = held_by(f->trainer.session);
+    assert_true(f->history_count < FLEET_HISTORY);
+    fleet_version *version = &f->history[f->history_count++];
+    *version = (fleet_version){held.root, held.number, malloc(f->bytes)};
+    memcpy(version->dense, f->dense, f->bytes);
+    f->newest = held.number;
+}
+
+void fleet_start_trainer(fleet *f, const char *attachment)
+{
+    weft_options options = {.size = sizeof options, .log = hear, .log_user = f->trainer.name};
+    weft_site *site = fleet_site(f, NULL);
+    weft_status status = weft_trainer_open(site, f->layout, &options, &f->trainer.session);
+    weft_site_free(site);
+    must(status, "trainer");
+    fleet_model_open(&f->trainer.model, f->layout, 0);
+    fleet_model_put(&f->trainer.model, f->dense);
+    must(weft_bind(f->trainer.session, f->trainer.model.pieces, f->trainer.model.piece_count, attachment,
+                   attachment ? strlen(attachment) : 0, 0),
+         "bind trainer");
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=%s", fleet_stats(f->trainer.session).listen);
+    remember(f);
+}
+
+void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
+{
+    fleet_end *end = &f->rollouts[at];
+    weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
+    weft_site *site = fleet_site(f, extra);
+    weft_status status = weft_rollout_open(site, end->name, f->layout, &options, &end->session);
+    weft_site_free(site);
+    must(status, "rollout");
+}
+
+void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment)
+{
+    fleet_end *end = &f->rollouts[at];
+    fleet_model_open(&end->model, f->layout, at + 1);
+    if (start == FLEET_SAME) {
+        fleet_model_put(&end->model, f->dense);
+    } else if (start == FLEET_OTHER) {
+        uint64_t seed = 77 + at;
+        fleet_fill(f->layout, f->scratch_dense, &seed);
+        fleet_model_put(&end->model, f->scratch_dense);
+    }
+    must(weft_bind(end->session, end->model.pieces, end->model.piece_count, attachment,
+                   attachment ? strlen(attachment) : 0, start == FLEET_EMPTY ? WEFT_BIND_EMPTY : 0),
+         "bind rollout");
+}
+
+void fleet_join(fleet *f, unsigned at, fleet_start start)
+{
+    fleet_open_rollout(f, at, NULL);
+    fleet_bind_rollout(f, at, start, NULL);
+}
+
+void fleet_leave(fleet *f, unsigned at)
+{
+    close_end(&f->rollouts[at]);
+}
+
+void fleet_publish_dense(fleet *f, const char *attachment)
+{
+    weft_publish_options options = {sizeof options, attachment, attachment ? strlen(attachment) : 0};
+    fleet_model_put(&f->trainer.model, f->dense);
+    must(weft_publish(f->trainer.session, f->newest + 1, NULL, &options, NULL), "publish");
+    remember(f);
+}
+
+void fleet_publish(fleet *f, uint32_t per_mille)
+{
+    fleet_change(f->layout, f->dense, per_mille, &f->seed);
+    fleet_publish_dense(f, NULL);
+}
+
+void fleet_check_bytes(fleet *f, unsigned at, const uint8_t *dense)
+{
+    memset(f->scratch_dense, 0, f->bytes);
+    fleet_model_get(&f->rollouts[at].model, f->scratch_dense);
+    for (uint64_t i = 0; i < f->bytes; i++)
+        if (f->scratch_dense[i] != dense[i])
+            fail_msg("rollout %s: byte %llu is %02x, not %02x", f->rollouts[at].name, (unsigned long long)i,
+                     f->scratch_dense[i], dense[i]);
+}
+
+void fleet_check(fleet *f, unsigned at)
+{
+    weft_version held = {0, 0, 0};
+    must(weft_held(f->rollouts[at].session, &held), "held");
+    for (uint64_t i = f->history_count; i-- > 0;)
+        if (f->history[i].root == held.root && f->history[i].number == held.number) {
+            fleet_check_bytes(f, at, f->history[i].dense);
+            return;
+        }
+    fail_msg("rollout %s holds version %llu, which was never published", f->rollouts[at].name,
+             (unsigned long long)held.number);
+}
+
+weft_status fleet_commit(fleet *f, unsigned at, uint32_t bound_ms)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_version held;
+    weft_status status = weft_staged(f->rollouts[at].session, bound_ms, &info);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_commit(f->rollouts[at].session, info.target.number, NULL, 0, &held);
+    if (status == WEFT_OK)
+        fleet_check(f, at);
+    return status;
+}
+
+static bool holds_newest(fleet *f, unsigned at)
+{
+    weft_version newest = held_by(f->trainer.session), held = held_by(f->rollouts[at].session);
+    return memcmp(&newest, &held, sizeof held) == 0;
+}
+
+void fleet_catch_up_within(fleet *f, unsigned at, uint32_t bound_ms)
+{
+    uint64_t end = fleet_now_ms() + bound_ms;
+    weft_status last = WEFT_OK;
+    while (!holds_newest(f, at)) {
+        if (fleet_now_ms() > end)
+            fail_msg("rollout %s does not reach version %llu: %s: %s", f->rollouts[at].name,
+                     (unsigned long long)f->newest, weft_status_name(last), weft_last_error());
+        last = fleet_commit(f, at, 50);
+    }
+    fleet_check(f, at);
+}
+
+void fleet_catch_up(fleet *f, unsigned at)
+{
+    fleet_catch_up_within(f, at, FLEET_WAIT_MS);
+}
+
+bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, uint32_t bound_ms, weft_event *event)
+{
+    uint64_t end = fleet_now_ms() + bound_ms;
+    weft_event mine;
+    for (;;) {
+        weft_status status = weft_events(session, &mine);
+        if (status == WEFT_OK && mine.kind == kind && (!peer || strcmp(peer, mine.peer) == 0)) {
+            if (event)
+                *event = mine;
+            return true;
+        }
+        if (status == WEFT_AGAIN && fleet_now_ms() >= end)
+            return false;
+        if (status == WEFT_AGAIN)
+            fleet_sleep_ms(2);
+    }
+}
+
+bool fleet_peer(fleet *f, const char *name, weft_peer_info *info)
+{
+    weft_peer_info peers[80];
+    size_t count = 0;
+    must(weft_peers(f->trainer.session, peers, 80, &count), "peers");
+    for (size_t i = 0; i < count && i < 80; i++)
+        if (strcmp(peers[i].name, name) == 0) {
+            *info = peers[i];
+            return true;
+        }
+    return false;
+}
+
+void fleet_wait_state(fleet *f, const char *name, weft_peer_state state, uint32_t bound_ms)
+{
+    uint64_t end = fleet_now_ms() + bound_ms;
+    weft_peer_info info = {0};
+    while (!fleet_peer(f, name, &info) || info.state != state) {
+        if (fleet_now_ms() > end)
+            fail_msg("peer %s is %s, not %s", name, weft_peer_state_name(info.state), weft_peer_state_name(state));
+        fleet_sleep_ms(2);
+    }
+}

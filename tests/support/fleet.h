@@ -1,0 +1,124 @@
+/* fleet.h - a trainer and rollouts in one process over the loop, on small odd models, for tests of whole sessions.
+ *
+ * Weights are kept twice: scattered in memory as an engine binds them, and as dense bytes (the tensors in layout order,
+ * one behind the other) that tests change and compare. Every wait has a bound. */
+#ifndef WEFT_TESTS_FLEET_H
+#define WEFT_TESTS_FLEET_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "providers/loop.h"
+#include "weft.h"
+
+#include "tests/support/site_scratch.h"
+
+#define FLEET_ROLLOUTS 6
+#define FLEET_PIECES   256
+#define FLEET_HISTORY  512
+#define FLEET_WAIT_MS  20000u /* bound of a wait that should succeed at once */
+
+/* Which tensors: a few thousand bytes of every dtype; those and two tensors of several tiles; megabytes of one. */
+typedef enum fleet_size { FLEET_SMALL, FLEET_TILES, FLEET_LARGE } fleet_size;
+
+/* What a rollout binds: the trainer's present bits, others, or nothing. */
+typedef enum fleet_start { FLEET_SAME, FLEET_OTHER, FLEET_EMPTY } fleet_start;
+
+typedef struct fleet_model {
+    weft_layout *layout; /* borrowed */
+    uint64_t bytes;
+    uint8_t *memory; /* the scattered weights, with gaps between pieces */
+    uint64_t memory_bytes;
+    weft_piece pieces[FLEET_PIECES];
+    uint64_t piece_count;
+    uint64_t places[FLEET_PIECES]; /* of a piece's bytes in the dense image */
+} fleet_model;
+
+typedef struct fleet_end {
+    char name[32];
+    weft_session *session;
+    fleet_model model;
+} fleet_end;
+
+/* A version that was published, to compare with. */
+typedef struct fleet_version {
+    uint64_t root;
+    uint64_t number;
+    uint8_t *dense;
+} fleet_version;
+
+typedef struct fleet {
+    site_scratch scratch;
+    char listen[96]; /* "trainer.listen=..." of the trainer that is open */
+    const char *overrides[32];
+    size_t override_count;
+    weft_layout *layout;
+    uint64_t bytes;
+    uint64_t seed;
+    uint8_t *dense, *scratch_dense; /* the trainer's next bits */
+    fleet_end trainer;
+    fleet_end rollouts[FLEET_ROLLOUTS];
+    fleet_version history[FLEET_HISTORY];
+    uint64_t history_count;
+    uint64_t newest;
+} fleet;
+
+uint64_t fleet_random(uint64_t *seed);
+uint64_t fleet_below(uint64_t *seed, uint64_t limit);
+uint64_t fleet_now_ms(void);
+void fleet_sleep_ms(uint32_t ms);
+
+/* ---- fleet_model.c */
+weft_layout *fleet_layout(fleet_size size);
+/* Scatters the layout over memory; each `style` cuts and orders the pieces in another way (0: whole tensors). */
+void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style);
+void fleet_model_close(fleet_model *model);
+void fleet_model_put(fleet_model *model, const uint8_t *dense);
+void fleet_model_get(const fleet_model *model, uint8_t *dense);
+/* Random bits with many that floats find special. */
+void fleet_fill(const weft_layout *layout, uint8_t *dense, uint64_t *seed);
+/* Gives every element with a chance of `per_mille` other bits; 1000: all. */
+void fleet_change(const weft_layout *layout, uint8_t *dense, uint32_t per_mille, uint64_t *seed);
+/* First byte of a tensor in the dense image. */
+uint64_t fleet_tensor_at(const weft_layout *layout, const char *name);
+/* Address of the dense byte `at` in the scattered weights. */
+uint8_t *fleet_model_at(fleet_model *model, uint64_t at);
+
+/* ---- fleet.c */
+/* Makes a fleet without sessions; `overrides` end with NULL and must live as long as it. */
+fleet *fleet_open(fleet_size size, const char *const *overrides);
+void fleet_close(fleet *f);
+weft_site *fleet_site(const fleet *f, const char *extra);
+/* Opens the trainer and binds its bits, with an attachment (NULL: none). */
+void fleet_start_trainer(fleet *f, const char *attachment);
+/* Opens rollout `at` named a, b, c, ... and binds; `extra`: one more override or NULL. */
+void fleet_open_rollout(fleet *f, unsigned at, const char *extra);
+void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment);
+void fleet_join(fleet *f, unsigned at, fleet_start start);
+void fleet_leave(fleet *f, unsigned at);
+/* Changes the trainer's bits and publishes them as the next version. */
+void fleet_publish(fleet *f, uint32_t per_mille);
+/* Publishes the trainer's bits as they stand in f->dense. */
+void fleet_publish_dense(fleet *f, const char *attachment);
+/* Waits for something to commit and commits it; the status of what failed, WEFT_AGAIN at the bound. Checks the bits. */
+weft_status fleet_commit(fleet *f, unsigned at, uint32_t bound_ms);
+/* Commits until the rollout holds the newest version; a test failure at the bound. */
+void fleet_catch_up(fleet *f, unsigned at);
+void fleet_catch_up_within(fleet *f, unsigned at, uint32_t bound_ms);
+/* The rollout's bytes are those of a published version, the one it says it holds. */
+void fleet_check(fleet *f, unsigned at);
+/* The rollout's bytes are `dense`. */
+void fleet_check_bytes(fleet *f, unsigned at, const uint8_t *dense);
+/* Takes events until one of `kind` comes (of `peer`, unless NULL). */
+bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, uint32_t bound_ms, weft_event *event);
+/* The trainer's line for a peer; false: never seen. */
+bool fleet_peer(fleet *f, const char *name, weft_peer_info *info);
+void fleet_wait_state(fleet *f, const char *name, weft_peer_state state, uint32_t bound_ms);
+weft_stats_info fleet_stats(weft_session *session);
+
+#endif
