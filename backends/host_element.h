@@ -17,9 +17,23 @@
 
 WEFT_ALWAYS_INLINE uint64_t weft_element_get(const uint8_t *data, uint64_t index, unsigned width)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, data + index * width, width);
-    return bits;
+    const uint8_t *element = data + index * width;
+    uint16_t half;
+    uint32_t word;
+    uint64_t whole;
+    switch (width) { /* loads that widen, rather than merge into a cleared register */
+    case 1:
+        return *element;
+    case 2:
+        memcpy(&half, element, 2);
+        return half;
+    case 4:
+        memcpy(&word, element, 4);
+        return word;
+    default:
+        memcpy(&whole, element, 8);
+        return whole;
+    }
 }
 
 WEFT_ALWAYS_INLINE void weft_element_put(uint8_t *data, uint64_t index, uint64_t bits, unsigned width)
@@ -37,11 +51,12 @@ WEFT_ALWAYS_INLINE uint64_t weft_element_top(unsigned width)
     return UINT64_C(1) << (8 * width - 1);
 }
 
-/* Bits -> place in the element order and back (it is its own inverse): floats are sign and magnitude. */
+/* Bits -> place in the element order and back (it is its own inverse): floats are sign and magnitude. Signs are random,
+ * so there is no branch on them. */
 WEFT_ALWAYS_INLINE uint64_t weft_element_order(uint64_t bits, unsigned width, bool is_float)
 {
-    uint64_t top = weft_element_top(width);
-    return is_float && (bits & top) ? bits ^ (top - 1) : bits;
+    uint64_t negative = bits >> (8 * width - 1) & is_float;
+    return bits ^ ((0 - negative) & (weft_element_top(width) - 1));
 }
 
 /* Steps from one element to another, mod 2^(8 * width). */
@@ -58,7 +73,8 @@ WEFT_ALWAYS_INLINE bool weft_steps_down(uint64_t steps, unsigned width)
 
 WEFT_ALWAYS_INLINE uint64_t weft_steps_magnitude(uint64_t steps, unsigned width)
 {
-    return weft_steps_down(steps, width) ? (0 - steps) & weft_element_mask(width) : steps;
+    uint64_t down = 0 - (uint64_t)weft_steps_down(steps, width);
+    return ((steps ^ down) - down) & weft_element_mask(width);
 }
 
 #endif

@@ -83,17 +83,21 @@ void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, w
     plan->magnitude_bits = lengths + (uint64_t)shape->exceptions * shape->magnitude_bits;
 }
 
+/* The arrays are held in locals: the bytes written could alias the structs that point to them. */
 WEFT_ALWAYS_INLINE uint8_t *fields_write_width(const weft_changes *changes, bool is_float, uint32_t k, uint8_t *out,
                                                const uint8_t *end, unsigned width)
 {
     weft_bit_writer writer = {out, end, 0, 0};
-    uint64_t low = (UINT64_C(1) << k) - 1;
+    const uint32_t *position = changes->position;
+    const uint8_t *before = changes->before, *after = changes->after;
+    const uint32_t count = changes->count;
+    const uint64_t low = (UINT64_C(1) << k) - 1;
     uint32_t next = 0;
-    for (uint32_t i = 0; i < changes->count; i++) {
-        uint64_t steps = weft_element_steps(weft_element_get(changes->before, i, width),
-                                            weft_element_get(changes->after, i, width), width, is_float);
-        uint64_t gap = changes->position[i] - next;
-        next = changes->position[i] + 1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t steps =
+            weft_element_steps(weft_element_get(before, i, width), weft_element_get(after, i, width), width, is_float);
+        uint64_t gap = position[i] - next;
+        next = position[i] + 1;
         weft_bits_put(&writer, (gap & low) << 1 | weft_steps_down(steps, width), k + 1);
     }
     return weft_bits_end(&writer);
@@ -126,16 +130,25 @@ static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, 
     return weft_bits_end(&writer);
 }
 
+static void gaps_unary(const weft_changes *changes, uint32_t k, weft_bit_writer *to)
+{
+    weft_bit_writer writer = *to;
+    const uint32_t *position = changes->position;
+    const uint32_t count = changes->count;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        weft_bits_put_unary(&writer, (position[i] - next) >> k);
+        next = position[i] + 1;
+    }
+    *to = writer;
+}
+
 static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_shape *shape, uint8_t *out,
                             const uint8_t *end)
 {
     weft_bit_writer writer = {out, end, 0, 0};
+    gaps_unary(&state->changes, shape->gap_bits, &writer);
     uint32_t next = 0;
-    for (uint32_t i = 0; i < shape->changed; i++) {
-        weft_bits_put_unary(&writer, (state->changes.position[i] - next) >> shape->gap_bits);
-        next = state->changes.position[i] + 1;
-    }
-    next = 0;
     for (uint32_t i = 0; i < shape->exceptions; i++) {
         weft_bits_put_unary(&writer, (state->rank[i] - next) >> shape->rank_bits);
         next = state->rank[i] + 1;
