@@ -75,7 +75,7 @@ static laid lay(planes p)
 }
 
 /* Decodes a payload of 37 changes, 3 of them exceptions, k = 0, q = 1. */
-static weft_status decode(const laid *planes, uint32_t payload_bytes, weft_changes *changes)
+static weft_status decode(const laid *made, uint32_t payload_bytes, weft_changes *changes)
 {
     uint64_t delta[PAIR_TENSORS] = {0};
     weft_frame frame;
@@ -84,7 +84,7 @@ static weft_status decode(const laid *planes, uint32_t payload_bytes, weft_chang
     header.parameters = 3 | 0u << 20 | 1u << 25;
     uint8_t *bytes = pair_memory(WEFT_FRAME_HEADER_BYTES + payload_bytes);
     weft_frame_write_header(bytes, &header);
-    memcpy(bytes + WEFT_FRAME_HEADER_BYTES, planes->payload, payload_bytes);
+    memcpy(bytes + WEFT_FRAME_HEADER_BYTES, made->payload, payload_bytes);
     pair_must(weft_frame_admit(pair.layout, bytes, WEFT_FRAME_HEADER_BYTES + payload_bytes, &frame), "admit");
     weft_decode_job job = {
         .frame = frame, .base = weft_binding_view(&pair.live_binding, 0), .changes = changes, .tensor_delta = delta};
@@ -93,19 +93,19 @@ static weft_status decode(const laid *planes, uint32_t payload_bytes, weft_chang
     return status;
 }
 
-static void refused(const laid *planes, uint32_t payload_bytes, const char *words)
+static void refused(const laid *made, uint32_t payload_bytes, const char *words)
 {
     weft_changes changes = pair_changes();
-    assert_int_equal(decode(planes, payload_bytes, &changes), WEFT_E_CORRUPT);
+    assert_int_equal(decode(made, payload_bytes, &changes), WEFT_E_CORRUPT);
     assert_int_equal(changes.count, 0);
     if (!strstr(weft_last_error(), words))
         fail_msg("\"%s\" does not say \"%s\"", weft_last_error(), words);
     pair_changes_free(&changes);
 }
 
-static uint32_t padded(const laid *planes)
+static uint32_t padded(const laid *made)
 {
-    return (planes->end + 3) / 4 * 4;
+    return (made->end + 3) / 4 * 4;
 }
 
 static void planes_by_hand_decode(void **state)
@@ -148,11 +148,11 @@ static void positions_out_of_range_are_refused(void **state)
     weft_changes changes = pair_changes();
     for (int zeros = 27; zeros < 29; zeros++) {
         snprintf(unary, sizeof(unary), "%.*s1%s", zeros, "0000000000000000000000000000", tail);
-        laid planes = lay((struct planes){last_down, ranks_0_1_36, unary, magnitudes_good});
+        laid made = lay((planes){last_down, ranks_0_1_36, unary, magnitudes_good});
         if (zeros == 27)
-            pair_must(decode(&planes, padded(&planes), &changes), "decode");
+            pair_must(decode(&made, padded(&made), &changes), "decode");
         else
-            refused(&planes, padded(&planes), "position 64 of 64");
+            refused(&made, padded(&made), "position 64 of 64");
     }
     assert_int_equal(changes.position[CHANGED - 1], ELEMENTS - 1);
     pair_changes_free(&changes);
