@@ -21,7 +21,7 @@ weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t 
                          attachment, (unsigned long long)attachment_bytes);
     weft_log_sink *before = weft_session_enter(session);
     weft_status status = session->trainer
-                             ? weft_publish_bind(session->trainer, pieces, count, attachment, attachment_bytes)
+                             ? weft_shadow_bind(session->trainer, pieces, count, attachment, attachment_bytes)
                              : weft_rollout_bind(session->rollout, pieces, count, attachment, attachment_bytes, empty);
     weft_session_leave(session, before);
     return status;

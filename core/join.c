@@ -9,10 +9,9 @@
 #include "site_text.h"
 #include "status.h"
 
-#define RETRY_MIN_NS   (20 * WEFT_NS_PER_MS)
-#define RETRY_MAX_NS   (1000 * WEFT_NS_PER_MS)
-#define GREET_NS       (10000 * WEFT_NS_PER_MS)
-#define ATTACHMENT_MAX (256ull << 20)
+#define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
+#define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
+#define GREET_NS     (10000 * WEFT_NS_PER_MS)
 /* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
 #define FAULTS_MAX 3u
 
@@ -230,157 +229,6 @@ static weft_status greet(weft_rollout *rollout)
                    : weft_join_send(rollout, WEFT_MESSAGE_HELLO, &out);
 }
 
-static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
-{
-    weft_wire_welcome *welcome = &rollout->welcome;
-    weft_status status = weft_wire_get_welcome(body, length, welcome);
-    if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
-        status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
-    if (status == WEFT_OK)
-        status = rollout->provider->port_connect(rollout->port, welcome->address, welcome->address_bytes);
-    if (status != WEFT_OK)
-        return status;
-    if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)
-        rollout->held = welcome->held;
-    rollout->join = WEFT_JOIN_JOINED;
-    rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
-    rollout->retries = rollout->faults;
-    rollout->said_goodbye = false;
-    weft_log(WEFT_LOG_INFO, "joined the trainer at %s by %s; it has version %llu", rollout->control.peer,
-             rollout->facts.fabric, (unsigned long long)welcome->newest.number);
-    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held, "");
-    weft_session_changed(rollout->session);
-    return WEFT_OK;
-}
-
-static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint64_t length)
-{
-    weft_wire_notice notice;
-    weft_status status = weft_wire_get_notice(body, length, &notice);
-    if (status != WEFT_OK)
-        return status;
-    if (notice.status == WEFT_OK)
-        notice.status = WEFT_E_REFUSED;
-    weft_join_lose(rollout, notice.status, notice.text);
-    rollout->join = WEFT_JOIN_REFUSED;
-    rollout->refusal = notice.status;
-    snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
-    weft_session_changed(rollout->session);
-    return WEFT_OK;
-}
-
-/* ---- messages of a joined trainer */
-
-static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint64_t length)
-{
-    weft_wire_update update;
-    weft_status status = weft_wire_get_update(body, length, &update);
-    if (status != WEFT_OK)
-        return status;
-    const weft_version *base = rollout->queued ? &rollout->queue[rollout->queued - 1].header.target : &rollout->held;
-    bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0
-                                   : rollout->holds && update.base.root == base->root;
-    if (rollout->queued == WEFT_UPDATES_AHEAD ||
-        memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout) ||
-        update.attachment_bytes > ATTACHMENT_MAX)
-        return weft_fail(
-            WEFT_E_PROTOCOL,
-            "UPDATE of version %llu: %u under way already, or another layout, or an attachment of %llu bytes",
-            (unsigned long long)update.target.number, rollout->queued, (unsigned long long)update.attachment_bytes);
-    if (!follows)
-        return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
-                         (unsigned long long)update.target.number, (unsigned long long)update.base.root,
-                         (unsigned long long)base->root);
-    rollout->queue[rollout->queued++] = (weft_incoming){.header = update};
-    if (rollout->queued == 1)
-        weft_stage_clear(rollout);
-    return WEFT_OK;
-}
-
-static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
-{
-    weft_wire_trailer trailer;
-    weft_status status = weft_wire_get_trailer(body, length, &trailer);
-    if (status != WEFT_OK)
-        return status;
-    for (uint32_t i = 0; i < rollout->queued; i++) {
-        weft_incoming *incoming = &rollout->queue[i];
-        if (incoming->has_trailer)
-            continue;
-        if (!incoming->header.snapshot && trailer.target.root != incoming->header.target.root)
-            break;
-        incoming->trailer = trailer;
-        incoming->has_trailer = true;
-        return WEFT_OK;
-    }
-    return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",
-                     (unsigned long long)trailer.target.number);
-}
-
-static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
-{
-    weft_status status = weft_wire_get_version(body, length, &rollout->offer);
-    if (status != WEFT_OK)
-        return status;
-    weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
-    rollout->offered = true;
-    weft_session_changed(rollout->session);
-    if (!rollout->into_image)
-        return WEFT_OK;
-    rollout->snapshot_runs = true;
-    return weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
-}
-
-static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)
-{
-    if (type == WEFT_MESSAGE_REFUSE && rollout->join == WEFT_JOIN_GREETING)
-        return take_refusal(rollout, body, length);
-    if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
-        return take_welcome(rollout, body, length);
-    if (rollout->join != WEFT_JOIN_JOINED)
-        return weft_fail(WEFT_E_PROTOCOL, "%s instead of WELCOME", weft_message_name(type));
-    weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
-    switch (type) {
-    case WEFT_MESSAGE_UPDATE:
-        return take_update(rollout, body, length);
-    case WEFT_MESSAGE_TRAILER:
-        return take_trailer(rollout, body, length);
-    case WEFT_MESSAGE_OFFER:
-        return take_offer(rollout, body, length);
-    case WEFT_MESSAGE_PING:
-        return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
-    case WEFT_MESSAGE_PONG:
-        return WEFT_OK;
-    case WEFT_MESSAGE_BYE:
-        rollout->said_goodbye = true;
-        weft_join_lose(rollout, WEFT_OK, "goodbye");
-        return WEFT_OK;
-    default:
-        return weft_fail(WEFT_E_PROTOCOL, "%s, which no trainer sends here", weft_message_name(type));
-    }
-}
-
-static weft_status listen_to_trainer(weft_rollout *rollout)
-{
-    weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
-    while (status == WEFT_OK && rollout->control.fd >= 0) {
-        weft_message type;
-        const uint8_t *body;
-        uint64_t length;
-        status = weft_control_next(&rollout->control, &type, &body, &length);
-        if (status != WEFT_OK)
-            break;
-        status = act(rollout, type, body, length);
-        if (rollout->control.fd >= 0)
-            weft_control_drop(&rollout->control);
-    }
-    if (rollout->control.fd < 0)
-        return WEFT_OK; /* refused, or goodbye: dealt with */
-    if (status == WEFT_AGAIN)
-        status = lost == WEFT_OK ? WEFT_OK : weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
-    return status;
-}
-
 static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = rollout->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
@@ -408,7 +256,7 @@ static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_w
 {
     weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout) : WEFT_OK;
     if (status == WEFT_OK)
-        status = listen_to_trainer(rollout);
+        status = weft_hear_step(rollout);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
         status = keep_alive(rollout, now_ns, waits);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING && now_ns > rollout->moved_ns + GREET_NS)

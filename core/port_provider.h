@@ -71,10 +71,14 @@ typedef struct weft_provider {
      * may choose it). */
     weft_status (*region_open)(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                weft_region **region);
+    /* Of remotely writable memory only after the port that received into it: a write that has begun to land goes on
+     * landing until its port is closed (tcp streams into the memory without asking again). That order is the fence. */
     void (*region_close)(weft_region *region);
     void (*region_remote)(const weft_region *region, uint64_t *address, uint64_t *key);
     weft_status (*port_open)(weft_link *link, weft_port **port);
-    void (*port_close)(weft_port *port); /* ends its operations; their completions are never reported */
+    /* Ends its operations, in both directions; their completions are never reported, and nothing lands any more through
+     * this port. */
+    void (*port_close)(weft_port *port);
     weft_status (*port_address)(const weft_port *port, uint8_t *address, uint32_t *length); /* MAX bytes of room */
     weft_status (*port_connect)(weft_port *port, const uint8_t *address, uint32_t length);
     weft_status (*write)(weft_port *port, const weft_write *write);

@@ -8,9 +8,6 @@
 #include "staging.h"
 #include "status.h"
 
-/* The journal's level: base-free, so that it merges and follows a snapshot without the model. */
-#define JOURNAL_LEVEL WEFT_LEVEL_FAST
-
 static weft_status wait_job(weft_session *session, weft_status status, void *job)
 {
     while (status == WEFT_AGAIN)
@@ -34,7 +31,7 @@ weft_status weft_publish_open(weft_trainer *trainer)
     if (!trainer->shadow_image || !trainer->digests || !trainer->delta || !trainer->discard || !scratch->position ||
         !scratch->before || !scratch->after)
         return weft_fail(WEFT_E_MEMORY, "no memory for a shadow of %llu bytes", (unsigned long long)layout->bytes);
-    trainer->levels = 1u << JOURNAL_LEVEL;
+    trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
     for (uint64_t i = 0; i < trainer->session->site->peer_count; i++) {
         static const weft_level chosen[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
         trainer->levels |= 1u << chosen[trainer->session->site->peers[i].level];
@@ -56,85 +53,6 @@ void weft_publish_close(weft_trainer *trainer)
     weft_mem_give(trainer->digests);
     if (trainer->shadow_image)
         weft_mem_unmap(trainer->shadow_image, bytes ? bytes : 1);
-}
-
-/* ---- bind */
-
-/* Copies the weights into the shadow, whose units are contiguous. */
-static weft_status copy_to_shadow(weft_trainer *trainer)
-{
-    weft_session *session = trainer->session;
-    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
-        weft_load_job job = {weft_binding_view(&trainer->weights, unit),
-                             weft_binding_view(&trainer->shadow, unit).runs[0].data};
-        weft_status status = wait_job(session, session->backend->load(session->device, &job), &job);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
-}
-
-static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
-{
-    weft_session *session = trainer->session;
-    weft_status status = copy_to_shadow(trainer);
-    if (status == WEFT_OK)
-        status = weft_session_digest(session->backend, session->device, &trainer->shadow, trainer->digests,
-                                     &trainer->newest.root);
-    if (status != WEFT_OK)
-        return status;
-    trainer->newest.run = trainer->run;
-    trainer->newest.number = session->options.first_version;
-    trainer->attachment = attachment;
-    trainer->bound = true;
-    status = weft_trainer_listen(trainer);
-    if (status != WEFT_OK) {
-        trainer->bound = false;
-        trainer->attachment = NULL;
-    }
-    return status;
-}
-
-/* New addresses for the same bits. */
-static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
-{
-    weft_session *session = trainer->session;
-    uint64_t root;
-    weft_status status = weft_session_digest(session->backend, session->device, fresh, trainer->discard, &root);
-    if (status == WEFT_OK && root != trainer->newest.root)
-        status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
-                           (unsigned long long)root, (unsigned long long)trainer->newest.number,
-                           (unsigned long long)trainer->newest.root);
-    if (status != WEFT_OK)
-        return status;
-    weft_binding_close(&trainer->weights);
-    trainer->weights = *fresh;
-    return WEFT_OK;
-}
-
-weft_status weft_publish_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
-                              uint64_t attachment_bytes)
-{
-    weft_binding fresh;
-    weft_blob *blob = NULL;
-    weft_status status = weft_binding_open(trainer->session->layout, pieces, count, &fresh);
-    if (status != WEFT_OK)
-        return status;
-    if (trainer->bound) {
-        status = rebind(trainer, &fresh);
-    } else {
-        blob = attachment_bytes ? weft_blob_make(attachment, attachment_bytes) : NULL;
-        trainer->weights = fresh;
-        status = attachment_bytes && !blob ? weft_fail(WEFT_E_MEMORY, "no memory for the attachment")
-                                           : bind_first(trainer, blob);
-        if (status != WEFT_OK)
-            memset(&trainer->weights, 0, sizeof trainer->weights);
-    }
-    if (status != WEFT_OK) {
-        weft_binding_close(&fresh);
-        weft_blob_drop(blob);
-    }
-    return status;
 }
 
 /* ---- room in the journal */
@@ -247,62 +165,6 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encod
     return WEFT_OK;
 }
 
-/* ---- shadow */
-
-/* Brings one frame's unit of the shadow to the target, from the frame itself: O(changes). */
-static weft_status shadow_frame(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
-{
-    weft_session *session = trainer->session;
-    weft_decode_job decode = {.changes = &trainer->scratch, .tensor_delta = trainer->discard};
-    weft_status status = weft_frame_admit(session->layout, bytes, length, &decode.frame);
-    if (status != WEFT_OK)
-        return status;
-    decode.base = weft_binding_view(&trainer->shadow, decode.frame.header.unit);
-    status = wait_job(session, session->backend->decode(session->device, &decode), &decode);
-    if (status != WEFT_OK)
-        return status;
-    weft_apply_job apply = {.target = decode.base, .changes = &trainer->scratch};
-    status = wait_job(session, session->backend->apply(session->device, &apply), &apply);
-    return status == WEFT_OK && apply.mismatch ? WEFT_E_BASE : status;
-}
-
-static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
-{
-    const weft_arena *arena = &trainer->journal.arena;
-    for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
-        const uint8_t *frame = weft_arena_block(arena, block);
-        for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
-            uint32_t bytes = weft_arena_index(arena, block, i)->bytes;
-            weft_status status = shadow_frame(trainer, frame, bytes);
-            if (status != WEFT_OK)
-                return status;
-            frame += bytes;
-        }
-    }
-    return WEFT_OK;
-}
-
-static void set_shadow_busy(weft_trainer *trainer, bool busy)
-{
-    weft_log_sink *before = weft_session_enter(trainer->session);
-    trainer->shadow_busy = busy;
-    weft_session_leave(trainer->session, before);
-}
-
-/* Snapshots stand still meanwhile. Should the frames not lead to the target, which no data can cause, the weights
- * themselves still do. */
-static weft_status update_shadow(weft_trainer *trainer, const weft_update *update)
-{
-    set_shadow_busy(trainer, true);
-    weft_status status = update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[JOURNAL_LEVEL]);
-    if (status == WEFT_OK)
-        return WEFT_OK;
-    if (!update->snapshot_only)
-        weft_log(WEFT_LOG_ERROR, "version %llu: own frames do not decode (%s): shadow copied whole; report this",
-                 (unsigned long long)update->target.number, weft_last_error());
-    return copy_to_shadow(trainer);
-}
-
 /* ---- publish */
 
 static void hand_over(weft_trainer *trainer, weft_update *update)
@@ -366,14 +228,14 @@ static uint64_t target_root(const weft_trainer *trainer)
 
 static weft_level densest(const weft_update *update)
 {
-    return update->snapshot_only ? WEFT_LEVEL_FULL : JOURNAL_LEVEL;
+    return update->snapshot_only ? WEFT_LEVEL_FULL : WEFT_JOURNAL_LEVEL;
 }
 
 static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_job *job, double shadow_ms,
                    weft_update_info *info)
 {
     const weft_layout *layout = trainer->session->layout;
-    uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[JOURNAL_LEVEL].bytes;
+    uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[WEFT_JOURNAL_LEVEL].bytes;
     weft_update_info all = {.base = update->base,
                             .target = update->target,
                             .level = weft_level_name(densest(update)),
@@ -410,10 +272,10 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, weft_upda
     while (weft_journal_full(&trainer->journal))
         drop_oldest(trainer);
     uint64_t begun_ns = weft_clock_ns();
-    status = update_shadow(trainer, update);
+    status = weft_shadow_update(trainer, update);
     if (status != WEFT_OK) { /* the device is dead: nothing more can be promised than that this version is none */
         free_chains(trainer, update);
-        set_shadow_busy(trainer, false);
+        weft_shadow_busy(trainer, false);
         return status;
     }
     report(trainer, update, &job, weft_clock_ms(begun_ns, weft_clock_ns()), info);

@@ -7,8 +7,19 @@
 /* Takes the memory that publishing needs besides the journal. */
 weft_status weft_publish_open(weft_trainer *trainer);
 void weft_publish_close(weft_trainer *trainer);
-weft_status weft_publish_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
-                              uint64_t attachment_bytes);
+
+/* The journal's level: base-free, so that it merges and follows a snapshot without the model. */
+#define WEFT_JOURNAL_LEVEL WEFT_LEVEL_FAST
+
+/* ---- shadow.c */
+/* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
+weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+                             uint64_t attachment_bytes);
+/* Brings the shadow to the update's target; it is busy from then until the version is handed over. */
+weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update);
+void weft_shadow_busy(weft_trainer *trainer, bool busy);
+
+/* ---- trainer.c */
 /* Starts to listen for peers and the progress thread. */
 weft_status weft_trainer_listen(weft_trainer *trainer);
 

@@ -124,6 +124,10 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);
 
+/* ---- hear.c */
+/* Reads and acts on what the trainer said; afterwards the connection may be closed (refusal, goodbye). */
+weft_status weft_hear_step(weft_rollout *rollout);
+
 /* ---- receive.c */
 weft_status weft_receive_open(weft_rollout *rollout);
 void weft_receive_close(weft_rollout *rollout);

@@ -50,43 +50,6 @@ static weft_status waits_open(weft_waits *waits, uint32_t capacity)
     return waits->fds ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u descriptors", capacity);
 }
 
-/* Lines of a session with a log callback wait in a ring until the caller's own weft_events or weft_progress. */
-static void ring_write(weft_log_sink *sink, weft_log_level level, const char *line)
-{
-    weft_session *session = (weft_session *)((char *)sink - offsetof(weft_session, sink));
-    if (!session->own_log) {
-        static const char *const names[] = {"error", "warn", "info", "debug"};
-        fprintf(stderr, "weft %s: %s\n", names[level], line);
-        return;
-    }
-    pthread_mutex_lock(&session->log_lock);
-    if (session->lines_end - session->lines_begin < WEFT_LOG_LINES) {
-        uint64_t at = session->lines_end++ % WEFT_LOG_LINES;
-        snprintf(session->lines[at], WEFT_LOG_KEPT, "%s", line);
-        session->line_levels[at] = level;
-    }
-    pthread_mutex_unlock(&session->log_lock);
-}
-
-static void hand_out_lines(weft_session *session)
-{
-    char line[WEFT_LOG_KEPT];
-    for (;;) {
-        pthread_mutex_lock(&session->log_lock);
-        bool any = session->lines_begin < session->lines_end;
-        uint64_t at = session->lines_begin % WEFT_LOG_LINES;
-        weft_log_level level = session->line_levels[at];
-        if (any) {
-            memcpy(line, session->lines[at], sizeof line);
-            session->lines_begin++;
-        }
-        pthread_mutex_unlock(&session->log_lock);
-        if (!any)
-            return;
-        session->options.log(session->options.log_user, level, line);
-    }
-}
-
 static weft_status open_rings(weft_session *session)
 {
     session->own_log = session->options.log != NULL;
@@ -158,7 +121,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
         memcpy(&made->options, options, options->size < sizeof *options ? options->size : sizeof *options);
     made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
     made->layout = weft_layout_hold((weft_layout *)layout);
-    made->sink = (weft_log_sink){site->log_level, ring_write};
+    made->sink = (weft_log_sink){site->log_level, weft_session_line};
     made->wake_fd = -1;
     init_lock(made);
     weft_status status = make_parts(made, site, backend, kernels, device, fds);
@@ -177,7 +140,7 @@ void weft_session_unmake(weft_session *session)
     if (session->wake_fd >= 0)
         close(session->wake_fd);
     if (session->own_log)
-        hand_out_lines(session);
+        weft_session_hand_out(session);
     weft_mem_give(session->thread_waits.fds);
     weft_mem_give(session->caller_waits.fds);
     weft_mem_give(session->lines);
@@ -313,66 +276,6 @@ bool weft_session_wait(weft_session *session, uint64_t deadline_ns)
     struct timespec t = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
     pthread_cond_timedwait(&session->changed, &session->lock, &t);
     return true;
-}
-
-/* ---- events and figures */
-
-void weft_session_event(weft_session *session, weft_event_kind kind, weft_status status, const char *peer,
-                        const weft_version *version, const char *text)
-{
-    if (session->events_end - session->events_begin == WEFT_EVENTS) {
-        session->stats.events_lost++;
-        return;
-    }
-    weft_event *event = &session->events[session->events_end++ % WEFT_EVENTS];
-    memset(event, 0, sizeof *event);
-    event->kind = kind;
-    event->status = status;
-    if (version)
-        event->version = *version;
-    snprintf(event->peer, sizeof event->peer, "%s", peer);
-    snprintf(event->text, sizeof event->text, "%s", text);
-}
-
-weft_status weft_events(weft_session *session, weft_event *event)
-{
-    weft_log_sink *before = weft_session_enter(session);
-    weft_status status = WEFT_AGAIN;
-    if (session->events_begin < session->events_end) {
-        *event = session->events[session->events_begin++ % WEFT_EVENTS];
-        status = WEFT_OK;
-    }
-    weft_session_leave(session, before);
-    if (session->own_log)
-        hand_out_lines(session);
-    return status;
-}
-
-weft_status weft_progress(weft_session *session, uint32_t deadline_ms)
-{
-    if (session->site->session.progress == WEFT_PROGRESS_MANUAL) {
-        weft_log_sink *before = weft_session_enter(session);
-        if (session->step)
-            weft_session_step_once(session, weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS);
-        weft_session_leave(session, before);
-    }
-    if (session->own_log)
-        hand_out_lines(session);
-    return WEFT_OK;
-}
-
-weft_status weft_stats(weft_session *session, weft_stats_info *stats)
-{
-    if (stats->size == 0 || stats->size > sizeof *stats)
-        return weft_fail(WEFT_E_ARGUMENT, "weft_stats: stats.size is %zu, not sizeof(weft_stats_info)", stats->size);
-    weft_log_sink *before = weft_session_enter(session);
-    size_t size = stats->size;
-    session->stats.allocations = weft_mem_allocations() - session->allocations_before;
-    snprintf(session->stats.backend, sizeof session->stats.backend, "%s", session->backend_name);
-    memcpy(stats, &session->stats, size);
-    stats->size = size;
-    weft_session_leave(session, before);
-    return WEFT_OK;
 }
 
 void weft_close(weft_session *session)

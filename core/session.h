@@ -98,6 +98,12 @@ void weft_session_step_once(weft_session *session, uint64_t deadline_ns);
 void weft_session_event(weft_session *session, weft_event_kind kind, weft_status status, const char *peer,
                         const weft_version *version, const char *text);
 
+/* ---- session_events.c */
+/* The sink's write: to the ring of a session with a log callback, else to standard error. */
+void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *line);
+/* Hands the lines that wait to the callback, outside every lock but the ring's. */
+void weft_session_hand_out(weft_session *session);
+
 /* Root of bound weights and, in `digests` (one word per tensor, or NULL), every tensor's digest. */
 weft_status weft_session_digest(const weft_backend *backend, weft_backend_state *device, const weft_binding *binding,
                                 uint64_t *digests, uint64_t *root);

@@ -37,8 +37,8 @@ stages='
 7 session
 8 control
 9 peer greet send stream
-10 trainer publish
-10 rollout stage join fetch receive
+10 trainer publish shadow
+10 rollout stage join hear fetch receive
 11 api
 '
 
