@@ -2,10 +2,10 @@
 #ifndef WEFT_NO_FABRIC
 #include "providers/fabric.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "mem.h"
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -67,15 +67,28 @@ static void fill_hints(struct fi_info *hints, const weft_profile *profile)
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 }
 
+/* libfabric reads its switches once, in its first call. rxm's pass-through is off by default and only a switch turns it
+ * on; a value that is there already stands, and is then an error where a profile needs another. */
+static void set_switches(void)
+{
+    setenv("FI_OFI_RXM_ENABLE_PASSTHRU", "1", 0);
+}
+
 /* A provider that is asked for by name may also answer as a lower layer of another one. */
-static struct fi_info *keep_exact(struct fi_info *list, const char *fabric)
+static bool serves(const struct fi_info *info, const weft_profile *profile, const char *fabric)
+{
+    return strcmp(info->fabric_attr->prov_name, fabric) == 0 &&
+           (!profile->pass_through || info->ep_attr->protocol == FI_PROTO_RXM_TCP);
+}
+
+static struct fi_info *keep_serving(struct fi_info *list, const weft_profile *profile, const char *fabric)
 {
     struct fi_info *kept = NULL;
     struct fi_info **end = &kept;
     while (list) {
         struct fi_info *next = list->next;
         list->next = NULL;
-        if (strcmp(list->fabric_attr->prov_name, fabric) == 0) {
+        if (serves(list, profile, fabric)) {
             *end = list;
             end = &list->next;
         } else {
@@ -89,6 +102,8 @@ static struct fi_info *keep_exact(struct fi_info *list, const char *fabric)
 int weft_fabric_getinfo(const weft_profile *profile, const char *fabric, const char *node, const char *domain,
                         struct fi_info **list)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, set_switches);
     struct fi_info *hints = fi_allocinfo();
     if (!hints)
         return -FI_ENOMEM;
@@ -106,7 +121,7 @@ int weft_fabric_getinfo(const weft_profile *profile, const char *fabric, const c
     fi_freeinfo(hints);
     if (error)
         return error;
-    *list = keep_exact(all, fabric);
+    *list = keep_serving(all, profile, fabric);
     return *list ? 0 : -FI_ENODATA;
 }
 

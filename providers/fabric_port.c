@@ -254,6 +254,16 @@ static bool translate(weft_port *port, const struct fi_cq_data_entry *entry, wef
     return true;
 }
 
+static weft_status describe_error(const weft_port *port, const struct fi_cq_err_entry *entry)
+{
+    const char *name = port->link->profile->name;
+    if (entry->op_context)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s failed: %s", name, port->peer_text,
+                               fi_strerror(entry->err));
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a connection of the port failed: %s", name,
+                           fi_strerror(entry->err));
+}
+
 static size_t read_error(weft_port *port, weft_completion *completion)
 {
     struct fi_cq_err_entry entry = {0};
@@ -261,9 +271,7 @@ static size_t read_error(weft_port *port, weft_completion *completion)
         return 0;
     *completion = (weft_completion){
         .kind = WEFT_COMPLETION_FAILED,
-        .status =
-            weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: %s %s failed: %s", port->link->profile->name,
-                            entry.op_context ? "a write to" : "the port of", port->peer_text, fi_strerror(entry.err)),
+        .status = describe_error(port, &entry),
         .cookie = entry.op_context ? retire(port, entry.op_context) : UINT64_MAX,
     };
     return 1;

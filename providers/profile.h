@@ -67,6 +67,7 @@ typedef struct weft_profile {
     weft_profile_addressing addressing;
     unsigned registration; /* weft_profile_registration bits */
     bool message_caps;     /* FI_MSG is asked for besides RMA, because the provider grants no RMA without it */
+    bool pass_through;     /* rxm only where it hands each call on: see fabric.c */
     bool shared_endpoint;  /* one endpoint for all peers; false everywhere so far: fabric_port.c opens one per port */
     weft_profile_wait wait;
     uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */

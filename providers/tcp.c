@@ -25,12 +25,17 @@ static const weft_profile tcp_profile = {
 static const weft_profile tcp_rxm_profile = {
     .name = "tcp-rxm",
     .names = {{0, "tcp;ofi_rxm"}}, /* talks only to itself */
+    .oldest = WEFT_FABRIC_VERSION(1, 17),
+    .oldest_reason = "earlier ones were not tried with pass-through",
+    .pass_through = true, /* without it a peer that dies, or a port that closes, in the middle of a write crashes the
+                             receiver inside libfabric (1.17 and 2.1: rxm takes the write's context for its own) */
     .addressing = WEFT_ADDRESS_SOURCE,
     .registration = WEFT_MR_LOCAL | WEFT_MR_VIRTUAL_ADDRESS | WEFT_MR_ALLOCATED, /* no PROVIDER_KEY, as tcp */
     .wait = WEFT_WAIT_FD,
     .chunk_bytes = UINT64_C(1) << 20,
     .depth = 8,
-    .absent = "is the address on this host, and was libfabric built with its tcp and rxm providers?",
+    .absent = "is FI_OFI_RXM_ENABLE_PASSTHRU=1 set before this process first uses libfabric, and was libfabric built "
+              "with its tcp and rxm providers?",
     .completion = "a completed write may still be lost with the connection",
     .abort = "by closing the endpoint, without completions",
 };

@@ -67,6 +67,7 @@ typedef void (*role_fn)(play *p, int self);
 
 static void start(play *p, const char *provider, role_fn lead, role_fn other, int others)
 {
+    static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
     memset(p, 0, sizeof *p);
     p->provider = provider;
     for (int i = 1; i <= others; i++)
@@ -77,6 +78,8 @@ static void start(play *p, const char *provider, role_fn lead, role_fn other, in
         assert_true(pid >= 0);
         if (pid == 0) {
             alarm(60);
+            for (size_t k = 0; k < sizeof caught / sizeof caught[0]; k++)
+                signal(caught[k], SIG_DFL); /* cmocka's handlers would go on with the next test here */
             for (int k = 1; k <= others; k++)
                 close(p->sockets[k][i ? 0 : 1]);
             (i ? other : lead)(p, i);
@@ -563,7 +566,9 @@ static void abort_then_send(play *p, int self)
     post_all_that_fits(&s, &t);
     stream_close(&s, &t);
     tell(fd, "", 1);
+    uint64_t old = t.to.key;
     stream_open(&s, &t, 0, fd); /* a fresh invitation: new port, new key */
+    CHECK(t.to.key != old, "a new registration has the old key");
     stream_all(&s, &t);
     stream_close(&s, &t);
     sender_close(&s);
@@ -585,6 +590,127 @@ static void closing_with_writes_in_flight_is_prompt(void **state)
 {
     play p;
     start(&p, *state, abort_then_send, be_aborted_then_receive, 1);
+    finish(&p, 1, 0);
+}
+
+#define LONG (UINT64_C(64) << 20) /* more than any socket buffer: it is still landing when it is looked at */
+
+static weft_region *open_long(fabric_end *e, const char *name, bool remote, uint8_t **memory)
+{
+    weft_region *region;
+    weft_link_options options = {.address = local(name), .chunk_bytes = LONG};
+    *e = (fabric_end){.provider = weft_provider_find(name)};
+    CHECK(e->provider->link_open(&options, &e->link) == WEFT_OK, "link_open");
+    *memory = weft_mem_map(LONG);
+    CHECK(e->provider->region_open(e->link, NULL, *memory, LONG, remote, &region) == WEFT_OK, "region_open");
+    return region;
+}
+
+static void close_long(fabric_end *e, weft_port *port, weft_region *region, uint8_t *memory)
+{
+    e->provider->port_close(port);
+    e->provider->region_close(region);
+    e->provider->link_close(e->link);
+    weft_mem_unmap(memory, LONG);
+}
+
+static void send_one_long(play *p, int self)
+{
+    (void)self;
+    char word;
+    fabric_end e;
+    uint8_t *memory;
+    invitation to;
+    weft_completion c[4];
+    int fd = p->sockets[1][0];
+    weft_region *region = open_long(&e, p->provider, false, &memory);
+    weft_port *port = open_port(&e);
+    memset(memory, 1, LONG);
+    hear(fd, &to, sizeof to);
+    CHECK(e.provider->port_connect(port, to.port, to.length) == WEFT_OK, "port_connect");
+    weft_write w = {.region = region,
+                    .data = memory,
+                    .bytes = LONG,
+                    .remote_address = to.address,
+                    .remote_key = to.key,
+                    .immediate = 1};
+    while (e.provider->write(port, &w) == WEFT_AGAIN)
+        e.provider->poll(port, c, 4);
+    while (!heard(fd))
+        e.provider->poll(port, c, 4);
+    hear(fd, &word, 1);
+    if (word == 'k')
+        raise(SIGKILL);
+    close_long(&e, port, region, memory);
+}
+
+static uint64_t landed_bytes(const uint8_t *memory)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < LONG; i++)
+        n += memory[i];
+    return n;
+}
+
+/* The fence: what has not landed when the port closes never does, with the sender still sending. */
+static void close_while_it_lands(play *p, int self)
+{
+    fabric_end e;
+    uint8_t *memory;
+    weft_completion c[4];
+    int fd = p->sockets[self][1];
+    weft_region *region = open_long(&e, p->provider, true, &memory);
+    weft_port *port = open_port(&e);
+    weft_port *other = open_port(&e); /* goes on making the link's progress */
+    invitation i = invite(&e, port, region);
+    tell(fd, &i, sizeof i);
+    while (!*(volatile uint8_t *)memory)
+        e.provider->poll(port, c, 4);
+    e.provider->port_close(port);
+    uint64_t before = landed_bytes(memory);
+    for (double end = now() + 0.3; now() < end;)
+        e.provider->poll(other, c, 4);
+    uint64_t after = landed_bytes(memory);
+    CHECK(before == after, "%llu bytes had landed when the port closed, %llu did later", (unsigned long long)before,
+          (unsigned long long)after);
+    tell(fd, "c", 1);
+    close_long(&e, other, region, memory);
+}
+
+/* The sender dies while its write lands. Whether the port says so differs; it must neither arrive nor crash. */
+static void outlive_the_sender(play *p, int self)
+{
+    fabric_end e;
+    uint8_t *memory;
+    weft_completion c[4];
+    int fd = p->sockets[self][1];
+    weft_region *region = open_long(&e, p->provider, true, &memory);
+    weft_port *port = open_port(&e);
+    invitation i = invite(&e, port, region);
+    bool all = false;
+    tell(fd, &i, sizeof i);
+    while (!*(volatile uint8_t *)memory)
+        e.provider->poll(port, c, 4);
+    tell(fd, "k", 1);
+    nap(0.1);
+    for (double end = now() + 0.5; now() < end;)
+        for (size_t n = e.provider->poll(port, c, 4); n > 0; n--)
+            all = all || c[n - 1].kind == WEFT_COMPLETION_ARRIVED;
+    CHECK(!all || landed_bytes(memory) == LONG, "a write arrived that had not landed");
+    close_long(&e, port, region, memory);
+}
+
+static void a_sender_killed_in_a_write_harms_nobody(void **state)
+{
+    play p;
+    start(&p, *state, send_one_long, outlive_the_sender, 1);
+    finish(&p, 1, 1u << 0);
+}
+
+static void closing_the_receiving_port_is_a_fence(void **state)
+{
+    play p;
+    start(&p, *state, send_one_long, close_while_it_lands, 1);
     finish(&p, 1, 0);
 }
 
@@ -827,6 +953,8 @@ int main(void)
         ON(idle_ends_sleep, "tcp"),
         ON(a_sleeping_receiver_is_woken, "tcp"),
         ON(closing_with_writes_in_flight_is_prompt, "tcp"),
+        ON(closing_the_receiving_port_is_a_fence, "tcp"),
+        ON(a_sender_killed_in_a_write_harms_nobody, "tcp"),
         ON(a_killed_receiver_blocks_nobody, "tcp"),
         ON(a_stopped_receiver_slows_nobody, "tcp"),
         ON(a_wrong_key_lands_nothing, "tcp"),
@@ -838,6 +966,8 @@ int main(void)
         ON(idle_ends_sleep, "tcp-rxm"),
         ON(a_sleeping_receiver_is_woken, "tcp-rxm"),
         ON(closing_with_writes_in_flight_is_prompt, "tcp-rxm"),
+        ON(closing_the_receiving_port_is_a_fence, "tcp-rxm"),
+        ON(a_sender_killed_in_a_write_harms_nobody, "tcp-rxm"),
         ON(a_killed_receiver_blocks_nobody, "tcp-rxm"),
         ON(a_stopped_receiver_slows_nobody, "tcp-rxm"),
         ON(a_wrong_key_lands_nothing, "tcp-rxm"),
@@ -849,6 +979,8 @@ int main(void)
         ON(idle_ends_sleep, "shm"),
         ON(a_sleeping_receiver_is_woken, "shm"),
         ON(closing_with_writes_in_flight_is_prompt, "shm"),
+        ON(closing_the_receiving_port_is_a_fence, "shm"),
+        ON(a_sender_killed_in_a_write_harms_nobody, "shm"),
         ON(a_killed_receiver_blocks_nobody, "shm"),
         ON(a_stopped_receiver_slows_nobody, "shm"),
         ON(a_wrong_key_lands_nothing, "shm"),
