@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "mem.h"
+#include "site_text.h"
 #include "status.h"
 
 #define IN_BYTES (WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX)
@@ -46,18 +47,15 @@ void weft_control_close(weft_control *control)
     control->in = control->out = NULL;
 }
 
-/* Splits "host:port" or "[host]:port" at the last colon. */
 static weft_status resolve(const char *address, int flags, struct addrinfo **list)
 {
-    char host[WEFT_SITE_TEXT];
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    if (!colon || length >= sizeof host)
-        return weft_fail(WEFT_E_CONFIG, "address %s: need host:port", address);
-    bool bracketed = length >= 2 && address[0] == '[' && address[length - 1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length), address + bracketed);
+    char host[WEFT_SITE_TEXT], service[16];
+    uint32_t port;
+    if (!weft_site_listen_split(address, host, &port))
+        return weft_fail(WEFT_E_CONFIG, "address %s: need host:port, an IPv6 host in brackets", address);
+    snprintf(service, sizeof service, "%u", port);
     struct addrinfo hints = {.ai_flags = flags | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
-    int error = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, list);
+    int error = getaddrinfo(host, service, &hints, list);
     return error ? weft_fail(WEFT_E_CONFIG, "address %s: %s", address, gai_strerror(error)) : WEFT_OK;
 }
 
