@@ -1,0 +1,386 @@
+/* The control connection: framing over a socket pair and over loopback, ends that do not read, addresses. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control.h"
+#include "digest.h"
+#include "log.h"
+#include "mem.h"
+#include "status.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define PATIENCE 5000 /* ms; what is waited for comes at once or the test fails */
+
+typedef struct pair {
+    weft_control a, b;
+} pair;
+
+static void drop_line(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    (void)level;
+    (void)line;
+}
+
+static weft_log_sink quiet = {WEFT_LOG_ERROR, drop_line};
+
+static int setup(void **state)
+{
+    (void)state;
+    weft_log_enter(&quiet);
+    return 0;
+}
+
+static pair open_pair(void)
+{
+    pair p;
+    int fd[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(weft_control_open(&p.a), WEFT_OK);
+    assert_int_equal(weft_control_open(&p.b), WEFT_OK);
+    weft_control_adopt(&p.a, fd[0], 1000);
+    weft_control_adopt(&p.b, fd[1], 1000);
+    return p;
+}
+
+static void close_pair(pair *p)
+{
+    weft_control_close(&p->a);
+    weft_control_close(&p->b);
+}
+
+/* The n-th message of a stream whose types, lengths and bytes follow from n alone. */
+static weft_message nth(uint64_t n, uint8_t body[WEFT_MESSAGE_MAX], uint64_t *length)
+{
+    uint64_t random = weft_mix64(n + 1);
+    *length = n % 5 == 0 ? 0 : n % 7 == 0 ? WEFT_MESSAGE_MAX : random % 300;
+    for (uint64_t i = 0; i < *length; i++)
+        body[i] = (uint8_t)(random + i);
+    return (weft_message)(1 + random % (WEFT_MESSAGE_COUNT - 1));
+}
+
+static weft_status send_nth(weft_control *control, uint64_t n)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_message type = nth(n, body, &length);
+    return weft_control_send(control, type, body, length);
+}
+
+/* Takes whole messages until there is none, each the next of the stream. */
+static void take_stream(weft_control *control, uint64_t *n)
+{
+    uint8_t wanted[WEFT_MESSAGE_MAX];
+    const uint8_t *body;
+    weft_message type;
+    uint64_t length, wanted_length;
+    while (weft_control_next(control, &type, &body, &length) == WEFT_OK) {
+        assert_int_equal(type, nth((*n)++, wanted, &wanted_length));
+        assert_int_equal(length, wanted_length);
+        assert_memory_equal(body, wanted, length);
+        weft_control_drop(control);
+    }
+}
+
+/* Both ends work in turns of random length; nothing is lost, reordered or allocated. */
+static void stream_of_messages(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    uint64_t sent = 0, taken = 0, seed = 0, allocations = weft_mem_allocations();
+    while (taken < 3000) {
+        for (uint64_t burst = weft_mix64(++seed) % 100; burst > 0 && sent < 3000; burst--)
+            assert_int_equal(send_nth(&p.a, sent++), WEFT_OK);
+        for (uint64_t turns = 1 + weft_mix64(++seed) % 100; turns > 0 || sent - taken > 200; turns -= turns > 0) {
+            assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+            assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+            take_stream(&p.b, &taken);
+        }
+    }
+    assert_int_equal(taken, sent);
+    assert_false(weft_control_wants_write(&p.a));
+    assert_int_equal(weft_mem_allocations(), allocations);
+    close_pair(&p);
+}
+
+static void byte_by_byte(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    const uint8_t bytes[] = {3, 0, 0, 0, WEFT_MESSAGE_PING,   0, 0, 0, 'a', 'b', 'c',
+                             0, 0, 0, 0, WEFT_MESSAGE_ACCEPT, 0, 0, 0};
+    const uint8_t *body;
+    weft_message type;
+    uint64_t length;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        assert_int_equal(write(p.a.fd, bytes + i, 1), 1);
+        assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        weft_status status = weft_control_next(&p.b, &type, &body, &length);
+        assert_int_equal(status, i == 10 || i == sizeof bytes - 1 ? WEFT_OK : WEFT_AGAIN);
+        if (i == 10) {
+            assert_int_equal(type, WEFT_MESSAGE_PING);
+            assert_int_equal(length, 3);
+            assert_memory_equal(body, "abc", 3);
+        }
+        if (status == WEFT_OK)
+            weft_control_drop(&p.b);
+    }
+    assert_int_equal(type, WEFT_MESSAGE_ACCEPT);
+    assert_int_equal(length, 0);
+    close_pair(&p);
+}
+
+/* Refused from the prefix alone, before any of the body is waited for. */
+static void impossible_prefix(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t length;
+        uint16_t type, zero;
+    } bad[] = {{WEFT_MESSAGE_MAX + 1, WEFT_MESSAGE_UPDATE, 0},
+               {UINT32_MAX, WEFT_MESSAGE_UPDATE, 0},
+               {WEFT_MESSAGE_MAX + 1, WEFT_MESSAGE_LAYOUT, 0}, /* only weft_layout_fetch takes those */
+               {0, 0, 0},
+               {0, WEFT_MESSAGE_COUNT, 0},
+               {0, UINT16_MAX, 0},
+               {0, WEFT_MESSAGE_ACCEPT, 1},
+               {0, WEFT_MESSAGE_ACCEPT, 0x8000}};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        pair p = open_pair();
+        uint8_t prefix[WEFT_MESSAGE_PREFIX];
+        const uint8_t *body;
+        weft_message type;
+        uint64_t length;
+        weft_bytes_put(prefix, bad[i].length, 4);
+        weft_bytes_put(prefix + 4, bad[i].type, 2);
+        weft_bytes_put(prefix + 6, bad[i].zero, 2);
+        assert_int_equal(write(p.a.fd, prefix, sizeof prefix), sizeof prefix);
+        assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        assert_int_equal(weft_control_next(&p.b, &type, &body, &length), WEFT_E_CORRUPT);
+        close_pair(&p);
+    }
+}
+
+static void end_of_stream(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    uint64_t taken = 0;
+    assert_int_equal(send_nth(&p.a, 0), WEFT_OK);
+    assert_int_equal(send_nth(&p.a, 1), WEFT_OK);
+    assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+    weft_control_hang_up(&p.a);
+    assert_int_equal(weft_control_fill(&p.b), WEFT_E_PEER_LOST);
+    take_stream(&p.b, &taken);
+    assert_int_equal(taken, 2); /* what came before the end is not lost with it */
+    assert_int_equal(weft_control_send(&p.a, WEFT_MESSAGE_ACCEPT, NULL, 0), WEFT_E_PEER_LOST);
+    assert_int_equal(weft_control_flush(&p.a), WEFT_E_PEER_LOST);
+    assert_false(weft_control_wants_write(&p.a));
+    weft_control_hang_up(&p.a);
+    weft_control_close(&p.a);
+    close_pair(&p); /* closing twice is no harm */
+}
+
+static void writes_to_a_closed_end(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    weft_control_hang_up(&p.b);
+    assert_int_equal(send_nth(&p.a, 1), WEFT_OK);
+    assert_int_equal(weft_control_flush(&p.a), WEFT_E_PEER_LOST); /* and no SIGPIPE */
+    close_pair(&p);
+}
+
+/* The other end reads nothing: what is queued is bounded, is an error beyond, and all of it arrives when it reads. */
+static void peer_that_does_not_read(void **state)
+{
+    (void)state;
+    pair p = open_pair();
+    uint64_t sent = 0, taken = 0;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && sent < 100000) {
+        status = send_nth(&p.a, sent);
+        sent += status == WEFT_OK;
+        assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+    }
+    assert_int_equal(status, WEFT_E_PEER_LOST);
+    assert_non_null(strstr(weft_last_error(), "does not read"));
+    assert_true(weft_control_wants_write(&p.a));
+    for (uint32_t turn = 0; turn < 100000 && taken < sent; turn++) {
+        assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+        take_stream(&p.b, &taken);
+        assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+    }
+    assert_int_equal(taken, sent);
+    assert_int_equal(send_nth(&p.a, sent), WEFT_OK);
+    close_pair(&p);
+}
+
+/* A layout of many socket buffers, behind a short message that was queued first. */
+static void long_tail(void **state)
+{
+    (void)state;
+    const uint64_t bytes = 3u << 20, whole = 2 * WEFT_MESSAGE_PREFIX + bytes;
+    pair p = open_pair();
+    uint8_t *body = malloc(bytes), *got = malloc(whole + 1);
+    uint64_t arrived = 0;
+    assert_true(body && got);
+    for (uint64_t i = 0; i < bytes; i++)
+        body[i] = (uint8_t)weft_mix64(i);
+    assert_int_equal(weft_control_send(&p.a, WEFT_MESSAGE_ACCEPT, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_control_send_long(&p.a, WEFT_MESSAGE_LAYOUT, body, bytes), WEFT_OK);
+    while (weft_control_wants_write(&p.a)) {
+        assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+        ssize_t part = recv(p.b.fd, got + arrived, whole + 1 - arrived, 0);
+        assert_true(part > 0);
+        arrived += (uint64_t)part;
+    }
+    for (ssize_t part; (part = recv(p.b.fd, got + arrived, whole + 1 - arrived, MSG_DONTWAIT)) > 0;)
+        arrived += (uint64_t)part;
+    assert_int_equal(arrived, whole);
+    assert_int_equal(weft_bytes_get(got + WEFT_MESSAGE_PREFIX, 4), bytes);
+    assert_int_equal(weft_bytes_get(got + WEFT_MESSAGE_PREFIX + 4, 4), WEFT_MESSAGE_LAYOUT);
+    assert_memory_equal(got + 2 * WEFT_MESSAGE_PREFIX, body, bytes);
+    free(got);
+    free(body);
+    close_pair(&p);
+}
+
+/* ---- addresses */
+
+static void wait_for(int fd, short events)
+{
+    struct pollfd wait = {.fd = fd, .events = events};
+    assert_int_equal(poll(&wait, 1, PATIENCE), 1);
+}
+
+/* Dials `address` at which `listen_fd` listens; both ends are joined and a message passes each way. */
+static void joins(int listen_fd, const char *address)
+{
+    pair p;
+    uint64_t taken = 0, back = 0;
+    assert_int_equal(weft_control_open(&p.a), WEFT_OK);
+    assert_int_equal(weft_control_open(&p.b), WEFT_OK);
+    assert_int_equal(weft_control_dial(&p.a, address, 1000), WEFT_OK);
+    assert_string_equal(p.a.peer, address);
+    assert_int_equal(send_nth(&p.a, 0), WEFT_OK); /* queued while the dial goes on */
+    wait_for(listen_fd, POLLIN);
+    int fd = accept(listen_fd, NULL, NULL);
+    assert_true(fd >= 0);
+    weft_control_adopt(&p.b, fd, 1000);
+    wait_for(p.a.fd, POLLOUT);
+    assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
+    assert_false(p.a.connecting);
+    assert_int_equal(send_nth(&p.b, 0), WEFT_OK);
+    assert_int_equal(weft_control_flush(&p.b), WEFT_OK);
+    wait_for(p.b.fd, POLLIN);
+    wait_for(p.a.fd, POLLIN);
+    assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
+    assert_int_equal(weft_control_fill(&p.a), WEFT_OK);
+    take_stream(&p.b, &taken);
+    take_stream(&p.a, &back);
+    assert_int_equal(taken, 1);
+    assert_int_equal(back, 1);
+    close_pair(&p);
+}
+
+static void loopback(void **state)
+{
+    (void)state;
+    char bound[64];
+    int fd;
+    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
+    assert_int_equal(strncmp(bound, "127.0.0.1:", 10), 0);
+    assert_true(atoi(bound + 10) > 0);
+    joins(fd, bound);
+    close(fd);
+}
+
+static void loopback_six(void **state)
+{
+    (void)state;
+    char bound[64];
+    int fd;
+    if (weft_control_listen("[::1]:0", &fd, bound) != WEFT_OK)
+        skip(); /* a host without IPv6 */
+    assert_int_equal(strncmp(bound, "[::1]:", 6), 0);
+    joins(fd, bound);
+    close(fd);
+}
+
+static void used_port(void **state)
+{
+    (void)state;
+    char bound[64], other[64];
+    int fd, second;
+    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
+    assert_int_equal(weft_control_listen(bound, &second, other), WEFT_E_SYSTEM);
+    assert_int_equal(second, -1);
+    assert_non_null(strstr(weft_last_error(), bound));
+    assert_non_null(strstr(weft_last_error(), "another port"));
+    close(fd);
+}
+
+static void closed_port(void **state)
+{
+    (void)state;
+    char bound[64];
+    int fd;
+    weft_control control;
+    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
+    close(fd);
+    assert_int_equal(weft_control_open(&control), WEFT_OK);
+    weft_status status = weft_control_dial(&control, bound, 1000);
+    if (status == WEFT_OK) {
+        wait_for(control.fd, POLLOUT);
+        status = weft_control_flush(&control);
+    }
+    assert_int_equal(status, WEFT_E_UNREACHABLE);
+    assert_non_null(strstr(weft_last_error(), bound));
+    weft_control_close(&control);
+}
+
+static void wrong_addresses(void **state)
+{
+    (void)state;
+    const char *const wrong[] = {"",      "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:99999",
+                                 "[::1]", "[::1:77"};
+    weft_control control;
+    char bound[64];
+    int fd;
+    assert_int_equal(weft_control_open(&control), WEFT_OK);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        weft_status dialled = weft_control_dial(&control, wrong[i], 1000);
+        weft_status listened = weft_control_listen(wrong[i], &fd, bound);
+        if (dialled != WEFT_E_CONFIG || listened != WEFT_E_CONFIG)
+            fail_msg("\"%s\": dial %s, listen %s", wrong[i], weft_status_name(dialled), weft_status_name(listened));
+    }
+    weft_control_close(&control);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stream_of_messages),
+        cmocka_unit_test(byte_by_byte),
+        cmocka_unit_test(impossible_prefix),
+        cmocka_unit_test(end_of_stream),
+        cmocka_unit_test(writes_to_a_closed_end),
+        cmocka_unit_test(peer_that_does_not_read),
+        cmocka_unit_test(long_tail),
+        cmocka_unit_test(loopback),
+        cmocka_unit_test(loopback_six),
+        cmocka_unit_test(used_port),
+        cmocka_unit_test(closed_port),
+        cmocka_unit_test(wrong_addresses),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
