@@ -77,6 +77,8 @@ typedef struct weft_pace {
 } weft_pace;
 
 void weft_pace_begin(weft_pace *pace, uint64_t bytes_s);
+/* Largest chunk that keeps a paced link even: a chunk goes whole, so a long one would be a burst of its own. */
+uint64_t weft_pace_chunk(uint64_t bytes_s);
 /* Nanoseconds until the next chunk may go; 0: now. A chunk goes whole, on credit, and is paid for afterwards. */
 uint64_t weft_pace_wait(weft_pace *pace, uint64_t now_ns);
 void weft_pace_charge(weft_pace *pace, uint64_t bytes);

@@ -213,8 +213,12 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights[slot].slab = -1;
     match_held(trainer, peer, hello);
-    peer->chunk_bytes = hello->chunk_bytes < peer->lane->facts.chunk_bytes ? hello->chunk_bytes
-                                                                           : (uint32_t)peer->lane->facts.chunk_bytes;
+    peer->chunk_bytes = hello->chunk_bytes;
+    if (peer->chunk_bytes > peer->lane->facts.chunk_bytes)
+        peer->chunk_bytes = (uint32_t)peer->lane->facts.chunk_bytes;
+    uint64_t paced = weft_pace_chunk(site->rate_limit);
+    if (peer->chunk_bytes > paced)
+        peer->chunk_bytes = (uint32_t)paced;
 }
 
 static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
