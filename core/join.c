@@ -78,14 +78,15 @@ weft_status weft_join_open(weft_rollout *rollout)
     return status;
 }
 
+/* The port first: closing a registration does not stop a write that is landing, closing the endpoint does. */
 static void close_data(weft_rollout *rollout)
 {
-    if (rollout->region)
-        rollout->provider->region_close(rollout->region);
     if (rollout->port)
         rollout->provider->port_close(rollout->port);
-    rollout->region = NULL;
+    if (rollout->region)
+        rollout->provider->region_close(rollout->region);
     rollout->port = NULL;
+    rollout->region = NULL;
 }
 
 void weft_join_close(weft_rollout *rollout)
