@@ -86,6 +86,7 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
             break;
         incoming->trailer = trailer;
         incoming->has_trailer = true;
+        rollout->moved_ns = weft_clock_ns();
         return WEFT_OK;
     }
     return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",

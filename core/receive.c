@@ -193,6 +193,7 @@ static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t take_ns)
     weft_out out = {body, sizeof body, 0, false};
     weft_slot *slot = &rollout->slots.slot[at];
     weft_wire_receipt receipt = {slot->header.sequence, at, take_ns};
+    rollout->moved_ns = weft_clock_ns();
     memset(slot, 0, sizeof *slot);
     weft_wire_put_receipt(&out, &receipt);
     return weft_join_send(rollout, WEFT_MESSAGE_RECEIPT, &out);

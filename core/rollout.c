@@ -13,6 +13,23 @@
 
 /* ---- one step */
 
+/* A chunk that the fabric lost but reported as delivered leaves nothing to wait for at the trainer: only this end can
+ * see that an update stands still. A commit in place has a deadline of its own. */
+static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
+    uint64_t until_ns = rollout->moved_ns + patience_ms * WEFT_NS_PER_MS;
+    if (rollout->queued == 0 || rollout->phase != WEFT_PHASE_RECEIVING ||
+        (rollout->snapshot_runs && !rollout->into_image))
+        return WEFT_OK;
+    if (now_ns > until_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu stands still for %llu ms (io_deadline) at bucket %llu",
+                               (unsigned long long)rollout->queue[0].header.target.number,
+                               (unsigned long long)patience_ms, (unsigned long long)rollout->next_sequence);
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
 static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns, weft_waits *waits)
 {
     bool any = false;
@@ -24,7 +41,7 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
             break;
     }
     if (status == WEFT_AGAIN)
-        status = WEFT_OK;
+        status = work && !any ? check_stall(rollout, now_ns, waits) : WEFT_OK;
     waits->busy = waits->busy || any;
     return status;
 }

@@ -110,7 +110,7 @@ struct weft_rollout {
     weft_binding image_binding;
     bool snapshot_runs; /* ACCEPT was sent and the snapshot is not whole yet */
     weft_status snapshot_failed;
-    uint64_t moved_ns; /* last time a bucket came */
+    uint64_t moved_ns; /* last time a chunk came, a bucket was taken, or an update was begun or announced whole */
 };
 
 /* ---- join.c */

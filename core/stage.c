@@ -21,6 +21,7 @@ void weft_stage_clear(weft_rollout *rollout)
 {
     uint64_t tensors = rollout->session->layout->count;
     bool snapshot = rollout->queued && rollout->queue[0].header.snapshot;
+    rollout->moved_ns = weft_clock_ns();
     weft_staging_clear(&rollout->staging);
     memset(&rollout->book, 0, sizeof rollout->book);
     rollout->phase = WEFT_PHASE_RECEIVING;
