@@ -83,6 +83,12 @@ static bool until_met(rollout *r)
     return r->has_until && weft_held(r->session, &held) == WEFT_OK && held.run && held.number >= r->args->until;
 }
 
+/* Bits that came before their label, which follows with the attachment, have no number yet. */
+static json_t *label(const weft_version *held)
+{
+    return held->run ? weft_json_count(held->number) : json_null();
+}
+
 static json_t *commit_json(const rollout *r, const weft_staged_info *staged, const weft_version *held, double commit_ms)
 {
     const weft_layout *layout = weft_model_layout(r->weights.model);
@@ -91,11 +97,11 @@ static json_t *commit_json(const rollout *r, const weft_staged_info *staged, con
     size_t count = 0;
     weft_status known = weft_peers(r->session, &self, 1, &count);
     uint64_t bytes = staged->bytes ? staged->bytes : known == WEFT_OK ? self.update_bytes : 0;
-    json_t *object = json_pack(
-        "{s:s,s:s,s:o,s:o,s:o,s:o,s:s,s:o}", "peer", r->args->peer, "kind", update ? "update" : "snapshot", "base",
-        update ? weft_json_count(staged->base.number) : json_null(), "target", weft_json_count(held->number), "version",
-        weft_json_count(held->number), "digest", weft_json_hash(held->root), "level",
-        !update ? "full" : (self.level ? self.level : "auto"), "elements", weft_json_count(layout->elements));
+    json_t *object =
+        json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:s,s:o}", "peer", r->args->peer, "kind", update ? "update" : "snapshot",
+                  "base", update ? weft_json_count(staged->base.number) : json_null(), "target", label(held), "version",
+                  label(held), "digest", weft_json_hash(held->root), "level",
+                  !update ? "full" : (self.level ? self.level : "auto"), "elements", weft_json_count(layout->elements));
     json_t *figures = json_pack(
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "changed", update ? weft_json_count(staged->changed) : json_null(),
         "dense_bytes", weft_json_count(weft_layout_bytes(layout)), "bytes",
