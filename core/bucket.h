@@ -42,12 +42,19 @@ void weft_bucket_plan(const weft_arena *arena, weft_cursor *cursor, uint64_t uni
 void weft_bucket_wrap(const uint8_t *data, uint64_t bytes, uint32_t frames, uint64_t check, uint64_t chunk_bytes,
                       weft_bucket *bucket);
 
+/* Bytes over seconds, older ones fading: a rate that a receipt without time of its own (it was read together with the
+ * one before) does not upset. */
+typedef struct weft_flow {
+    double bytes, seconds;
+} weft_flow;
+
 /* Live estimates of one peer's link, from acknowledgement times. All 0 until measured. */
 typedef struct weft_estimate {
     double rate_bytes_s;  /* R */
     double apply_bytes_s; /* A: copy, check and decode at the peer */
     double rtt_s;         /* L */
     double bucket_s;      /* o: fixed cost per bucket */
+    weft_flow link, peer; /* what R and A are made of */
 } weft_estimate;
 
 void weft_estimate_rtt(weft_estimate *estimate, double seconds);

@@ -17,12 +17,18 @@ void weft_estimate_rtt(weft_estimate *estimate, double seconds)
     blend(&estimate->rtt_s, seconds > 1e-7 ? seconds : 1e-7);
 }
 
+static void flow_in(weft_flow *flow, uint64_t bytes, double seconds, double *rate)
+{
+    flow->bytes += (double)bytes - WEIGHT * flow->bytes;
+    flow->seconds += seconds - WEIGHT * flow->seconds;
+    if (flow->seconds > 1e-7)
+        *rate = flow->bytes / flow->seconds;
+}
+
 void weft_estimate_receipt(weft_estimate *estimate, uint64_t bytes, double seconds, double take_s)
 {
-    if (seconds > 1e-7)
-        blend(&estimate->rate_bytes_s, (double)bytes / seconds);
-    if (take_s > 1e-7)
-        blend(&estimate->apply_bytes_s, (double)bytes / take_s);
+    flow_in(&estimate->link, bytes, seconds, &estimate->rate_bytes_s);
+    flow_in(&estimate->peer, bytes, take_s, &estimate->apply_bytes_s);
 }
 
 static uint64_t clamp(double value, uint64_t low, uint64_t high)
