@@ -10,7 +10,7 @@ static const char site_text[] = "[trainer]\n"
                                 "journal = 16MiB\n"
                                 "[peers]\n"
                                 "provider = loop\n"
-                                "bucket_max = 1MiB\n"
+                                "bucket_max = 2MiB\n"
                                 "window = 3\n"
                                 "staging = 64MiB\n"
                                 "heartbeat = 3s\n"
@@ -262,6 +262,29 @@ void fleet_catch_up_within(fleet *f, unsigned at, uint32_t bound_ms)
 void fleet_catch_up(fleet *f, unsigned at)
 {
     fleet_catch_up_within(f, at, FLEET_WAIT_MS);
+}
+
+void fleet_suffer(fleet *f, unsigned count, weft_loop_faults faults, uint32_t ms)
+{
+    uint64_t end = fleet_now_ms() + ms;
+    weft_loop_set_faults(&faults);
+    for (unsigned i = 0; fleet_now_ms() < end; i++) {
+        if (i % 4 == 0)
+            fleet_publish(f, i % 8 ? 300 : 10);
+        for (unsigned at = 0; at < count; at++)
+            fleet_commit(f, at, 30);
+    }
+}
+
+void fleet_recover(fleet *f, unsigned count)
+{
+    weft_loop_set_faults(NULL);
+    for (unsigned at = 0; at < count; at++)
+        fleet_catch_up(f, at);
+    fleet_publish(f, 50);
+    for (unsigned at = 0; at < count; at++)
+        fleet_catch_up(f, at);
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
 }
 
 bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, uint32_t bound_ms, weft_event *event)

@@ -110,6 +110,10 @@ weft_status fleet_commit(fleet *f, unsigned at, uint32_t bound_ms);
 /* Commits until the rollout holds the newest version; a test failure at the bound. */
 void fleet_catch_up(fleet *f, unsigned at);
 void fleet_catch_up_within(fleet *f, unsigned at, uint32_t bound_ms);
+/* Publishes under the faults for `ms` and commits what comes at the first `count` rollouts. */
+void fleet_suffer(fleet *f, unsigned count, weft_loop_faults faults, uint32_t ms);
+/* Without faults all catch up, with what was published and with one more version. */
+void fleet_recover(fleet *f, unsigned count);
 /* The rollout's bytes are those of a published version, the one it says it holds. */
 void fleet_check(fleet *f, unsigned at);
 /* The rollout's bytes are `dense`. */
