@@ -218,6 +218,11 @@ static weft_status next_attachment(weft_trainer *trainer, weft_peer *peer, const
     return WEFT_OK;
 }
 
+static bool attachment_owed(const weft_trainer *trainer, const weft_peer *peer)
+{
+    return trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
+}
+
 static bool attachment_left(const weft_stream *stream)
 {
     return stream->attachment && stream->attachment_sent < stream->attachment->bytes;
@@ -335,7 +340,11 @@ static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
         return WEFT_AGAIN;
     if (stream->unit < trainer->session->layout->unit_count)
         return next_full(trainer, peer);
-    weft_status status = finish(trainer, peer, &trainer->newest);
+    /* bits whose attachment is still owed get their label with it, as after a welcome */
+    weft_version target = trainer->newest;
+    if (attachment_owed(trainer, peer))
+        target.run = target.number = 0;
+    weft_status status = finish(trainer, peer, &target);
     return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
 }
 
@@ -347,8 +356,7 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
     if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
     if (peer->sent_order == trainer->newest_order) {
-        bool owed = trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
-        return idle && owed ? begin_attachment(trainer, peer) : WEFT_AGAIN;
+        return idle && attachment_owed(trainer, peer) ? begin_attachment(trainer, peer) : WEFT_AGAIN;
     }
     weft_update *update = weft_journal_at(&trainer->journal, peer->sent_order + 1);
     if (update && fits(peer, update))
