@@ -39,6 +39,7 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     if (notice.status == WEFT_OK)
         notice.status = WEFT_E_REFUSED;
     weft_join_lose(rollout, notice.status, notice.text);
+    weft_log(WEFT_LOG_ERROR, "the trainer refuses %s: %s", rollout->site.name, notice.text);
     rollout->join = WEFT_JOIN_REFUSED;
     rollout->refusal = notice.status;
     snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
@@ -146,6 +147,7 @@ weft_status weft_hear_step(weft_rollout *rollout)
         status = weft_control_next(&rollout->control, &type, &body, &length);
         if (status != WEFT_OK)
             break;
+        rollout->session->stirred = true;
         status = act(rollout, type, body, length);
         if (rollout->control.fd >= 0)
             weft_control_drop(&rollout->control);

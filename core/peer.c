@@ -170,6 +170,7 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer)
         status = weft_control_next(&peer->control, &type, &body, &length);
         if (status != WEFT_OK)
             break;
+        trainer->session->stirred = true;
         if (peer->greeted)
             status = act(trainer, peer, type, body, length, now_ns, &bye);
         else

@@ -243,6 +243,8 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
                             .changed = update->changed,
                             .dense_bytes = layout->bytes};
     all.bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
+    if (update->attachment != trainer->attachment)
+        all.bytes += update->attachment->bytes;
     all.diff_ms = job->diff_ms;
     all.encode_ms = job->encode_ms + shadow_ms;
     weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",

@@ -109,8 +109,10 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
             status =
                 weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));
     }
-    if (count)
+    if (count) {
         rollout->moved_ns = weft_clock_ns();
+        rollout->session->stirred = true;
+    }
     return status;
 }
 

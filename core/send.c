@@ -153,6 +153,7 @@ weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_
     weft_completion list[POLL_BATCH];
     size_t count = peer->lane->provider->poll(peer->port, list, POLL_BATCH);
     *any = count > 0;
+    trainer->session->stirred |= *any;
     for (size_t i = 0; i < count; i++) {
         if (list[i].kind == WEFT_COMPLETION_FAILED)
             return weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports a failed write (%s)",

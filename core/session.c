@@ -85,7 +85,8 @@ static weft_status make_parts(weft_session *session, const weft_site *site, cons
     if (status == WEFT_OK)
         status = waits_open(&session->caller_waits, fds);
     session->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (status == WEFT_OK && session->wake_fd < 0)
+    session->caller_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (status == WEFT_OK && (session->wake_fd < 0 || session->caller_fd < 0))
         status = weft_fail(WEFT_E_SYSTEM, "eventfd: %s", strerror(errno));
     return status == WEFT_OK ? open_backend(session, backend, kernels, device) : status;
 }
@@ -122,7 +123,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
     made->layout = weft_layout_hold((weft_layout *)layout);
     made->sink = (weft_log_sink){site->log_level, weft_session_line};
-    made->wake_fd = -1;
+    made->wake_fd = made->caller_fd = -1;
     init_lock(made);
     weft_status status = make_parts(made, site, backend, kernels, device, fds);
     if (status != WEFT_OK) {
@@ -139,6 +140,8 @@ void weft_session_unmake(weft_session *session)
         session->backend->close(session->device);
     if (session->wake_fd >= 0)
         close(session->wake_fd);
+    if (session->caller_fd >= 0)
+        close(session->caller_fd);
     if (session->own_log)
         weft_session_hand_out(session);
     weft_mem_give(session->thread_waits.fds);
@@ -156,16 +159,16 @@ void weft_session_unmake(weft_session *session)
 
 /* ---- steps */
 
-static void begin_waits(weft_session *session, weft_waits *waits)
+static void begin_waits(weft_waits *waits, int wake_fd)
 {
     waits->count = 0;
     waits->wake_ns = weft_clock_ns() + IDLE_NS;
     waits->busy = waits->blind = false;
-    weft_waits_fd(waits, session->wake_fd, POLLIN);
+    weft_waits_fd(waits, wake_fd, POLLIN);
 }
 
 /* Sleeps as the step said; `*blind_ns` is the adaptive sleep's present length. */
-static void sleep_for(weft_session *session, weft_waits *waits, uint64_t deadline_ns, uint64_t *blind_ns)
+static void sleep_for(weft_waits *waits, uint64_t deadline_ns, uint64_t *blind_ns)
 {
     uint64_t now = weft_clock_ns(), until = waits->wake_ns < deadline_ns ? waits->wake_ns : deadline_ns;
     uint64_t ignored;
@@ -180,8 +183,27 @@ static void sleep_for(weft_session *session, weft_waits *waits, uint64_t deadlin
     uint64_t left = until > now ? until - now : 0;
     struct timespec t = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
     if (ppoll(waits->fds, waits->count, &t, NULL) > 0 && waits->fds[0].revents)
-        while (read(session->wake_fd, &ignored, sizeof ignored) > 0)
+        while (read(waits->fds[0].fd, &ignored, sizeof ignored) > 0)
             ;
+}
+
+/* Helps the caller's thread and sleeps until woken, until that has taken the steps off it no longer. */
+static void stand_by(weft_session *session)
+{
+    uint64_t blind_ns = BLIND_MIN_NS;
+    while (atomic_load(&session->parked)) {
+        begin_waits(&session->thread_waits, session->wake_fd);
+        while (session->help && session->help(session))
+            ;
+        sleep_for(&session->thread_waits, UINT64_MAX, &blind_ns);
+    }
+}
+
+static void signal_fd(int fd)
+{
+    uint64_t one = 1;
+    if (write(fd, &one, sizeof one) < 0)
+        return; /* the counter is full: it is awake */
 }
 
 static void *run(void *argument)
@@ -192,14 +214,14 @@ static void *run(void *argument)
     weft_log_enter(&session->sink);
     pthread_mutex_lock(&session->lock);
     while (!session->stopping) {
-        begin_waits(session, &session->thread_waits);
-        if (!session->parked)
-            session->step(session, work, &session->thread_waits);
+        begin_waits(&session->thread_waits, session->wake_fd);
+        session->step(session, work, &session->thread_waits);
         pthread_mutex_unlock(&session->lock);
-        sleep_for(session, &session->thread_waits, UINT64_MAX, &blind_ns);
+        sleep_for(&session->thread_waits, UINT64_MAX, &blind_ns);
         /* pthread mutexes are not fair: without this a busy thread would keep a caller out for long */
         for (int turn = 0; atomic_load(&session->callers) && turn < 1000; turn++)
             sched_yield();
+        stand_by(session);
         pthread_mutex_lock(&session->lock);
     }
     pthread_mutex_unlock(&session->lock);
@@ -245,9 +267,7 @@ void weft_session_leave(weft_session *session, weft_log_sink *before)
 
 void weft_session_wake(weft_session *session)
 {
-    uint64_t one = 1;
-    if (write(session->wake_fd, &one, sizeof one) < 0)
-        return; /* the counter is full: it is awake */
+    signal_fd(session->wake_fd);
 }
 
 void weft_session_changed(weft_session *session)
@@ -258,10 +278,10 @@ void weft_session_changed(weft_session *session)
 void weft_session_step_once(weft_session *session, uint64_t deadline_ns)
 {
     uint64_t blind_ns = BLIND_MIN_NS;
-    begin_waits(session, &session->caller_waits);
+    begin_waits(&session->caller_waits, session->caller_fd);
     session->step(session, true, &session->caller_waits);
     pthread_mutex_unlock(&session->lock);
-    sleep_for(session, &session->caller_waits, deadline_ns, &blind_ns);
+    sleep_for(&session->caller_waits, deadline_ns, &blind_ns);
     pthread_mutex_lock(&session->lock);
 }
 

@@ -50,6 +50,8 @@ struct weft_session {
     /* One step: makes what progress can be made without waiting and says what to wait for. `work` false: heartbeats and
      * receipts only (manual progress). */
     void (*step)(weft_session *session, bool work, weft_waits *waits);
+    /* While parked, without the lock: something that the caller's thread leaves to this one; false if there is none. */
+    bool (*help)(weft_session *session);
     void (*close)(weft_session *session);
 
     pthread_mutex_t lock;
@@ -58,8 +60,9 @@ struct weft_session {
     pthread_t thread;
     bool running; /* the thread exists */
     bool stopping;
-    bool parked; /* the caller's thread makes the steps (an in-place snapshot) */
-    int wake_fd;
+    _Atomic bool parked; /* the caller's thread makes the steps (an in-place snapshot) */
+    bool stirred; /* a step of the thread took something in that the caller's step should see (manual progress) */
+    int wake_fd, caller_fd;
     weft_waits thread_waits, caller_waits;
 
     weft_log_sink sink;
