@@ -49,6 +49,7 @@ typedef struct weft_stream {
     uint32_t behind_begin, behind_end;
     weft_blob *attachment; /* to be sent with it; NULL: none */
     uint64_t attachment_sent;
+    weft_version alone; /* an update that only brings the attachment: the version it belongs to, as announced */
     uint64_t buckets, frames, frame_bytes, changed;
     uint64_t bytes; /* all of it: headers, frames, trailer */
     uint64_t begun_ns;

@@ -73,6 +73,7 @@ static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
     memset(&peer->stream, 0, sizeof peer->stream);
     peer->stream.level = WEFT_LEVEL_FAST;
     peer->stream.cursor.block = WEFT_NO_BLOCK;
+    peer->stream.alone = trainer->newest;
     return announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, WEFT_STREAM_UPDATE);
 }
 
@@ -245,7 +246,7 @@ static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
 {
     weft_stream *stream = &peer->stream;
     weft_update *update = stream->order ? weft_journal_at(&trainer->journal, stream->order) : NULL;
-    weft_version base = update ? update->base : trainer->newest, target = update ? update->target : trainer->newest;
+    weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
     if (attachment_left(stream))
         return next_attachment(trainer, peer, &base, &target);
     if (update && !weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX)) {

@@ -1,0 +1,127 @@
+/* Attachments travel beside the weights: with a version, with a snapshot, or alone; byte for byte. */
+#include "tests/support/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+    *state = fleet_open(FLEET_SMALL, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+/* `text` NULL: none. */
+static bool has(fleet *f, unsigned at, const char *text)
+{
+    const void *data = NULL;
+    uint64_t bytes = 0, expected = text ? strlen(text) : 0;
+    assert_int_equal(weft_attachment(f->rollouts[at].session, &data, &bytes), WEFT_OK);
+    return bytes == expected && (!bytes || memcmp(data, text, bytes) == 0);
+}
+
+/* Commits what comes until the attachment is there. */
+static void await(fleet *f, unsigned at, const char *text)
+{
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; !has(f, at, text);) {
+        assert_true(fleet_now_ms() < end);
+        fleet_commit(f, at, 50);
+    }
+    fleet_check(f, at);
+}
+
+static void travels_when_it_changes(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, "one");
+    fleet_open_rollout(f, 0, NULL);
+    fleet_bind_rollout(f, 0, FLEET_SAME, "one");
+    fleet_catch_up(f, 0);
+    assert_true(has(f, 0, "one"));
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 0);
+    assert_true(has(f, 0, "one"));
+    fleet_publish_dense(f, "two is longer");
+    fleet_catch_up(f, 0);
+    assert_true(has(f, 0, "two is longer"));
+    fleet_publish_dense(f, "one");
+    fleet_publish_dense(f, "3");
+    fleet_catch_up(f, 0);
+    assert_true(has(f, 0, "3"));
+}
+
+/* Weights equal, attachment not: it comes alone, as an update that changes nothing. */
+static void only_the_joiner_differs(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, "the trainer's");
+    fleet_open_rollout(f, 0, NULL);
+    fleet_bind_rollout(f, 0, FLEET_SAME, "its own");
+    fleet_join(f, 1, FLEET_SAME);
+    await(f, 0, "the trainer's");
+    await(f, 1, "the trainer's");
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+static void comes_with_a_snapshot(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, "header");
+    fleet_join(f, 0, FLEET_EMPTY);
+    fleet_open_rollout(f, 1, "commit.snapshot=staged");
+    fleet_bind_rollout(f, 1, FLEET_OTHER, NULL);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    assert_true(has(f, 0, "header"));
+    assert_true(has(f, 1, "header"));
+}
+
+/* One that takes many buckets, alone and under way while versions are published. */
+static void large_and_overtaken(void **state)
+{
+    fleet *f = *state;
+    uint64_t bytes = 12u << 20, seed = 8;
+    char *text = test_malloc(bytes + 1);
+    for (uint64_t i = 0; i < bytes; i++)
+        text[i] = (char)('a' + fleet_below(&seed, 26));
+    text[bytes] = 0;
+    fleet_start_trainer(f, text);
+    fleet_join(f, 0, FLEET_SAME);
+    for (int i = 0; i < 10; i++) {
+        fleet_sleep_ms(4);
+        fleet_publish(f, 50);
+    }
+    await(f, 0, text);
+    fleet_catch_up(f, 0);
+    assert_true(has(f, 0, text));
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    test_free(text);
+}
+
+static int setup_slow(void **state)
+{
+    static const char *const overrides[] = {"peers.rate_limit=800Mbit/s", "provider.loop.chunk=64KiB", NULL};
+    *state = fleet_open(FLEET_SMALL, overrides);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(travels_when_it_changes),
+        TEST(only_the_joiner_differs),
+        TEST(comes_with_a_snapshot),
+        cmocka_unit_test_setup_teardown(large_and_overtaken, setup_slow, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
