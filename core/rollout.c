@@ -72,6 +72,11 @@ static void step(weft_session *session, bool work, weft_waits *waits)
         weft_waits_port(waits, rollout->provider, rollout->port);
 }
 
+static bool help(weft_session *session)
+{
+    return weft_proof_help(&session->rollout->proof);
+}
+
 /* ---- open and close */
 
 static weft_status open_image(weft_rollout *rollout)
@@ -99,6 +104,8 @@ static weft_status open_parts(weft_rollout *rollout)
     if (status == WEFT_OK)
         status = weft_staging_open(&rollout->staging, rollout->site.staging);
     if (status == WEFT_OK)
+        status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, tensors);
+    if (status == WEFT_OK)
         status = open_image(rollout);
     return status == WEFT_OK ? weft_join_open(rollout) : status;
 }
@@ -111,6 +118,7 @@ static void give_back(weft_rollout *rollout)
     weft_binding_close(&rollout->image_binding);
     if (rollout->image)
         weft_mem_unmap(rollout->image, bytes);
+    weft_proof_close(&rollout->proof);
     weft_staging_close(&rollout->staging);
     weft_receive_close(rollout);
     weft_blob_drop(rollout->incoming_attachment);
@@ -171,6 +179,7 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     }
     made->rollout = rollout;
     made->step = step;
+    made->help = help;
     made->close = close_rollout;
     rollout->session = made;
     rollout->site = row;
@@ -281,7 +290,8 @@ static weft_status hopeless(const weft_rollout *rollout)
     if (!rollout->bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
     if (rollout->join == WEFT_JOIN_REFUSED)
-        return weft_fail(rollout->refusal, "the trainer refuses %s: %s", rollout->site.name, rollout->refusal_text);
+        return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
+                               weft_status_name(rollout->refusal), rollout->refusal_text);
     if (rollout->join == WEFT_JOIN_JOINED)
         return WEFT_OK;
     if (rollout->said_goodbye)

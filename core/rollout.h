@@ -10,6 +10,7 @@
 
 #include "control.h"
 #include "journal.h"
+#include "proof.h"
 #include "session.h"
 #include "staging.h"
 
@@ -102,6 +103,7 @@ struct weft_rollout {
     weft_taken taken;
     weft_receipt_book book;
     weft_staging staging;
+    weft_proof proof; /* of a snapshot's tiles */
     weft_phase phase;
     bool offered; /* a snapshot waits for the caller's commit */
     weft_version offer;

@@ -23,6 +23,7 @@ void weft_stage_clear(weft_rollout *rollout)
     bool snapshot = rollout->queued && rollout->queue[0].header.snapshot;
     rollout->moved_ns = weft_clock_ns();
     weft_staging_clear(&rollout->staging);
+    weft_proof_begin(&rollout->proof, snapshot_target(rollout));
     memset(&rollout->book, 0, sizeof rollout->book);
     rollout->phase = WEFT_PHASE_RECEIVING;
     rollout->taken.bytes = rollout->taken.used = 0;
@@ -59,7 +60,7 @@ static weft_status apply(weft_rollout *rollout, const weft_binding *target, weft
     return status;
 }
 
-/* A tile of a snapshot: stored, then digested where it lies. */
+/* A tile of a snapshot: stored, and digested where it lies when the proof comes to it. */
 static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
 {
     weft_session *session = rollout->session;
@@ -68,12 +69,9 @@ static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
     weft_store_job store = {weft_binding_view(target, frame->header.unit), frame->payload, NULL};
-    weft_digest_job digest = {store.view, rollout->staged};
     weft_status status = wait_job(session, session->backend->store(session->device, &store), &store);
-    if (status == WEFT_OK)
-        status = wait_job(session, session->backend->digest(session->device, &digest), &digest);
     rollout->book.next_unit++;
-    return status;
+    return status == WEFT_OK ? weft_proof_stored(&rollout->proof, rollout->staged) : status;
 }
 
 /* A delta that a publish queued behind the tiles that are there. */
@@ -83,7 +81,9 @@ static weft_status apply_delta(weft_rollout *rollout, const weft_frame *frame)
     bool mismatch = false;
     if (frame->header.unit >= rollout->book.next_unit)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
-    weft_status status = decode(rollout, frame, snapshot_target(rollout), &changes);
+    weft_status status = weft_proof_settle(&rollout->proof, rollout->staged); /* what it changes was digested before */
+    if (status == WEFT_OK)
+        status = decode(rollout, frame, snapshot_target(rollout), &changes);
     if (status == WEFT_OK)
         status = apply(rollout, snapshot_target(rollout), changes, &mismatch);
     weft_staging_clear(&rollout->staging);
@@ -156,6 +156,8 @@ static weft_status finish(weft_rollout *rollout)
     weft_incoming *incoming = &rollout->queue[0];
     weft_status status = check_totals(rollout);
     if (status == WEFT_OK)
+        status = weft_proof_settle(&rollout->proof, rollout->staged);
+    if (status == WEFT_OK)
         status = prove(rollout);
     if (status != WEFT_OK)
         return status;
@@ -180,6 +182,8 @@ weft_status weft_stage_step(weft_rollout *rollout)
     weft_status status;
     if (rollout->taken.used < rollout->taken.bytes) {
         status = next_frame(rollout);
+        if (atomic_load(&rollout->session->parked) && rollout->taken.used == rollout->taken.bytes)
+            weft_session_wake(rollout->session); /* tiles to digest */
         rollout->book.decode_ns += weft_clock_ns() - begun_ns;
         return status;
     }
