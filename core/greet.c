@@ -117,13 +117,16 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
 /* The record for a name: its old one if it is not connected, else `guest` becomes it. */
 static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
 {
-    uint32_t known = 0;
+    uint32_t others = 0;
     *record = guest;
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         weft_peer *peer = &trainer->peers[i];
-        known += peer->known && peer->greeted;
-        if (peer == guest || !peer->known || strcmp(peer->name, hello->name) != 0)
+        if (peer == guest || !peer->known)
             continue;
+        if (strcmp(peer->name, hello->name) != 0) {
+            others += peer->greeted;
+            continue;
+        }
         if (peer->greeted && peer->hello.incarnation != hello->incarnation)
             return refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name",
                           hello->name, peer->control.peer);
@@ -131,7 +134,7 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
             weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
         *record = peer;
     }
-    if (known >= trainer->session->site->trainer.max_peers)
+    if (others >= trainer->session->site->trainer.max_peers)
         return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
     if (*record != guest) {
         weft_control swap = (*record)->control;

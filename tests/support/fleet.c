@@ -14,7 +14,7 @@ static const char site_text[] = "[trainer]\n"
                                 "window = 3\n"
                                 "staging = 64MiB\n"
                                 "heartbeat = 3s\n"
-                                "[peer.a]\n[peer.b]\n[peer.c]\n[peer.d]\n[peer.e]\n[peer.f]\n"
+                                "[peer.a]\n[peer.b]\n[peer.c]\n[peer.x*]\n"
                                 "[session]\n"
                                 "connect_deadline = 20s\n"
                                 "close_deadline = 1s\n"
@@ -53,6 +53,7 @@ static void must(weft_status status, const char *what)
 
 fleet *fleet_open(fleet_size size, const char *const *overrides)
 {
+    static const char *const names[FLEET_ROLLOUTS] = {"a", "b", "c", "x1"};
     fleet *f = calloc(1, sizeof *f);
     if (!f)
         abort();
@@ -70,7 +71,7 @@ fleet *fleet_open(fleet_size size, const char *const *overrides)
         abort();
     fleet_fill(f->layout, f->dense, &f->seed);
     for (unsigned i = 0; i < FLEET_ROLLOUTS; i++)
-        snprintf(f->rollouts[i].name, sizeof f->rollouts[i].name, "%c", (char)('a' + i));
+        snprintf(f->rollouts[i].name, sizeof f->rollouts[i].name, "%s", names[i]);
     snprintf(f->trainer.name, sizeof f->trainer.name, "trainer");
     snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:0");
     return f;

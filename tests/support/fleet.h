@@ -18,7 +18,7 @@
 
 #include "tests/support/site_scratch.h"
 
-#define FLEET_ROLLOUTS 6
+#define FLEET_ROLLOUTS 4
 #define FLEET_PIECES   256
 #define FLEET_HISTORY  512
 #define FLEET_WAIT_MS  20000u /* bound of a wait that should succeed at once */
@@ -96,7 +96,7 @@ void fleet_close(fleet *f);
 weft_site *fleet_site(const fleet *f, const char *extra);
 /* Opens the trainer and binds its bits, with an attachment (NULL: none). */
 void fleet_start_trainer(fleet *f, const char *attachment);
-/* Opens rollout `at` named a, b, c, ... and binds; `extra`: one more override or NULL. */
+/* Opens rollout `at`, named a, b, c and x1 (which the site admits by a pattern); `extra`: one more override or NULL. */
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra);
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment);
 void fleet_join(fleet *f, unsigned at, fleet_start start);

@@ -1,0 +1,297 @@
+/* Who may not join is told why, and the trainer stays well: with strangers, with the mistaken and with the silent. */
+#include "tests/support/fleet_fake.h"
+
+#include <string.h>
+
+static fleet_fake fakes[2];
+
+static int open_with(void **state, const char *const *overrides)
+{
+    *state = fleet_open(FLEET_TILES, overrides);
+    fleet_start_trainer(*state, NULL);
+    fleet_join(*state, 0, FLEET_SAME);
+    fleet_catch_up(*state, 0);
+    fakes[0].fd = fakes[1].fd = -1;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    static const char *const overrides[] = {"peers.heartbeat=400ms", NULL};
+    return open_with(state, overrides);
+}
+
+static int teardown(void **state)
+{
+    fake_close(&fakes[0]);
+    fake_close(&fakes[1]);
+    fleet_close(*state);
+    return 0;
+}
+
+/* A well rollout is served as ever. */
+static void stays_well(fleet *f)
+{
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    const char *a = "a";
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, &a, 1, FLEET_WAIT_MS), WEFT_OK);
+}
+
+/* The rollout hears `status` and a text with `word` in it; its weights are as before. */
+static void refused(fleet *f, unsigned at, weft_status status, const char *word)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    assert_int_equal(weft_staged(f->rollouts[at].session, FLEET_WAIT_MS, &staged), status);
+    if (!strstr(weft_last_error(), word))
+        fail_msg("\"%s\" does not speak of %s", weft_last_error(), word);
+    fleet_check_bytes(f, at, f->dense);
+    assert_int_equal(weft_staged(f->rollouts[at].session, 0, &staged), status);
+}
+
+static void wrong_layout(void **state)
+{
+    fleet *f = *state;
+    weft_layout *own = f->layout;
+    weft_session *other;
+    uint64_t shape = 4, bits[2] = {1, 2};
+    const weft_tensor tensor = {"t", WEFT_F32, 1, &shape};
+    const weft_piece piece = {0, 0, 4, bits};
+    weft_staged_info staged = {.size = sizeof staged};
+    assert_int_equal(weft_layout_create(&tensor, 1, &f->layout), WEFT_OK);
+    fleet_open_rollout(f, 1, NULL);
+    other = f->rollouts[1].session;
+    weft_layout_free(f->layout);
+    f->layout = own;
+    assert_int_equal(weft_bind(other, &piece, 1, NULL, 0, 0), WEFT_OK);
+    assert_int_equal(weft_staged(other, FLEET_WAIT_MS, &staged), WEFT_E_REFUSED);
+    assert_non_null(strstr(weft_last_error(), "layout"));
+    stays_well(f);
+}
+
+static void one_name_twice(void **state)
+{
+    fleet *f = *state;
+    snprintf(f->rollouts[1].name, sizeof f->rollouts[1].name, "a");
+    fleet_join(f, 1, FLEET_SAME);
+    refused(f, 1, WEFT_E_REFUSED, "a");
+    stays_well(f);
+}
+
+/* The rollout's own site file names it, the trainer's does not. */
+static void not_in_the_site(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_wire_notice notice;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "stranger", 1, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    assert_int_not_equal(notice.status, WEFT_OK);
+    assert_non_null(strstr(notice.text, "stranger"));
+    assert_int_equal(fake_read(&fakes[0], body, &length), 0);
+    stays_well(f);
+}
+
+static void fake_refused(fleet *f, const weft_wire_hello *hello, const char *word)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_wire_notice notice;
+    fake_send_hello(&fakes[0], hello);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    if (!strstr(notice.text, word))
+        fail_msg("\"%s\" does not speak of %s", notice.text, word);
+    stays_well(f);
+}
+
+static void another_provider(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", 1, &hello);
+    snprintf(hello.provider, sizeof hello.provider, "tcp");
+    fake_refused(f, &hello, "tcp");
+}
+
+static void slots_too_small(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", 1, &hello);
+    hello.slot_payload = 64u << 10;
+    fake_refused(f, &hello, "65536");
+}
+
+/* The same mistake is found at the rollout's own open, before anything is sent. */
+static void own_slots_too_small(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = NULL;
+    weft_site *site = fleet_site(f, "peers.bucket_max=128KiB");
+    assert_int_equal(weft_rollout_open(site, "b", f->layout, NULL, &session), WEFT_E_CONFIG);
+    weft_site_free(site);
+    assert_null(session);
+    assert_non_null(strstr(weft_last_error(), "bucket_max"));
+}
+
+/* Bytes that are no message, a length that no message has, another protocol: the connection ends, nothing else. */
+static void garbage(void **state)
+{
+    fleet *f = *state;
+    uint8_t body[WEFT_MESSAGE_MAX], noise[600], huge[8] = {0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0};
+    uint64_t length = 0, seed = 5;
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (uint8_t)fleet_random(&seed);
+    const struct {
+        const void *bytes;
+        size_t count;
+    } says[] = {{noise, sizeof noise}, {huge, sizeof huge}, {"GET / HTTP/1.1\r\n\r\n", 18}};
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
+        fake_open(&fakes[0], f);
+        fake_send(&fakes[0], says[i].bytes, says[i].count);
+        while (fake_read(&fakes[0], body, &length))
+            ;
+        fake_close(&fakes[0]);
+        stays_well(f);
+    }
+}
+
+static void another_protocol(void **state)
+{
+    fleet *f = *state;
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX] = {0}, body[WEFT_MESSAGE_MAX];
+    weft_out out = {message + WEFT_MESSAGE_PREFIX, WEFT_MESSAGE_MAX, 0, false};
+    weft_wire_hello hello;
+    weft_wire_notice notice;
+    uint64_t length;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", 1, &hello);
+    weft_wire_put_hello(&out, &hello);
+    weft_bytes_put(message, out.used, 4);
+    weft_bytes_put(message + 4, WEFT_MESSAGE_HELLO, 2);
+    size_t version = WEFT_MESSAGE_PREFIX;
+    while (message[version] != WEFT_PROTOCOL) /* the first byte that says 1 */
+        version++;
+    message[version] = 99;
+    fake_send(&fakes[0], message, WEFT_MESSAGE_PREFIX + out.used);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    assert_int_equal(notice.status, WEFT_E_PROTOCOL);
+    stays_well(f);
+}
+
+/* Greeted, then not another word: publish waits for nobody, the others go on, and it is lost by its heartbeat. */
+static void silent_after_hello(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_event event;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", f->history[0].root, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    stays_well(f);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "b", FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_PEER_LOST);
+    assert_non_null(strstr(event.text, "heartbeat"));
+    stays_well(f);
+}
+
+/* A rollout that dies: the socket closes without BYE, long before the heartbeat would tell. */
+static int setup_patient(void **state)
+{
+    static const char *const overrides[] = {"peers.heartbeat=600s", NULL};
+    return open_with(state, overrides);
+}
+
+static void killed(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_event event;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", f->history[0].root, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fake_close(&fakes[0]);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "b", FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_PEER_LOST);
+    stays_well(f);
+    fleet_join(f, 1, FLEET_SAME); /* its name is free again */
+    fleet_catch_up(f, 1);
+}
+
+static int setup_full(void **state)
+{
+    static const char *const overrides[] = {"trainer.max_peers=3", NULL};
+    return open_with(state, overrides);
+}
+
+static void more_than_max_peers(void **state)
+{
+    fleet *f = *state;
+    for (unsigned at = 1; at < 3; at++) {
+        fleet_join(f, at, FLEET_SAME);
+        fleet_catch_up(f, at);
+    }
+    fleet_join(f, 3, FLEET_SAME);
+    refused(f, 3, WEFT_E_REFUSED, "max_peers");
+    stays_well(f);
+    fleet_catch_up(f, 1);
+    fleet_leave(f, 1);
+    fleet_wait_state(f, "b", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    fleet_leave(f, 3);
+    fleet_join(f, 3, FLEET_SAME);
+    fleet_catch_up(f, 3);
+}
+
+/* A peer that comes back on a new connection while its old one still stands takes its own place, not another. */
+static void back_while_full(void **state)
+{
+    fleet *f = *state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_wire_hello hello;
+    fleet_join(f, 2, FLEET_SAME);
+    fleet_catch_up(f, 2);
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", f->history[0].root, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fake_open(&fakes[1], f);
+    fake_hello(&fakes[1], f, "b", f->history[0].root, &hello);
+    fake_send_hello(&fakes[1], &hello);
+    assert_int_equal(fake_read(&fakes[1], body, &length), WEFT_MESSAGE_WELCOME);
+    while (fake_read(&fakes[0], body, &length)) /* the old one is closed */
+        ;
+    stays_well(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(wrong_layout),
+        TEST(one_name_twice),
+        TEST(not_in_the_site),
+        TEST(another_provider),
+        TEST(slots_too_small),
+        TEST(own_slots_too_small),
+        TEST(garbage),
+        TEST(another_protocol),
+        TEST(silent_after_hello),
+        cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),
+        cmocka_unit_test_setup_teardown(more_than_max_peers, setup_full, teardown),
+        cmocka_unit_test_setup_teardown(back_while_full, setup_full, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+#include "tests/support/fleet_fake.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SLOTS  2u
+#define STRIDE (WEFT_SLOT_HEADER_BYTES + (2u << 20))
+
+void fake_open(fleet_fake *fake, const fleet *f)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memset(fake, 0, sizeof *fake);
+    to.sin_port = htons((uint16_t)atoi(strrchr(f->listen, ':') + 1));
+    fake->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fake->fd < 0 || connect(fake->fd, (struct sockaddr *)&to, sizeof to) != 0)
+        fail_msg("no connection to the trainer at %s", f->listen);
+}
+
+void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello)
+{
+    const weft_provider *loop = &weft_provider_loop;
+    const weft_link_options options = {"", 0, 0, NULL};
+    fake->memory = calloc(SLOTS, STRIDE);
+    assert_non_null(fake->memory);
+    assert_int_equal(loop->link_open(&options, &fake->link), WEFT_OK);
+    assert_int_equal(loop->port_open(fake->link, &fake->port), WEFT_OK);
+    assert_int_equal(
+        loop->region_open(fake->link, fake->port, fake->memory, (uint64_t)SLOTS * STRIDE, true, &fake->region),
+        WEFT_OK);
+    *hello = (weft_wire_hello){.incarnation = 1,
+                               .holds = true,
+                               .held = {0, 0, root},
+                               .slot_stride = STRIDE,
+                               .slot_payload = STRIDE - WEFT_SLOT_HEADER_BYTES,
+                               .slots = SLOTS,
+                               .epoch = 1,
+                               .chunk_bytes = 64u << 10,
+                               .levels = 1u << WEFT_LEVEL_FULL | 1u << WEFT_LEVEL_FAST,
+                               .staging_bytes = 64u << 20};
+    snprintf(hello->name, sizeof hello->name, "%s", name);
+    snprintf(hello->provider, sizeof hello->provider, "loop");
+    snprintf(hello->backend, sizeof hello->backend, "fake");
+    weft_layout_hash(f->layout, hello->layout);
+    assert_int_equal(loop->port_address(fake->port, hello->address, &hello->address_bytes), WEFT_OK);
+    loop->region_remote(fake->region, &hello->region_address, &hello->region_key);
+}
+
+void fake_send(fleet_fake *fake, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    while (count > 0) {
+        ssize_t sent = send(fake->fd, at, count, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return; /* closed by the trainer, which may well be what the test is about */
+        at += sent;
+        count -= (size_t)sent;
+    }
+}
+
+void fake_send_hello(fleet_fake *fake, const weft_wire_hello *hello)
+{
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX] = {0};
+    weft_out out = {message + WEFT_MESSAGE_PREFIX, WEFT_MESSAGE_MAX, 0, false};
+    weft_wire_put_hello(&out, hello);
+    assert_false(out.bad);
+    weft_bytes_put(message, out.used, 4);
+    weft_bytes_put(message + 4, WEFT_MESSAGE_HELLO, 2);
+    fake_send(fake, message, WEFT_MESSAGE_PREFIX + out.used);
+}
+
+static bool read_all(fleet_fake *fake, uint8_t *to, uint64_t count)
+{
+    uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    while (count > 0) {
+        struct pollfd wait = {.fd = fake->fd, .events = POLLIN};
+        if (fleet_now_ms() > end)
+            fail_msg("%s", "the trainer neither answers nor closes");
+        if (poll(&wait, 1, 100) <= 0)
+            continue;
+        ssize_t got = recv(fake->fd, to, count, 0);
+        if (got <= 0)
+            return false;
+        to += got;
+        count -= (uint64_t)got;
+    }
+    return true;
+}
+
+uint32_t fake_read(fleet_fake *fake, uint8_t *body, uint64_t *length)
+{
+    uint8_t prefix[WEFT_MESSAGE_PREFIX];
+    if (!read_all(fake, prefix, sizeof prefix))
+        return 0;
+    *length = weft_bytes_get(prefix, 4);
+    assert_true(*length <= WEFT_MESSAGE_MAX);
+    return read_all(fake, body, *length) ? (uint32_t)weft_bytes_get(prefix + 4, 2) : 0;
+}
+
+bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *length)
+{
+    uint32_t got;
+    do
+        got = fake_read(fake, body, length);
+    while (got && got != type);
+    return got == type;
+}
+
+void fake_close(fleet_fake *fake)
+{
+    if (fake->fd >= 0)
+        close(fake->fd);
+    if (fake->region)
+        weft_provider_loop.region_close(fake->region);
+    if (fake->port)
+        weft_provider_loop.port_close(fake->port);
+    if (fake->link)
+        weft_provider_loop.link_close(fake->link);
+    free(fake->memory);
+    memset(fake, 0, sizeof *fake);
+    fake->fd = -1;
+}

@@ -1,0 +1,29 @@
+/* fleet_fake.h - the rollout's end of a control connection in a test's own hands: says what it is told and no more. */
+#ifndef WEFT_TESTS_FLEET_FAKE_H
+#define WEFT_TESTS_FLEET_FAKE_H
+
+#include "tests/support/fleet.h"
+#include "wire.h"
+
+typedef struct fleet_fake {
+    int fd;
+    weft_link *link;
+    weft_port *port;
+    weft_region *region;
+    uint8_t *memory; /* of its slots */
+} fleet_fake;
+
+/* Connects to the fleet's trainer. */
+void fake_open(fleet_fake *fake, const fleet *f);
+/* Opens only what HELLO speaks of; fills a HELLO that the trainer accepts, for a rollout that holds `root`. */
+void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello);
+void fake_send_hello(fleet_fake *fake, const weft_wire_hello *hello);
+void fake_send(fleet_fake *fake, const void *bytes, size_t count);
+/* Reads the next message within FLEET_WAIT_MS; 0: the trainer closed the connection. `body` takes WEFT_MESSAGE_MAX. */
+uint32_t fake_read(fleet_fake *fake, uint8_t *body, uint64_t *length);
+/* Reads until a message of `type` comes; false: the trainer closed before. */
+bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *length);
+/* Closes the socket without a word. */
+void fake_close(fleet_fake *fake);
+
+#endif
