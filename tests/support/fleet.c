@@ -186,6 +186,11 @@ void fleet_join(fleet *f, unsigned at, fleet_start start)
     fleet_bind_rollout(f, at, start, NULL);
 }
 
+void fleet_stop_trainer(fleet *f)
+{
+    close_end(&f->trainer);
+}
+
 void fleet_leave(fleet *f, unsigned at)
 {
     close_end(&f->rollouts[at]);

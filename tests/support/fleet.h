@@ -96,6 +96,8 @@ void fleet_close(fleet *f);
 weft_site *fleet_site(const fleet *f, const char *extra);
 /* Opens the trainer and binds its bits, with an attachment (NULL: none). */
 void fleet_start_trainer(fleet *f, const char *attachment);
+/* Closes it in good order; fleet_start_trainer may follow, on the same port. */
+void fleet_stop_trainer(fleet *f);
 /* Opens rollout `at`, named a, b, c and x1 (which the site admits by a pattern); `extra`: one more override or NULL. */
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra);
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment);

@@ -1,0 +1,151 @@
+/* Goodbyes: each end says so, the other keeps what it has, and a trainer that comes back takes its rollouts again. */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+
+static int setup(void **state)
+{
+    *state = fleet_open(FLEET_TILES, NULL);
+    fleet_start_trainer(*state, NULL);
+    fleet_join(*state, 0, FLEET_SAME);
+    fleet_catch_up(*state, 0);
+    fleet_publish(*state, 50);
+    fleet_catch_up(*state, 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static void stop_trainer(fleet *f)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    weft_version held;
+    fleet_stop_trainer(f);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, FLEET_WAIT_MS, NULL));
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_PEER_LOST);
+    assert_non_null(strstr(weft_last_error(), "goodbye"));
+    assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
+    assert_int_equal(held.number, 1);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    fleet_check(f, 0);
+}
+
+static uint64_t snapshots(fleet *f)
+{
+    weft_peer_info info;
+    return fleet_peer(f, "a", &info) ? info.snapshot_bytes : 0;
+}
+
+/* The run and the number are new, the bits are not: nothing is sent. */
+static void same_bits_again(void **state)
+{
+    fleet *f = *state;
+    weft_version before, after;
+    assert_int_equal(weft_held(f->rollouts[0].session, &before), WEFT_OK);
+    stop_trainer(f);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    assert_int_equal(weft_held(f->rollouts[0].session, &after), WEFT_OK);
+    assert_true(after.root == before.root);
+    assert_true(after.run != before.run);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_int_equal(snapshots(f), 0);
+    assert_int_equal(weft_wait(f->trainer.session, 0, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+}
+
+static void other_bits(void **state)
+{
+    fleet *f = *state;
+    stop_trainer(f);
+    fleet_change(f->layout, f->dense, 500, &f->seed);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    assert_true(snapshots(f) >= f->bytes);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+}
+
+/* What was proved before the goodbye may still be committed. */
+static void staged_before_goodbye(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_publish(f, 50);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    fleet_stop_trainer(f);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, FLEET_WAIT_MS, NULL));
+    assert_int_equal(weft_staged(f->rollouts[0].session, 0, &staged), WEFT_OK);
+    assert_int_equal(weft_commit(f->rollouts[0].session, staged.target.number, NULL, 0, NULL), WEFT_OK);
+    fleet_check_bytes(f, 0, f->dense);
+    assert_int_equal(weft_staged(f->rollouts[0].session, 100, &staged), WEFT_E_PEER_LOST);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    assert_int_equal(snapshots(f), 0);
+}
+
+/* No trainer for connect_deadline: said, and the weights are as they were; a trainer that comes later is found. */
+static void unreachable(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_leave(f, 0);
+    fleet_stop_trainer(f);
+    fleet_open_rollout(f, 0, "session.connect_deadline=200ms");
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_UNREACHABLE);
+    assert_string_not_equal(weft_last_error(), "");
+    fleet_check_bytes(f, 0, f->dense);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    weft_layout *layout = NULL;
+    weft_site *site = fleet_site(f, NULL);
+    fleet_leave(f, 0);
+    fleet_stop_trainer(f);
+    assert_int_equal(weft_layout_fetch(site, "a", 200, &layout), WEFT_E_UNREACHABLE);
+    weft_site_free(site);
+}
+
+static void rollout_says_goodbye(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    fleet_leave(f, 0);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_GOODBYE, "a", FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_OK);
+    fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    fleet_publish(f, 50);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+}
+
+/* Both ends in any order and any state. */
+static void close_at_once(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 1, FLEET_OTHER);
+    fleet_open_rollout(f, 2, NULL);
+    fleet_publish(f, 1000);
+    weft_close(NULL);
+    fleet_leave(f, 2);
+    fleet_leave(f, 1);
+    fleet_stop_trainer(f);
+    fleet_leave(f, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(same_bits_again), TEST(other_bits),           TEST(staged_before_goodbye),
+        TEST(unreachable),     TEST(rollout_says_goodbye), TEST(close_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
