@@ -197,6 +197,9 @@ static void journal_gives_back(void **state)
         weft_journal_drop(&journal);
     assert_int_equal(journal.arena.free_count, journal.arena.block_count);
     assert_int_equal(weft_journal_bytes(&journal), 0);
+    for (uint32_t i = 0; i < journal.arena.free_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(journal.arena.free[i], journal.arena.free[k]);
     weft_journal_close(&journal);
 }
 

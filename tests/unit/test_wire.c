@@ -283,6 +283,23 @@ static void hostile_slots(void **state)
     }
 }
 
+/* A fabric address longer than its field, all of whose bytes are there. */
+static void hostile_address(void **state)
+{
+    (void)state;
+    const uint64_t at = 128 + 4; /* in WELCOME, its last field */
+    const sample_row *row = sample_of("wire_welcome.bin");
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    sample_write(row, body);
+    memset(body + at + 2, 0x77, 600);
+    for (uint64_t length = WEFT_PORT_ADDRESS_MAX - 1; length < 600; length++) {
+        weft_bytes_put(body + at, length, 2);
+        assert_int_equal(sample_read(row, body, at + 2 + length, &value),
+                         length <= WEFT_PORT_ADDRESS_MAX ? WEFT_OK : WEFT_E_CORRUPT);
+    }
+}
+
 /* Texts: too long for their field, or with a zero byte inside. */
 static void hostile_texts(void **state)
 {
@@ -368,12 +385,12 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),      cmocka_unit_test(longest_hello),   cmocka_unit_test(golden_messages),
-        cmocka_unit_test(golden_bucket),   cmocka_unit_test(fixed_lengths),   cmocka_unit_test(truncated),
-        cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),  cmocka_unit_test(other_mark),
-        cmocka_unit_test(levels),          cmocka_unit_test(signature_bytes), cmocka_unit_test(hostile_slots),
-        cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),    cmocka_unit_test(altered_messages),
-        cmocka_unit_test(names),
+        cmocka_unit_test(round_trip),       cmocka_unit_test(longest_hello),   cmocka_unit_test(golden_messages),
+        cmocka_unit_test(golden_bucket),    cmocka_unit_test(fixed_lengths),   cmocka_unit_test(truncated),
+        cmocka_unit_test(reserved_fields),  cmocka_unit_test(other_protocol),  cmocka_unit_test(other_mark),
+        cmocka_unit_test(levels),           cmocka_unit_test(signature_bytes), cmocka_unit_test(hostile_slots),
+        cmocka_unit_test(hostile_address),  cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),
+        cmocka_unit_test(altered_messages), cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
