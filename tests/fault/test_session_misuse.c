@@ -1,0 +1,201 @@
+/* Calls out of their contract: the status that weft.h names, a text, and nothing changed. */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+
+static int setup(void **state)
+{
+    *state = fleet_open(FLEET_TILES, NULL);
+    fleet_start_trainer(*state, NULL);
+    fleet_join(*state, 0, FLEET_SAME);
+    fleet_catch_up(*state, 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static void spoken(weft_status status, weft_status expected)
+{
+    assert_int_equal(status, expected);
+    assert_string_not_equal(weft_last_error(), "");
+}
+
+/* Neither end's version or bits moved. */
+static void unchanged(fleet *f, uint64_t number)
+{
+    weft_version held;
+    assert_int_equal(weft_held(f->trainer.session, &held), WEFT_OK);
+    assert_int_equal(held.number, number);
+    assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
+    assert_int_equal(held.number, number);
+    fleet_check(f, 0);
+}
+
+static weft_session *unbound_trainer(fleet *f)
+{
+    weft_session *session = NULL;
+    weft_site *site = fleet_site(f, "trainer.listen=127.0.0.1:0");
+    weft_options options = {.size = sizeof options, .first_version = 7};
+    assert_int_equal(weft_trainer_open(site, f->layout, &options, &session), WEFT_OK);
+    weft_site_free(site);
+    return session;
+}
+
+static void before_bind(void **state)
+{
+    fleet *f = *state;
+    weft_version held = {1, 2, 3};
+    weft_staged_info staged = {.size = sizeof staged};
+    weft_session *trainer = unbound_trainer(f);
+    spoken(weft_publish(trainer, 8, NULL, NULL, NULL), WEFT_E_STATE);
+    spoken(weft_held(trainer, &held), WEFT_E_STATE);
+    spoken(weft_wait(trainer, 7, NULL, 0, 0), WEFT_E_STATE);
+    assert_int_equal(held.number, 2); /* out-parameters are written only on OK */
+    weft_close(trainer);
+    fleet_open_rollout(f, 1, NULL);
+    spoken(weft_staged(f->rollouts[1].session, 10, &staged), WEFT_E_STATE);
+    spoken(weft_commit(f->rollouts[1].session, 0, NULL, 0, NULL), WEFT_E_STATE);
+    spoken(weft_scrub(f->rollouts[1].session), WEFT_E_STATE);
+    spoken(weft_held(f->rollouts[1].session, &held), WEFT_E_STATE);
+}
+
+static void versions_in_order(void **state)
+{
+    fleet *f = *state;
+    weft_update_info info = {.size = sizeof info, .changed = 99};
+    fleet_publish(f, 10);
+    fleet_catch_up(f, 0);
+    spoken(weft_publish(f->trainer.session, 1, NULL, NULL, &info), WEFT_E_STATE);
+    spoken(weft_publish(f->trainer.session, 0, NULL, NULL, &info), WEFT_E_STATE);
+    assert_int_equal(info.changed, 99);
+    unchanged(f, 1);
+    spoken(weft_wait(f->trainer.session, 2, NULL, 0, 10), WEFT_E_STATE);
+    f->newest = 40; /* gaps are allowed */
+    fleet_publish(f, 10);
+    fleet_catch_up(f, 0);
+    unchanged(f, 41);
+}
+
+static void publish_figures(void **state)
+{
+    fleet *f = *state;
+    weft_update_info info = {.size = sizeof info};
+    f->dense[0] ^= 1;
+    fleet_model_put(&f->trainer.model, f->dense);
+    assert_int_equal(weft_publish(f->trainer.session, 1, NULL, NULL, &info), WEFT_OK);
+    assert_int_equal(info.changed, 1);
+    assert_int_equal(info.base.number, 0);
+    assert_int_equal(info.target.number, 1);
+    assert_true(info.base.root == f->history[0].root);
+    assert_int_equal(info.dense_bytes, f->bytes);
+    assert_true(info.bytes < 1000);
+    uint64_t root = 0;
+    assert_int_equal(weft_digest(f->layout, f->trainer.model.pieces, f->trainer.model.piece_count, &root), WEFT_OK);
+    assert_true(info.target.root == root);
+}
+
+static void commits(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = f->rollouts[0].session;
+    weft_staged_info staged = {.size = sizeof staged};
+    weft_version held = {0, 77, 0};
+    spoken(weft_commit(session, 1, NULL, 0, &held), WEFT_E_STATE);
+    fleet_publish(f, 100);
+    assert_int_equal(weft_staged(session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    spoken(weft_commit(session, 2, NULL, 0, &held), WEFT_E_STATE);
+    spoken(weft_commit(session, 0, NULL, 0, &held), WEFT_E_STATE);
+    spoken(weft_commit(session, 1, NULL, 1, &held), WEFT_E_ARGUMENT);
+    assert_int_equal(held.number, 77);
+    fleet_check_bytes(f, 0, f->history[0].dense);
+    assert_int_equal(weft_staged(session, 0, &staged), WEFT_OK); /* it still stands */
+    assert_int_equal(weft_commit(session, 1, NULL, 0, &held), WEFT_OK);
+    unchanged(f, 1);
+    spoken(weft_commit(session, 1, NULL, 0, &held), WEFT_E_STATE);
+    assert_int_equal(weft_staged(session, 0, &staged), WEFT_AGAIN);
+}
+
+static void the_other_ends_calls(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    spoken(weft_staged(f->trainer.session, 10, &staged), WEFT_E_STATE);
+    spoken(weft_commit(f->trainer.session, 0, NULL, 0, NULL), WEFT_E_STATE);
+    spoken(weft_scrub(f->trainer.session), WEFT_E_STATE);
+    spoken(weft_publish(f->rollouts[0].session, 5, NULL, NULL, NULL), WEFT_E_STATE);
+    spoken(weft_wait(f->rollouts[0].session, 0, NULL, 0, 10), WEFT_E_STATE);
+    unchanged(f, 0);
+}
+
+static void binds(void **state)
+{
+    fleet *f = *state;
+    fleet_model *model = &f->rollouts[0].model, *trainers = &f->trainer.model;
+    weft_session *session = f->rollouts[0].session;
+    spoken(weft_bind(session, model->pieces, model->piece_count, NULL, 0, 2), WEFT_E_ARGUMENT);
+    spoken(weft_bind(session, model->pieces, model->piece_count, NULL, 8, 0), WEFT_E_ARGUMENT);
+    spoken(weft_bind(session, model->pieces, model->piece_count - 1, NULL, 0, 0), WEFT_E_LAYOUT);
+    spoken(weft_bind(f->trainer.session, trainers->pieces, trainers->piece_count, NULL, 0, WEFT_BIND_EMPTY),
+           WEFT_E_ARGUMENT);
+    unchanged(f, 0);
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 0);
+}
+
+/* New addresses for the same bits, at both ends; with other bits nothing moves. */
+static void rebinds(void **state)
+{
+    fleet *f = *state;
+    fleet_end *ends[] = {&f->trainer, &f->rollouts[0]};
+    for (size_t i = 0; i < 2; i++) {
+        fleet_model fresh;
+        fleet_model_open(&fresh, f->layout, (unsigned)i + 5);
+        fleet_model_put(&fresh, f->dense);
+        *fleet_model_at(&fresh, 9) ^= 1;
+        spoken(weft_bind(ends[i]->session, fresh.pieces, fresh.piece_count, NULL, 0, 0), WEFT_E_BASE);
+        *fleet_model_at(&fresh, 9) ^= 1;
+        assert_int_equal(weft_bind(ends[i]->session, fresh.pieces, fresh.piece_count, NULL, 0, 0), WEFT_OK);
+        fleet_model_close(&ends[i]->model);
+        ends[i]->model = fresh;
+    }
+    fleet_publish(f, 300);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+}
+
+/* A number that is taken, and a site that names what is not there. */
+static void opens(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = NULL;
+    weft_site *site = fleet_site(f, NULL);
+    fleet_model model;
+    assert_int_equal(weft_trainer_open(site, f->layout, NULL, &session), WEFT_OK);
+    fleet_model_open(&model, f->layout, 0);
+    fleet_model_put(&model, f->dense);
+    spoken(weft_bind(session, model.pieces, model.piece_count, NULL, 0, 0), WEFT_E_SYSTEM); /* the port is in use */
+    weft_close(session);
+    fleet_model_close(&model);
+    session = NULL;
+    assert_int_not_equal(weft_rollout_open(site, "nobody", f->layout, NULL, &session), WEFT_OK);
+    assert_non_null(strstr(weft_last_error(), "nobody"));
+    assert_null(session);
+    weft_site_free(site);
+    weft_stats_info stats = {0};
+    spoken(weft_stats(f->trainer.session, &stats), WEFT_E_ARGUMENT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(before_bind), TEST(versions_in_order), TEST(publish_figures), TEST(commits), TEST(the_other_ends_calls),
+        TEST(binds),       TEST(rebinds),           TEST(opens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
