@@ -38,13 +38,13 @@ weft_blob *weft_blob_make(const void *data, uint64_t bytes)
 weft_blob *weft_blob_hold(weft_blob *blob)
 {
     if (blob)
-        blob->references++;
+        __atomic_fetch_add(&blob->references, 1, __ATOMIC_RELAXED);
     return blob;
 }
 
 void weft_blob_drop(weft_blob *blob)
 {
-    if (blob && --blob->references == 0)
+    if (blob && __atomic_sub_fetch(&blob->references, 1, __ATOMIC_ACQ_REL) == 0)
         weft_mem_give(blob);
 }
 

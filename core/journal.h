@@ -11,7 +11,7 @@
 
 /* Bytes that travel with a version, shared by the versions that have the same. */
 typedef struct weft_blob {
-    uint64_t references;
+    uint64_t references; /* atomic: publish and the progress thread both hold blobs */
     uint64_t bytes;
     uint64_t hash; /* xxh3-64, never 0: 0 says none */
     uint8_t data[];
