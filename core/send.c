@@ -107,6 +107,8 @@ static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t 
         if (peer->writes >= peer->lane->facts.depth)
             return WEFT_AGAIN;
         weft_status status = peer->lane->provider->write(peer->port, &write);
+        if (status == WEFT_AGAIN && !peer->again)
+            peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
         peer->again = status == WEFT_AGAIN;
         if (peer->again)
             waits->blind = true; /* nothing may be under way whose end would wake us */
@@ -192,5 +194,5 @@ void weft_send_abandon(weft_trainer *trainer, weft_peer *peer)
         release(trainer, peer, &peer->flights[slot]);
     }
     peer->writes = 0;
-    peer->posting = false;
+    peer->posting = peer->again = false;
 }
