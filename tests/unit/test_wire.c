@@ -316,6 +316,9 @@ static void hostile_texts(void **state)
         weft_out_block(&out, longest, length);
         assert_int_equal(weft_wire_get_notice(body, out.used, &read),
                          length < sizeof read.text ? WEFT_OK : WEFT_E_CORRUPT);
+        weft_bytes_put(body, WEFT_AGAIN, 4); /* which is neither OK nor an error */
+        assert_int_equal(weft_wire_get_notice(body, out.used, &read), WEFT_E_CORRUPT);
+        weft_bytes_put(body, 0, 4);
         body[20] = 0;
         assert_int_equal(weft_wire_get_notice(body, out.used, &read), WEFT_E_CORRUPT);
     }
