@@ -69,7 +69,7 @@ static weft_message nth(uint64_t n, uint8_t body[WEFT_MESSAGE_MAX], uint64_t *le
 
 static weft_status send_nth(weft_control *control, uint64_t n)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
+    uint8_t body[WEFT_MESSAGE_MAX] = {0};
     uint64_t length;
     weft_message type = nth(n, body, &length);
     return weft_control_send(control, type, body, length);
