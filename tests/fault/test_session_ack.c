@@ -1,5 +1,4 @@
-/* The trainer's view of a peer moves on the peer's own word; publish waits for nobody; what the journal loses comes as
- * a snapshot. */
+/* The trainer's view of a peer moves on the peer's own word, and waiting for one ends with it. */
 #include "tests/support/fleet.h"
 
 #include <string.h>
@@ -69,85 +68,11 @@ static void waiting_for_the_lost(void **state)
     assert_int_equal(weft_wait(f->trainer.session, 2, NULL, 0, FLEET_WAIT_MS), WEFT_E_PEER_LOST);
 }
 
-/* Large models and a journal of 16 MiB: c never commits and is left behind; a goes on with every version. */
-static int setup_large(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=32MiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-static void one_that_never_commits(void **state)
-{
-    fleet *f = *state;
-    weft_peer_info info;
-    for (unsigned at = 0; at < 2; at++) {
-        fleet_join(f, at, FLEET_SAME);
-        fleet_catch_up(f, at);
-    }
-    for (int i = 0; i < 6; i++) {
-        fleet_publish(f, 1000);
-        fleet_catch_up(f, 0);
-        assert_true(fleet_stats(f->trainer.session).journal_bytes <= 16u << 20);
-    }
-    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "b", 0, NULL));
-    fleet_check_bytes(f, 1, f->history[0].dense);
-    fleet_catch_up(f, 1);
-    assert_true(fleet_peer(f, "b", &info));
-    assert_true(info.snapshot_bytes > 0);
-    assert_true(fleet_peer(f, "a", &info));
-    assert_int_equal(info.snapshot_bytes, 0);
-    fleet_publish(f, 5);
-    fleet_catch_up(f, 0);
-    fleet_catch_up(f, 1);
-    fleet_check_bytes(f, 1, f->dense);
-}
-
-/* An update larger than the journal goes out as a snapshot, and the next is an update again. */
-static void snapshot_only(void **state)
-{
-    fleet *f = *state;
-    weft_staged_info staged = {.size = sizeof staged};
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    fleet_change(f->layout, f->dense, 1000, &f->seed);
-    fleet_publish_dense(f, NULL);
-    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
-    assert_int_equal(staged.kind, WEFT_STAGED_SNAPSHOT);
-    fleet_catch_up(f, 0);
-    fleet_publish(f, 2);
-    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
-    assert_int_equal(staged.kind, WEFT_STAGED_UPDATE);
-    fleet_catch_up(f, 0);
-}
-
-/* Every level of the fleet is kept: three copies of a dense update are more than 16 MiB. */
-static int setup_levels(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=64MiB", "peer.b.level=pairs", "peer.c.level=full", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
-/* A rollout's staging decides, not the journal alone. */
-static int setup_staging(void **state)
-{
-    static const char *const overrides[] = {"peers.staging=1MiB", NULL};
-    *state = fleet_open(FLEET_LARGE, overrides);
-    fleet_start_trainer(*state, NULL);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(held_moves_on_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_for_the_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_never_commits, setup_large, teardown),
-        cmocka_unit_test_setup_teardown(snapshot_only, setup_levels, teardown),
-        cmocka_unit_test_setup_teardown(snapshot_only, setup_staging, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

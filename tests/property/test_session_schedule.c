@@ -16,6 +16,12 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_small(void **state)
+{
+    *state = fleet_open(FLEET_SMALL, overrides);
+    return 0;
+}
+
 static int teardown(void **state)
 {
     fleet_close(*state);
@@ -107,13 +113,13 @@ static void run(fleet *f, uint64_t seed)
     assert_int_equal(weft_wait(f->trainer.session, f->newest, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
 }
 
-static void schedule_one(void **state)
+static void several_tiles(void **state)
 {
     const char *given = getenv("WEFT_SEED");
     run(*state, given ? strtoull(given, NULL, 0) : 1);
 }
 
-static void schedule_two(void **state)
+static void packs_alone(void **state)
 {
     run(*state, 2);
 }
@@ -121,8 +127,8 @@ static void schedule_two(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(schedule_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(schedule_two, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_tiles, setup, teardown),
+        cmocka_unit_test_setup_teardown(packs_alone, setup_small, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

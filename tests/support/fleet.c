@@ -214,7 +214,8 @@ void fleet_check_bytes(fleet *f, unsigned at, const uint8_t *dense)
 {
     memset(f->scratch_dense, 0, f->bytes);
     fleet_model_get(&f->rollouts[at].model, f->scratch_dense);
-    for (uint64_t i = 0; i < f->bytes; i++)
+    bool equal = memcmp(f->scratch_dense, dense, f->bytes) == 0;
+    for (uint64_t i = 0; i < f->bytes && !equal; i++)
         if (f->scratch_dense[i] != dense[i])
             fail_msg("rollout %s: byte %llu is %02x, not %02x", f->rollouts[at].name, (unsigned long long)i,
                      f->scratch_dense[i], dense[i]);

@@ -23,7 +23,7 @@
 #define FLEET_HISTORY  512
 #define FLEET_WAIT_MS  20000u /* bound of a wait that should succeed at once */
 
-/* Which tensors: a few thousand bytes of every dtype; those and two tensors of several tiles; megabytes of one. */
+/* Which tensors: a few thousand bytes of every dtype; those and a tensor of several tiles; megabytes of one. */
 typedef enum fleet_size { FLEET_SMALL, FLEET_TILES, FLEET_LARGE } fleet_size;
 
 /* What a rollout binds: the trainer's present bits, others, or nothing. */
@@ -82,7 +82,7 @@ void fleet_model_put(fleet_model *model, const uint8_t *dense);
 void fleet_model_get(const fleet_model *model, uint8_t *dense);
 /* Random bits with many that floats find special. */
 void fleet_fill(const weft_layout *layout, uint8_t *dense, uint64_t *seed);
-/* Gives every element with a chance of `per_mille` other bits; 1000: all. */
+/* Gives about `per_mille` of the elements other bits; 1000: all. */
 void fleet_change(const weft_layout *layout, uint8_t *dense, uint32_t per_mille, uint64_t *seed);
 /* First byte of a tensor in the dense image. */
 uint64_t fleet_tensor_at(const weft_layout *layout, const char *name);

@@ -35,7 +35,7 @@ static const row rows[] = {
     {"last", WEFT_U16, 1, {3}},
 };
 
-static const row tiles[] = {{"wide", WEFT_BF16, 2, {601, 499}}, {"bytes", WEFT_U8, 1, {262147}}};
+static const row tiles[] = {{"wide", WEFT_BF16, 2, {601, 499}}, {"bytes", WEFT_U8, 1, {4099}}};
 static const row large[] = {{"big.0", WEFT_BF16, 2, {1500, 1000}}, {"big.1", WEFT_F32, 1, {700001}}};
 
 weft_layout *fleet_layout(fleet_size size)
@@ -169,19 +169,23 @@ void fleet_fill(const weft_layout *layout, uint8_t *dense, uint64_t *seed)
     fleet_change(layout, dense, 1000, seed);
 }
 
+/* Other bits than the present ones. */
+static void redraw(const weft_dtype_row *r, uint8_t *element, uint64_t *seed)
+{
+    uint64_t bits = draw_bits(r, seed), old = 0;
+    memcpy(&old, element, r->width);
+    bits &= UINT64_MAX >> (64 - 8 * r->width);
+    bits = bits == old ? old ^ 1 : bits;
+    memcpy(element, &bits, r->width); /* tests run on little-endian hosts */
+}
+
 void fleet_change(const weft_layout *layout, uint8_t *dense, uint32_t per_mille, uint64_t *seed)
 {
     for (uint64_t t = 0; t < layout->count && per_mille; t++) {
         const weft_layout_entry *entry = &layout->entries[t];
-        for (uint64_t at = 0; at < entry->bytes; at += entry->row->width) {
-            if (per_mille < 1000 && fleet_below(seed, 1000) >= per_mille)
-                continue;
-            uint64_t bits = draw_bits(entry->row, seed), old = 0;
-            memcpy(&old, dense + at, entry->row->width);
-            bits &= UINT64_MAX >> (64 - 8 * entry->row->width);
-            bits = bits == old ? old ^ 1 : bits;
-            memcpy(dense + at, &bits, entry->row->width); /* tests run on little-endian hosts */
-        }
+        uint64_t apart = 2000 / per_mille - 1; /* on average 1000 / per_mille elements from one change to the next */
+        for (uint64_t i = fleet_below(seed, apart); i < entry->coded; i += 1 + fleet_below(seed, apart))
+            redraw(entry->row, dense + i * entry->row->width, seed);
         dense += entry->bytes;
     }
 }
