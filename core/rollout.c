@@ -68,7 +68,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     }
     bool writes = weft_control_wants_write(&rollout->control);
     weft_waits_fd(waits, rollout->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
-    if (rollout->join == WEFT_JOIN_JOINED)
+    if (rollout->join == WEFT_JOIN_JOINED && rollout->queued) /* else UPDATE comes first, on the control connection */
         weft_waits_port(waits, rollout->provider, rollout->port);
 }
 

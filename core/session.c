@@ -34,6 +34,8 @@ void weft_waits_until(weft_waits *waits, uint64_t ns)
 
 void weft_waits_port(weft_waits *waits, const weft_provider *provider, weft_port *port)
 {
+    if (waits->busy)
+        return;
     int fd = provider->wait_fd(port);
     if (fd < 0)
         waits->blind = true;

@@ -31,7 +31,8 @@ typedef struct weft_waits {
 
 void weft_waits_fd(weft_waits *waits, int fd, short events);
 void weft_waits_until(weft_waits *waits, uint64_t ns);
-/* A port's descriptor, or `blind`, or `busy` when it must be polled before sleeping. */
+/* A port's descriptor, or `blind`, or `busy` when it must be polled before sleeping. Last of all, since arming may block
+ * for a moment: nothing is done when the step is busy anyway. */
 void weft_waits_port(weft_waits *waits, const weft_provider *provider, weft_port *port);
 
 typedef struct weft_trainer weft_trainer;

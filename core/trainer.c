@@ -60,9 +60,17 @@ static weft_status serve_data(weft_trainer *trainer, weft_peer *peer, bool work,
         status = weft_send_pump(trainer, peer, now_ns, waits);
     if (status == WEFT_OK && any)
         waits->busy = true;
-    if (status == WEFT_OK)
-        weft_waits_port(waits, peer->lane->provider, peer->port);
     return status;
+}
+
+/* Ports without writes under way have nothing to say. */
+static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        if (peer->port && (peer->writes || peer->again))
+            weft_waits_port(waits, peer->lane->provider, peer->port);
+    }
 }
 
 static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits *waits)
@@ -102,6 +110,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     }
     if (starved && trainer->slabs.free_count)
         waits->busy = true;
+    wait_for_ports(trainer, waits);
 }
 
 /* ---- open and close */
