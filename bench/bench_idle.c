@@ -14,9 +14,8 @@ typedef struct order {
 
 static double cpu_ms(void)
 {
-    double user, kernel;
-    bench_cpu_ms(&user, &kernel);
-    return user + kernel;
+    bench_cpu cpu = bench_cpu_now();
+    return cpu.user_ms + cpu.kernel_ms;
 }
 
 static void run_rollout(int in, int out, const void *user)

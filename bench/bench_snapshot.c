@@ -21,7 +21,8 @@ typedef struct order {
 } order;
 
 typedef struct answer {
-    double ms, user_ms, kernel_ms;
+    double ms;
+    bench_cpu cpu;
     uint64_t root;
 } answer;
 
@@ -32,18 +33,15 @@ static void take_snapshot(const bench_options *options, const bench_model *model
     weft_session *rollout;
     weft_staged_info staged = {.size = sizeof staged};
     weft_version held;
-    double user, kernel;
     weft_site *site = bench_site(options->provider, order->listen, "30s");
     bench_need(weft_rollout_open(site, "a", model->layout, NULL, &rollout), "open the rollout");
     bench_need(weft_bind(rollout, model->pieces, model->count, NULL, 0, WEFT_BIND_EMPTY), "bind the rollout");
     bench_need(weft_staged(rollout, 30000, &staged), "the offer");
-    bench_cpu_ms(&user, &kernel);
+    bench_cpu before = bench_cpu_now();
     double begun = bench_now_ms();
     bench_need(weft_commit(rollout, staged.target.number, NULL, 0, &held), "commit");
     answer->ms = bench_now_ms() - begun;
-    bench_cpu_ms(&answer->user_ms, &answer->kernel_ms);
-    answer->user_ms -= user;
-    answer->kernel_ms -= kernel;
+    answer->cpu = bench_cpu_since(before);
     answer->root = held.root;
     weft_close(rollout);
     weft_site_free(site);
@@ -53,12 +51,11 @@ static void take_raw(const bench_model *model, const order *order, answer *answe
 {
     static char buffer[WRITE_BYTES];
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(order->port)};
-    double user, kernel;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to))
         bench_die("no raw connection");
-    bench_cpu_ms(&user, &kernel);
+    bench_cpu before = bench_cpu_now();
     double begun = bench_now_ms();
     bench_send(fd, "g", 1);
     for (uint64_t left = model->bytes; left;) {
@@ -68,9 +65,7 @@ static void take_raw(const bench_model *model, const order *order, answer *answe
         left -= (uint64_t)got;
     }
     answer->ms = bench_now_ms() - begun;
-    bench_cpu_ms(&answer->user_ms, &answer->kernel_ms);
-    answer->user_ms -= user;
-    answer->kernel_ms -= kernel;
+    answer->cpu = bench_cpu_since(before);
     close(fd);
 }
 
@@ -95,8 +90,8 @@ static void run_rollout(int in, int out, const void *user)
 /* ---- trainer */
 
 typedef struct figures {
-    double ms[BENCH_ROUNDS_MAX], user_ms[BENCH_ROUNDS_MAX], kernel_ms[BENCH_ROUNDS_MAX]; /* rollout's */
-    double own_user_ms[BENCH_ROUNDS_MAX], own_kernel_ms[BENCH_ROUNDS_MAX];
+    double ms[BENCH_ROUNDS_MAX];
+    bench_cpu sender, receiver; /* sums over the rounds */
 } figures;
 
 static int listen_raw(uint16_t *port)
@@ -124,12 +119,18 @@ static void give_raw(int listen_fd, const bench_model *model)
     close(fd);
 }
 
+static void add(bench_cpu *sum, bench_cpu cpu)
+{
+    sum->user_ms += cpu.user_ms;
+    sum->kernel_ms += cpu.kernel_ms;
+    sum->queued_ms += cpu.queued_ms;
+}
+
 static void measure(const bench_child *child, const order *order, int raw_fd, const bench_model *model, figures *into,
                     int round, uint64_t root)
 {
     answer answer;
-    double user, kernel;
-    bench_cpu_ms(&user, &kernel);
+    bench_cpu before = bench_cpu_now();
     bench_send(child->to, order, sizeof *order);
     if (order->what == 'r')
         give_raw(raw_fd, model);
@@ -138,25 +139,27 @@ static void measure(const bench_child *child, const order *order, int raw_fd, co
     if (order->what == 's' && answer.root != root)
         bench_die("the rollout holds other bits");
     into->ms[round] = answer.ms;
-    into->user_ms[round] = answer.user_ms;
-    into->kernel_ms[round] = answer.kernel_ms;
-    bench_cpu_ms(&into->own_user_ms[round], &into->own_kernel_ms[round]);
-    into->own_user_ms[round] -= user;
-    into->own_kernel_ms[round] -= kernel;
+    add(&into->receiver, answer.cpu);
+    add(&into->sender, bench_cpu_since(before));
+}
+
+static void print_cpu(const char *who, bench_cpu cpu, double all_ms)
+{
+    printf("           %-8s CPU %3.0f %% user, %3.0f %% kernel of the clock; %3.0f %% ready but without a core\n", who,
+           100 * cpu.user_ms / all_ms, 100 * cpu.kernel_ms / all_ms, 100 * cpu.queued_ms / all_ms);
 }
 
 static void print(const char *what, const figures *figures, int rounds, uint64_t bytes)
 {
-    double ms = bench_median(figures->ms, rounds), least = figures->ms[0], most = figures->ms[0];
-    for (int i = 1; i < rounds; i++) {
+    double ms = bench_median(figures->ms, rounds), least = figures->ms[0], most = figures->ms[0], all = 0;
+    for (int i = 0; i < rounds; i++) {
         least = figures->ms[i] < least ? figures->ms[i] : least;
         most = figures->ms[i] > most ? figures->ms[i] : most;
+        all += figures->ms[i];
     }
-    printf("%-10s %8.1f ms (%.1f to %.1f)  %6.3f GB/s  CPU of the clock: sender %3.0f %% user %3.0f %% kernel, "
-           "receiver %3.0f %% user %3.0f %% kernel\n",
-           what, ms, least, most, (double)bytes / ms / 1e6, 100 * bench_median(figures->own_user_ms, rounds) / ms,
-           100 * bench_median(figures->own_kernel_ms, rounds) / ms, 100 * bench_median(figures->user_ms, rounds) / ms,
-           100 * bench_median(figures->kernel_ms, rounds) / ms);
+    printf("%-10s %8.1f ms (%.1f to %.1f)  %6.3f GB/s\n", what, ms, least, most, (double)bytes / ms / 1e6);
+    print_cpu("sender", figures->sender, all);
+    print_cpu("receiver", figures->receiver, all);
 }
 
 int main(int argc, char **argv)
@@ -164,7 +167,7 @@ int main(int argc, char **argv)
     bench_options options = {"tcp", 256, 7, 1};
     bench_model model;
     bench_child child;
-    static figures weft, raw;
+    static figures weft, raw, warm;
     order snapshot = {.what = 's'}, stream = {.what = 'r'};
     weft_version newest;
     bench_options_read(argc, argv, &options);
@@ -175,9 +178,10 @@ int main(int argc, char **argv)
     bench_need(weft_held(trainer, &newest), "held");
     printf("snapshot of %llu MiB of bf16, provider %s, median of %d\n", (unsigned long long)options.mib,
            options.provider, options.rounds);
-    for (int round = -1; round < options.rounds; round++) { /* the first warms up and is measured over */
-        measure(&child, &stream, raw_fd, &model, &raw, round < 0 ? 0 : round, newest.root);
-        measure(&child, &snapshot, raw_fd, &model, &weft, round < 0 ? 0 : round, newest.root);
+    measure(&child, &snapshot, raw_fd, &model, &warm, 0, newest.root);
+    for (int round = 0; round < options.rounds; round++) {
+        measure(&child, &stream, raw_fd, &model, &raw, round, newest.root);
+        measure(&child, &snapshot, raw_fd, &model, &weft, round, newest.root);
     }
     print("weft", &weft, options.rounds, model.bytes);
     print("raw tcp", &raw, options.rounds, model.bytes);

@@ -1,5 +1,6 @@
 #include "fleet.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -78,12 +79,40 @@ double bench_median(const double *values, int count)
     return sorted[count / 2];
 }
 
-void bench_cpu_ms(double *user, double *kernel)
+/* Field 2 of every thread's schedstat, in ns. */
+static double queued_ms(void)
+{
+    double sum = 0;
+    DIR *threads = opendir("/proc/self/task");
+    if (!threads)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(threads));) {
+        char path[300];
+        unsigned long long ran, waited;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file && fscanf(file, "%llu %llu", &ran, &waited) == 2)
+            sum += (double)waited / 1e6;
+        if (file)
+            fclose(file);
+    }
+    closedir(threads);
+    return sum;
+}
+
+bench_cpu bench_cpu_now(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    *user = (double)usage.ru_utime.tv_sec * 1e3 + (double)usage.ru_utime.tv_usec / 1e3;
-    *kernel = (double)usage.ru_stime.tv_sec * 1e3 + (double)usage.ru_stime.tv_usec / 1e3;
+    return (bench_cpu){(double)usage.ru_utime.tv_sec * 1e3 + (double)usage.ru_utime.tv_usec / 1e3,
+                       (double)usage.ru_stime.tv_sec * 1e3 + (double)usage.ru_stime.tv_usec / 1e3, queued_ms()};
+}
+
+bench_cpu bench_cpu_since(bench_cpu before)
+{
+    bench_cpu now = bench_cpu_now();
+    return (bench_cpu){now.user_ms - before.user_ms, now.kernel_ms - before.kernel_ms,
+                       now.queued_ms - before.queued_ms};
 }
 
 /* ---- model */

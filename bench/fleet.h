@@ -30,8 +30,13 @@ _Noreturn void bench_die(const char *what);
 double bench_now_ms(void);
 void bench_sleep_ms(double ms);
 double bench_median(const double *values, int count); /* at most BENCH_ROUNDS_MAX */
-/* CPU time of this process and all its threads. */
-void bench_cpu_ms(double *user, double *kernel);
+/* What this process and its threads had of the cores so far; `queued`: ready to run while others ran. */
+typedef struct bench_cpu {
+    double user_ms, kernel_ms, queued_ms;
+} bench_cpu;
+
+bench_cpu bench_cpu_now(void);
+bench_cpu bench_cpu_since(bench_cpu before);
 
 /* bf16 weights of pseudo-random bits, in tensors of 16 MiB, their pages touched. */
 typedef struct bench_model {
