@@ -32,6 +32,7 @@ stages='
 4 update
 5 journal arena
 5 staging
+5 proof
 6 wire
 7 bucket estimate pace
 7 session
