@@ -1,0 +1,216 @@
+/* What answers at the trainer's address is no trainer, a mad one or a dead one: the rollout keeps its weights, says
+ * what is wrong, dials again, and finds the trainer when it is there. */
+#include "tests/support/fleet_fake.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static fleet_fake fake;
+static int listener;
+
+static int setup(void **state)
+{
+    static const char *const overrides[] = {"session.io_deadline=400ms", NULL};
+    fleet *f = fleet_open(FLEET_SMALL, overrides);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    int on = 1;
+    *state = f;
+    fake.fd = -1;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 8) ||
+        getsockname(listener, (struct sockaddr *)&at, &length))
+        return -1;
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:%u", ntohs(at.sin_port));
+    fleet_join(f, 0, FLEET_SAME);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fake_close(&fake);
+    if (listener >= 0)
+        close(listener);
+    fleet_close(*state);
+    return 0;
+}
+
+/* Takes the rollout's next connection and its HELLO. */
+static void take_hello(weft_wire_hello *hello)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    struct pollfd wait = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&wait, 1, (int)FLEET_WAIT_MS), 1);
+    fake.fd = accept(listener, NULL, NULL);
+    assert_true(fake.fd >= 0);
+    assert_int_equal(fake_read(&fake, body, &length), WEFT_MESSAGE_HELLO);
+    assert_int_equal(weft_wire_get_hello(body, length, hello), WEFT_OK);
+}
+
+static void say(weft_message type, const weft_out *body)
+{
+    uint8_t prefix[WEFT_MESSAGE_PREFIX] = {0};
+    weft_bytes_put(prefix, body->used, 4);
+    weft_bytes_put(prefix + 4, type, 2);
+    fake_send(&fake, prefix, sizeof prefix);
+    fake_send(&fake, body->data, body->used);
+}
+
+static void hang_up(void)
+{
+    close(fake.fd);
+    fake.fd = -1;
+}
+
+/* The stranger goes, the trainer comes. */
+static void trainer_comes(fleet *f)
+{
+    fleet_check_bytes(f, 0, f->dense);
+    fake_close(&fake);
+    close(listener);
+    listener = -1;
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 0);
+}
+
+static void answers_with_noise(void **state)
+{
+    fleet *f = *state;
+    static const uint8_t huge[8] = {0xff, 0xff, 0xff, 0x7f, 2, 0, 0, 0}, empty[8] = {0, 0, 0, 0, 2, 0, 0, 0};
+    static const char text[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    const struct {
+        const void *bytes;
+        size_t count;
+    } says[] = {{huge, sizeof huge}, {empty, sizeof empty}, {text, sizeof text - 1}, {"", 0}};
+    weft_wire_hello hello;
+    weft_version held;
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
+        take_hello(&hello);
+        fake_send(&fake, says[i].bytes, says[i].count);
+        if (says[i].count == 0)
+            shutdown(fake.fd, SHUT_RDWR);
+        uint8_t body[WEFT_MESSAGE_MAX];
+        uint64_t length;
+        while (fake_read(&fake, body, &length))
+            ;
+        hang_up();
+        assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
+    }
+    trainer_comes(f);
+}
+
+/* A WELCOME as a trainer of this layout would say it. */
+static void welcome(fleet *f, const weft_wire_hello *hello, uint32_t heartbeat_ms)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_hello unused;
+    weft_wire_welcome w = {.run = 9, .incarnation = 1, .held = {9, 0, hello->held.root}, .newest = {9, 0, 1}};
+    int fd = fake.fd;
+    fake_hello(&fake, f, "a", 0, &unused);
+    fake.fd = fd;
+    memcpy(w.layout, hello->layout, sizeof w.layout);
+    memcpy(w.address, unused.address, sizeof w.address);
+    w.address_bytes = unused.address_bytes;
+    w.heartbeat_ms = heartbeat_ms;
+    w.chunk_bytes = 64u << 10;
+    weft_wire_put_welcome(&out, &w);
+    say(WEFT_MESSAGE_WELCOME, &out);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
+}
+
+static void falls_silent(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_event event;
+    take_hello(&hello);
+    welcome(f, &hello, 300);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_PEER_LOST);
+    assert_non_null(strstr(event.text, "silent"));
+    trainer_comes(f);
+}
+
+static void dies(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_event event;
+    take_hello(&hello);
+    welcome(f, &hello, 600000);
+    hang_up();
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_PEER_LOST);
+    trainer_comes(f);
+}
+
+/* An update that is announced and never comes: the rollout's own deadline ends it. */
+static void promises_and_sends_nothing(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_event event;
+    uint8_t body[WEFT_UPDATE_HEADER_BYTES];
+    weft_out out = {body, sizeof body, 0, false};
+    take_hello(&hello);
+    welcome(f, &hello, 600000);
+    weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root}, .target = {9, 1, 5}};
+    memcpy(update.layout, hello.layout, sizeof update.layout);
+    weft_wire_put_update(&out, &update);
+    say(WEFT_MESSAGE_UPDATE, &out);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+    assert_non_null(strstr(event.text, "io_deadline"));
+    trainer_comes(f);
+}
+
+/* An empty update whose trailer names other bits than the base and no change lead to; and one from another base. */
+static void lies(fleet *f, uint64_t base_flip, weft_status status)
+{
+    weft_wire_hello hello;
+    weft_event event;
+    uint8_t body[WEFT_UPDATE_HEADER_BYTES], end[WEFT_UPDATE_TRAILER_BYTES];
+    weft_out out = {body, sizeof body, 0, false}, last = {end, sizeof end, 0, false};
+    take_hello(&hello);
+    welcome(f, &hello, 600000);
+    weft_wire_update update = {
+        .level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root ^ base_flip}, .target = {9, 1, 5}};
+    weft_wire_trailer trailer = {.target = update.target};
+    memcpy(update.layout, hello.layout, sizeof update.layout);
+    weft_wire_put_update(&out, &update);
+    weft_wire_put_trailer(&last, &trailer);
+    say(WEFT_MESSAGE_UPDATE, &out);
+    say(WEFT_MESSAGE_TRAILER, &last);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, status);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    trainer_comes(f);
+}
+
+static void lies_about_the_target(void **state)
+{
+    lies(*state, 0, WEFT_E_TARGET);
+}
+
+static void lies_about_the_base(void **state)
+{
+    lies(*state, 1, WEFT_E_BASE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(answers_with_noise),         TEST(falls_silent),          TEST(dies),
+        TEST(promises_and_sends_nothing), TEST(lies_about_the_target), TEST(lies_about_the_base),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
