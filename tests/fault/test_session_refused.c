@@ -17,7 +17,7 @@ static int open_with(void **state, const char *const *overrides)
 
 static int setup(void **state)
 {
-    static const char *const overrides[] = {"peers.heartbeat=400ms", NULL};
+    static const char *const overrides[] = {"peers.heartbeat=1s", NULL};
     return open_with(state, overrides);
 }
 
