@@ -44,6 +44,27 @@ static void held_moves_on_commit(void **state)
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_HELD, "a", FLEET_WAIT_MS, NULL));
 }
 
+/* Two versions under way are two, not one: each is proved by itself. */
+static void each_version_by_itself(void **state)
+{
+    fleet *f = *state;
+    const char *a = "a";
+    weft_peer_info info;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 50);
+    fleet_publish(f, 50);
+    assert_int_equal(fleet_commit(f, 0, FLEET_WAIT_MS), WEFT_OK);
+    assert_int_equal(weft_wait(f->trainer.session, 1, &a, 1, FLEET_WAIT_MS), WEFT_OK);
+    assert_int_equal(weft_wait(f->trainer.session, 2, &a, 1, 100), WEFT_E_TIMEOUT);
+    assert_true(fleet_peer(f, "a", &info));
+    assert_int_equal(info.held.number, 1);
+    assert_int_equal(info.lag, 1);
+    assert_int_equal(info.state, WEFT_PEER_CATCHING_UP);
+    fleet_catch_up(f, 0);
+    assert_int_equal(weft_wait(f->trainer.session, 2, &a, 1, FLEET_WAIT_MS), WEFT_OK);
+}
+
 /* A lost peer holds nothing new: waiting for it ends at once. */
 static void waiting_for_the_lost(void **state)
 {
@@ -72,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(held_moves_on_commit, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_version_by_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_for_the_lost, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,8 @@ static void corrupt_each_once(void **state)
         fleet_catch_up(f, 0);
         fleet_catch_up(f, 1);
     }
+    assert_true(fleet_stats(f->rollouts[0].session).check_failures +
+                fleet_stats(f->rollouts[1].session).check_failures);
     fleet_recover(f, 2);
 }
 
