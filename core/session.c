@@ -126,6 +126,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     made->layout = weft_layout_hold((weft_layout *)layout);
     made->sink = (weft_log_sink){site->log_level, weft_session_line};
     made->wake_fd = made->caller_fd = -1;
+    made->caller_blind_ns = BLIND_MIN_NS;
     init_lock(made);
     weft_status status = make_parts(made, site, backend, kernels, device, fds);
     if (status != WEFT_OK) {
@@ -144,7 +145,7 @@ void weft_session_unmake(weft_session *session)
         close(session->wake_fd);
     if (session->caller_fd >= 0)
         close(session->caller_fd);
-    if (session->own_log)
+    if (session->own_log && session->lines && session->line_levels)
         weft_session_hand_out(session);
     weft_mem_give(session->thread_waits.fds);
     weft_mem_give(session->caller_waits.fds);
@@ -217,9 +218,14 @@ static void *run(void *argument)
     pthread_mutex_lock(&session->lock);
     while (!session->stopping) {
         begin_waits(&session->thread_waits, session->wake_fd);
-        session->step(session, work, &session->thread_waits);
+        if (!atomic_load(&session->parked)) /* set under the lock: from then on the caller makes the steps */
+            session->step(session, work, &session->thread_waits);
+        if (!work && session->stirred)
+            signal_fd(session->caller_fd);
+        session->stirred = false;
         pthread_mutex_unlock(&session->lock);
-        sleep_for(&session->thread_waits, UINT64_MAX, &blind_ns);
+        if (!atomic_load(&session->parked))
+            sleep_for(&session->thread_waits, UINT64_MAX, &blind_ns);
         /* pthread mutexes are not fair: without this a busy thread would keep a caller out for long */
         for (int turn = 0; atomic_load(&session->callers) && turn < 1000; turn++)
             sched_yield();
@@ -279,11 +285,10 @@ void weft_session_changed(weft_session *session)
 
 void weft_session_step_once(weft_session *session, uint64_t deadline_ns)
 {
-    uint64_t blind_ns = BLIND_MIN_NS;
     begin_waits(&session->caller_waits, session->caller_fd);
     session->step(session, true, &session->caller_waits);
     pthread_mutex_unlock(&session->lock);
-    sleep_for(&session->caller_waits, deadline_ns, &blind_ns);
+    sleep_for(&session->caller_waits, deadline_ns, &session->caller_blind_ns);
     pthread_mutex_lock(&session->lock);
 }
 

@@ -31,8 +31,8 @@ typedef struct weft_waits {
 
 void weft_waits_fd(weft_waits *waits, int fd, short events);
 void weft_waits_until(weft_waits *waits, uint64_t ns);
-/* A port's descriptor, or `blind`, or `busy` when it must be polled before sleeping. Last of all, since arming may block
- * for a moment: nothing is done when the step is busy anyway. */
+/* A port's descriptor, or `blind`, or `busy` when it must be polled before sleeping. Last of all, since arming may
+ * block for a moment: nothing is done when the step is busy anyway. */
 void weft_waits_port(weft_waits *waits, const weft_provider *provider, weft_port *port);
 
 typedef struct weft_trainer weft_trainer;
@@ -64,6 +64,7 @@ struct weft_session {
     _Atomic bool parked; /* the caller's thread makes the steps (an in-place snapshot) */
     bool stirred; /* a step of the thread took something in that the caller's step should see (manual progress) */
     int wake_fd, caller_fd;
+    uint64_t caller_blind_ns; /* the caller's adaptive sleep */
     weft_waits thread_waits, caller_waits;
 
     weft_log_sink sink;
