@@ -16,7 +16,8 @@ weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t 
                       uint64_t attachment_bytes, uint32_t flags)
 {
     bool empty = flags & WEFT_BIND_EMPTY;
-    if (flags & ~WEFT_BIND_EMPTY || (session->trainer && flags) || (attachment_bytes && !attachment))
+    if (flags & ~WEFT_BIND_EMPTY || (session->trainer && flags) || (attachment_bytes && !attachment) ||
+        attachment_bytes > WEFT_ATTACHMENT_MAX)
         return weft_fail(WEFT_E_ARGUMENT, "bind: flags %x or attachment %p of %llu bytes make no sense here", flags,
                          attachment, (unsigned long long)attachment_bytes);
     weft_log_sink *before = weft_session_enter(session);
@@ -94,13 +95,12 @@ weft_status weft_scrub(weft_session *session)
 
 static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, weft_peer_info *info)
 {
-    static const weft_level levels[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
     *info = peer->info;
     snprintf(info->name, sizeof info->name, "%s", peer->name);
     snprintf(info->backend, sizeof info->backend, "%s", peer->hello.backend);
     info->state = peer->state;
     info->provider = peer->lane && peer->lane->provider ? peer->lane->provider->name : "";
-    info->level = weft_level_name(levels[peer->site.level]);
+    info->level = weft_level_name(peer->level);
     info->held = peer->held;
     info->lag = weft_peer_lag(trainer, peer);
     info->rate_bytes_s = peer->estimate.rate_bytes_s;

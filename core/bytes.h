@@ -97,6 +97,14 @@ static inline void weft_in_text(weft_in *in, char *text, uint64_t capacity)
     text[length] = 0;
 }
 
+/* Words to a human go to terminals and logs: what is not printable ASCII becomes '?'. */
+static inline void weft_bytes_clean(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
 /* Whether everything was read and nothing was missing. */
 static inline bool weft_in_done(const weft_in *in)
 {

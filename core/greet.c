@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "peer.h"
+#include "site_text.h"
 #include "status.h"
 
 static weft_status open_regions(weft_trainer *trainer, weft_lane *lane)
@@ -34,11 +35,9 @@ void weft_lane_close(weft_lane *lane)
 /* The fabric address: the site's, or the host of `listen`. */
 static void local_address(const weft_site *site, char *address, size_t capacity)
 {
-    const char *listen = site->trainer.listen, *colon = strrchr(listen, ':');
-    if (site->trainer.address[0])
+    uint32_t port;
+    if (site->trainer.address[0] || !weft_site_listen_split(site->trainer.listen, address, &port))
         snprintf(address, capacity, "%s", site->trainer.address);
-    else
-        snprintf(address, capacity, "%.*s", (int)(colon ? colon - listen : 0), listen);
 }
 
 static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider)
@@ -138,6 +137,7 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
         return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
     if (*record != guest) {
         weft_control swap = (*record)->control;
+        trainer->again = true; /* this step has passed the record */
         (*record)->control = guest->control;
         guest->control = swap;
         (*record)->opened_ns = guest->opened_ns;
@@ -200,10 +200,15 @@ static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wir
 static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello,
                           const weft_site_peer *site)
 {
+    if (!peer->known)
+        peer->info = (weft_peer_info){0};
     snprintf(peer->name, sizeof peer->name, "%s", hello->name);
+    peer->level = weft_peer_level(site->level);
+    trainer->levels |= 1u << peer->level;
     peer->known = peer->greeted = true;
     peer->site = *site;
     peer->hello = *hello;
+    weft_bytes_clean(peer->hello.backend);
     peer->state = WEFT_PEER_JOINING;
     peer->slots_free = hello->slots;
     peer->next_slot = 0;

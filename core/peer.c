@@ -7,6 +7,8 @@
 
 /* A guest says who it is within this time. */
 #define GREET_NS (5000 * WEFT_NS_PER_MS)
+/* A guest takes its answer, which may be a long layout, within this time. */
+#define LEAVE_NS (60000 * WEFT_NS_PER_MS)
 
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer)
 {
@@ -42,7 +44,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
         return;
     peer->greeted = false;
     peer->state = WEFT_PEER_LOST;
-    session->stats.peers_lost++;
+    session->stats.peers_lost += status != WEFT_OK;
     if (status != WEFT_OK)
         weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->name, (unsigned long long)peer->held.number,
                  text);
@@ -61,6 +63,11 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu, digest %016llx: %s", peer->name,
                          (unsigned long long)held->version.number, (unsigned long long)held->version.root,
                          known ? "not the digest published" : "not a version it was sent");
+    if (memcmp(held->layout, trainer->session->layout->hash, sizeof held->layout) != 0)
+        return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu of another layout", peer->name,
+                         (unsigned long long)held->version.number);
+    if (peer->expected_count == 1 && peer->stream.kind == WEFT_STREAM_NONE)
+        peer->sent_attachment = held->attachment; /* the peer knows best */
     peer->held = held->version;
     peer->held_order = expected->order;
     peer->info.update_bytes = expected->bytes;
@@ -77,8 +84,9 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
 }
 
 /* The peer could not make a version of what it got: it closes and joins again with what it really holds. */
-static weft_status take_fault(weft_trainer *trainer, weft_peer *peer, const weft_wire_notice *notice)
+static weft_status take_fault(weft_trainer *trainer, weft_peer *peer, weft_wire_notice *notice)
 {
+    weft_bytes_clean(notice->text);
     const weft_version version = {trainer->run, notice->version, 0};
     weft_session_event(trainer->session, WEFT_EVENT_RESYNC, notice->status, peer->name, &version, notice->text);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s): %s; it will join again",
@@ -217,8 +225,9 @@ weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_
 {
     if (peer->greeted)
         return check_greeted(trainer, peer, now_ns, waits);
-    weft_waits_until(waits, peer->opened_ns + GREET_NS);
-    if (now_ns > peer->opened_ns + GREET_NS && !peer->control.tail_bytes)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not say who it is", peer->control.peer);
+    uint64_t deadline_ns = peer->opened_ns + (peer->leaving ? LEAVE_NS : GREET_NS);
+    weft_waits_until(waits, deadline_ns);
+    if (now_ns > deadline_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not say who it is, or does not read", peer->control.peer);
     return WEFT_OK;
 }

@@ -59,10 +59,8 @@ typedef struct weft_stream {
 typedef struct weft_expected {
     uint64_t order;
     weft_version version;
-    uint64_t attachment;
     uint64_t bytes;
     uint64_t begun_ns;
-    bool snapshot;
 } weft_expected;
 
 /* A bucket between post and receipt, by its slot. */
@@ -94,6 +92,7 @@ typedef struct weft_peer {
     uint64_t held_order;      /* UINT64_MAX: unknown bits */
     uint64_t sent_attachment; /* hash of the attachment it will have after what was sent */
     uint64_t sent_order;      /* last update sent or being sent */
+    weft_level level;         /* of the update sent last */
     weft_stream stream;
     weft_expected expected[WEFT_UPDATES_AHEAD];
     uint32_t expected_count;
@@ -122,6 +121,7 @@ typedef struct weft_peer {
 } weft_peer;
 
 #define WEFT_ORDER_UNKNOWN UINT64_MAX
+#define WEFT_HEADER_STRIDE 256u /* of the ring of bucket headers: whole cache lines, no two slots share one */
 
 /* Slab pool: registered memory for frames made on the fly (snapshots) and attachments. */
 typedef struct weft_slabs {
@@ -156,9 +156,17 @@ struct weft_trainer {
     uint32_t lane_count;
     weft_peer *peers;
     uint32_t peer_count; /* max_peers and a few guests */
-    uint32_t levels;     /* mask of levels in use */
+    uint32_t levels;     /* mask of levels in use: grows as peers join */
+    bool again;          /* something happened to a peer that this step had passed: take another */
     bool shadow_busy;    /* publish brings it up to date: snapshots stand still */
 };
+
+/* The level a site key asks for; `auto` is the densest there is. */
+static inline weft_level weft_peer_level(weft_choice_level choice)
+{
+    static const weft_level levels[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+    return levels[choice];
+}
 
 /* ---- peer.c: the state machine's transitions */
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);

@@ -116,6 +116,15 @@ typedef struct weft_backend {
     weft_status (*poll)(weft_backend_state *state, void *job);
 } weft_backend;
 
+/* Waits for a job that was taken: `status` is what its operation returned. */
+static inline weft_status weft_backend_wait(const weft_backend *backend, weft_backend_state *state, weft_status status,
+                                            void *job)
+{
+    while (status == WEFT_AGAIN)
+        status = backend->poll(state, job);
+    return status;
+}
+
 /* registry.c: finds a backend's table by name; "auto" is host until another is usable. NULL: no such backend. */
 const weft_backend *weft_backend_find(const char *name);
 /* Walks the tables: index from 0, NULL past the last. */

@@ -8,13 +8,6 @@
 #include "staging.h"
 #include "status.h"
 
-static weft_status wait_job(weft_session *session, weft_status status, void *job)
-{
-    while (status == WEFT_AGAIN)
-        status = session->backend->poll(session->device, job);
-    return status;
-}
-
 weft_status weft_publish_open(weft_trainer *trainer)
 {
     weft_layout *layout = trainer->session->layout;
@@ -32,10 +25,8 @@ weft_status weft_publish_open(weft_trainer *trainer)
         !scratch->before || !scratch->after)
         return weft_fail(WEFT_E_MEMORY, "no memory for a shadow of %llu bytes", (unsigned long long)layout->bytes);
     trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
-    for (uint64_t i = 0; i < trainer->session->site->peer_count; i++) {
-        static const weft_level chosen[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
-        trainer->levels |= 1u << chosen[trainer->session->site->peers[i].level];
-    }
+    for (uint64_t i = 0; i < trainer->session->site->peer_count; i++)
+        trainer->levels |= 1u << weft_peer_level(trainer->session->site->peers[i].level);
     return weft_binding_open_image(layout, trainer->shadow_image, &trainer->shadow);
 }
 
@@ -130,18 +121,20 @@ static weft_status encode_unit(weft_trainer *trainer, weft_update *update, uint6
         for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
             sinks[level] = weft_chain_sink(&trainer->journal.arena, &update->chain[level]);
         job->levels = levels;
-        weft_status status = wait_job(session, session->backend->encode(session->device, job), job);
+        weft_status status =
+            weft_backend_wait(session->backend, session->device, session->backend->encode(session->device, job), job);
         if (status != WEFT_OK)
             return status;
         note_frames(trainer, update, job, levels);
         for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
             if (levels >> level & 1 && sinks[level].full) {
                 full |= 1u << level;
-                if (!extend(trainer, &update->chain[level])) {
-                    free_chains(trainer, update);
-                    update->snapshot_only = true;
-                    return WEFT_OK;
-                }
+                if (extend(trainer, &update->chain[level]))
+                    continue;
+                free_chains(trainer, update);
+                update->snapshot_only = true;
+                full = 0;
+                break;
             }
         levels = full;
         job->tensor_delta = trainer->discard;
@@ -156,7 +149,6 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encod
     memset(trainer->delta, 0, trainer->session->layout->count * sizeof *trainer->delta);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]);
-    update->levels = trainer->levels;
     for (uint64_t unit = 0; unit < units; unit++) {
         weft_status status = encode_unit(trainer, update, unit, job);
         if (status != WEFT_OK)
@@ -211,6 +203,10 @@ static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_o
     weft_publish_options given = {0};
     if (options)
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    if (given.attachment_bytes > WEFT_ATTACHMENT_MAX || (given.attachment_bytes && !given.attachment))
+        return weft_fail(WEFT_E_ARGUMENT, "publish: an attachment at %p of %llu bytes; the most is %llu",
+                         given.attachment, (unsigned long long)given.attachment_bytes,
+                         (unsigned long long)WEFT_ATTACHMENT_MAX);
     bool same = given.attachment_bytes == 0 ||
                 (trainer->attachment && trainer->attachment->bytes == given.attachment_bytes &&
                  memcmp(trainer->attachment->data, given.attachment, given.attachment_bytes) == 0);
@@ -278,6 +274,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, weft_upda
     if (status != WEFT_OK) { /* the device is dead: nothing more can be promised than that this version is none */
         free_chains(trainer, update);
         weft_shadow_busy(trainer, false);
+        weft_session_wake(trainer->session);
         return status;
     }
     report(trainer, update, &job, weft_clock_ms(begun_ns, weft_clock_ns()), info);
@@ -302,7 +299,9 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
         return status;
     update.base = trainer->newest;
     update.target = (weft_version){trainer->run, version, 0};
-    weft_log_sink *before = weft_log_enter(&session->sink);
+    weft_log_sink *before = weft_session_enter(session);
+    update.levels = trainer->levels;
+    pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
     status = publish(trainer, &update, info);
     weft_log_enter(before);
     if (status != WEFT_OK)

@@ -4,12 +4,11 @@
 #include "peer.h"
 #include "status.h"
 
-#define HEADER_STRIDE 256u /* of the ring of bucket headers: whole cache lines, no two slots share one */
-#define POLL_BATCH    64
+#define POLL_BATCH 64
 
 static uint8_t *header_at(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
 {
-    return trainer->headers + ((uint64_t)weft_peer_index(trainer, peer) * WEFT_SLOTS_MAX + slot) * HEADER_STRIDE;
+    return trainer->headers + ((uint64_t)weft_peer_index(trainer, peer) * WEFT_SLOTS_MAX + slot) * WEFT_HEADER_STRIDE;
 }
 
 static weft_region *region_of(const weft_trainer *trainer, const weft_peer *peer, const uint8_t *data)
@@ -174,7 +173,8 @@ weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_
 weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns)
 {
     weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
-    if (!flight || !flight->used || flight->receipted || flight->sequence != receipt->sequence)
+    bool whole = !peer->posting || receipt->slot != peer->posting_slot;
+    if (!flight || !whole || !flight->used || flight->receipted || flight->sequence != receipt->sequence)
         return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
                          (unsigned long long)receipt->sequence, receipt->slot);
     uint64_t free_ns = flight->posted_ns > peer->last_receipt_ns ? flight->posted_ns : peer->last_receipt_ns;

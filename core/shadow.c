@@ -1,15 +1,9 @@
 /* shadow.c - the trainer's copy of the bits published last: taken at bind, brought forward by each version. */
 #include <string.h>
+#include <unistd.h>
 
 #include "publish.h"
 #include "status.h"
-
-static weft_status wait_job(weft_session *session, weft_status status, void *job)
-{
-    while (status == WEFT_AGAIN)
-        status = session->backend->poll(session->device, job);
-    return status;
-}
 
 /* ---- bind */
 
@@ -20,7 +14,8 @@ static weft_status copy_to_shadow(weft_trainer *trainer)
     for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
         weft_load_job job = {weft_binding_view(&trainer->weights, unit),
                              weft_binding_view(&trainer->shadow, unit).runs[0].data};
-        weft_status status = wait_job(session, session->backend->load(session->device, &job), &job);
+        weft_status status =
+            weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
         if (status != WEFT_OK)
             return status;
     }
@@ -44,6 +39,9 @@ static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
     if (status != WEFT_OK) {
         trainer->bound = false;
         trainer->attachment = NULL;
+        if (trainer->listen_fd >= 0)
+            close(trainer->listen_fd);
+        trainer->listen_fd = -1;
     }
     return status;
 }
@@ -53,7 +51,9 @@ static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
 {
     weft_session *session = trainer->session;
     uint64_t root;
+    pthread_mutex_unlock(&session->lock); /* a pass over the weights must not silence heartbeats */
     weft_status status = weft_session_digest(session->backend, session->device, fresh, trainer->discard, &root);
+    pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK && root != trainer->newest.root)
         status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
                            (unsigned long long)root, (unsigned long long)trainer->newest.number,
@@ -101,11 +101,13 @@ static weft_status shadow_frame(weft_trainer *trainer, const uint8_t *bytes, uin
     if (status != WEFT_OK)
         return status;
     decode.base = weft_binding_view(&trainer->shadow, decode.frame.header.unit);
-    status = wait_job(session, session->backend->decode(session->device, &decode), &decode);
+    status = weft_backend_wait(session->backend, session->device, session->backend->decode(session->device, &decode),
+                               &decode);
     if (status != WEFT_OK)
         return status;
     weft_apply_job apply = {.target = decode.base, .changes = &trainer->scratch};
-    status = wait_job(session, session->backend->apply(session->device, &apply), &apply);
+    status =
+        weft_backend_wait(session->backend, session->device, session->backend->apply(session->device, &apply), &apply);
     return status == WEFT_OK && apply.mismatch ? WEFT_E_BASE : status;
 }
 

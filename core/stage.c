@@ -5,13 +5,6 @@
 #include "rollout.h"
 #include "status.h"
 
-static weft_status wait_job(weft_session *session, weft_status status, void *job)
-{
-    while (status == WEFT_AGAIN)
-        status = session->backend->poll(session->device, job);
-    return status;
-}
-
 static const weft_binding *snapshot_target(const weft_rollout *rollout)
 {
     return rollout->into_image ? &rollout->image_binding : &rollout->weights;
@@ -48,14 +41,15 @@ static weft_status decode(weft_rollout *rollout, const weft_frame *frame, const 
                          (unsigned long long)rollout->queue[0].header.target.number,
                          (unsigned long long)rollout->staging.bytes);
     *changes = job.changes;
-    return wait_job(session, session->backend->decode(session->device, &job), &job);
+    return weft_backend_wait(session->backend, session->device, session->backend->decode(session->device, &job), &job);
 }
 
 static weft_status apply(weft_rollout *rollout, const weft_binding *target, weft_changes *changes, bool *mismatch)
 {
     weft_session *session = rollout->session;
     weft_apply_job job = {.target = weft_binding_view(target, changes->unit), .changes = changes};
-    weft_status status = wait_job(session, session->backend->apply(session->device, &job), &job);
+    weft_status status =
+        weft_backend_wait(session->backend, session->device, session->backend->apply(session->device, &job), &job);
     *mismatch = job.mismatch;
     return status;
 }
@@ -69,7 +63,8 @@ static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
     weft_store_job store = {weft_binding_view(target, frame->header.unit), frame->payload, NULL};
-    weft_status status = wait_job(session, session->backend->store(session->device, &store), &store);
+    weft_status status =
+        weft_backend_wait(session->backend, session->device, session->backend->store(session->device, &store), &store);
     rollout->book.next_unit++;
     return status == WEFT_OK ? weft_proof_stored(&rollout->proof, rollout->staged) : status;
 }
@@ -201,9 +196,8 @@ static void undo(weft_rollout *rollout, uint64_t count)
     while (count-- > 0) {
         const weft_changes *changes = weft_staging_at(&rollout->staging, count);
         weft_undo_job job = {weft_binding_view(&rollout->weights, changes->unit), changes, NULL};
-        wait_job(session, session->backend->undo(session->device, &job), &job);
+        weft_backend_wait(session->backend, session->device, session->backend->undo(session->device, &job), &job);
     }
-    session->stats.undone++;
 }
 
 static weft_status commit_changes(weft_rollout *rollout)
@@ -229,7 +223,8 @@ static weft_status commit_image(weft_rollout *rollout)
     for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
         weft_store_job job = {weft_binding_view(&rollout->weights, unit),
                               weft_binding_view(&rollout->image_binding, unit).runs[0].data, NULL};
-        weft_status status = wait_job(session, session->backend->store(session->device, &job), &job);
+        weft_status status =
+            weft_backend_wait(session->backend, session->device, session->backend->store(session->device, &job), &job);
         if (status != WEFT_OK)
             return status;
     }

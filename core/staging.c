@@ -5,6 +5,16 @@
 #include "mem.h"
 #include "status.h"
 
+uint64_t weft_staging_largest(const weft_layout *layout)
+{
+    uint64_t largest = 0;
+    for (uint64_t i = 0; i < layout->unit_count; i++) {
+        uint64_t need = weft_staging_need(layout->units[i].count, layout->units[i].width);
+        largest = need > largest ? need : largest;
+    }
+    return largest;
+}
+
 weft_status weft_staging_open(weft_staging *staging, uint64_t bytes)
 {
     memset(staging, 0, sizeof *staging);

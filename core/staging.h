@@ -21,6 +21,9 @@ static inline uint64_t weft_staging_need(uint64_t changed, uint8_t width)
     return positions + 2 * bits + sizeof(weft_changes);
 }
 
+/* The most that the changes of one unit of the layout can take: less staging than that is of no use. */
+uint64_t weft_staging_largest(const weft_layout *layout);
+
 weft_status weft_staging_open(weft_staging *staging, uint64_t bytes);
 void weft_staging_close(weft_staging *staging);
 void weft_staging_clear(weft_staging *staging);

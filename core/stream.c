@@ -4,10 +4,26 @@
 #include <xxhash.h>
 
 #include "peer.h"
+#include "staging.h"
 #include "status.h"
 
 /* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
+
+static bool uses_slabs(const weft_peer *peer)
+{
+    return peer->greeted && (peer->stream.kind == WEFT_STREAM_SNAPSHOT || peer->stream.attachment);
+}
+
+/* A peer's share of the pool, so that slow ones leave some to the others. */
+static uint32_t slab_share(const weft_trainer *trainer)
+{
+    uint32_t users = 0;
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        users += uses_slabs(&trainer->peers[i]);
+    uint32_t share = users ? trainer->slabs.count / users : trainer->slabs.count;
+    return share == 0 ? 1 : share < SLABS_PER_PEER ? share : SLABS_PER_PEER;
+}
 
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
 {
@@ -22,8 +38,7 @@ static weft_status send_message(weft_peer *peer, weft_message type, const weft_o
 
 static weft_level level_for(const weft_peer *peer, const weft_update *update)
 {
-    static const weft_level choice[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
-    weft_level level = choice[peer->site.level];
+    weft_level level = weft_peer_level(peer->site.level);
     return update->levels >> level & peer->hello.levels >> level & 1 ? level : WEFT_LEVEL_FAST;
 }
 
@@ -59,6 +74,7 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     weft_stream *stream = &peer->stream;
     memset(stream, 0, sizeof *stream);
     stream->level = level_for(peer, update);
+    peer->level = stream->level;
     stream->order = update->order;
     stream->changed = update->changed;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
@@ -95,6 +111,7 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     weft_version target = {trainer->run, trainer->newest.number, 0};
     if (peer->stream.kind != WEFT_STREAM_OFFERED)
         return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->name);
+    peer->held = nothing; /* in place it holds nothing from now on */
     memset(&peer->stream, 0, sizeof peer->stream);
     peer->stream.level = WEFT_LEVEL_FULL;
     peer->stream.order = trainer->newest_order;
@@ -107,8 +124,9 @@ bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_updat
     weft_stream *stream = &peer->stream;
     if (stream->kind != WEFT_STREAM_SNAPSHOT)
         return true;
-    if (update->snapshot_only || stream->behind_end - stream->behind_begin == WEFT_BEHIND_MAX)
-        return stream->unit == 0 && !update->snapshot_only;
+    if (stream->unit > 0 && (update->snapshot_only || stream->behind_end - stream->behind_begin == WEFT_BEHIND_MAX ||
+                             weft_staging_largest(trainer->session->layout) > peer->hello.staging_bytes))
+        return false;
     if (stream->unit > 0) {
         stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update->order, stream->unit};
         weft_journal_at(&trainer->journal, update->order)->readers++;
@@ -146,8 +164,7 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
     bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
     uint64_t order = stream->order ? stream->order : peer->sent_order;
-    peer->expected[peer->expected_count++] =
-        (weft_expected){order, *target, peer->sent_attachment, stream->bytes, stream->begun_ns, snapshot};
+    peer->expected[peer->expected_count++] = (weft_expected){order, *target, stream->bytes, stream->begun_ns};
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
@@ -181,7 +198,7 @@ static void count_bucket(weft_peer *peer)
 static int32_t take_slab(weft_trainer *trainer, weft_peer *peer)
 {
     weft_slabs *slabs = &trainer->slabs;
-    if (peer->slabs_used == SLABS_PER_PEER)
+    if (peer->slabs_used >= slab_share(trainer))
         return -1;
     if (slabs->free_count == 0) {
         peer->starved = true;
@@ -189,6 +206,12 @@ static int32_t take_slab(weft_trainer *trainer, weft_peer *peer)
     }
     peer->slabs_used++;
     return (int32_t)slabs->free[--slabs->free_count];
+}
+
+static void give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab)
+{
+    trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)slab;
+    peer->slabs_used--;
 }
 
 static uint64_t bucket_bytes(weft_peer *peer, uint64_t stream_bytes)
@@ -268,10 +291,8 @@ static weft_status full_frame(weft_trainer *trainer, uint64_t unit, uint8_t *out
     weft_frame_write_header(out, &header);
     memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
     *bytes = WEFT_FRAME_HEADER_BYTES + payload;
-    weft_status status = trainer->session->backend->load(trainer->session->device, &job);
-    while (status == WEFT_AGAIN)
-        status = trainer->session->backend->poll(trainer->session->device, &job);
-    return status;
+    const weft_session *session = trainer->session;
+    return weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
 }
 
 static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
@@ -303,8 +324,10 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
         if (frames && bytes + full_frame_bytes(trainer, stream->unit) > most)
             break;
         weft_status status = full_frame(trainer, stream->unit, data + bytes, &length);
-        if (status != WEFT_OK)
+        if (status != WEFT_OK) {
+            give_slab(trainer, peer, slab);
             return status;
+        }
         weft_bytes_put(check, weft_frame_check(data + bytes, length), 8);
         XXH3_64bits_update(&checks, check, sizeof check);
         bytes += length;

@@ -1,4 +1,5 @@
 /* trainer.c - the trainer's session: opens and closes it, and knows the order of the stages for its peers. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,11 +11,10 @@
 #include "publish.h"
 #include "status.h"
 
-#define GUESTS        8u /* connections that have not said who they are */
-#define LANES         8u
-#define SLABS         16u
-#define SLAB_MIN      (2u << 20)
-#define HEADER_STRIDE 256u
+#define GUESTS   8u /* connections that have not said who they are */
+#define LANES    8u
+#define SLABS    16u
+#define SLAB_MIN (2u << 20)
 
 /* ---- one step */
 
@@ -34,12 +34,13 @@ static weft_peer *free_record(weft_trainer *trainer)
     return lost;
 }
 
-static void accept_guests(weft_trainer *trainer)
+/* False: no descriptor can be had now; what waits is left for a later step. */
+static bool accept_guests(weft_trainer *trainer)
 {
     for (;;) {
         int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
-            return;
+            return errno == EAGAIN || errno == EWOULDBLOCK;
         weft_peer *guest = free_record(trainer);
         if (!guest) {
             close(fd);
@@ -92,15 +93,16 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
     if (peer->leaving && !writes)
         weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
     else
-        weft_waits_fd(waits, peer->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
+        weft_waits_fd(waits, peer->control.fd, (short)((writes ? POLLOUT : 0) | (peer->leaving ? 0 : POLLIN)));
 }
 
 static void step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_trainer *trainer = session->trainer;
     bool starved = false;
-    accept_guests(trainer);
-    weft_waits_fd(waits, trainer->listen_fd, POLLIN);
+    trainer->again = false;
+    if (accept_guests(trainer))
+        weft_waits_fd(waits, trainer->listen_fd, POLLIN);
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         weft_peer *peer = &trainer->peers[i];
         peer->starved = false;
@@ -108,7 +110,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
             serve(trainer, peer, work, waits);
         starved = starved || peer->starved;
     }
-    if (starved && trainer->slabs.free_count)
+    if (trainer->again || (starved && trainer->slabs.free_count))
         waits->busy = true;
     wait_for_ports(trainer, waits);
 }
@@ -123,7 +125,7 @@ static weft_status open_slabs(weft_trainer *trainer)
     slabs->count = SLABS;
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    trainer->headers_bytes = (uint64_t)trainer->peer_count * WEFT_SLOTS_MAX * HEADER_STRIDE;
+    trainer->headers_bytes = (uint64_t)trainer->peer_count * WEFT_SLOTS_MAX * WEFT_HEADER_STRIDE;
     trainer->headers = weft_mem_map(trainer->headers_bytes);
     if (!slabs->memory || !slabs->free || !trainer->headers)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u slabs of %llu bytes", slabs->count,

@@ -73,7 +73,7 @@ static int setup_levels(void **state)
 /* A rollout's staging decides, not the journal alone. */
 static int setup_staging(void **state)
 {
-    static const char *const overrides[] = {"peers.staging=1MiB", NULL};
+    static const char *const overrides[] = {"peers.staging=4MiB", NULL};
     *state = fleet_open(FLEET_LARGE, overrides);
     fleet_start_trainer(*state, NULL);
     return 0;
