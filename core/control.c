@@ -66,6 +66,38 @@ static void print_address(const struct sockaddr *address, socklen_t length, char
     snprintf(text, 64, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_ADDRESSES][64], uint32_t *count)
+{
+    struct addrinfo *list = NULL;
+    weft_status status = resolve(address, 0, &list);
+    if (status != WEFT_OK)
+        return status;
+    *count = 0;
+    for (struct addrinfo *one = list; one && *count < WEFT_CONTROL_ADDRESSES; one = one->ai_next)
+        print_address(one->ai_addr, one->ai_addrlen, numeric[(*count)++]);
+    freeaddrinfo(list);
+    return WEFT_OK;
+}
+
+weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity)
+{
+    struct addrinfo *list = NULL;
+    struct sockaddr_storage mine;
+    socklen_t length = sizeof mine;
+    weft_status status = resolve(numeric, AI_NUMERICHOST, &list);
+    if (status != WEFT_OK)
+        return status;
+    int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found =
+        fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&mine, &length) == 0 &&
+        getnameinfo((struct sockaddr *)&mine, length, address, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) == 0;
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(list);
+    return found ? WEFT_OK : weft_fail(WEFT_E_CONFIG, "no route to %s; set the peer's address", numeric);
+}
+
 static void tune(int fd, uint64_t user_timeout_ms)
 {
     int one = 1;

@@ -28,6 +28,14 @@ void weft_control_close(weft_control *control);
 /* Closes the socket, keeps the buffers for the next connection. */
 void weft_control_hang_up(weft_control *control);
 
+#define WEFT_CONTROL_ADDRESSES 4u
+
+/* Resolves "host:port" to numeric addresses, so that dialing later asks no name server. Blocks for the name server.
+ * Errors: WEFT_E_CONFIG. */
+weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_ADDRESSES][64], uint32_t *count);
+/* The local address that the kernel would send from to a numeric address. Errors: WEFT_E_CONFIG (no route). */
+weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity);
+
 /* Starts to dial; weft_control_flush finds out whether it worked. Errors: WEFT_E_CONFIG (the address does not resolve),
  * WEFT_E_UNREACHABLE. */
 weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms);

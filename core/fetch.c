@@ -22,7 +22,8 @@ static weft_status read_all(int fd, uint8_t *data, uint64_t bytes, uint64_t dead
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         if (now_ns >= deadline_ns)
             return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer did not come in time");
-        poll(&wait, 1, (int)((deadline_ns - now_ns) / WEFT_NS_PER_MS) + 1);
+        uint64_t left_ms = (deadline_ns - now_ns) / WEFT_NS_PER_MS + 1;
+        poll(&wait, 1, left_ms < 1000 ? (int)left_ms : 1000);
         ssize_t part = recv(fd, data + got, bytes - got, MSG_DONTWAIT);
         if (part == 0)
             return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer closed the connection");
@@ -57,6 +58,7 @@ static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t leng
     if (type == WEFT_MESSAGE_LAYOUT)
         return weft_layout_parse(body, length, layout);
     weft_status status = weft_wire_get_notice(body, length, &notice);
+    weft_bytes_clean(notice.text);
     return status != WEFT_OK ? status : weft_fail(WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
 }
 

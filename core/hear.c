@@ -5,8 +5,6 @@
 #include "rollout.h"
 #include "status.h"
 
-#define ATTACHMENT_MAX (256ull << 20)
-
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_wire_welcome *welcome = &rollout->welcome;
@@ -38,6 +36,10 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
         return status;
     if (notice.status == WEFT_OK)
         notice.status = WEFT_E_REFUSED;
+    weft_bytes_clean(notice.text);
+    weft_scope scope = weft_status_scope(notice.status);
+    if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
     weft_join_lose(rollout, notice.status, notice.text);
     weft_log(WEFT_LOG_ERROR, "the trainer refuses %s: %s", rollout->site.name, notice.text);
     rollout->join = WEFT_JOIN_REFUSED;
@@ -58,7 +60,7 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
                                    : rollout->holds && update.base.root == base->root;
     if (rollout->queued == WEFT_UPDATES_AHEAD ||
         memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout) ||
-        update.attachment_bytes > ATTACHMENT_MAX)
+        update.attachment_bytes > WEFT_ATTACHMENT_MAX)
         return weft_fail(
             WEFT_E_PROTOCOL,
             "UPDATE of version %llu: %u under way already, or another layout, or an attachment of %llu bytes",
@@ -73,6 +75,14 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     return WEFT_OK;
 }
 
+/* A snapshot's trailer names the final version; its label may be withheld until the attachment follows. */
+static bool fits_header(const weft_wire_update *header, const weft_version *target)
+{
+    if (header->snapshot)
+        return target->run == header->target.run || (target->run == 0 && target->number == 0);
+    return memcmp(target, &header->target, sizeof *target) == 0;
+}
+
 static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_wire_trailer trailer;
@@ -83,7 +93,7 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
         weft_incoming *incoming = &rollout->queue[i];
         if (incoming->has_trailer)
             continue;
-        if (!incoming->header.snapshot && trailer.target.root != incoming->header.target.root)
+        if (!fits_header(&incoming->header, &trailer.target))
             break;
         incoming->trailer = trailer;
         incoming->has_trailer = true;

@@ -1,12 +1,8 @@
 /* join.c - the rollout's connection: dial, greet, keep alive, lose, come back. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "rollout.h"
-#include "site_text.h"
 #include "status.h"
 
 #define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
@@ -16,26 +12,6 @@
 #define FAULTS_MAX 3u
 
 /* ---- open */
-
-/* The interface that leads to the trainer: what the kernel would send from. */
-static weft_status route_address(const char *listen, char *address, size_t capacity)
-{
-    char host[WEFT_SITE_TEXT];
-    const char *colon = strrchr(listen, ':');
-    snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - listen : 0), listen);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)}, mine;
-    socklen_t length = sizeof mine;
-    if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &to.sin_addr) != 1)
-        return weft_fail(WEFT_E_CONFIG,
-                         "set the peer's address: the interface that leads to %s is not plain from its name", host);
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool found = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0 &&
-                 getsockname(fd, (struct sockaddr *)&mine, &length) == 0 &&
-                 inet_ntop(AF_INET, &mine.sin_addr, address, (socklen_t)capacity);
-    if (fd >= 0)
-        close(fd);
-    return found ? WEFT_OK : weft_fail(WEFT_E_CONFIG, "set the peer's address: there is no route to %s", host);
-}
 
 /* `auto`: the first of efa, verbs, tcp that is usable here; said in the log. */
 static const weft_provider *choose_provider(const char *name)
@@ -63,9 +39,9 @@ weft_status weft_join_open(weft_rollout *rollout)
     if (!rollout->provider)
         return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
                          rollout->site.name, rollout->site.provider);
-    weft_status status = WEFT_OK;
-    if (!address[0] && strcmp(rollout->provider->name, "shm") != 0 && strcmp(rollout->provider->name, "loop") != 0)
-        status = route_address(site->trainer.listen, address, sizeof address);
+    weft_status status = weft_control_resolve(site->trainer.listen, rollout->trainers, &rollout->trainer_count);
+    if (status == WEFT_OK && !address[0])
+        status = weft_control_route(rollout->trainers[0], address, sizeof address);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
@@ -107,16 +83,12 @@ weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_
 static void forget_connection(weft_rollout *rollout)
 {
     bool keep = rollout->phase != WEFT_PHASE_RECEIVING; /* proved already: the caller may still commit it */
-    weft_incoming staged = rollout->queue[0];
     weft_receive_reset(rollout);
     rollout->offered = false;
     rollout->snapshot_runs = false;
-    if (keep) {
-        rollout->queue[0] = staged;
-        rollout->queued = 1;
-    } else {
+    rollout->queued = keep; /* queue[0] itself stays as it is: a commit may be reading it */
+    if (!keep)
         weft_stage_clear(rollout);
-    }
 }
 
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
@@ -134,6 +106,7 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     rollout->join = WEFT_JOIN_AWAY;
     rollout->retries++;
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
+    snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
     if (!joined)
         return;
     rollout->away_since_ns = now_ns;
@@ -147,21 +120,26 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     weft_session_changed(session);
 }
 
-/* Finds out what the weights really are, so that the trainer is told the truth. */
+/* Finds out what the weights really are, so that the trainer is told the truth. The pass is made without the lock: a
+ * rebind waits for it, nothing is staged, and nobody else writes the digests meanwhile. */
 static void digest_anew(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    uint64_t root;
+    uint64_t root = 0, held = rollout->held.root;
+    rollout->digesting = true;
+    pthread_mutex_unlock(&session->lock);
     weft_status status =
         weft_session_digest(session->backend, session->device, &rollout->weights, rollout->digests, &root);
+    pthread_mutex_lock(&session->lock);
+    rollout->digesting = rollout->doubt = false;
     rollout->holds = status == WEFT_OK;
-    if (rollout->holds && root != rollout->held.root)
+    if (status == WEFT_OK && root != held) {
         weft_log(WEFT_LOG_ERROR,
                  "the weights are not those of version %llu: digest %016llx, held %016llx; somebody else wrote them",
-                 (unsigned long long)rollout->held.number, (unsigned long long)root,
-                 (unsigned long long)rollout->held.root);
-    if (root != rollout->held.root)
+                 (unsigned long long)rollout->held.number, (unsigned long long)root, (unsigned long long)held);
         rollout->held = (weft_version){0, 0, root};
+    }
+    weft_session_changed(session);
 }
 
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
@@ -178,9 +156,8 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
     rollout->retries = rollout->faults;
     weft_version version = {rollout->welcome.run, notice.version, 0};
     weft_session_event(rollout->session, WEFT_EVENT_RESYNC, status, rollout->site.name, &version, notice.text);
+    rollout->doubt = rollout->doubt || (doubt && rollout->holds);
     weft_join_lose(rollout, status, notice.text);
-    if (doubt && rollout->holds)
-        digest_anew(rollout);
 }
 
 /* ---- greet */
@@ -249,8 +226,13 @@ static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits
 
 static weft_status step_dialing(weft_rollout *rollout)
 {
+    uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
     weft_status status = weft_control_flush(&rollout->control);
-    return status == WEFT_OK && !rollout->control.connecting ? greet(rollout) : status;
+    if (status == WEFT_OK && !rollout->control.connecting)
+        return greet(rollout);
+    if (status == WEFT_OK && weft_clock_ns() > rollout->dialed_ns + io_ms * WEFT_NS_PER_MS)
+        status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", rollout->control.peer);
+    return status;
 }
 
 static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
@@ -273,13 +255,17 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
     if (rollout->join == WEFT_JOIN_AWAY) {
         if (rollout->phase != WEFT_PHASE_RECEIVING)
             return; /* what is staged is committed first: then HELLO can say so */
+        if (rollout->doubt)
+            digest_anew(rollout);
         weft_waits_until(waits, rollout->retry_ns);
         if (now_ns < rollout->retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        status = weft_control_dial(&rollout->control, rollout->session->site->trainer.listen, io_ms);
+        const char *address = rollout->trainers[rollout->dials++ % rollout->trainer_count];
+        status = weft_control_dial(&rollout->control, address, io_ms);
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
+        rollout->dialed_ns = now_ns;
     }
     if (status == WEFT_OK)
         status = step_connected(rollout, now_ns, waits);

@@ -153,6 +153,9 @@ static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket
     if (!rollout->incoming_attachment && rollout->queue[0].header.attachment_bytes)
         rollout->incoming_attachment = weft_blob_take(rollout->queue[0].header.attachment_bytes);
     weft_blob *blob = rollout->incoming_attachment;
+    if (!blob && rollout->queue[0].header.attachment_bytes)
+        return weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
+                         (unsigned long long)rollout->queue[0].header.attachment_bytes);
     if (!blob || header->offset > blob->bytes || header->offset != rollout->book.attachment_got ||
         header->payload_bytes > blob->bytes - header->offset)
         return weft_fail(WEFT_E_PROTOCOL, "attachment bytes at %llu that no update announced",

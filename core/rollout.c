@@ -50,7 +50,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_rollout *rollout = session->rollout;
     uint64_t now_ns = weft_clock_ns();
-    if (!rollout->bound)
+    if (!rollout->bound || rollout->digesting)
         return;
     weft_join_step(rollout, now_ns, waits);
     if (rollout->join == WEFT_JOIN_JOINED) {
@@ -93,6 +93,15 @@ static weft_status open_image(weft_rollout *rollout)
     return weft_binding_open_image(session->layout, rollout->image, &rollout->image_binding);
 }
 
+static weft_status check_staging(const weft_rollout *rollout)
+{
+    uint64_t need = weft_staging_largest(rollout->session->layout);
+    if (rollout->site.staging >= need)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_CONFIG, "[peer.%s] staging = %llu bytes: this layout's largest unit may need %llu",
+                     rollout->site.name, (unsigned long long)rollout->site.staging, (unsigned long long)need);
+}
+
 static weft_status open_parts(weft_rollout *rollout)
 {
     uint64_t tensors = rollout->session->layout->count ? rollout->session->layout->count : 1;
@@ -100,7 +109,9 @@ static weft_status open_parts(weft_rollout *rollout)
     rollout->staged = weft_mem_take(tensors, sizeof *rollout->staged);
     if (!rollout->digests || !rollout->staged)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)tensors);
-    weft_status status = weft_receive_open(rollout);
+    weft_status status = check_staging(rollout);
+    if (status == WEFT_OK)
+        status = weft_receive_open(rollout);
     if (status == WEFT_OK)
         status = weft_staging_open(&rollout->staging, rollout->site.staging);
     if (status == WEFT_OK)
@@ -139,6 +150,7 @@ static void close_rollout(weft_session *session)
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
     weft_session_stop(session);
+    weft_log_sink *before = weft_log_enter(&session->sink);
     if (rollout->join == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
         weft_join_send(rollout, WEFT_MESSAGE_BYE, &out);
@@ -146,6 +158,7 @@ static void close_rollout(weft_session *session)
                weft_clock_ns() < deadline_ns)
             nanosleep(&pause, NULL);
     }
+    weft_log_enter(before);
     give_back(rollout);
 }
 
@@ -206,25 +219,46 @@ static weft_status bind_first(weft_rollout *rollout, bool empty, const void *att
     if (!empty)
         status = weft_session_digest(session->backend, session->device, &rollout->weights, rollout->digests,
                                      &rollout->held.root);
-    if (status != WEFT_OK)
-        return status;
-    rollout->holds = !empty;
-    rollout->bound = true;
-    rollout->away_since_ns = weft_clock_ns();
-    return weft_session_start(session);
+    if (status == WEFT_OK) {
+        rollout->holds = !empty;
+        rollout->bound = true;
+        rollout->away_since_ns = weft_clock_ns();
+        status = weft_session_start(session);
+    }
+    if (status != WEFT_OK) {
+        rollout->holds = rollout->bound = false;
+        weft_blob_drop(rollout->attachment);
+        rollout->attachment = NULL;
+    }
+    return status;
+}
+
+/* Digests a binding on the caller's thread, outside the lock: a pass over the weights must not silence heartbeats.
+ * Gives the caller the tensors' digests, to be given back. */
+static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *binding, uint64_t **digests,
+                                   uint64_t *root)
+{
+    weft_session *session = rollout->session;
+    *digests = weft_mem_take(session->layout->count + 1, sizeof **digests);
+    if (!*digests)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests",
+                         (unsigned long long)session->layout->count);
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = weft_session_digest(session->backend, session->device, binding, *digests, root);
+    pthread_mutex_lock(&session->lock);
+    while (rollout->digesting) /* the thread makes a pass of its own and ends it */
+        pthread_cond_wait(&session->changed, &session->lock);
+    return status;
 }
 
 static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
 {
-    weft_session *session = rollout->session;
-    uint64_t root = 0;
-    if (rollout->phase != WEFT_PHASE_RECEIVING)
-        return weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
-                         (unsigned long long)rollout->queue[0].trailer.target.number);
-    uint64_t *digests = weft_mem_take(session->layout->count + 1, sizeof *digests);
-    weft_status status =
-        digests ? weft_session_digest(session->backend, session->device, fresh, digests, &root) : WEFT_E_MEMORY;
+    uint64_t *digests = NULL, root = 0;
+    weft_status status = digest_unlocked(rollout, fresh, &digests, &root);
     weft_mem_give(digests);
+    if (status == WEFT_OK && rollout->phase != WEFT_PHASE_RECEIVING)
+        status = weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
+                           (unsigned long long)rollout->queue[0].trailer.target.number);
     if (status == WEFT_OK && rollout->holds && root != rollout->held.root)
         status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, held is %016llx",
                            (unsigned long long)root, (unsigned long long)rollout->held.root);
@@ -297,8 +331,9 @@ static weft_status hopeless(const weft_rollout *rollout)
     if (rollout->said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
     if (weft_clock_ns() > rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
-        return weft_fail_quiet(WEFT_E_UNREACHABLE, "no trainer at %s for %llu ms (connect_deadline)",
-                               rollout->session->site->trainer.listen, (unsigned long long)deadline_ms);
+        return weft_fail_quiet(WEFT_E_UNREACHABLE, "no trainer at %s for %llu ms (connect_deadline): %s",
+                               rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
+                               rollout->away_text);
     return WEFT_OK;
 }
 
@@ -361,8 +396,10 @@ static weft_status commit_staged(weft_rollout *rollout)
         weft_stage_settle(rollout, weft_clock_ns() - begun_ns);
     } else {
         rollout->phase = WEFT_PHASE_RECEIVING;
+        session->stats.undone++;
+        rollout->doubt = rollout->doubt || status == WEFT_E_BASE;
         if (rollout->join == WEFT_JOIN_JOINED)
-            weft_join_fault(rollout, status, status == WEFT_E_BASE);
+            weft_join_fault(rollout, status, false);
         else
             weft_stage_clear(rollout);
     }
@@ -386,18 +423,15 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, weft_ve
 
 weft_status weft_rollout_scrub(weft_rollout *rollout)
 {
-    weft_session *session = rollout->session;
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t *digests = NULL, root = 0;
     if (!rollout->holds)
         return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
-    uint64_t root, tensors = session->layout->count;
-    uint64_t *digests = weft_mem_take(tensors + 1, sizeof *digests);
-    weft_status status =
-        digests ? weft_session_digest(session->backend, session->device, &rollout->weights, digests, &root)
-                : weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)tensors);
-    for (uint64_t t = 0; status == WEFT_OK && t < tensors; t++)
+    weft_status status = digest_unlocked(rollout, &rollout->weights, &digests, &root);
+    for (uint64_t t = 0; status == WEFT_OK && t < layout->count; t++)
         if (digests[t] != rollout->digests[t])
             status = weft_fail(WEFT_E_BASE, "scrub: tensor %s is not what version %llu has",
-                               session->layout->entries[t].tensor.name, (unsigned long long)rollout->held.number);
+                               layout->entries[t].tensor.name, (unsigned long long)rollout->held.number);
     weft_mem_give(digests);
     return status;
 }

@@ -83,7 +83,12 @@ struct weft_rollout {
     bool said_goodbye; /* the trainer left in good order and has not been seen since */
     weft_status refusal;
     char refusal_text[256];
-    uint64_t away_since_ns, retry_ns;
+    char trainers[WEFT_CONTROL_ADDRESSES][64]; /* numeric addresses of the trainer, dialed in turn */
+    uint32_t trainer_count, dials;
+    uint64_t away_since_ns, retry_ns, dialed_ns;
+    char away_text[192];      /* why the last connection ended or was not made */
+    bool doubt;               /* the weights may not be what is held: digested anew before the next HELLO */
+    bool digesting;           /* that pass is under way, without the lock */
     uint32_t retries, faults; /* faults in a row, without a commit between */
     weft_control control;
     weft_wire_welcome welcome;
