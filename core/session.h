@@ -72,7 +72,7 @@ struct weft_session {
     char (*lines)[WEFT_LOG_KEPT];
     weft_log_level *line_levels;
     pthread_mutex_t log_lock;
-    uint64_t lines_begin, lines_end;
+    uint64_t lines_begin, lines_end, lines_lost;
     weft_event *events;
     uint64_t events_begin, events_end;
     weft_stats_info stats;

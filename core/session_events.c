@@ -20,6 +20,8 @@ void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *li
         uint64_t at = session->lines_end++ % WEFT_LOG_LINES;
         snprintf(session->lines[at], WEFT_LOG_KEPT, "%s", line);
         session->line_levels[at] = level;
+    } else {
+        session->lines_lost++;
     }
     pthread_mutex_unlock(&session->log_lock);
 }
@@ -89,13 +91,17 @@ weft_status weft_progress(weft_session *session, uint32_t deadline_ms)
 
 weft_status weft_stats(weft_session *session, weft_stats_info *stats)
 {
-    if (stats->size == 0 || stats->size > sizeof *stats)
+    if (stats->size == 0)
         return weft_fail(WEFT_E_ARGUMENT, "weft_stats: stats.size is %zu, not sizeof(weft_stats_info)", stats->size);
     weft_log_sink *before = weft_session_enter(session);
-    size_t size = stats->size;
-    session->stats.allocations = weft_mem_allocations() - session->allocations_before;
-    snprintf(session->stats.backend, sizeof session->stats.backend, "%s", session->backend_name);
-    memcpy(stats, &session->stats, size);
+    weft_stats_info all = session->stats;
+    size_t size = stats->size < sizeof all ? stats->size : sizeof all;
+    all.allocations = weft_mem_allocations() - session->allocations_before;
+    snprintf(all.backend, sizeof all.backend, "%s", session->backend_name);
+    pthread_mutex_lock(&session->log_lock);
+    all.events_lost += session->lines_lost;
+    pthread_mutex_unlock(&session->log_lock);
+    memcpy(stats, &all, size);
     stats->size = size;
     weft_session_leave(session, before);
     return WEFT_OK;

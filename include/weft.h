@@ -248,9 +248,9 @@ typedef struct weft_version {
 } weft_version;
 
 typedef struct weft_options {
-    size_t size;            /* sizeof(weft_options) */
-    weft_log_fn log;        /* receives log lines inside weft_events/weft_progress; NULL: standard error, at once */
-    void *log_user;         /* handed to `log` */
+    size_t size;     /* sizeof(weft_options) */
+    weft_log_fn log; /* receives log lines inside weft_events, weft_progress and weft_close; NULL: standard error */
+    void *log_user;  /* handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end must have a higher one */
 } weft_options;
@@ -374,7 +374,8 @@ WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, we
  * version  the staged target's number
  * stream   device stream to order against
  * flags    0; other values are reserved
- * held     receives what the rollout now holds, or NULL
+ * held     receives what the rollout now holds, or NULL; run and number are 0 when the version's attachment changed
+ *          while a snapshot was under way: an update that changes nothing brings both
  * Blocks: update: for O(changes). Snapshot: for the transfer; it fails when nothing arrives for `[commit] deadline`.
  * Errors: WEFT_E_STATE (nothing staged, or another version), WEFT_E_ARGUMENT (flags), WEFT_E_BASE (the weights were
  * altered since staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT (a snapshot broke off: nothing is
@@ -382,7 +383,8 @@ WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, we
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
                                  weft_version *held);
 
-/* The attachment of the held version. *data lives until the next weft_commit, weft_bind or weft_close; NULL if none. */
+/* The attachment of the held version. *data lives until the next weft_commit,
+ * weft_publish, weft_bind or weft_close; NULL if none. */
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
 /* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere.
@@ -439,10 +441,10 @@ typedef struct weft_stats_info {
     uint64_t bytes_sent;     /* updates */
     uint64_t snapshot_bytes; /* snapshots */
     uint64_t memory_bytes;   /* taken at open and bind, weights not counted */
-    uint64_t allocations;    /* made since open */
-    uint64_t events_lost;    /* dropped because weft_events was not called */
+    uint64_t allocations;    /* by the process since open */
+    uint64_t events_lost;    /* events and log lines dropped because weft_events was not called */
     uint64_t peers_joined;   /* trainer: joins so far */
-    uint64_t peers_lost;     /* trainer: losses so far */
+    uint64_t peers_lost;     /* trainer: losses so far, goodbyes not counted */
     uint64_t journal_bytes;  /* trainer: journal in use */
     uint64_t undone;         /* rollout: commits undone */
     uint64_t check_failures; /* rollout: buckets refused */
