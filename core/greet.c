@@ -113,6 +113,15 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
     return WEFT_OK;
 }
 
+/* Whether a newcomer of the same name is the peer itself, or its next life: a live peer is heard every quarter of its
+ * heartbeat, so one silent for half of it is the connection of a process that is gone. */
+static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
+{
+    uint64_t silence_ns = weft_clock_ns() - peer->control.heard_ns;
+    bool silent = silence_ns > peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
+    return hello->incarnation == peer->hello.incarnation || (silent && hello->incarnation > peer->hello.incarnation);
+}
+
 /* The record for a name: its old one if it is not connected, else `guest` becomes it. */
 static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
 {
@@ -126,7 +135,7 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
             others += peer->greeted;
             continue;
         }
-        if (peer->greeted && peer->hello.incarnation != hello->incarnation)
+        if (peer->greeted && !succeeds(peer, hello))
             return refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name",
                           hello->name, peer->control.peer);
         if (peer->greeted)
