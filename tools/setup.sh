@@ -19,6 +19,7 @@ test   libsimde-dev     header simde/x86/avx512.h
 test   g++              command c++
 test   binutils         command nm
 test   pkg-config       command pkg-config
+test   python3          command python3
 ci     clang            command clang
 ci     clang-format     command clang-format
 ci     clang-tidy       command clang-tidy
