@@ -116,7 +116,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->provider = rollout->provider->name;
     info->level = "fast";
     info->held = rollout->held;
-    info->update_bytes = rollout->book.bytes;
+    info->update_bytes = rollout->last.bytes;
 }
 
 weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count)
@@ -205,10 +205,12 @@ weft_status weft_wait(weft_session *session, uint64_t version, const char *const
         return weft_fail(WEFT_E_STATE, "wait: version %llu was not published here", (unsigned long long)version);
     weft_log_sink *before = weft_session_enter(session);
     verdict found;
+    bool interrupted;
     const char *who = "";
     do {
         found = peers ? judge_named(trainer, version, peers, count, &who) : judge_all(trainer, version, &who);
-    } while (found == VERDICT_WAITS && weft_session_wait(session, deadline_ns));
+        interrupted = found == VERDICT_WAITS && weft_session_interrupted(session);
+    } while (found == VERDICT_WAITS && !interrupted && weft_session_wait(session, deadline_ns));
     weft_session_leave(session, before);
     if (found == VERDICT_HOLDS)
         return WEFT_OK;

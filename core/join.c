@@ -111,8 +111,8 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
         return;
     rollout->away_since_ns = now_ns;
     if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "the trainer is lost: %s; serving version %llu and dialing again", text,
-                 (unsigned long long)rollout->held.number);
+        weft_log(WEFT_LOG_WARN, "the trainer is lost: %s; %s version %llu, dialing again", text,
+                 rollout->holds ? "serving" : "holding nothing after", (unsigned long long)rollout->held.number);
     else
         weft_log(WEFT_LOG_INFO, "the trainer said goodbye at version %llu", (unsigned long long)rollout->held.number);
     weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",

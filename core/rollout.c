@@ -331,9 +331,9 @@ static weft_status hopeless(const weft_rollout *rollout)
     if (rollout->said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
     if (weft_clock_ns() > rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
-        return weft_fail_quiet(WEFT_E_UNREACHABLE, "no trainer at %s for %llu ms (connect_deadline): %s",
-                               rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
-                               rollout->away_text);
+        return weft_fail_quiet(
+            WEFT_E_UNREACHABLE, "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
+            rollout->session->site->trainer.listen, (unsigned long long)deadline_ms, rollout->away_text);
     return WEFT_OK;
 }
 
@@ -344,10 +344,10 @@ weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, wef
         weft_status status = hopeless(rollout);
         if (status != WEFT_OK)
             return status;
-        uint64_t look_ns = weft_clock_ns() + 100 * WEFT_NS_PER_MS; /* deadlines of the join pass without a change */
-        if (weft_clock_ns() >= deadline_ns)
+        if (weft_session_interrupted(rollout->session))
+            return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
+        if (!weft_session_wait(rollout->session, deadline_ns))
             return WEFT_AGAIN;
-        weft_session_wait(rollout->session, look_ns < deadline_ns ? look_ns : deadline_ns);
     }
     return WEFT_OK;
 }
@@ -359,6 +359,7 @@ static weft_status receive_in_place(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t patience_ns = session->site->commit.deadline_ms * WEFT_NS_PER_MS;
+    bool interrupted = false;
     session->parked = true;
     rollout->holds = false;
     rollout->held = (weft_version){0, 0, 0};
@@ -368,8 +369,10 @@ static weft_status receive_in_place(weft_rollout *rollout)
     rollout->moved_ns = weft_clock_ns();
     weft_session_event(session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL, "until the snapshot is whole");
     weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
-    while (rollout->snapshot_runs && weft_clock_ns() < rollout->moved_ns + patience_ns)
+    while (rollout->snapshot_runs && !interrupted && weft_clock_ns() < rollout->moved_ns + patience_ns) {
         weft_session_step_once(session, rollout->moved_ns + patience_ns);
+        interrupted = weft_session_interrupted(session);
+    }
     session->parked = false;
     weft_session_wake(session);
     if (rollout->snapshot_failed != WEFT_OK)
@@ -377,7 +380,9 @@ static weft_status receive_in_place(weft_rollout *rollout)
                          "the snapshot broke off; this rollout holds nothing and joins again");
     if (!rollout->snapshot_runs)
         return WEFT_OK;
-    weft_join_lose(rollout, WEFT_E_TIMEOUT, "a snapshot stood still");
+    weft_join_lose(rollout, WEFT_E_TIMEOUT, interrupted ? "a snapshot was interrupted" : "a snapshot stood still");
+    if (interrupted)
+        return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted: the snapshot is not whole, this rollout holds nothing");
     return weft_fail(
         WEFT_E_TIMEOUT,
         "the snapshot stood still for %llu ms ([commit] deadline); this rollout holds nothing and joins again",

@@ -106,7 +106,7 @@ struct weft_rollout {
     weft_incoming queue[WEFT_UPDATES_AHEAD];
     uint32_t queued;
     weft_taken taken;
-    weft_receipt_book book;
+    weft_receipt_book book, last; /* last: of the version committed last */
     weft_staging staging;
     weft_proof proof; /* of a snapshot's tiles */
     weft_phase phase;

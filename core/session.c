@@ -14,6 +14,8 @@
 
 /* A session that waits for nothing looks around this often. */
 #define IDLE_NS (250 * WEFT_NS_PER_MS)
+/* A caller that waits for a change sees weft_interrupt after at most this. */
+#define INTERRUPT_NS (100 * WEFT_NS_PER_MS)
 /* Adaptive sleep for ports without a descriptor: doubles between these while nothing arrives. */
 #define BLIND_MIN_NS (20 * 1000ull)
 #define BLIND_MAX_NS (5 * WEFT_NS_PER_MS)
@@ -67,7 +69,7 @@ static weft_status open_backend(weft_session *session, const char *backend, cons
 {
     session->backend = weft_backend_find(backend);
     if (!session->backend)
-        return weft_fail(WEFT_E_MISSING, "backend = %s: this build has none of that name", backend);
+        return weft_fail(WEFT_E_MISSING, "backend = %s: this build has none of that name; use auto or host", backend);
     weft_backend_options options = {device, kernels, 0};
     weft_status status = session->backend->open(&options, &session->device);
     if (status == WEFT_OK)
@@ -278,6 +280,19 @@ void weft_session_wake(weft_session *session)
     signal_fd(session->wake_fd);
 }
 
+/* Nothing here but an atomic store and write(2): a signal handler may call it. A waiter without a descriptor looks at
+ * the flag every INTERRUPT_NS. */
+void weft_interrupt(weft_session *session)
+{
+    atomic_store(&session->interrupted, true);
+    signal_fd(session->caller_fd);
+}
+
+bool weft_session_interrupted(weft_session *session)
+{
+    return atomic_exchange(&session->interrupted, false);
+}
+
 void weft_session_changed(weft_session *session)
 {
     pthread_cond_broadcast(&session->changed);
@@ -300,7 +315,8 @@ bool weft_session_wait(weft_session *session, uint64_t deadline_ns)
         weft_session_step_once(session, deadline_ns);
         return true;
     }
-    struct timespec t = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    uint64_t look_ns = weft_clock_ns() + INTERRUPT_NS, until = look_ns < deadline_ns ? look_ns : deadline_ns;
+    struct timespec t = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     pthread_cond_timedwait(&session->changed, &session->lock, &t);
     return true;
 }

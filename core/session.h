@@ -64,6 +64,7 @@ struct weft_session {
     _Atomic bool parked; /* the caller's thread makes the steps (an in-place snapshot) */
     bool stirred; /* a step of the thread took something in that the caller's step should see (manual progress) */
     int wake_fd, caller_fd;
+    _Atomic bool interrupted; /* the caller's blocking call is to end */
     uint64_t caller_blind_ns; /* the caller's adaptive sleep */
     weft_waits thread_waits, caller_waits;
 
@@ -97,6 +98,8 @@ void weft_session_wake(weft_session *session);
 void weft_session_changed(weft_session *session);
 /* Under the lock: waits for a change until `deadline_ns` (makes the steps itself in manual mode); false when passed. */
 bool weft_session_wait(weft_session *session, uint64_t deadline_ns);
+/* Whether the caller's blocking call is to end now; asked once, it is forgotten. */
+bool weft_session_interrupted(weft_session *session);
 /* Under the lock: one step on the caller's thread, then sleeps outside the lock as the step said, until deadline_ns. */
 void weft_session_step_once(weft_session *session, uint64_t deadline_ns);
 

@@ -257,6 +257,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->holds = true;
     rollout->held = rollout->queue[0].trailer.target;
     rollout->faults = 0;
+    rollout->last = rollout->book;
     rollout->session->stats.versions++;
     move_attachment(rollout);
     weft_wire_held held = {.version = rollout->held, .decode_ns = rollout->book.decode_ns, .commit_ns = commit_ns};

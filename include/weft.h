@@ -478,6 +478,11 @@ typedef struct weft_event {
  * Errors: WEFT_AGAIN (none). Blocks: never. */
 WEFT_API weft_status weft_events(weft_session *session, weft_event *event);
 
+/* Makes the session's blocking call of this or another thread (weft_commit of a snapshot, weft_wait, weft_staged)
+ * return WEFT_E_TIMEOUT soon; without one, the next. A snapshot in place that is broken off leaves the rollout holding
+ * nothing. Any thread, also from a signal handler; never blocks. */
+WEFT_API void weft_interrupt(weft_session *session);
+
 /* Makes progress by hand, for `[session] progress = manual`: waits at most deadline_ms for something to do and does it.
  * With a progress thread it only hands out log lines. Errors: as the session's. */
 WEFT_API weft_status weft_progress(weft_session *session, uint32_t deadline_ms);

@@ -70,6 +70,8 @@ static weft_status open_session(rollout *r)
         weft_rollout_open(r->site, r->args->peer, weft_model_layout(r->weights.model), NULL, &r->session);
     if (status != WEFT_OK)
         return status;
+    weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
+    weft_signals_watch(r->session);
     uint64_t count = 0;
     const weft_piece *pieces = weft_model_pieces(r->weights.model, &count);
     return weft_bind(r->session, pieces, count, r->weights.header, r->weights.header_bytes,
@@ -228,6 +230,7 @@ int weft_verb_rollout(const weft_args *args)
     rollout r = {.args = args, .phase = WEFT_PHASE_INPUT};
     weft_status status = rollout_run(&r);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
+    weft_signals_watch(NULL);
     weft_close(r.session); /* lets the last acknowledgement leave */
     weft_weights_close(&r.weights);
     weft_site_free(r.site);

@@ -1,6 +1,7 @@
 #include "signals.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -8,10 +9,20 @@
 
 static volatile sig_atomic_t stop_requested;
 
+static weft_session *_Atomic session_at_work;
+
 static void on_signal(int number)
 {
     (void)number;
     stop_requested = 1;
+    weft_session *session = atomic_load(&session_at_work);
+    if (session)
+        weft_interrupt(session);
+}
+
+void weft_signals_watch(weft_session *session)
+{
+    atomic_store(&session_at_work, session);
 }
 
 void weft_signals_prepare(void)

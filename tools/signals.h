@@ -10,6 +10,9 @@
  * call a signal ends the process, which then has nothing to put in order. */
 void weft_signals_catch(void);
 
+/* From now on a signal also interrupts this session's blocking call; NULL before the session is closed. */
+void weft_signals_watch(weft_session *session);
+
 /* A closed pipe and a file size limit come back as errors of write, not as signals. */
 void weft_signals_prepare(void);
 

@@ -72,6 +72,7 @@ static weft_status open_session(trainer *t)
     status = weft_trainer_open(t->site, weft_model_layout(t->weights.model), &options, &t->session);
     if (status != WEFT_OK)
         return status;
+    weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
     uint64_t count = 0;
     const weft_piece *pieces = weft_model_pieces(t->weights.model, &count);
     status = weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
@@ -237,13 +238,23 @@ static weft_status run_versions(trainer *t)
     return status == WEFT_OK ? judge_peers(t) : status;
 }
 
+/* A file that is no checkpoint of this model is left out, and looked at again when it changes: it may still grow. */
+static weft_status follow_file(trainer *t, const char *path)
+{
+    weft_status status = publish_file(t, path);
+    if (status != WEFT_E_LAYOUT && status != WEFT_E_FILE)
+        return status;
+    fprintf(stderr, "weft: warn: left out until it changes: %s\n", weft_last_error());
+    return WEFT_OK;
+}
+
 static weft_status run_follow(trainer *t)
 {
     while (!weft_signals_stopping()) {
         const char *path;
         weft_status status = weft_follow_next(t->follow, &path);
         if (status == WEFT_OK)
-            status = publish_file(t, path);
+            status = follow_file(t, path);
         else if (status == WEFT_AGAIN)
             status = take_events(t);
         if (status != WEFT_OK)
