@@ -106,5 +106,9 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
         poll(NULL, 0, RETRY_MS);
     } while (weft_clock_ns() < deadline_ns);
     weft_control_close(&control);
-    return status == WEFT_E_PEER_LOST ? WEFT_E_UNREACHABLE : status;
+    if (status != WEFT_E_PEER_LOST && status != WEFT_E_UNREACHABLE)
+        return status;
+    weft_fail_about("no layout from %s within %llu ms (connect_deadline); is the trainer running there?",
+                    site->trainer.listen, (unsigned long long)patience_ms);
+    return WEFT_E_UNREACHABLE;
 }

@@ -41,7 +41,6 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
     weft_join_lose(rollout, notice.status, notice.text);
-    weft_log(WEFT_LOG_ERROR, "the trainer refuses %s: %s", rollout->site.name, notice.text);
     rollout->join = WEFT_JOIN_REFUSED;
     rollout->refusal = notice.status;
     snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);

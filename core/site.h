@@ -82,6 +82,9 @@ struct weft_site {
 weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site_peer *peer);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
 
+/* The prefix of the index-th [peer.PREFIX*] section; NULL past the last. */
+const char *weft_site_pattern(const weft_site *site, size_t index);
+
 /* Deep copy, for sessions. */
 weft_status weft_site_copy(const weft_site *site, weft_site **copy);
 

@@ -86,3 +86,12 @@ weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site
     weft_site_fill(site->source, &layers, "peer", peer);
     return WEFT_OK;
 }
+
+const char *weft_site_pattern(const weft_site *site, size_t index)
+{
+    const weft_site_source *source = site->source;
+    for (uint64_t i = 0; i < source->section_count; i++)
+        if (source->sections[i].kind == WEFT_SECTION_PATTERN && index-- == 0)
+            return source->sections[i].name;
+    return NULL;
+}

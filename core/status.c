@@ -41,6 +41,7 @@ static const status_row rows[] = {
 static const char *const scope_names[] = {"none", "call", "peer", "version", "session"};
 
 static _Thread_local char last_error[WEFT_LOG_LINE];
+static _Thread_local bool last_error_logged;
 
 const char *weft_status_name(weft_status status)
 {
@@ -71,6 +72,11 @@ const char *weft_last_error(void)
     return last_error;
 }
 
+bool weft_fail_was_logged(void)
+{
+    return last_error_logged;
+}
+
 /* The arguments may point into the last error itself, so the new text is made aside. */
 static void last_error_set(const char *format, va_list arguments)
 {
@@ -82,10 +88,10 @@ static void last_error_set(const char *format, va_list arguments)
 static void last_error_log(weft_status status)
 {
     weft_scope scope = weft_status_scope(status);
-    if (scope == WEFT_SCOPE_SESSION)
-        weft_log(WEFT_LOG_ERROR, "%s", last_error);
-    else if (scope == WEFT_SCOPE_PEER || scope == WEFT_SCOPE_VERSION)
-        weft_log(WEFT_LOG_WARN, "%s", last_error);
+    weft_log_level level = scope == WEFT_SCOPE_SESSION ? WEFT_LOG_ERROR : WEFT_LOG_WARN;
+    last_error_logged = scope >= WEFT_SCOPE_PEER && weft_log_wants(level);
+    if (last_error_logged)
+        weft_log(level, "%s", last_error);
 }
 
 /* In parentheses: the analyzer has a macro of this name (status.h). */
@@ -107,6 +113,7 @@ weft_status(weft_fail_quiet)(weft_status status, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     last_error_set(format, arguments);
+    last_error_logged = false;
     va_end(arguments);
     errno = saved;
     return status;

@@ -2,6 +2,8 @@
 #ifndef WEFT_CORE_STATUS_H
 #define WEFT_CORE_STATUS_H
 
+#include <stdbool.h>
+
 #include "weft.h"
 
 /* Decides an error: stores printf-style text as the thread's last error, logs it at `error` for session scope and
@@ -17,6 +19,9 @@ weft_status weft_fail_quiet(weft_status status, const char *format, ...) __attri
 #define weft_fail(status, ...)       ((weft_fail)(status, __VA_ARGS__), (status))
 #define weft_fail_quiet(status, ...) ((weft_fail_quiet)(status, __VA_ARGS__), (status))
 #endif
+
+/* Whether the thread's last error went to the log when it was decided: whoever tells it again says it twice. */
+bool weft_fail_was_logged(void);
 
 /* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -263,8 +263,8 @@ static void print_memory(weft_trainer *trainer)
     session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + slabs + peers;
     weft_log(WEFT_LOG_INFO, "trainer: %.1f MB: shadow %.1f, journal %.1f, slabs %.1f, %u peers %.1f; backend %s",
              (double)session->stats.memory_bytes / 1e6, (double)shadow / 1e6,
-             (double)trainer->journal.arena.bytes / 1e6, (double)slabs / 1e6, trainer->peer_count, (double)peers / 1e6,
-             session->backend_name);
+             (double)trainer->journal.arena.bytes / 1e6, (double)slabs / 1e6, trainer->peer_count - GUESTS,
+             (double)peers / 1e6, session->backend_name);
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,

@@ -26,7 +26,10 @@ static weft_status write_all(int file, const uint8_t *data, uint64_t bytes)
         if (put < 0 && errno == EFAULT) /* how a shrunken mapping shows itself to the kernel */
             return weft_fail(WEFT_E_FILE, "not written: the model file was cut short while it was read");
         if (put < 0)
-            return weft_fail(WEFT_E_FILE, "cannot be written: %s", strerror(errno));
+            return weft_fail(WEFT_E_FILE, "cannot be written: %s%s", strerror(errno),
+                             errno == ENOSPC || errno == EFBIG || errno == EDQUOT
+                                 ? "; nothing was changed; free some space or choose another place"
+                                 : "");
         data += put;
         bytes -= (uint64_t)put;
     }

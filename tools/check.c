@@ -38,6 +38,22 @@ static json_t *peer_json(const weft_site *site, const char *peer)
     return object;
 }
 
+/* What a peer that a pattern admits would get, under the pattern's own name. */
+static json_t *patterns_json(const weft_site *site)
+{
+    json_t *patterns = json_array();
+    const char *prefix;
+    for (size_t i = 0; (prefix = weft_site_pattern(site, i)); i++) {
+        char name[VALUE_ROOM];
+        snprintf(name, sizeof name, "%sx", prefix);
+        json_t *object = peer_json(site, name);
+        snprintf(name, sizeof name, "%s*", prefix);
+        json_object_set_new(object, "name", json_string(name));
+        json_array_append_new(patterns, object);
+    }
+    return patterns;
+}
+
 static json_t *site_json(const weft_site *site, const char *path)
 {
     json_t *object = json_pack("{s:s}", "path", path), *peers = json_array();
@@ -55,6 +71,7 @@ static json_t *site_json(const weft_site *site, const char *path)
     for (size_t i = 0; weft_site_peer_name(site, i, &name) == WEFT_OK; i++)
         json_array_append_new(peers, peer_json(site, name));
     json_object_set_new(object, "peers", peers);
+    json_object_set_new(object, "patterns", patterns_json(site));
     return object;
 }
 
@@ -92,6 +109,10 @@ static void print_lines(const json_t *site)
     size_t index;
     printf("peers: %zu\n", json_array_size(peers));
     json_array_foreach(peers, index, peer) print_peer(peer);
+    json_t *patterns = json_object_get(site, "patterns");
+    if (json_array_size(patterns))
+        printf("patterns: any number of peers of these names, up to max_peers\n");
+    json_array_foreach(patterns, index, peer) print_peer(peer);
 }
 
 int weft_verb_check(const weft_args *args)

@@ -99,6 +99,8 @@ static int rollout_body(void *user)
     saved_path(start->plan, start->name, save);
     memcpy(argv, fixed, sizeof fixed);
     for (size_t i = 0; i < args->overrides.count; i++) {
+        if (strncmp(args->overrides.items[i], "trainer.listen=", 15) == 0)
+            continue; /* the site file has the port that the trainer got */
         argv[count++] = "--set";
         argv[count++] = args->overrides.items[i];
     }
@@ -247,8 +249,7 @@ static json_t *totals(demo *d, bool identical)
         json_pack("{s:b,s:o,s:o,s:o,s:o,s:o,s:f}", "identical", identical, "updates", weft_json_count(args->updates),
                   "peers", weft_json_count(args->peers), "dense_bytes", weft_json_count((uint64_t)dense), "times_less",
                   weft_json_known(sent > 0 ? dense / sent : 0), "bits_per_change",
-                  weft_json_bits_per_change((uint64_t)number_of(d->done, "update_bytes"),
-                                            (uint64_t)number_of(d->done, "changed")),
+                  weft_json_bits_per_change((uint64_t)sent, (uint64_t)number_of(d->done, "changed") * args->peers),
                   "seconds", (weft_now_ms() - d->started) / 1e3);
     json_object_update_missing(object, d->done);
     json_object_del(object, "kind");

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,19 @@ weft_status weft_child_start(weft_child *child, const char *directory, const cha
     return WEFT_OK;
 }
 
+/* libfabric's shm provider names its segments PID:...; a process that was killed leaves them behind. */
+static void sweep_segments(pid_t pid)
+{
+    char pattern[64];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "/dev/shm/%ld:*", (long)pid);
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        unlink(found.gl_pathv[i]);
+    globfree(&found);
+}
+
 static void reap(weft_child *child)
 {
     int status = 0;
@@ -66,6 +80,7 @@ static void reap(weft_child *child)
     if (pid == 0 || (pid < 0 && errno == EINTR))
         return;
     child->running = false;
+    sweep_segments(child->pid);
     child->exit_code = pid < 0 ? 1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

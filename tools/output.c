@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "status.h"
+
 static bool input_is_wrong(weft_status status)
 {
     return status == WEFT_E_ARGUMENT || status == WEFT_E_CONFIG || status == WEFT_E_LAYOUT || status == WEFT_E_FILE ||
@@ -33,7 +35,8 @@ int weft_output_error(bool json, weft_phase phase, weft_status status)
     const char *text = weft_last_error();
     if (!*text)
         text = weft_status_name(status);
-    fprintf(stderr, "weft: %s\n", text);
+    if (!weft_fail_was_logged())
+        fprintf(stderr, "weft: %s\n", text);
     if (json)
         weft_output_object(weft_json_error(status, text));
     return exit_code(phase, status);

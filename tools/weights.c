@@ -50,6 +50,14 @@ static weft_status copy_model(const weft_model *from, weft_weights *weights)
     return WEFT_OK;
 }
 
+static weft_status copy_file(const weft_model *from, const char *path, weft_weights *weights)
+{
+    weft_status status = copy_model(from, weights);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", path);
+    return status;
+}
+
 weft_status weft_weights_create(const weft_layout *layout, weft_weights *weights)
 {
     return weft_model_create(layout, &weights->model);
@@ -63,7 +71,7 @@ weft_status weft_weights_open(const char *path, weft_weights *weights)
         return status;
     status = weft_weights_create(weft_model_layout(file), weights);
     if (status == WEFT_OK)
-        status = copy_model(file, weights);
+        status = copy_file(file, path, weights);
     weft_model_close(file);
     return status;
 }
@@ -112,7 +120,7 @@ weft_status weft_weights_load(weft_weights *weights, const char *path)
     if (have[0] != want[0] || have[1] != want[1])
         status = layout_differs(path, weft_model_layout(weights->model), weft_model_layout(file));
     else
-        status = copy_model(file, weights);
+        status = copy_file(file, path, weights);
     weft_model_close(file);
     return status;
 }
