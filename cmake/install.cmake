@@ -18,5 +18,7 @@ install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftC
 
 list(TRANSFORM WEFT_LINK_NAMES PREPEND "-l" OUTPUT_VARIABLE private_libraries)
 list(JOIN private_libraries " " WEFT_PRIVATE_LIBRARIES)
+# Relative, so that an install into another prefix is found as it lies.
+file(RELATIVE_PATH WEFT_PC_TO_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
 configure_file(cmake/weft.pc.in weft.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

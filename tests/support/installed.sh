@@ -9,7 +9,6 @@ header=$(find "$work/stage" -name weft.h)
 prefix=${header%/include/weft.h}
 pc=$(find "$prefix" -name weft.pc)
 export PKG_CONFIG_PATH=${pc%/weft.pc}
-export PKG_CONFIG_SYSROOT_DIR=$work/stage
 library=$(find "$prefix" -name libweft.so)
 export LD_LIBRARY_PATH=${library%/libweft.so}
 export PATH=$prefix/bin:$PATH
