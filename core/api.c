@@ -214,6 +214,8 @@ weft_status weft_wait(weft_session *session, uint64_t version, const char *const
     weft_session_leave(session, before);
     if (found == VERDICT_HOLDS)
         return WEFT_OK;
+    if (interrupted)
+        return weft_fail_quiet(WEFT_E_TIMEOUT, "wait: interrupted");
     if (found == VERDICT_LOST)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "wait: %s is lost", who);
     return weft_fail_quiet(WEFT_E_TIMEOUT, "wait: %s does not hold version %llu after %u ms", who,

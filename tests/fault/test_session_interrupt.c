@@ -1,0 +1,103 @@
+/* weft_interrupt ends a blocking call from another thread, in both kinds of progress, and the session goes on. */
+#include "tests/support/fleet.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    *state = fleet_open(FLEET_TILES, NULL);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+static int setup_manual(void **state)
+{
+    static const char *const overrides[] = {"session.progress=manual", NULL};
+    *state = fleet_open(FLEET_TILES, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+static int setup_slow(void **state)
+{
+    static const char *const overrides[] = {"peer.a.rate_limit=1Mbit/s", NULL};
+    *state = fleet_open(FLEET_LARGE, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+static void *interrupt_soon(void *session)
+{
+    fleet_sleep_ms(150);
+    weft_interrupt(session);
+    return NULL;
+}
+
+/* Calls `body` while another thread interrupts `session`; it must come back long before its own deadline. */
+static void interrupted(fleet *f, weft_session *session, weft_status (*body)(fleet *f))
+{
+    pthread_t thread;
+    uint64_t begun = fleet_now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, session), 0);
+    assert_int_equal(body(f), WEFT_E_TIMEOUT);
+    assert_non_null(strstr(weft_last_error(), "interrupted"));
+    assert_true(fleet_now_ms() - begun < FLEET_WAIT_MS / 2);
+    pthread_join(thread, NULL);
+}
+
+static weft_status wait_for_staged(fleet *f)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    return weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged);
+}
+
+static weft_status wait_for_peer(fleet *f)
+{
+    const char *a = "a";
+    return weft_wait(f->trainer.session, 1, &a, 1, FLEET_WAIT_MS);
+}
+
+static void staged_and_wait(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    interrupted(f, f->rollouts[0].session, wait_for_staged);
+    fleet_publish(f, 50);
+    interrupted(f, f->trainer.session, wait_for_peer);
+    fleet_catch_up(f, 0);
+}
+
+static weft_status receive_snapshot(fleet *f)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    assert_int_equal(staged.kind, WEFT_STAGED_SNAPSHOT);
+    return weft_commit(f->rollouts[0].session, staged.target.number, NULL, 0, NULL);
+}
+
+static void snapshot_in_place(void **state)
+{
+    fleet *f = *state;
+    weft_version held;
+    fleet_join(f, 0, FLEET_EMPTY);
+    interrupted(f, f->rollouts[0].session, receive_snapshot);
+    assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_E_STATE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(staged_and_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(staged_and_wait, setup_manual, teardown),
+        cmocka_unit_test_setup_teardown(snapshot_in_place, setup_slow, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
