@@ -1,0 +1,285 @@
+/* Real providers between real processes: ports closed in the middle of a write, processes killed and stopped. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mem.h"
+#include "tests/support/fabric_ends.h"
+
+/* Posts until nothing more is taken, credit or not. */
+static void post_all_that_fits(const sender *s, stream *t)
+{
+    for (double end = play_now() + 0.3; play_now() < end;) {
+        if (t->bucket == SLOTS)
+            break;
+        if (stream_post(s, t) != WEFT_OK) {
+            stream_poll(s, t);
+            continue;
+        }
+        if (++t->chunk == CHUNKS) {
+            t->chunk = 0;
+            t->bucket++;
+        }
+    }
+}
+
+static void abort_then_send(play *p, int self)
+{
+    (void)self;
+    sender s;
+    stream t;
+    int fd = p->sockets[1][0];
+    sender_open(&s, p->provider);
+    stream_open(&s, &t, 0, fd);
+    post_all_that_fits(&s, &t);
+    stream_close(&s, &t);
+    play_tell(fd, "", 1);
+    uint64_t old = t.to.key;
+    stream_open(&s, &t, 0, fd); /* a fresh invitation: new port, new key */
+    CHECK(t.to.key != old, "a new registration has the old key");
+    stream_all(&s, &t);
+    stream_close(&s, &t);
+    sender_close(&s);
+}
+
+/* Looks away while the sender fills the pipe and gives up; then takes the old port down and starts anew. */
+static void be_aborted_then_receive(play *p, int self)
+{
+    receiver r;
+    char word;
+    int fd = p->sockets[self][1];
+    receiver_open(&r, p->provider, fd);
+    play_hear(fd, &word, 1);
+    receiver_close(&r);
+    receive_all(p, self);
+}
+
+static void closing_with_writes_in_flight_is_prompt(void **state)
+{
+    play p;
+    play_start(&p, *state, abort_then_send, be_aborted_then_receive, 1);
+    play_finish(&p, 1, 0);
+}
+
+#define LONG (UINT64_C(64) << 20) /* more than any socket buffer: it is still landing when it is looked at */
+
+static weft_region *open_long(fabric_end *e, const char *name, bool remote, uint8_t **memory)
+{
+    weft_region *region;
+    weft_link_options options = {.address = end_local(name), .chunk_bytes = LONG};
+    *e = (fabric_end){.provider = weft_provider_find(name)};
+    CHECK(e->provider->link_open(&options, &e->link) == WEFT_OK, "link_open");
+    *memory = weft_mem_map(LONG);
+    CHECK(e->provider->region_open(e->link, NULL, *memory, LONG, remote, &region) == WEFT_OK, "region_open");
+    return region;
+}
+
+static void close_long(fabric_end *e, weft_port *port, weft_region *region, uint8_t *memory)
+{
+    e->provider->port_close(port);
+    e->provider->region_close(region);
+    e->provider->link_close(e->link);
+    weft_mem_unmap(memory, LONG);
+}
+
+static void send_one_long(play *p, int self)
+{
+    (void)self;
+    char word;
+    fabric_end e;
+    uint8_t *memory;
+    invitation to;
+    weft_completion c[4];
+    int fd = p->sockets[1][0];
+    weft_region *region = open_long(&e, p->provider, false, &memory);
+    weft_port *port = end_open_port(&e);
+    memset(memory, 1, LONG);
+    play_hear(fd, &to, sizeof to);
+    CHECK(e.provider->port_connect(port, to.port, to.length) == WEFT_OK, "port_connect");
+    weft_write w = {.region = region,
+                    .data = memory,
+                    .bytes = LONG,
+                    .remote_address = to.address,
+                    .remote_key = to.key,
+                    .immediate = 1};
+    while (e.provider->write(port, &w) == WEFT_AGAIN)
+        e.provider->poll(port, c, 4);
+    while (!play_heard(fd))
+        e.provider->poll(port, c, 4);
+    play_hear(fd, &word, 1);
+    if (word == 'k')
+        raise(SIGKILL);
+    close_long(&e, port, region, memory);
+}
+
+static uint64_t landed_bytes(const uint8_t *memory)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < LONG; i++)
+        n += memory[i];
+    return n;
+}
+
+/* The fence: what has not landed when the port closes never does, with the sender still sending. */
+static void close_while_it_lands(play *p, int self)
+{
+    fabric_end e;
+    uint8_t *memory;
+    weft_completion c[4];
+    int fd = p->sockets[self][1];
+    weft_region *region = open_long(&e, p->provider, true, &memory);
+    weft_port *port = end_open_port(&e);
+    weft_port *other = end_open_port(&e); /* goes on making the link's progress */
+    invitation i = end_invite(&e, port, region);
+    play_tell(fd, &i, sizeof i);
+    while (!*(volatile uint8_t *)memory)
+        e.provider->poll(port, c, 4);
+    e.provider->port_close(port);
+    uint64_t before = landed_bytes(memory);
+    for (double end = play_now() + 0.3; play_now() < end;)
+        e.provider->poll(other, c, 4);
+    uint64_t after = landed_bytes(memory);
+    CHECK(before == after, "%llu bytes had landed when the port closed, %llu did later", (unsigned long long)before,
+          (unsigned long long)after);
+    play_tell(fd, "c", 1);
+    close_long(&e, other, region, memory);
+}
+
+/* The sender dies while its write lands. Whether the port says so differs; it must neither arrive nor crash. */
+static void outlive_the_sender(play *p, int self)
+{
+    fabric_end e;
+    uint8_t *memory;
+    weft_completion c[4];
+    int fd = p->sockets[self][1];
+    weft_region *region = open_long(&e, p->provider, true, &memory);
+    weft_port *port = end_open_port(&e);
+    invitation i = end_invite(&e, port, region);
+    bool all = false;
+    play_tell(fd, &i, sizeof i);
+    while (!*(volatile uint8_t *)memory)
+        e.provider->poll(port, c, 4);
+    play_tell(fd, "k", 1);
+    play_nap(0.1);
+    for (double end = play_now() + 0.5; play_now() < end;)
+        for (size_t n = e.provider->poll(port, c, 4); n > 0; n--)
+            all = all || c[n - 1].kind == WEFT_COMPLETION_ARRIVED;
+    CHECK(!all || landed_bytes(memory) == LONG, "a write arrived that had not landed");
+    close_long(&e, port, region, memory);
+}
+
+static void a_sender_killed_in_a_write_harms_nobody(void **state)
+{
+    play p;
+    play_start(&p, *state, send_one_long, outlive_the_sender, 1);
+    play_finish(&p, 1, 1u << 0);
+}
+
+static void closing_the_receiving_port_is_a_fence(void **state)
+{
+    play p;
+    play_start(&p, *state, send_one_long, close_while_it_lands, 1);
+    play_finish(&p, 1, 0);
+}
+
+static void outlive_the_receiver(play *p, int self)
+{
+    (void)self;
+    sender s;
+    stream t;
+    bool told = false;
+    sender_open(&s, p->provider);
+    stream_open(&s, &t, 0, p->sockets[1][0]);
+    while (t.acknowledged < BUCKETS / 4)
+        stream_step(&s, &t);
+    CHECK(kill(p->pids[1], SIGKILL) == 0, "kill: %s", strerror(errno));
+    for (double end = play_now() + 2;
+         play_now() < end && !told;) { /* each call is timed; an error may or may not come */
+        told = stream_post(&s, &t) != WEFT_OK && t.failed > DEPTH;
+        stream_poll(&s, &t);
+        memset(t.seen, 0, sizeof t.seen); /* the same chunk over and over */
+    }
+    stream_close(&s, &t);
+    stream_open(&s, &t, 0, p->sockets[2][0]);
+    stream_all(&s, &t);
+    stream_close(&s, &t);
+    sender_close(&s);
+}
+
+static void a_killed_receiver_blocks_nobody(void **state)
+{
+    play p;
+    play_start(&p, *state, outlive_the_receiver, receive_all, 2);
+    play_finish(&p, 2, 1u << 1);
+}
+
+/* Seconds that the first stream takes, with the second one kept going beside it. */
+static double race(const sender *s, stream *first, stream *second)
+{
+    double begin = play_now();
+    while (stream_step(s, first)) {
+        if (second->bucket < SLOTS)
+            stream_step(s, second);
+        CHECK(play_now() - begin < 20, "%u of %u buckets in 20 s", first->acknowledged, BUCKETS);
+    }
+    play_tell(first->fd, "", 1);
+    return play_now() - begin;
+}
+
+static void send_beside_a_stopped_one(play *p, int self)
+{
+    (void)self;
+    sender s;
+    stream alone, first, stopped;
+    sender_open(&s, p->provider);
+    stream_open(&s, &alone, 0, p->sockets[3][0]);
+    stream none = {.bucket = SLOTS};
+    double pace = race(&s, &alone, &none);
+    stream_close(&s, &alone);
+
+    stream_open(&s, &first, 0, p->sockets[1][0]);
+    stream_open(&s, &stopped, 1, p->sockets[2][0]);
+    CHECK(kill(p->pids[2], SIGSTOP) == 0, "kill: %s", strerror(errno));
+    double beside = race(&s, &first, &stopped);
+    CHECK(beside < 5 * pace + 2, "%.3f s alone, %.3f s beside a stopped receiver", pace, beside);
+    stream_close(&s, &first);
+    stream_close(&s, &stopped);
+    sender_close(&s);
+    CHECK(kill(p->pids[2], SIGKILL) == 0, "kill: %s", strerror(errno));
+}
+
+static void a_stopped_receiver_slows_nobody(void **state)
+{
+    play p;
+    play_start(&p, *state, send_beside_a_stopped_one, receive_all, 3);
+    play_finish(&p, 3, 1u << 2);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tcp[] = {
+        ON(closing_with_writes_in_flight_is_prompt, "tcp"), ON(closing_the_receiving_port_is_a_fence, "tcp"),
+        ON(a_sender_killed_in_a_write_harms_nobody, "tcp"), ON(a_killed_receiver_blocks_nobody, "tcp"),
+        ON(a_stopped_receiver_slows_nobody, "tcp"),
+    };
+    static const struct CMUnitTest tcp_rxm[] = {
+        ON(closing_with_writes_in_flight_is_prompt, "tcp-rxm"), ON(closing_the_receiving_port_is_a_fence, "tcp-rxm"),
+        ON(a_sender_killed_in_a_write_harms_nobody, "tcp-rxm"), ON(a_killed_receiver_blocks_nobody, "tcp-rxm"),
+        ON(a_stopped_receiver_slows_nobody, "tcp-rxm"),
+    };
+    static const struct CMUnitTest shm[] = {
+        ON(closing_with_writes_in_flight_is_prompt, "shm"), ON(closing_the_receiving_port_is_a_fence, "shm"),
+        ON(a_sender_killed_in_a_write_harms_nobody, "shm"), ON(a_killed_receiver_blocks_nobody, "shm"),
+        ON(a_stopped_receiver_slows_nobody, "shm"),
+    };
+    int failed = fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;
+    failed += fabric_is_here("tcp-rxm") ? cmocka_run_group_tests(tcp_rxm, NULL, NULL) : 0;
+    failed += fabric_is_here("shm") ? cmocka_run_group_tests(shm, NULL, NULL) : 0;
+    return failed;
+}

@@ -1,0 +1,164 @@
+/* Real providers between real processes: wrong keys, wrong addresses, calls out of contract, missing devices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/fabric_ends.h"
+
+/* A write with a key that was never given, or is given no longer, must not land. */
+static void send_with_a_wrong_key(play *p, int self)
+{
+    (void)self;
+    sender s;
+    stream t;
+    int fd = p->sockets[1][0];
+    sender_open(&s, p->provider);
+    stream_open(&s, &t, 0, fd);
+    t.to.key ^= UINT64_C(0x5a5a5a5a);
+    stream_post(&s, &t);
+    for (double end = play_now() + 0.3; play_now() < end;)
+        stream_poll(&s, &t);
+    CHECK(t.written == 0 || strcmp(p->provider, "shm") != 0, "a wrong key was not noticed");
+    stream_close(&s, &t);
+    play_tell(fd, "", 1);
+    sender_close(&s);
+}
+
+static void keep_memory_untouched(play *p, int self)
+{
+    receiver r;
+    int fd = p->sockets[self][1];
+    receiver_open(&r, p->provider, fd);
+    while (!play_heard(fd)) {
+        weft_completion c[8];
+        size_t n = r.end.provider->poll(r.port, c, 8);
+        for (size_t i = 0; i < n; i++)
+            CHECK(c[i].kind != WEFT_COMPLETION_ARRIVED, "a write with a wrong key arrived");
+        play_nap(1e-3);
+    }
+    for (uint64_t i = 0; i < BUCKET * SLOTS; i++)
+        CHECK(r.memory[i] == 0, "byte %llu was written with a wrong key", (unsigned long long)i);
+    receiver_close(&r);
+}
+
+static void a_wrong_key_lands_nothing(void **state)
+{
+    play p;
+    play_start(&p, *state, send_with_a_wrong_key, keep_memory_untouched, 1);
+    play_finish(&p, 1, 0);
+}
+
+static void expect_refused(const char *provider, const char *address, weft_status expected, const char *word)
+{
+    weft_link *link = NULL;
+    weft_link_options options = {.address = address};
+    weft_status status = weft_provider_find(provider)->link_open(&options, &link);
+    CHECK(status == expected, "provider %s, address \"%s\": %s", provider, address, weft_status_name(status));
+    CHECK(!link, "a link beside an error");
+    CHECK(strstr(weft_last_error(), word) && strstr(weft_last_error(), provider), "text");
+}
+
+static void try_addresses(play *p, int self)
+{
+    (void)self;
+    static const char *const good[] = {"lo", "127.0.0.1", "127.0.0.2"};
+    expect_refused(p->provider, "", WEFT_E_CONFIG, "needs an address");
+    expect_refused(p->provider, "203.0.113.9", WEFT_E_CONFIG, "not on this host");
+    expect_refused(p->provider, "nosuch0", WEFT_E_CONFIG, "nosuch0");
+    expect_refused(p->provider, "0.0.0.0", WEFT_E_CONFIG, "no interface");
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        fabric_end e = {.provider = weft_provider_find(p->provider)};
+        weft_link_options options = {.address = good[i]};
+        CHECK(e.provider->link_open(&options, &e.link) == WEFT_OK, "address %s", good[i]);
+        weft_port *port = end_open_port(&e);
+        e.provider->port_close(port);
+        e.provider->link_close(e.link);
+    }
+}
+
+static void a_wrong_address_is_an_error(void **state)
+{
+    play p;
+    play_start(&p, *state, try_addresses, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
+/* Bytes from the other end that are no address, and calls out of contract. */
+static void try_misuse(play *p, int self)
+{
+    (void)self;
+    sender s;
+    weft_completion c;
+    uint8_t address[WEFT_PORT_ADDRESS_MAX + 1] = {1, 2, 3};
+    uint32_t length = 0;
+    sender_open(&s, p->provider);
+    const weft_provider *provider = s.end.provider;
+    weft_port *port = end_open_port(&s.end);
+    weft_write w = {.region = s.region, .data = s.memory, .bytes = CHUNK};
+    CHECK(provider->poll(port, &c, 1) == 0, "a fresh port has completions");
+    CHECK(provider->write(port, &w) == WEFT_E_ARGUMENT, "a write on a port that is not connected");
+    CHECK(provider->port_connect(port, address, 0) == WEFT_E_PROTOCOL, "an empty address");
+    CHECK(provider->port_connect(port, address, 3) == WEFT_E_PROTOCOL, "three bytes");
+    CHECK(provider->port_connect(port, address, sizeof address) == WEFT_E_PROTOCOL, "a long address");
+    CHECK(provider->port_address(port, address, &length) == WEFT_OK, "port_address");
+    CHECK(provider->port_connect(port, address, length) == WEFT_OK, "port_connect");
+    CHECK(provider->port_connect(port, address, length) == WEFT_E_STATE, "connected twice");
+    w.bytes = CHUNK + 1;
+    CHECK(provider->write(port, &w) == WEFT_E_ARGUMENT, "a write above the chunk");
+    w.bytes = 0;
+    CHECK(provider->write(port, &w) == WEFT_E_ARGUMENT, "a write of nothing");
+    provider->port_close(port);
+    sender_close(&s);
+}
+
+static void misuse_is_refused(void **state)
+{
+    play p;
+    play_start(&p, *state, try_misuse, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
+static void try_missing(play *p, int self)
+{
+    (void)self;
+    if (!fabric_is_usable(p->provider))
+        expect_refused(p->provider, strcmp(p->provider, "efa") == 0 ? "" : "127.0.0.1", WEFT_E_MISSING, "libfabric");
+    else
+        fprintf(stderr, "skipped: there is a device for %s\n", p->provider);
+}
+
+static void a_missing_device_is_named(void **state)
+{
+    play p;
+    play_start(&p, *state, try_missing, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest always[] = {ON(a_missing_device_is_named, "verbs"),
+                                               ON(a_missing_device_is_named, "efa")};
+    static const struct CMUnitTest tcp[] = {
+        ON(a_wrong_key_lands_nothing, "tcp"),
+        ON(a_wrong_address_is_an_error, "tcp"),
+        ON(misuse_is_refused, "tcp"),
+    };
+    static const struct CMUnitTest tcp_rxm[] = {
+        ON(a_wrong_key_lands_nothing, "tcp-rxm"),
+        ON(a_wrong_address_is_an_error, "tcp-rxm"),
+        ON(misuse_is_refused, "tcp-rxm"),
+    };
+    static const struct CMUnitTest shm[] = {
+        ON(a_wrong_key_lands_nothing, "shm"),
+        ON(misuse_is_refused, "shm"),
+    };
+    int failed = cmocka_run_group_tests(always, NULL, NULL);
+    failed += fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;
+    failed += fabric_is_here("tcp-rxm") ? cmocka_run_group_tests(tcp_rxm, NULL, NULL) : 0;
+    failed += fabric_is_here("shm") ? cmocka_run_group_tests(shm, NULL, NULL) : 0;
+    return failed;
+}
