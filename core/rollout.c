@@ -148,8 +148,8 @@ static void close_rollout(weft_session *session)
     const struct timespec pause = {0, 1000000};
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
     weft_session_stop(session);
+    weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
     weft_log_sink *before = weft_log_enter(&session->sink);
     if (rollout->join == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
