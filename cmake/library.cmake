@@ -1,9 +1,6 @@
 # The rooms as object libraries, and libweft from core, providers and backends.
 function(weft_room name)
     file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
-    if(NOT WEFT_FABRIC)
-        list(FILTER sources EXCLUDE REGEX "/providers/fabric[^/]*\\.c$")
-    endif()
     if(NOT WEFT_X86_64)
         list(FILTER sources EXCLUDE REGEX "/backends/host_avx[^/]*\\.c$")
     endif()
