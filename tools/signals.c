@@ -11,9 +11,27 @@ static volatile sig_atomic_t stop_requested;
 
 static weft_session *_Atomic session_at_work;
 
+/* timeout(1) and terminals may send the same signal to a process and to its group: what comes this soon is one. */
+#define SAME_MS 500
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void on_signal(int number)
 {
-    (void)number;
+    static _Atomic uint64_t first_ms;
+    uint64_t now = now_ms(), first = atomic_load(&first_ms);
+    if (stop_requested && now > first + SAME_MS) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    if (!stop_requested)
+        atomic_store(&first_ms, now);
     stop_requested = 1;
     weft_session *session = atomic_load(&session_at_work);
     if (session)
@@ -41,7 +59,7 @@ static bool signal_is_wanted(int number)
 void weft_signals_catch(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (signal_is_wanted(numbers[i]))

@@ -6,8 +6,8 @@
 
 #include "weft.h"
 
-/* From now on a first signal asks for an orderly end; a second one of its kind ends the process at once. Before this
- * call a signal ends the process, which then has nothing to put in order. */
+/* From now on a first signal asks for an orderly end; a second one, half a second later or more, ends the process at
+ * once. Before this call a signal ends the process, which then has nothing to put in order. */
 void weft_signals_catch(void);
 
 /* From now on a signal also interrupts this session's blocking call; NULL before the session is closed. */
