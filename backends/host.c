@@ -77,7 +77,8 @@ static weft_status host_encode(weft_backend_state *state, weft_encode_job *job)
     memset(job->frame_bytes, 0, sizeof(job->frame_bytes));
     pthread_mutex_lock(&state->encoding);
     uint64_t begin = weft_clock_ns();
-    weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes, job->tensor_delta);
+    weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes);
+    weft_host_delta(state->kernels, &job->shadow, &state->changes, job->tensor_delta);
     uint64_t middle = weft_clock_ns();
     job->changed = state->changes.count;
     if (job->changed > 0)
@@ -96,10 +97,11 @@ static weft_status host_apply(weft_backend_state *state, weft_apply_job *job)
     job->mismatch = false;
     for (uint32_t r = 0; r < job->target.run_count && from < changes->count; r++) {
         const weft_run *run = &job->target.runs[r];
-        uint32_t end = weft_host_run_end(run, changes, from);
+        uint32_t first = weft_run_position(&job->target, run);
+        uint32_t end = weft_host_run_end(&job->target, run, changes, from);
         uint64_t offset = (uint64_t)from << slot;
         job->mismatch |=
-            state->kernels->swap[slot](run->data, changes->position + from, run->position, end - from,
+            state->kernels->swap[slot](run->data, changes->position + from, first, end - from,
                                        (uint8_t *)changes->before + offset, (const uint8_t *)changes->after + offset);
         from = end;
     }
@@ -113,8 +115,9 @@ static weft_status host_undo(weft_backend_state *state, weft_undo_job *job)
     uint32_t from = 0;
     for (uint32_t r = 0; r < job->target.run_count && from < changes->count; r++) {
         const weft_run *run = &job->target.runs[r];
-        uint32_t end = weft_host_run_end(run, changes, from);
-        state->kernels->scatter[slot](run->data, changes->position + from, run->position, end - from,
+        uint32_t first = weft_run_position(&job->target, run);
+        uint32_t end = weft_host_run_end(&job->target, run, changes, from);
+        state->kernels->scatter[slot](run->data, changes->position + from, first, end - from,
                                       (const uint8_t *)changes->before + ((uint64_t)from << slot));
         from = end;
     }
@@ -134,14 +137,14 @@ static weft_status host_digest(weft_backend_state *state, weft_digest_job *job)
 void weft_host_load(const weft_view *view, uint8_t *bytes)
 {
     for (uint32_t r = 0; r < view->run_count; r++)
-        memcpy(bytes + (uint64_t)view->runs[r].position * view->width, view->runs[r].data,
+        memcpy(bytes + (uint64_t)weft_run_position(view, &view->runs[r]) * view->width, view->runs[r].data,
                (uint64_t)view->runs[r].count * view->width);
 }
 
 void weft_host_store(const weft_view *view, const uint8_t *bytes)
 {
     for (uint32_t r = 0; r < view->run_count; r++)
-        memcpy(view->runs[r].data, bytes + (uint64_t)view->runs[r].position * view->width,
+        memcpy(view->runs[r].data, bytes + (uint64_t)weft_run_position(view, &view->runs[r]) * view->width,
                (uint64_t)view->runs[r].count * view->width);
 }
 

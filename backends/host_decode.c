@@ -3,23 +3,19 @@
 #include "backends/host_fast.h"
 #include "status.h"
 
-/* Reads `before`, lets steps become bits where `steps` says that `after` holds such, and adds the digests' terms. */
-static void changes_resolve(const weft_host_kernels *kernels, const weft_decode_job *job, bool steps)
+/* Reads `before`, and lets steps become bits where `steps` says that `after` holds such. */
+static void changes_resolve(const weft_host_kernels *kernels, const weft_view *base, weft_changes *changes, bool steps)
 {
-    const weft_view *base = &job->base;
     const unsigned slot = weft_host_slot(base->width);
-    weft_changes *changes = job->changes;
     uint32_t from = 0;
     for (uint32_t r = 0; r < base->run_count && from < changes->count; r++) {
         const weft_run *run = &base->runs[r];
-        uint32_t count = weft_host_run_end(run, changes, from) - from;
-        const uint32_t *position = changes->position + from;
-        uint8_t *before = (uint8_t *)changes->before + (uint64_t)from * base->width;
-        uint8_t *after = (uint8_t *)changes->after + (uint64_t)from * base->width;
-        kernels->gather[slot](run->data, position, run->position, count, before);
+        uint32_t count = weft_host_run_end(base, run, changes, from) - from;
+        uint8_t *before = (uint8_t *)changes->before + ((uint64_t)from << slot);
+        uint8_t *after = (uint8_t *)changes->after + ((uint64_t)from << slot);
+        kernels->gather[slot](run->data, changes->position + from, weft_run_position(base, run), count, before);
         if (steps)
             kernels->step[slot](before, after, count, base->is_float);
-        job->tensor_delta[run->tensor] += kernels->delta[slot](position, weft_host_origin(run), before, after, count);
         from += count;
     }
 }
@@ -81,7 +77,8 @@ static void full_decode(const weft_host_kernels *kernels, const weft_decode_job 
     weft_view now = job->base;
     now.runs = &run;
     now.run_count = 1;
-    weft_host_diff(kernels, &now, &job->base, job->changes, job->tensor_delta);
+    now.first = 0;
+    weft_host_diff(kernels, &now, &job->base, job->changes); /* the list holds every element: checked by the caller */
 }
 
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
@@ -94,6 +91,7 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
                          frame->header.unit, frame->header.changed, job->changes->capacity);
     if (frame->header.level == WEFT_LEVEL_FULL) {
         full_decode(state->kernels, job);
+        weft_host_delta(state->kernels, &job->base, job->changes, job->tensor_delta);
         return WEFT_OK;
     }
     bool fast = frame->header.level == WEFT_LEVEL_FAST;
@@ -103,8 +101,9 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
         job->changes->count = 0;
         return status;
     }
-    changes_resolve(state->kernels, job, fast);
+    changes_resolve(state->kernels, &job->base, job->changes, fast);
     if (!fast)
         changes_compact(job->changes, job->base.width);
+    weft_host_delta(state->kernels, &job->base, job->changes, job->tensor_delta);
     return WEFT_OK;
 }

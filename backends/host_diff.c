@@ -1,37 +1,70 @@
 /* host_diff.c - the differences of two views of one unit, whose runs may be cut differently. */
 #include "backends/host_state.h"
 
-/* Compares `count` elements from `position` on and appends what differs. */
-static void stretch_diff(const weft_host_kernels *kernels, unsigned slot, const weft_run *now, const weft_run *shadow,
-                         uint32_t position, uint32_t count, weft_changes *changes, uint64_t *tensor_delta)
+/* Two views of the same elements, and what is done with the changes found. */
+typedef struct comparison {
+    const weft_host_kernels *kernels;
+    const weft_view *now, *shadow;
+    weft_changes *changes;
+} comparison;
+
+static const uint8_t *element_at(const weft_view *view, const weft_run *run, uint32_t position)
 {
-    const uint64_t width = UINT64_C(1) << slot;
+    return run->data + (uint64_t)(position - weft_run_position(view, run)) * view->width;
+}
+
+/* Compares `count` elements from `position` on and appends what differs. */
+static void stretch_diff(const comparison *c, const weft_run *now, const weft_run *shadow, uint32_t position,
+                         uint32_t count)
+{
+    const unsigned slot = weft_host_slot(c->now->width);
+    weft_changes *changes = c->changes;
     uint32_t *places = changes->position + changes->count;
-    uint8_t *before = (uint8_t *)changes->before + changes->count * width;
-    uint8_t *after = (uint8_t *)changes->after + changes->count * width;
-    uint32_t found = kernels->diff[slot](now->data + (position - now->position) * width,
-                                         shadow->data + (position - shadow->position) * width, count, position, places,
-                                         before, after);
-    tensor_delta[shadow->tensor] += kernels->delta[slot](places, weft_host_origin(shadow), before, after, found);
+    uint8_t *before = (uint8_t *)changes->before + ((uint64_t)changes->count << slot);
+    uint8_t *after = (uint8_t *)changes->after + ((uint64_t)changes->count << slot);
+    uint32_t found = c->kernels->diff[slot](element_at(c->now, now, position), element_at(c->shadow, shadow, position),
+                                            count, position, places, before, after);
     changes->count += found;
 }
 
-static uint32_t run_limit(const weft_run *run)
+static uint32_t run_limit(const weft_view *view, const weft_run *run)
 {
-    return run->position + run->count;
+    return weft_run_position(view, run) + run->count;
 }
 
-void weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
-                    weft_changes *changes, uint64_t *tensor_delta)
+bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
+                    weft_changes *changes)
 {
+    const comparison c = {kernels, now, shadow, changes};
     const weft_run *a = now->runs, *b = shadow->runs;
     changes->unit = now->unit;
     changes->count = 0;
     for (uint32_t position = 0; position < now->count;) {
-        uint32_t end = run_limit(a) < run_limit(b) ? run_limit(a) : run_limit(b);
-        stretch_diff(kernels, weft_host_slot(now->width), a, b, position, end - position, changes, tensor_delta);
-        a += run_limit(a) == end;
-        b += run_limit(b) == end;
-        position = end;
+        uint32_t a_end = run_limit(now, a), b_end = run_limit(shadow, b), end = a_end < b_end ? a_end : b_end;
+        uint32_t room = changes->capacity - changes->count, left = end - position;
+        uint32_t count = left < room ? left : room;
+        if (count == 0)
+            return false;
+        stretch_diff(&c, a, b, position, count);
+        position += count;
+        a += a_end == position;
+        b += b_end == position;
+    }
+    return true;
+}
+
+void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
+                     uint64_t *tensor_delta)
+{
+    const unsigned slot = weft_host_slot(view->width);
+    uint32_t from = 0;
+    for (uint32_t r = 0; r < view->run_count && from < changes->count; r++) {
+        const weft_run *run = &view->runs[r];
+        uint32_t end = weft_host_run_end(view, run, changes, from);
+        uint64_t offset = (uint64_t)from << slot;
+        tensor_delta[run->tensor] += kernels->delta[slot](changes->position + from, weft_host_origin(view, run),
+                                                          (const uint8_t *)changes->before + offset,
+                                                          (const uint8_t *)changes->after + offset, end - from);
+        from = end;
     }
 }

@@ -26,9 +26,12 @@ weft_status weft_host_choose(const char *name, const weft_host_kernels **kernels
 /* The probe slot of the table. */
 size_t weft_host_probe(weft_device_info *devices, size_t capacity);
 
-/* Lists the elements in which two views of one unit differ; adds digest(now) - digest(shadow) to the tensors' words. */
-void weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
-                    weft_changes *changes, uint64_t *tensor_delta);
+/* Lists the elements in which two views of the same units differ; false if there are more than the list can hold. */
+bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
+                    weft_changes *changes);
+/* Adds digest(after) - digest(before) of the listed changes to the tensors' words. */
+void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
+                     uint64_t *tensor_delta);
 
 /* Writes the frame of one level for state->changes, or a full one where that is not larger. Returns its bytes, 0 if it
  * did not fit (sink->full is set). */
@@ -41,10 +44,11 @@ uint8_t *weft_host_sink_take(weft_frame_sink *sink, uint64_t bytes);
 /* The decode slot of the table. */
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
 
-/* One past the last change from `from` on that lies in the run. */
-static inline uint32_t weft_host_run_end(const weft_run *run, const weft_changes *changes, uint32_t from)
+/* One past the last change from `from` on that lies in the run of the view. */
+static inline uint32_t weft_host_run_end(const weft_view *view, const weft_run *run, const weft_changes *changes,
+                                         uint32_t from)
 {
-    uint64_t limit = (uint64_t)run->position + run->count;
+    uint64_t limit = (uint64_t)weft_run_position(view, run) + run->count;
     uint32_t low = from, high = changes->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -56,10 +60,10 @@ static inline uint32_t weft_host_run_end(const weft_run *run, const weft_changes
     return low;
 }
 
-/* What must be added to a position in the unit to get the element in the run's tensor (mod 2^64). */
-static inline uint64_t weft_host_origin(const weft_run *run)
+/* What must be added to a position in the view to get the element in the run's tensor (mod 2^64). */
+static inline uint64_t weft_host_origin(const weft_view *view, const weft_run *run)
 {
-    return run->element - run->position;
+    return run->element - weft_run_position(view, run);
 }
 
 void weft_host_load(const weft_view *view, uint8_t *bytes);

@@ -118,8 +118,11 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
 {
     const weft_layout *layout = binding->layout;
     uint64_t runs = 0, used = 0; /* elements used of *stretches */
+    uint32_t begin = 0;          /* of the unit, in its stretch of units */
     for (uint64_t u = 0; u < layout->unit_count; u++) {
         const weft_unit *unit = &layout->units[u];
+        if (unit->place == 0)
+            begin = 0;
         if (binding->runs)
             binding->first_run[u] = runs;
         for (uint32_t position = 0; position < unit->count; runs++) {
@@ -128,7 +131,7 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
             uint32_t count = left < room ? (uint32_t)left : room;
             if (binding->runs)
                 binding->runs[runs] = (weft_run){stretches->data + used * unit->width, stretches->tensor,
-                                                 stretches->first + used, position, count};
+                                                 stretches->first + used, begin + position, count};
             position += count;
             used += count;
             if (used == stretches->count) {
@@ -136,6 +139,7 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
                 used = 0;
             }
         }
+        begin += unit->count;
     }
     return runs;
 }
@@ -197,12 +201,20 @@ void weft_binding_close(weft_binding *binding)
 
 weft_view weft_binding_view(const weft_binding *binding, uint64_t unit)
 {
+    return weft_binding_span(binding, unit, 1);
+}
+
+weft_view weft_binding_span(const weft_binding *binding, uint64_t unit, uint32_t units)
+{
     const weft_unit *grid = &binding->layout->units[unit];
     uint64_t first = binding->first_run[unit];
     return (weft_view){.runs = binding->runs + first,
-                       .run_count = (uint32_t)(binding->first_run[unit + 1] - first),
-                       .count = grid->count,
+                       .run_count = (uint32_t)(binding->first_run[unit + units] - first),
+                       .count = weft_layout_count_units(binding->layout, unit, units),
+                       .first = binding->runs[first].position,
                        .unit = (uint32_t)unit,
+                       .units = units,
                        .width = grid->width,
-                       .is_float = grid->is_float};
+                       .is_float = grid->is_float,
+                       .exponent_bits = grid->exponent_bits};
 }

@@ -91,4 +91,32 @@ void weft_grid_fill(const weft_layout_entry *entries, uint64_t count, weft_unit 
 {
     grid_walk walk = {.units = units};
     walk_all(&walk, entries, count);
+    for (uint64_t u = 0; u < walk.unit_count; u++) {
+        const weft_dtype_row *row = entries[units[u].tensor].row;
+        bool joins = u > 0 && entries[units[u - 1].tensor].row == row;
+        units[u].place = joins ? units[u - 1].place + 1 : 0;
+        units[u].exponent_bits = row->exponent_bits;
+    }
+}
+
+uint32_t weft_layout_run(const weft_layout *layout, uint64_t unit, uint32_t shift)
+{
+    const weft_unit *first = &layout->units[unit];
+    uint32_t wanted = (UINT32_C(1) << shift) - (first->place & ((UINT32_C(1) << shift) - 1)), units = 1;
+    while (units < wanted && unit + units < layout->unit_count && first[units].place > 0)
+        units++;
+    return units;
+}
+
+bool weft_layout_joined(const weft_layout *layout, uint64_t unit, uint32_t units)
+{
+    return layout->units[unit + units - 1].place == (uint64_t)layout->units[unit].place + units - 1;
+}
+
+uint32_t weft_layout_count_units(const weft_layout *layout, uint64_t unit, uint32_t units)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < units; i++)
+        count += layout->units[unit + i].count;
+    return count;
 }

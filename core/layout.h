@@ -5,6 +5,9 @@
  * segment, or a pack of consecutive small segments of one dtype. A unit is what a frame codes; units are numbered from
  * 0 in layout order and depend on the layout alone.
  *
+ * Consecutive units of one dtype form a *stretch*; a frame may code a *run* of 2^shift of them, cut by their places in
+ * the stretch. Positions count on through a stretch, modulo 2^32: a view knows where it begins.
+ *
  * Rule of the grid (docs/WIRE_FORMAT.md holds it): tile(w) = 2^18 elements, for w = 8 bytes 2^17, so that a tile's
  * dense bytes are at most 1 MiB. A segment of more than tile(w) elements is cut into tiles, the last may be shorter.
  * A segment of at most tile(w) elements joins the open pack if that has its dtype and room for it, else opens one; a
@@ -47,8 +50,10 @@ typedef struct weft_unit {
     uint64_t first;        /* first coded element in that tensor (0 for packs) */
     uint32_t count;        /* coded elements, at least 1, at most weft_tile_elements(width) */
     uint32_t tensor_count; /* tensors it touches, empty ones in between included; 1 for a tile */
+    uint32_t place;        /* units of its stretch before it */
     uint8_t width;
     uint8_t is_float;
+    uint8_t exponent_bits; /* 0 for integers */
 } weft_unit;
 
 struct weft_layout {
@@ -67,8 +72,18 @@ struct weft_layout {
 #define WEFT_FRAME_HEADER_BYTES 16u /* of the frames of a unit: largest_frame counts it */
 #define WEFT_FRAME_ALIGN        4u  /* a frame's bytes are padded with zeros to this */
 
+/* A run has at most 2^WEFT_RUN_SHIFT_MAX units. */
+#define WEFT_RUN_SHIFT_MAX 6u
+
 /* Elements of a tile of coded width 1, 2, 4 or 8. */
 uint32_t weft_tile_elements(uint8_t width);
+
+/* Units from `unit` to the end of its run, where runs have 2^shift units (shift at most WEFT_RUN_SHIFT_MAX). */
+uint32_t weft_layout_run(const weft_layout *layout, uint64_t unit, uint32_t shift);
+/* Whether `units` units from `unit` on (all in the layout, at least 1) lie in one stretch. */
+bool weft_layout_joined(const weft_layout *layout, uint64_t unit, uint32_t units);
+/* Coded elements of `units` units of one stretch. */
+uint32_t weft_layout_count_units(const weft_layout *layout, uint64_t unit, uint32_t units);
 
 weft_layout *weft_layout_hold(weft_layout *layout); /* another reference; given back by weft_layout_free */
 
@@ -82,19 +97,28 @@ typedef struct weft_run {
     uint8_t *data;     /* address of the first element */
     uint64_t tensor;   /* number in the layout */
     uint64_t element;  /* coded element in the tensor: the index the digest uses */
-    uint32_t position; /* coded element in the unit */
+    uint32_t position; /* coded element in the stretch, mod 2^32: see weft_run_position */
     uint32_t count;    /* coded elements */
 } weft_run;
 
-/* A unit's elements in memory: runs in order of position, covering it exactly. */
+/* The elements of one unit or of a run of units in memory: runs in order of position, covering them exactly. */
 typedef struct weft_view {
     const weft_run *runs;
     uint32_t run_count;
-    uint32_t count; /* coded elements of the unit */
-    uint32_t unit;
+    uint32_t count; /* coded elements */
+    uint32_t first; /* position of the first of them in the stretch, mod 2^32 */
+    uint32_t unit;  /* first unit */
+    uint32_t units;
     uint8_t width;
     uint8_t is_float;
+    uint8_t exponent_bits;
 } weft_view;
+
+/* The coded element of the view at which a run of it begins. */
+static inline uint32_t weft_run_position(const weft_view *view, const weft_run *run)
+{
+    return run->position - view->first;
+}
 
 /* A layout bound to memory: runs for every unit. */
 typedef struct weft_binding {
@@ -113,5 +137,7 @@ weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uin
 weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding);
 void weft_binding_close(weft_binding *binding);
 weft_view weft_binding_view(const weft_binding *binding, uint64_t unit);
+/* The same over `units` units of one stretch. */
+weft_view weft_binding_span(const weft_binding *binding, uint64_t unit, uint32_t units);
 
 #endif

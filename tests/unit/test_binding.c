@@ -207,7 +207,7 @@ static void runs_cover_each_unit(void **state)
                     tensor++;
                     element = 0;
                 }
-                assert_int_equal(run->position, position);
+                assert_int_equal(weft_run_position(&view, run), position);
                 assert_int_equal(run->tensor, tensor);
                 assert_int_equal(run->element, element);
                 run_check(layout, &view, run, block);
@@ -223,6 +223,43 @@ static void runs_cover_each_unit(void **state)
     weft_layout_free(layout);
 }
 
+/* Runs of units cut each stretch at its own places; a view of one counts on through it. */
+static void spans_join_units(void **state)
+{
+    (void)state;
+    const weft_tensor tensors[] = {{"a", WEFT_U8, 1, SHAPE(5 << 18)},
+                                   {"b", WEFT_U8, 1, SHAPE(7)},
+                                   {"c", WEFT_I8, 1, SHAPE(3 << 18)},
+                                   {"d", WEFT_I8, 1, SHAPE((1 << 18) + 1)}};
+    weft_layout *layout = layout_of(tensors, 4);
+    uint8_t *block = malloc(weft_layout_bytes(layout));
+    assert_non_null(block);
+    weft_binding binding;
+    assert_int_equal(weft_binding_open_image(layout, block, &binding), WEFT_OK);
+    const uint32_t wanted[][6] = {{1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 1}, {4, 2, 4, 1, 0, 0}, {6, 5, 0, 0, 0, 0}};
+    for (uint32_t shift = 0; shift < 4; shift++) {
+        uint64_t unit = 0;
+        for (uint32_t i = 0; unit < layout->unit_count; i++) {
+            uint32_t units = weft_layout_run(layout, unit, shift), position = 0;
+            if (i < 6)
+                assert_int_equal(units, wanted[shift][i]);
+            assert_true(weft_layout_joined(layout, unit, units));
+            weft_view view = weft_binding_span(&binding, unit, units);
+            for (uint32_t r = 0; r < view.run_count; r++) {
+                assert_int_equal(weft_run_position(&view, &view.runs[r]), position);
+                position += view.runs[r].count;
+            }
+            assert_int_equal(view.count, position);
+            unit += units;
+        }
+    }
+    assert_false(weft_layout_joined(layout, 5, 2));
+    assert_false(weft_layout_joined(layout, 0, 7));
+    weft_binding_close(&binding);
+    free(block);
+    weft_layout_free(layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +269,7 @@ int main(void)
         cmocka_unit_test(image_is_aligned_and_covered),
         cmocka_unit_test(nothing_binds_to_nothing),
         cmocka_unit_test(runs_cover_each_unit),
+        cmocka_unit_test(spans_join_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
