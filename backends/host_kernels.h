@@ -2,7 +2,8 @@
  * bytes; `portable` is the judge.
  *
  * Slots are indexed by weft_host_slot(width). Element arrays need no alignment. `position` lists are strictly
- * increasing; an element lies at data + (position - first) * width. Nothing is written beyond what is counted. */
+ * increasing; an element lies at data + (position - first) * width. Lists that a kernel makes have room for `count`
+ * entries, and nothing is written beyond that. */
 #ifndef WEFT_BACKENDS_HOST_KERNELS_H
 #define WEFT_BACKENDS_HOST_KERNELS_H
 
@@ -44,6 +45,9 @@ static inline unsigned weft_host_slot(uint8_t width)
 }
 
 extern const weft_host_kernels weft_host_portable;
+#ifdef WEFT_HAVE_AVX2
+extern const weft_host_kernels weft_host_avx2;
+#endif
 #ifdef WEFT_HAVE_AVX512
 extern const weft_host_kernels weft_host_avx512;
 #endif

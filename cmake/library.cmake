@@ -22,9 +22,11 @@ if(WEFT_FABRIC)
     target_link_libraries(weft_providers PRIVATE weft_dep_fabric)
 endif()
 
-# This one file is compiled for CPUs that the rest of the library does not ask for; it runs only where probed.
+# These files are compiled for CPUs that the rest of the library does not ask for; they run only where probed.
 if(WEFT_X86_64)
-    target_compile_definitions(weft_backends PRIVATE WEFT_HAVE_AVX512)
+    target_compile_definitions(weft_backends PRIVATE WEFT_HAVE_AVX2 WEFT_HAVE_AVX512)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/host_avx2.c PROPERTIES COMPILE_OPTIONS
+        "-mavx2;-mbmi;-mbmi2;-mpopcnt")
     set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/host_avx512.c PROPERTIES COMPILE_OPTIONS
         "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vbmi;-mavx512vbmi2;-mbmi2;-mpopcnt;-mlzcnt")
 endif()

@@ -18,7 +18,7 @@ typedef struct weft_backend_state weft_backend_state;
 
 typedef struct weft_backend_options {
     int device;            /* -1: the current one */
-    const char *kernels;   /* "auto" or a kernel set's name ("portable", "avx512"); never NULL */
+    const char *kernels;   /* "auto" or a kernel set's name ("portable", "avx2", "avx512"); never NULL */
     uint64_t budget_bytes; /* device memory it may take; host: ignored */
 } weft_backend_options;
 

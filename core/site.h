@@ -25,7 +25,7 @@ typedef struct weft_site_peer {
     char address[WEFT_SITE_TEXT];  /* local interface or IP of the rollout's fabric endpoint */
     char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, verbs, efa, shm, loop */
     char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
-    char kernels[WEFT_SITE_NAME];  /* auto, portable, avx512 */
+    char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
     uint64_t bucket;               /* bytes; 0: auto */
     uint64_t bucket_min;

@@ -18,7 +18,7 @@
 #define WORD(text, n)   .word = (text), .word_number = (n)
 
 #define BACKENDS  "auto | host | cuda | hip"
-#define KERNELS   "auto | portable | avx512"
+#define KERNELS   "auto | portable | avx2 | avx512"
 #define DEADLINES "1ms..86400s"
 
 /* clang-format off */

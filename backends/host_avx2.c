@@ -1,0 +1,187 @@
+/* host_avx2.c - the kernel set for CPUs with AVX2, BMI1 and BMI2.
+ *
+ * Diff is two passes over a block that stays in the first cache: masks of what differs at the speed of the two streams,
+ * then the lists. Only this file is compiled with those flags. */
+#if defined(WEFT_HAVE_AVX2)
+
+#include <immintrin.h>
+
+#include "backends/host_kernels.h"
+#include "backends/host_lanes256.h"
+#include "backends/host_loops.h"
+
+/* Mask words of 64 elements that a block of diff holds. */
+#define BLOCK_WORDS 64u
+
+/* All ones in the elements of 32 bytes that are equal. */
+WEFT_ALWAYS_INLINE __m256i equal32(const uint8_t *now, const uint8_t *shadow, unsigned width)
+{
+    __m256i x = WEFT_LOAD_256(now), y = WEFT_LOAD_256(shadow);
+    switch (width) {
+    case 1:
+        return _mm256_cmpeq_epi8(x, y);
+    case 2:
+        return _mm256_cmpeq_epi16(x, y);
+    case 4:
+        return _mm256_cmpeq_epi32(x, y);
+    default:
+        return _mm256_cmpeq_epi64(x, y);
+    }
+}
+
+/* Which of 32 elements of 2 bytes are equal. */
+WEFT_ALWAYS_INLINE uint32_t equal_halves(const uint8_t *now, const uint8_t *shadow)
+{
+    __m256i packed = _mm256_packs_epi16(equal32(now, shadow, 2), equal32(now + 32, shadow + 32, 2));
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(packed, 0xd8)); /* pack works within 128 bits */
+}
+
+/* Which of the elements in 32 bytes are equal (in 64 bytes for a width of 2). */
+WEFT_ALWAYS_INLINE uint32_t equal_mask(const uint8_t *now, const uint8_t *shadow, unsigned width)
+{
+    switch (width) {
+    case 1:
+        return (uint32_t)_mm256_movemask_epi8(equal32(now, shadow, 1));
+    case 2:
+        return equal_halves(now, shadow);
+    case 4:
+        return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal32(now, shadow, 4)));
+    default:
+        return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(equal32(now, shadow, 8)));
+    }
+}
+
+/* Which of 64 elements differ. */
+WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shadow, unsigned width)
+{
+    const unsigned step = width <= 2 ? 32 : 32 / width;
+    uint64_t equal = 0;
+    for (unsigned i = 0; i < 64; i += step)
+        equal |= (uint64_t)equal_mask(now + (uint64_t)i * width, shadow + (uint64_t)i * width, width) << i;
+    return ~equal;
+}
+
+/* Writes base + number of each bit that is set: two at a time, since most words have no more and a branch on so many
+ * would not be foreseen. An odd count writes one entry too many, which is in the array for a word of 64. */
+WEFT_ALWAYS_INLINE uint32_t word_list(uint64_t word, uint32_t base, uint32_t *position)
+{
+    const uint32_t count = (uint32_t)__builtin_popcountll(word);
+    uint32_t i = 0;
+    do {
+        position[i] = base + (uint32_t)_tzcnt_u64(word);
+        word = _blsr_u64(word);
+        position[i + 1] = base + (uint32_t)_tzcnt_u64(word);
+        word = _blsr_u64(word);
+        i += 2;
+    } while (i < count);
+    return count;
+}
+
+WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
+                                 uint32_t *position, uint8_t *before, uint8_t *after, unsigned width)
+{
+    uint64_t words[BLOCK_WORDS];
+    uint32_t found = 0, done = 0;
+    while (count - done >= 64) {
+        uint32_t block = (count - done) / 64 < BLOCK_WORDS ? (count - done) / 64 : BLOCK_WORDS;
+        const uint8_t *a = now + (uint64_t)done * width, *b = shadow + (uint64_t)done * width;
+        uint32_t end = found;
+        for (uint32_t i = 0; i < block; i++)
+            words[i] = differ_word(a + (uint64_t)i * 64 * width, b + (uint64_t)i * 64 * width, width);
+        for (uint32_t i = 0; i < block; i++)
+            end += word_list(words[i], first + done + 64 * i, position + end);
+        for (; found < end; found++) {
+            uint64_t index = position[found] - first;
+            weft_element_put(before, found, weft_element_get(shadow, index, width), width);
+            weft_element_put(after, found, weft_element_get(now, index, width), width);
+        }
+        done += 64 * block;
+    }
+    uint64_t offset = (uint64_t)done * width, written = (uint64_t)found * width;
+    return found + weft_loop_diff(now + offset, shadow + offset, count - done, first + done, position + found,
+                                  before + written, after + written, width);
+}
+
+/* Keys of the four elements from `element` on. */
+static __m256i keys4(uint64_t element)
+{
+    uint64_t keys[4];
+    for (uint64_t i = 0; i < 4; i++)
+        keys[i] = (element + i + 1) * WEFT_PHI;
+    return WEFT_LOAD_256(keys);
+}
+
+WEFT_ALWAYS_INLINE uint64_t digest(const uint8_t *data, uint64_t element, uint64_t count, unsigned width)
+{
+    const __m256i stride = _mm256_set1_epi64x((long long)(8 * WEFT_PHI));
+    __m256i even_key = keys4(element), odd_key = keys4(element + 4);
+    __m256i even = _mm256_setzero_si256(), odd = _mm256_setzero_si256();
+    uint64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const uint8_t *at = data + i * width;
+        __m256i x = weft_lanes_widen(at, width), y = weft_lanes_widen(at + 4 * (uint64_t)width, width);
+        even = _mm256_add_epi64(even, weft_lanes_mix64(_mm256_xor_si256(even_key, x)));
+        odd = _mm256_add_epi64(odd, weft_lanes_mix64(_mm256_xor_si256(odd_key, y)));
+        even_key = _mm256_add_epi64(even_key, stride);
+        odd_key = _mm256_add_epi64(odd_key, stride);
+    }
+    return weft_lanes_sum(_mm256_add_epi64(even, odd)) +
+           weft_loop_digest(data + i * width, element + i, count - i, width);
+}
+
+WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, const uint8_t *before,
+                                  const uint8_t *after, uint32_t count, unsigned width)
+{
+    const __m256i shift = _mm256_set1_epi64x((long long)(origin + 1));
+    __m256i sum = _mm256_setzero_si256();
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        __m256i index = _mm256_add_epi64(_mm256_cvtepu32_epi64(WEFT_LOAD_128(position + i)), shift);
+        __m256i key = weft_lanes_multiply(index, WEFT_PHI);
+        uint64_t at = (uint64_t)i * width;
+        sum = _mm256_add_epi64(sum, weft_lanes_mix64(_mm256_xor_si256(key, weft_lanes_widen(after + at, width))));
+        sum = _mm256_sub_epi64(sum, weft_lanes_mix64(_mm256_xor_si256(key, weft_lanes_widen(before + at, width))));
+    }
+    uint64_t at = (uint64_t)i * width;
+    return weft_lanes_sum(sum) + weft_loop_delta(position + i, origin, before + at, after + at, count - i, width);
+}
+
+#define AVX2(W)                                                                                                        \
+    static uint32_t avx2_diff_##W(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,           \
+                                  uint32_t *position, uint8_t *before, uint8_t *after)                                 \
+    {                                                                                                                  \
+        return diff(now, shadow, count, first, position, before, after, W);                                            \
+    }                                                                                                                  \
+    static uint64_t avx2_digest_##W(const uint8_t *data, uint64_t element, uint64_t count)                             \
+    {                                                                                                                  \
+        return digest(data, element, count, W);                                                                        \
+    }                                                                                                                  \
+    static uint64_t avx2_delta_##W(const uint32_t *position, uint64_t origin, const uint8_t *before,                   \
+                                   const uint8_t *after, uint32_t count)                                               \
+    {                                                                                                                  \
+        return delta(position, origin, before, after, count, W);                                                       \
+    }                                                                                                                  \
+    WEFT_LOOPS_GATHER(avx2, W)                                                                                         \
+    WEFT_LOOPS_PUT(avx2, W)                                                                                            \
+    WEFT_LOOPS_STEPS(avx2, W)
+
+AVX2(1)
+AVX2(2)
+AVX2(4)
+AVX2(8)
+
+const weft_host_kernels weft_host_avx2 = {
+    .name = "avx2",
+    .diff = WEFT_SLOTS(avx2, diff),
+    .digest = WEFT_SLOTS(avx2, digest),
+    .delta = WEFT_SLOTS(avx2, delta),
+    .gather = WEFT_SLOTS(avx2, gather),
+    .scatter = WEFT_SLOTS(avx2, scatter),
+    .swap = WEFT_SLOTS(avx2, swap),
+    .step = WEFT_SLOTS(avx2, step),
+    .exceptions = WEFT_SLOTS(avx2, exceptions),
+};
+
+#else
+typedef int weft_host_avx2_absent; /* an empty file is no C */
+#endif
