@@ -129,7 +129,7 @@ static weft_status host_digest(weft_backend_state *state, weft_digest_job *job)
     const unsigned slot = weft_host_slot(job->view.width);
     for (uint32_t r = 0; r < job->view.run_count; r++) {
         const weft_run *run = &job->view.runs[r];
-        job->tensor_delta[run->tensor] += state->kernels->digest[slot](run->data, run->element, run->count);
+        job->tensor_delta[run->part] += state->kernels->digest[slot](run->data, run->element, run->count);
     }
     return WEFT_OK;
 }

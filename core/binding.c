@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "part.h"
 #include "status.h"
 
 /* A piece in coded elements, checked against its tensor. */
@@ -121,6 +122,7 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
     uint32_t begin = 0;          /* of the unit, in its stretch of units */
     for (uint64_t u = 0; u < layout->unit_count; u++) {
         const weft_unit *unit = &layout->units[u];
+        uint64_t part = weft_part_of_unit(layout, u);
         if (unit->place == 0)
             begin = 0;
         if (binding->runs)
@@ -130,8 +132,12 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
             uint32_t room = unit->count - position;
             uint32_t count = left < room ? (uint32_t)left : room;
             if (binding->runs)
-                binding->runs[runs] = (weft_run){stretches->data + used * unit->width, stretches->tensor,
-                                                 stretches->first + used, begin + position, count};
+                binding->runs[runs] = (weft_run){.data = stretches->data + used * unit->width,
+                                                 .tensor = stretches->tensor,
+                                                 .element = stretches->first + used,
+                                                 .position = begin + position,
+                                                 .count = count,
+                                                 .part = part + stretches->tensor - unit->tensor};
             position += count;
             used += count;
             if (used == stretches->count) {

@@ -9,7 +9,7 @@
 #ifndef WEFT_CORE_DIGEST_H
 #define WEFT_CORE_DIGEST_H
 
-#include <stdint.h>
+#include "layout.h"
 
 #define WEFT_PHI UINT64_C(0x9e3779b97f4a7c15)
 
@@ -28,5 +28,9 @@ static inline uint64_t weft_digest_term(uint64_t index, uint64_t bits)
 
 /* Root of `count` tensor digests. */
 uint64_t weft_digest_root(const uint64_t *tensor_digests, uint64_t count);
+
+/* The same from the digests of parts (part.h), one word each. */
+uint64_t weft_digest_tensor(const weft_layout *layout, const uint64_t *parts, uint64_t tensor);
+uint64_t weft_digest_parts_root(const weft_layout *layout, const uint64_t *parts);
 
 #endif

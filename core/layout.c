@@ -124,6 +124,16 @@ static weft_status names_unique(const weft_layout *layout)
     return status;
 }
 
+static void number_parts(weft_layout *layout)
+{
+    for (uint64_t t = 0; t < layout->count; t++) {
+        uint64_t tile = weft_tile_elements(layout->entries[t].row->width),
+                 tiles = (layout->entries[t].coded + tile - 1) / tile;
+        layout->entries[t].part = layout->part_count;
+        layout->part_count += tiles ? tiles : 1;
+    }
+}
+
 static weft_status layout_lay_grid(weft_layout *layout)
 {
     uint64_t largest;
@@ -137,6 +147,7 @@ static weft_status layout_lay_grid(weft_layout *layout)
     if (!layout->units)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu units", (unsigned long long)layout->unit_count);
     weft_grid_fill(layout->entries, layout->count, layout->units);
+    number_parts(layout);
     return WEFT_OK;
 }
 

@@ -42,6 +42,7 @@ typedef struct weft_layout_entry {
     uint64_t coded;    /* coded elements */
     uint64_t bytes;    /* dense */
     uint64_t offset;   /* its place in a contiguous image such as the shadow: see weft_binding_open_image */
+    uint64_t part;     /* its first: see part.h */
 } weft_layout_entry;
 
 /* One unit of the grid. */
@@ -62,6 +63,7 @@ struct weft_layout {
     weft_layout_entry *entries;
     uint64_t unit_count;
     weft_unit *units;
+    uint64_t part_count;    /* part.h */
     uint64_t bytes;         /* dense */
     uint64_t elements;      /* coded */
     uint64_t hash[2];       /* xxh3-128, low word first */
@@ -92,13 +94,14 @@ uint64_t weft_layout_wire_bytes(const weft_layout *layout);
 void weft_layout_write(const weft_layout *layout, uint8_t *out);
 weft_status weft_layout_parse(const uint8_t *bytes, uint64_t length, weft_layout **layout);
 
-/* A run of a unit's coded elements that lie consecutively in memory and in one tensor. */
+/* A run of a unit's coded elements that lie consecutively in memory and in one tensor, so in one part. */
 typedef struct weft_run {
     uint8_t *data;     /* address of the first element */
     uint64_t tensor;   /* number in the layout */
     uint64_t element;  /* coded element in the tensor: the index the digest uses */
     uint32_t position; /* coded element in the stretch, mod 2^32: see weft_run_position */
     uint32_t count;    /* coded elements */
+    uint64_t part;     /* the word of a digest that they count in: part.h */
 } weft_run;
 
 /* The elements of one unit or of a run of units in memory: runs in order of position, covering them exactly. */

@@ -139,7 +139,7 @@ struct weft_trainer {
     weft_binding weights, shadow;
     uint8_t *shadow_image;
     bool bound;
-    uint64_t *digests;    /* of the shadow, one per tensor */
+    uint64_t *digests;    /* of the shadow, one per part */
     uint64_t *delta;      /* scratch of publish */
     uint64_t *discard;    /* deltas that were counted already */
     weft_changes scratch; /* one unit's changes, for bringing the shadow up to date */

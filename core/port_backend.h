@@ -9,7 +9,9 @@
 #ifndef WEFT_CORE_PORT_BACKEND_H
 #define WEFT_CORE_PORT_BACKEND_H
 
+#include "codec/classes.h"
 #include "codec/frame.h"
+#include "codec/survey.h"
 #include "layout.h"
 
 #define WEFT_BACKEND_ABI 1u
@@ -22,13 +24,13 @@ typedef struct weft_backend_options {
     uint64_t budget_bytes; /* device memory it may take; host: ignored */
 } weft_backend_options;
 
-/* Changed elements of one unit, in order of position: the product of diff and decode, the food of encode, apply, undo.
+/* Changed elements of one unit or one run of units, in order of position: the product of diff and decode, the food of encode, apply, undo.
  * Arrays of elements have the unit's width. */
 typedef struct weft_changes {
     uint32_t unit;
     uint32_t count;
     uint32_t capacity;  /* of the arrays */
-    uint32_t *position; /* element in the unit */
+    uint32_t *position; /* element in the view */
     void *before;       /* old bits */
     void *after;        /* new bits */
 } weft_changes;
@@ -41,14 +43,19 @@ typedef struct weft_frame_sink {
     bool full; /* a frame did not fit: nothing of it was written */
 } weft_frame_sink;
 
-/* encode: compares one unit's weights with the shadow and writes a frame for each wanted level (none if equal). */
+/* encode: compares the weights of one unit, or of one run of units, with the shadow and writes a frame for each wanted
+ * level (none if equal). A level that cannot code the run in one frame goes into `alone` with nothing written: its
+ * units are to be coded one by one. */
 typedef struct weft_encode_job {
-    weft_view now;          /* the weights */
-    weft_view shadow;       /* the bits published last */
+    weft_view now;                     /* the weights */
+    weft_view shadow;                  /* the bits published last */
+    const weft_parameters *parameters; /* of the update */
+    uint32_t largest_frame;            /* of the layout */
     uint32_t levels;        /* mask of 1 << weft_level */
     weft_frame_sink *sinks; /* WEFT_LEVEL_COUNT of them, used where the mask says so */
-    uint64_t *tensor_delta; /* one word per tensor of the layout: digest(now) - digest(shadow) is added */
-    uint32_t changed;       /* out */
+    uint64_t *tensor_delta; /* one word per part of the layout: digest(now) - digest(shadow) is added */
+    uint32_t changed;       /* out; not set if every level is in `alone` */
+    uint32_t alone;         /* out: mask of levels */
     uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: 0 if none was written */
     double diff_ms;                         /* out: added to */
     double encode_ms;                       /* out: added to */
@@ -58,7 +65,8 @@ typedef struct weft_encode_job {
  * range and in order. A `full` frame yields only the elements that differ. */
 typedef struct weft_decode_job {
     weft_frame frame;
-    weft_view base;
+    weft_view base;                    /* of the frame's units */
+    const weft_parameters *parameters; /* of the update; level tight alone reads them */
     weft_changes *changes;  /* arrays lent by the caller: capacity >= frame's changed elements */
     uint64_t *tensor_delta; /* digest(after) - digest(before) is added */
 } weft_decode_job;
@@ -79,7 +87,7 @@ typedef struct weft_undo_job {
     void *stream;
 } weft_undo_job;
 
-/* digest: adds every element's term to its tensor's word. */
+/* digest: adds every element's term to the word of its part. */
 typedef struct weft_digest_job {
     weft_view view;
     uint64_t *tensor_delta;
@@ -97,6 +105,15 @@ typedef struct weft_store_job {
     void *stream;
 } weft_store_job;
 
+/* survey: counts a sample of one unit's elements for the choice of parameters (codec/chooser.h): `count` elements of
+ * every `stride`, from the first on. */
+typedef struct weft_survey_job {
+    weft_view now;
+    weft_view shadow;
+    uint32_t count, stride;
+    weft_survey *survey; /* counts are added */
+} weft_survey_job;
+
 typedef struct weft_backend {
     uint32_t abi;
     const char *name; /* "host" */
@@ -108,6 +125,7 @@ typedef struct weft_backend {
     const char *(*kernels)(const weft_backend_state *state); /* the kernel set chosen: "portable" */
     weft_status (*encode)(weft_backend_state *state, weft_encode_job *job);
     weft_status (*decode)(weft_backend_state *state, weft_decode_job *job);
+    weft_status (*survey)(weft_backend_state *state, weft_survey_job *job);
     weft_status (*apply)(weft_backend_state *state, weft_apply_job *job);
     weft_status (*undo)(weft_backend_state *state, weft_undo_job *job);
     weft_status (*digest)(weft_backend_state *state, weft_digest_job *job);

@@ -8,15 +8,14 @@
 /* Units that may wait for the helper before the storing thread digests one: a few MiB, which a shared cache holds. */
 #define BACKLOG 32u
 
-weft_status weft_proof_open(weft_proof *proof, const weft_backend *backend, weft_backend_state *device,
-                            uint64_t tensors)
+weft_status weft_proof_open(weft_proof *proof, const weft_backend *backend, weft_backend_state *device, uint64_t words)
 {
     proof->backend = backend;
     proof->device = device;
-    proof->tensors = tensors;
-    proof->helped = weft_mem_take(tensors, sizeof *proof->helped);
+    proof->words = words;
+    proof->helped = weft_mem_take(words, sizeof *proof->helped);
     if (!proof->helped)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)tensors);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)words);
     pthread_mutex_init(&proof->lock, NULL);
     pthread_cond_init(&proof->rests, NULL);
     return WEFT_OK;
@@ -44,7 +43,7 @@ void weft_proof_begin(weft_proof *proof, const weft_binding *weights)
     wait_for_helper(proof);
     proof->weights = weights;
     proof->failed = WEFT_OK;
-    memset(proof->helped, 0, proof->tensors * sizeof *proof->helped);
+    memset(proof->helped, 0, proof->words * sizeof *proof->helped);
     pthread_mutex_unlock(&proof->lock);
 }
 
@@ -84,9 +83,9 @@ weft_status weft_proof_settle(weft_proof *proof, uint64_t *sums)
     pthread_mutex_lock(&proof->lock);
     weft_status status = catch_up(proof, 0, sums);
     wait_for_helper(proof);
-    for (uint64_t t = 0; t < proof->tensors; t++) {
-        sums[t] += proof->helped[t];
-        proof->helped[t] = 0;
+    for (uint64_t i = 0; i < proof->words; i++) {
+        sums[i] += proof->helped[i];
+        proof->helped[i] = 0;
     }
     status = status == WEFT_OK ? proof->failed : status;
     pthread_mutex_unlock(&proof->lock);

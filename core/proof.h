@@ -14,8 +14,8 @@ typedef struct weft_proof {
     const weft_backend *backend;
     weft_backend_state *device;
     const weft_binding *weights; /* where the tiles lie */
-    uint64_t tensors;
-    uint64_t *helped; /* the helper's sums, one a tensor */
+    uint64_t words;              /* of a digest: parts of the layout */
+    uint64_t *helped;            /* the helper's sums, one a part */
     pthread_mutex_t lock;
     pthread_cond_t rests;     /* the helper has finished a unit */
     uint64_t stored, claimed; /* units: there, and begun to be digested */
@@ -23,12 +23,11 @@ typedef struct weft_proof {
     weft_status failed;       /* the helper's first */
 } weft_proof;
 
-weft_status weft_proof_open(weft_proof *proof, const weft_backend *backend, weft_backend_state *device,
-                            uint64_t tensors);
+weft_status weft_proof_open(weft_proof *proof, const weft_backend *backend, weft_backend_state *device, uint64_t words);
 void weft_proof_close(weft_proof *proof);
 /* Forgets everything; on return the helper reads nothing of the old weights. */
 void weft_proof_begin(weft_proof *proof, const weft_binding *weights);
-/* One more unit is there. `sums`: the storing thread's, one a tensor. */
+/* One more unit is there. `sums`: the storing thread's, one a part. */
 weft_status weft_proof_stored(weft_proof *proof, uint64_t *sums);
 /* Digests what is left and adds what the helper has: `sums` is complete for all units stored. */
 weft_status weft_proof_settle(weft_proof *proof, uint64_t *sums);

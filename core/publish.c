@@ -11,12 +11,12 @@
 weft_status weft_publish_open(weft_trainer *trainer)
 {
     weft_layout *layout = trainer->session->layout;
-    uint64_t tensors = layout->count ? layout->count : 1, tile = weft_tile_elements(1);
+    uint64_t parts = layout->part_count ? layout->part_count : 1, tile = weft_tile_elements(1);
     weft_changes *scratch = &trainer->scratch;
     trainer->shadow_image = weft_mem_map(layout->bytes ? layout->bytes : 1);
-    trainer->digests = weft_mem_take(tensors, sizeof *trainer->digests);
-    trainer->delta = weft_mem_take(tensors, sizeof *trainer->delta);
-    trainer->discard = weft_mem_take(tensors, sizeof *trainer->discard);
+    trainer->digests = weft_mem_take(parts, sizeof *trainer->digests);
+    trainer->delta = weft_mem_take(parts, sizeof *trainer->delta);
+    trainer->discard = weft_mem_take(parts, sizeof *trainer->discard);
     scratch->capacity = (uint32_t)tile;
     scratch->position = weft_mem_take(tile, sizeof *scratch->position);
     scratch->before = weft_mem_take(tile, 8);
@@ -146,7 +146,7 @@ static weft_status encode_unit(weft_trainer *trainer, weft_update *update, uint6
 static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_job *job)
 {
     uint64_t units = trainer->session->layout->unit_count;
-    memset(trainer->delta, 0, trainer->session->layout->count * sizeof *trainer->delta);
+    memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]);
     for (uint64_t unit = 0; unit < units; unit++) {
@@ -162,8 +162,8 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encod
 static void hand_over(weft_trainer *trainer, weft_update *update)
 {
     weft_session *session = trainer->session;
-    for (uint64_t t = 0; t < session->layout->count; t++)
-        trainer->digests[t] += trainer->delta[t];
+    for (uint64_t part = 0; part < session->layout->part_count; part++)
+        trainer->digests[part] += trainer->delta[part];
     update->published_ns = weft_clock_ns();
     if (update->attachment != trainer->attachment) {
         weft_blob_drop(trainer->attachment);
@@ -216,10 +216,10 @@ static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_o
 
 static uint64_t target_root(const weft_trainer *trainer)
 {
-    uint64_t count = trainer->session->layout->count;
-    for (uint64_t t = 0; t < count; t++)
-        trainer->discard[t] = trainer->digests[t] + trainer->delta[t];
-    return weft_digest_root(trainer->discard, count);
+    const weft_layout *layout = trainer->session->layout;
+    for (uint64_t part = 0; part < layout->part_count; part++)
+        trainer->discard[part] = trainer->digests[part] + trainer->delta[part];
+    return weft_digest_parts_root(layout, trainer->discard);
 }
 
 static weft_level densest(const weft_update *update)

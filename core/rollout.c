@@ -6,6 +6,7 @@
 
 #include "digest.h"
 #include "mem.h"
+#include "part.h"
 #include "status.h"
 
 /* Decoding goes on for so long before the lock is let go of. */
@@ -104,18 +105,18 @@ static weft_status check_staging(const weft_rollout *rollout)
 
 static weft_status open_parts(weft_rollout *rollout)
 {
-    uint64_t tensors = rollout->session->layout->count ? rollout->session->layout->count : 1;
-    rollout->digests = weft_mem_take(tensors, sizeof *rollout->digests);
-    rollout->staged = weft_mem_take(tensors, sizeof *rollout->staged);
+    uint64_t parts = rollout->session->layout->part_count ? rollout->session->layout->part_count : 1;
+    rollout->digests = weft_mem_take(parts, sizeof *rollout->digests);
+    rollout->staged = weft_mem_take(parts, sizeof *rollout->staged);
     if (!rollout->digests || !rollout->staged)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)tensors);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     weft_status status = check_staging(rollout);
     if (status == WEFT_OK)
         status = weft_receive_open(rollout);
     if (status == WEFT_OK)
         status = weft_staging_open(&rollout->staging, rollout->site.staging);
     if (status == WEFT_OK)
-        status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, tensors);
+        status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
         status = open_image(rollout);
     return status == WEFT_OK ? weft_join_open(rollout) : status;
@@ -234,15 +235,14 @@ static weft_status bind_first(weft_rollout *rollout, bool empty, const void *att
 }
 
 /* Digests a binding on the caller's thread, outside the lock: a pass over the weights must not silence heartbeats.
- * Gives the caller the tensors' digests, to be given back. */
+ * Gives the caller the parts' digests, to be given back. */
 static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *binding, uint64_t **digests,
                                    uint64_t *root)
 {
     weft_session *session = rollout->session;
-    *digests = weft_mem_take(session->layout->count + 1, sizeof **digests);
+    *digests = weft_mem_take(session->layout->part_count + 1, sizeof **digests);
     if (!*digests)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests",
-                         (unsigned long long)session->layout->count);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)session->layout->part_count);
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_session_digest(session->backend, session->device, binding, *digests, root);
     pthread_mutex_lock(&session->lock);
@@ -430,13 +430,13 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
 {
     const weft_layout *layout = rollout->session->layout;
     uint64_t *digests = NULL, root = 0;
+    char name[WEFT_PART_TEXT];
     if (!rollout->holds)
         return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
     weft_status status = digest_unlocked(rollout, &rollout->weights, &digests, &root);
-    for (uint64_t t = 0; status == WEFT_OK && t < layout->count; t++)
-        if (digests[t] != rollout->digests[t])
-            status = weft_fail(WEFT_E_BASE, "scrub: tensor %s is not what version %llu has",
-                               layout->entries[t].tensor.name, (unsigned long long)rollout->held.number);
+    if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->digests, name))
+        status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
+                           (unsigned long long)rollout->held.number);
     weft_mem_give(digests);
     return status;
 }

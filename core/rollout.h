@@ -75,7 +75,7 @@ struct weft_rollout {
     bool bound;
     bool holds; /* held and digests say what the weights are */
     weft_version held;
-    uint64_t *digests; /* of the weights held */
+    uint64_t *digests; /* of the weights held, one per part */
     uint64_t *staged;  /* of the version being staged */
     weft_blob *attachment, *incoming_attachment;
 

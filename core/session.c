@@ -330,8 +330,7 @@ void weft_close(weft_session *session)
 weft_status weft_session_digest(const weft_backend *backend, weft_backend_state *device, const weft_binding *binding,
                                 uint64_t *digests, uint64_t *root)
 {
-    uint64_t count = binding->layout->count;
-    memset(digests, 0, count * sizeof *digests);
+    memset(digests, 0, binding->layout->part_count * sizeof *digests);
     for (uint64_t unit = 0; unit < binding->layout->unit_count; unit++) {
         weft_digest_job job = {weft_binding_view(binding, unit), digests};
         weft_status status = backend->digest(device, &job);
@@ -340,7 +339,7 @@ weft_status weft_session_digest(const weft_backend *backend, weft_backend_state 
         if (status != WEFT_OK)
             return status;
     }
-    *root = weft_digest_root(digests, count);
+    *root = weft_digest_parts_root(binding->layout, digests);
     return WEFT_OK;
 }
 
@@ -350,9 +349,9 @@ weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uin
     const weft_backend_options options = {-1, "auto", 0};
     weft_backend_state *device = NULL;
     weft_binding binding;
-    uint64_t *digests = weft_mem_take(layout->count, sizeof *digests);
+    uint64_t *digests = weft_mem_take(layout->part_count + 1, sizeof *digests);
     if (!digests)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu tensor digests", (unsigned long long)layout->count);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
     weft_status status = weft_binding_open((weft_layout *)layout, pieces, count, &binding);
     if (status == WEFT_OK) {
         status = backend->open(&options, &device);

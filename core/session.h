@@ -112,7 +112,7 @@ void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *li
 /* Hands the lines that wait to the callback, outside every lock but the ring's. */
 void weft_session_hand_out(weft_session *session);
 
-/* Root of bound weights and, in `digests` (one word per tensor, or NULL), every tensor's digest. */
+/* Root of bound weights and, in `digests` (one word per part), every part's digest. */
 weft_status weft_session_digest(const weft_backend *backend, weft_backend_state *device, const weft_binding *binding,
                                 uint64_t *digests, uint64_t *root);
 

@@ -12,7 +12,7 @@ static const weft_binding *snapshot_target(const weft_rollout *rollout)
 
 void weft_stage_clear(weft_rollout *rollout)
 {
-    uint64_t tensors = rollout->session->layout->count;
+    uint64_t parts = rollout->session->layout->part_count;
     bool snapshot = rollout->queued && rollout->queue[0].header.snapshot;
     rollout->moved_ns = weft_clock_ns();
     weft_staging_clear(&rollout->staging);
@@ -23,9 +23,9 @@ void weft_stage_clear(weft_rollout *rollout)
     weft_blob_drop(rollout->incoming_attachment);
     rollout->incoming_attachment = NULL;
     if (snapshot)
-        memset(rollout->staged, 0, tensors * sizeof *rollout->staged);
+        memset(rollout->staged, 0, parts * sizeof *rollout->staged);
     else
-        memcpy(rollout->staged, rollout->digests, tensors * sizeof *rollout->staged);
+        memcpy(rollout->staged, rollout->digests, parts * sizeof *rollout->staged);
 }
 
 /* Decodes a frame against `base` into a fresh list. */
@@ -131,7 +131,7 @@ static weft_status check_totals(const weft_rollout *rollout)
 static weft_status prove(const weft_rollout *rollout)
 {
     const weft_version *target = &rollout->queue[0].trailer.target;
-    uint64_t root = weft_digest_root(rollout->staged, rollout->session->layout->count);
+    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->staged);
     if (root == target->root)
         return WEFT_OK;
     return weft_fail(WEFT_E_TARGET, "version %llu: staged bits have digest %016llx, the trainer published %016llx",

@@ -32,7 +32,7 @@ static void changes_in_range(const weft_changes *changes, const weft_view *view,
 /* Admits and decodes `length` bytes that lie in memory of exactly that size. */
 static void attack(unit_pair *pair, const uint8_t *bytes, uint64_t length, weft_changes *changes, tally *sum)
 {
-    uint64_t delta[PAIR_TENSORS] = {0}, untouched[PAIR_TENSORS] = {0};
+    uint64_t delta[PAIR_PARTS] = {0}, untouched[PAIR_PARTS] = {0};
     weft_frame frame;
     weft_status status = weft_frame_admit(pair->layout, bytes, length, &frame);
     if (status == WEFT_OK) {
@@ -91,7 +91,7 @@ static void altered_frames_are_harmless(void **state)
     (void)state;
     tally sum = {0, 0};
     for (uint64_t round = 0; round < 36; round++) {
-        uint64_t seed = round, ignored[PAIR_TENSORS] = {0};
+        uint64_t seed = round, ignored[PAIR_PARTS] = {0};
         const uint64_t sizes[] = {round % 7 == 0 ? 1 : 1500, 40};
         unit_pair pair;
         pair_open(&pair, &seed, dtypes[round % COUNT(dtypes)], sizes, 2, "auto");
@@ -152,7 +152,7 @@ static void pairs_must_rise_and_stay_inside(void **state)
         {{6, 5, 99}, WEFT_E_CORRUPT, 0}, {{0, 5, UINT32_MAX}, WEFT_E_CORRUPT, 0},
     };
     for (size_t c = 0; c < COUNT(cases); c++) {
-        uint64_t seed = c, delta[PAIR_TENSORS] = {0};
+        uint64_t seed = c, delta[PAIR_PARTS] = {0};
         const uint64_t size = 100;
         unit_pair pair;
         weft_frame frame;

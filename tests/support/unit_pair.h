@@ -11,6 +11,7 @@
 #include "digest.h"
 
 #define PAIR_TENSORS 6
+#define PAIR_PARTS   10 /* words of a digest: a tensor may have a few tiles */
 #define PAIR_PIECES  64
 
 typedef struct unit_pair {

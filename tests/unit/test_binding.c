@@ -71,9 +71,9 @@ static void pieces_go_in_any_order(void **state)
     weft_binding binding;
     assert_int_equal(weft_binding_open(layout, pieces, 6, &binding), WEFT_OK);
     weft_view view = weft_binding_view(&binding, 0);
-    const weft_run wanted[] = {{(uint8_t *)words, 0, 0, 0, 10}, /* two pieces, neighbours in memory: one run */
-                               {(uint8_t *)(words + 60), 2, 0, 10, 4},
-                               {(uint8_t *)(words + 50), 2, 4, 14, 2}};
+    const weft_run wanted[] = {{(uint8_t *)words, 0, 0, 0, 10, 0}, /* two pieces, neighbours in memory: one run */
+                               {(uint8_t *)(words + 60), 2, 0, 10, 4, 2},
+                               {(uint8_t *)(words + 50), 2, 4, 14, 2, 2}};
     assert_int_equal(view.run_count, 3);
     assert_int_equal(view.count, 16);
     assert_int_equal(view.width, 2);
@@ -84,6 +84,7 @@ static void pieces_go_in_any_order(void **state)
         assert_int_equal(view.runs[i].element, wanted[i].element);
         assert_int_equal(view.runs[i].position, wanted[i].position);
         assert_int_equal(view.runs[i].count, wanted[i].count);
+        assert_int_equal(view.runs[i].part, wanted[i].part);
     }
     weft_binding_close(&binding);
     weft_layout_free(layout);
@@ -209,6 +210,7 @@ static void runs_cover_each_unit(void **state)
                 }
                 assert_int_equal(weft_run_position(&view, run), position);
                 assert_int_equal(run->tensor, tensor);
+                assert_int_equal(run->part, layout->entries[tensor].part + element / weft_tile_elements(view.width));
                 assert_int_equal(run->element, element);
                 run_check(layout, &view, run, block);
                 position += run->count;

@@ -77,7 +77,7 @@ static laid lay(planes p)
 /* Decodes a payload of 37 changes, 3 of them exceptions, k = 0, q = 1. */
 static weft_status decode(const laid *made, uint32_t payload_bytes, weft_changes *changes)
 {
-    uint64_t delta[PAIR_TENSORS] = {0};
+    uint64_t delta[PAIR_PARTS] = {0};
     weft_frame frame;
     weft_frame_header header = {.units = 1, .level = WEFT_LEVEL_FAST, .changed = CHANGED};
     header.payload_bytes = payload_bytes;
@@ -249,7 +249,7 @@ static void parameters_follow_the_rules(void **state)
 {
     (void)state;
     for (uint64_t round = 0; round < 400; round++) {
-        uint64_t seed = round, ignored[PAIR_TENSORS] = {0}, size = 20 + pair_below(&seed, 4000);
+        uint64_t seed = round, ignored[PAIR_PARTS] = {0}, size = 20 + pair_below(&seed, 4000);
         unit_pair made;
         weft_frame frame;
         pair_open(&made, &seed, WEFT_I32, &size, 1, "auto");
@@ -270,7 +270,7 @@ static void parameters_follow_the_rules(void **state)
 static void equal_to_dense_becomes_full(void **state)
 {
     (void)state;
-    uint64_t seed = 1, ignored[PAIR_TENSORS] = {0};
+    uint64_t seed = 1, ignored[PAIR_PARTS] = {0};
     const uint64_t size = 4;
     const weft_level coded[] = {WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
     unit_pair small;
