@@ -1,4 +1,4 @@
-/* model.h - what the files of safetensors_*.c and synth.c share; users include safetensors.h. */
+/* model.h - what the files of safetensors_*.c, shards*.c and synth.c share; users include safetensors.h. */
 #ifndef WEFT_MODEL_MODEL_H
 #define WEFT_MODEL_MODEL_H
 
@@ -9,18 +9,46 @@
 
 #define WEFT_MODEL_HEADER_MAX UINT64_C(100000000) /* JSON bytes: the format's own limit */
 #define WEFT_MODEL_PREFIX     8u                  /* u64 length before the JSON */
+#define WEFT_MODEL_INDEX      "model.safetensors.index.json"
+
+/* One file as an attachment describes it. */
+typedef struct weft_shard {
+    char *name;            /* in the folder; NULL: the model is this one file */
+    const uint8_t *header; /* raw; lies in the attachment */
+    uint64_t header_bytes;
+    uint64_t data_bytes;
+    uint64_t tensors;
+} weft_shard;
+
+/* What an attachment says: the files, their tensors in one layout. */
+typedef struct weft_shards {
+    weft_layout *layout;
+    weft_shard *items;
+    uint64_t count;
+    char *index_name; /* of the index file; NULL: the model is one file */
+    const uint8_t *index;
+    uint64_t index_bytes;
+} weft_shards;
+
+/* A file that is mapped. */
+typedef struct weft_mapped {
+    int file;
+    uint64_t bytes;
+    uint64_t header_bytes;
+    uint64_t offset; /* in the model's memory: whole pages */
+    struct timespec modified;
+} weft_mapped;
 
 struct weft_model {
     weft_layout *layout;
     weft_piece *pieces; /* one per tensor */
-    uint8_t *header;    /* prefix and JSON, owned; NULL: none yet */
+    uint8_t *header;    /* the attachment, owned; NULL: none yet */
     uint64_t header_bytes;
-    uint8_t *memory; /* the mapped file, header and all, or weft_mem_map's */
+    uint8_t *memory; /* the mapped files one behind the other, or weft_mem_map's */
     uint64_t memory_bytes;
     bool writable;
-    int file; /* the mapped file, kept to see whether it changes; -1: not mapped from a file */
-    uint64_t file_bytes;
-    struct timespec modified; /* of the file when opened */
+    weft_mapped *files;
+    uint64_t file_count; /* 0: not mapped from files */
 };
 
 /* Reads a raw header of `bytes` bytes and checks all that can be checked without the data: the JSON, the tensors, and
@@ -34,5 +62,34 @@ weft_status weft_model_header_read(const uint8_t *header, uint64_t bytes, weft_l
 /* Makes the raw header of a layout as the format's own writer would: compact JSON padded with spaces to 8 bytes.
  * *header comes from weft_mem_take. Errors: WEFT_E_LAYOUT (a name that is no UTF-8), WEFT_E_MEMORY. */
 weft_status weft_model_header_make(const weft_layout *layout, uint8_t **header, uint64_t *bytes);
+
+/* Whether a mapped file lost pages: what a guard once replaced by zeros raises no fault any more. */
+bool weft_model_shrunk(const weft_model *model);
+
+/* Reads and checks an attachment, which may come from anywhere: a raw header, or several in a sharded model's form
+ * (docs/WIRE_FORMAT.md, Attachments of model files). `shards` borrows its bytes. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY.
+ */
+weft_status weft_shards_read(const uint8_t *attachment, uint64_t bytes, weft_shards *shards);
+void weft_shards_close(weft_shards *shards);
+
+/* Makes a sharded model's attachment; *attachment comes from weft_mem_take. `items` need name, header, header_bytes. */
+weft_status weft_shards_write(const weft_shards *shards, uint8_t **attachment, uint64_t *bytes);
+
+/* A sharded model on disk: the folder, its index and the files that this names, in order of their names. */
+typedef struct weft_folder {
+    char *path;       /* of the folder, with its slash; "" here */
+    char *index_name; /* NULL: the model is files[0] alone */
+    uint8_t *index;
+    uint64_t index_bytes;
+    char **files;
+    uint64_t file_count;
+    void *map; /* the index's weight_map */
+} weft_folder;
+
+/* Finds out what `path` is: a file, a folder or an index. Errors: WEFT_E_FILE, WEFT_E_LAYOUT, WEFT_E_MEMORY. */
+weft_status weft_folder_open(const char *path, weft_folder *folder);
+/* The index names exactly the tensors of the files, each in the file that has it. Errors: WEFT_E_LAYOUT. */
+weft_status weft_folder_check(const weft_folder *folder, const weft_shards *shards);
+void weft_folder_close(weft_folder *folder);
 
 #endif

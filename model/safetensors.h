@@ -6,10 +6,14 @@
 
 typedef struct weft_model weft_model;
 
-/* Maps a safetensors file and checks all of its header: JSON, dtypes, shapes, offsets that overlap, leave gaps, are out
- * of range or do not fit the shape, a header too long or cut short, a file that is cut short.
+/* Maps a model and checks all of its headers: JSON, dtypes, shapes, offsets that overlap, leave gaps, are out of range
+ * or do not fit the shape, a header too long or cut short, a file that is cut short.
  *
- * path      the file
+ * A model is a safetensors file, or a folder (or its model.safetensors.index.json) with one file or several: *shards*.
+ * The layout of a sharded model has the tensors file by file, the files in byte order of their names, within a file in
+ * order of their data. Nothing is read but headers and the index.
+ *
+ * path      the file, the folder or the index
  * writable  1: private copy-on-write mapping, so that a rollout commits into memory and never into the file
  * model     receives it; give it back with weft_model_close
  * Errors: WEFT_E_FILE (cannot be opened or mapped), WEFT_E_LAYOUT (wrong content; the text says where), WEFT_E_MEMORY.
@@ -25,24 +29,40 @@ weft_status weft_model_create(const weft_layout *layout, weft_model **model);
 const weft_layout *weft_model_layout(const weft_model *model);
 /* Pieces that bind the tensors in place: one per tensor. Lives as long as the model. */
 const weft_piece *weft_model_pieces(const weft_model *model, uint64_t *count);
-/* The raw header: the 8 length bytes and the JSON text behind them; what a version carries as its attachment. */
+/* What a version carries as its attachment: the raw header (8 length bytes and JSON) of a file; of a sharded model the
+ * index and the headers of all files (docs/WIRE_FORMAT.md, Attachments of model files). */
 const void *weft_model_header(const weft_model *model, uint64_t *bytes);
 
 /* Makes sure that a mapped file was not cut short while it was read: compares size and times with those at open.
  * Errors: WEFT_E_FILE. */
 weft_status weft_model_unchanged(const weft_model *model);
 
-/* Writes header and data to `path`: to a temporary name beside it, synced, then renamed, so that nothing half-written
- * ever stands under the final name; on any error the temporary is removed.
+/* Writes headers and data to `path`: to a temporary name beside it, synced, then renamed, so that nothing half-written
+ * ever stands under the final name; on any error the temporary is removed. With the attachment of a sharded model
+ * `path` becomes a folder, which must not be there yet (or be empty).
  *
- * header, header_bytes  raw header (8 length bytes and JSON), checked against the model's layout
- * Errors: WEFT_E_FILE (with the reason: disk full and so on), WEFT_E_LAYOUT (the header does not fit the tensors). */
-weft_status weft_model_save(const weft_model *model, const void *header, uint64_t header_bytes, const char *path);
+ * attachment  as weft_model_header gives it, checked against the model's layout
+ * Errors: WEFT_E_FILE (with the reason: disk full and so on), WEFT_E_LAYOUT (it does not fit the tensors). */
+weft_status weft_model_save(const weft_model *model, const void *attachment, uint64_t bytes, const char *path);
 
-/* Guards reads of mapped files: runs `body(user)`; if a page of this model's mapping cannot be read (the file shrank
- * under it: SIGBUS) returns WEFT_E_FILE instead of dying. The body is then left by a jump from the middle of its read:
- * what it had locked or taken stays so; after that, report and exit. Only reads on the calling thread are guarded;
- * other faults go to the handler that stood before. Threads: one guard at a time in the process (else WEFT_E_STATE). */
+/* The same for data that comes as a stream: every tensor's bytes in layout order, nothing in between. */
+typedef struct weft_model_output weft_model_output;
+weft_status weft_model_output_open(const weft_layout *layout, const void *attachment, uint64_t bytes, const char *path,
+                                   weft_model_output **output);
+weft_status weft_model_output_write(weft_model_output *output, const void *data, uint64_t bytes);
+/* Puts it in its place; the output is still to be closed. Errors: WEFT_E_LAYOUT (data are missing), WEFT_E_FILE. */
+weft_status weft_model_output_finish(weft_model_output *output);
+/* Removes what is not finished. NULL is allowed. */
+void weft_model_output_close(weft_model_output *output);
+
+#define WEFT_MODEL_GUARDED 4
+
+/* Guards reads of mapped files: runs `body(user)`; if a page of these models' mappings cannot be read (a file shrank
+ * under it: SIGBUS), the body goes on with zeros in its place, on whatever thread, and WEFT_E_FILE comes back instead
+ * of its status: nothing that it made may be kept. Other faults go to the handler that stood before. Threads: one
+ * guard at a time in the process (else WEFT_E_STATE). */
 weft_status weft_model_guard(const weft_model *model, weft_status (*body)(void *user), void *user);
+weft_status weft_model_guard_all(const weft_model *const *models, size_t count, weft_status (*body)(void *user),
+                                 void *user);
 
 #endif

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,26 +34,29 @@ static weft_status file_read(int file, void *out, uint64_t bytes, uint64_t offse
     return WEFT_OK;
 }
 
-static weft_status file_open(weft_model *model, const char *path)
+static weft_status file_open(const weft_folder *folder, const char *name, weft_mapped *mapped)
 {
+    char path[PATH_MAX];
     struct stat facts;
-    model->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (model->file < 0 || fstat(model->file, &facts) != 0)
+    if (snprintf(path, sizeof path, "%s%s", folder->path, name) >= PATH_MAX)
+        return weft_fail(WEFT_E_FILE, "cannot be opened: its path is longer than %d bytes", PATH_MAX);
+    mapped->file = open(path, O_RDONLY | O_CLOEXEC);
+    if (mapped->file < 0 || fstat(mapped->file, &facts) != 0)
         return weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
     if (!S_ISREG(facts.st_mode))
         return weft_fail(WEFT_E_FILE, "not a regular file");
-    model->file_bytes = (uint64_t)facts.st_size;
-    model->modified = facts.st_mtim;
+    mapped->bytes = (uint64_t)facts.st_size;
+    mapped->modified = facts.st_mtim;
     return WEFT_OK;
 }
 
 /* Takes a private copy of the header, so that what was checked is what is kept. */
-static weft_status header_take(weft_model *model)
+static weft_status header_take(weft_mapped *mapped, uint8_t **header)
 {
     uint8_t prefix[WEFT_MODEL_PREFIX];
-    if (model->file_bytes < WEFT_MODEL_PREFIX)
-        return weft_fail(WEFT_E_LAYOUT, "cut short: %llu bytes are no safetensors file", (ull)model->file_bytes);
-    weft_status status = file_read(model->file, prefix, sizeof prefix, 0);
+    if (mapped->bytes < WEFT_MODEL_PREFIX)
+        return weft_fail(WEFT_E_LAYOUT, "cut short: %llu bytes are no safetensors file", (ull)mapped->bytes);
+    weft_status status = file_read(mapped->file, prefix, sizeof prefix, 0);
     if (status != WEFT_OK)
         return status;
     uint64_t length = weft_bytes_get(prefix, sizeof prefix);
@@ -59,24 +64,87 @@ static weft_status header_take(weft_model *model)
         return weft_fail(WEFT_E_LAYOUT,
                          "header too long: it says %llu bytes, the format allows %llu: this is no safetensors file",
                          (ull)length, (ull)WEFT_MODEL_HEADER_MAX);
-    if (length > model->file_bytes - WEFT_MODEL_PREFIX)
+    if (length > mapped->bytes - WEFT_MODEL_PREFIX)
         return weft_fail(WEFT_E_LAYOUT, "cut short: its header has %llu bytes, the file only %llu behind its length",
-                         (ull)length, (ull)(model->file_bytes - WEFT_MODEL_PREFIX));
-    model->header_bytes = WEFT_MODEL_PREFIX + length;
-    model->header = weft_mem_take(1, model->header_bytes);
-    if (!model->header)
-        return weft_fail(WEFT_E_MEMORY, "no memory for its header of %llu bytes", (ull)model->header_bytes);
-    return file_read(model->file, model->header, model->header_bytes, 0);
+                         (ull)length, (ull)(mapped->bytes - WEFT_MODEL_PREFIX));
+    mapped->header_bytes = WEFT_MODEL_PREFIX + length;
+    *header = weft_mem_take(1, mapped->header_bytes);
+    if (!*header)
+        return weft_fail(WEFT_E_MEMORY, "no memory for its header of %llu bytes", (ull)mapped->header_bytes);
+    return file_read(mapped->file, *header, mapped->header_bytes, 0);
 }
 
-static weft_status data_check(const weft_model *model, uint64_t data_bytes)
+static weft_status file_take(weft_model *model, const weft_folder *folder, uint64_t i, uint8_t **header)
 {
-    uint64_t have = model->file_bytes - model->header_bytes;
-    if (data_bytes > have)
-        return weft_fail(WEFT_E_LAYOUT, "cut short: tensor %s ends at byte %llu of the data, the file has only %llu",
-                         model->layout->entries[model->layout->count - 1].tensor.name, (ull)data_bytes, (ull)have);
-    if (data_bytes < have)
-        return weft_fail(WEFT_E_LAYOUT, "%llu bytes behind the last tensor belong to none", (ull)(have - data_bytes));
+    weft_status status = file_open(folder, folder->files[i], &model->files[i]);
+    if (status == WEFT_OK)
+        status = header_take(&model->files[i], header);
+    if (status != WEFT_OK && folder->index_name)
+        weft_fail_about("%s", folder->files[i]);
+    return status;
+}
+
+/* The headers of all files in an attachment's form. */
+static weft_status headers_join(weft_model *model, const weft_folder *folder, uint8_t **headers)
+{
+    weft_shards shards = {.count = folder->file_count,
+                          .index_name = folder->index_name,
+                          .index = folder->index,
+                          .index_bytes = folder->index_bytes};
+    if (!folder->index_name) {
+        model->header = headers[0];
+        model->header_bytes = model->files[0].header_bytes;
+        headers[0] = NULL;
+        return WEFT_OK;
+    }
+    shards.items = weft_mem_take(folder->file_count, sizeof *shards.items);
+    if (!shards.items)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu shards", (ull)folder->file_count);
+    for (uint64_t i = 0; i < folder->file_count; i++)
+        shards.items[i] =
+            (weft_shard){.name = folder->files[i], .header = headers[i], .header_bytes = model->files[i].header_bytes};
+    weft_status status = weft_shards_write(&shards, &model->header, &model->header_bytes);
+    weft_mem_give(shards.items);
+    return status;
+}
+
+static weft_status files_take(weft_model *model, const weft_folder *folder)
+{
+    uint8_t **headers = weft_mem_take(folder->file_count, sizeof *headers);
+    model->files = weft_mem_take(folder->file_count, sizeof *model->files);
+    if (!headers || !model->files) {
+        weft_mem_give(headers);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu files", (ull)folder->file_count);
+    }
+    weft_status status = WEFT_OK;
+    for (uint64_t i = 0; i < folder->file_count; i++)
+        model->files[i].file = -1;
+    model->file_count = folder->file_count;
+    for (uint64_t i = 0; i < folder->file_count && status == WEFT_OK; i++)
+        status = file_take(model, folder, i, &headers[i]);
+    if (status == WEFT_OK)
+        status = headers_join(model, folder, headers);
+    for (uint64_t i = 0; i < folder->file_count; i++)
+        weft_mem_give(headers[i]);
+    weft_mem_give(headers);
+    return status;
+}
+
+static weft_status data_check(const weft_model *model, const weft_shards *shards)
+{
+    uint64_t tensors = 0;
+    for (uint64_t i = 0; i < shards->count; i++) {
+        uint64_t have = model->files[i].bytes - model->files[i].header_bytes, want = shards->items[i].data_bytes;
+        const char *name = shards->items[i].name ? shards->items[i].name : "", *colon = *name ? ": " : "";
+        tensors += shards->items[i].tensors;
+        if (want > have)
+            return weft_fail(WEFT_E_LAYOUT,
+                             "%s%scut short: tensor %s ends at byte %llu of the data, the file has only %llu", name,
+                             colon, shards->layout->entries[tensors - 1].tensor.name, (ull)want, (ull)have);
+        if (want < have)
+            return weft_fail(WEFT_E_LAYOUT, "%s%s%llu bytes behind the last tensor belong to none", name, colon,
+                             (ull)(have - want));
+    }
     return WEFT_OK;
 }
 
@@ -88,43 +156,85 @@ static weft_status pieces_take(weft_model *model)
     return WEFT_OK;
 }
 
-static weft_status file_map(weft_model *model, int writable)
+/* One range of addresses for all files, each on pages of its own, so that one range tells the model's faults. */
+static weft_status range_take(weft_model *model)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), total = 0;
+    for (uint64_t i = 0; i < model->file_count; i++) {
+        model->files[i].offset = total;
+        total += (model->files[i].bytes + page - 1) / page * page;
+    }
+    void *memory = mmap(NULL, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return weft_fail(WEFT_E_FILE, "cannot be mapped (%llu bytes): %s", (ull)total, strerror(errno));
+    model->memory = memory;
+    model->memory_bytes = total;
+    return WEFT_OK;
+}
+
+static weft_status files_map(weft_model *model, int writable)
 {
     int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    void *memory = mmap(NULL, model->file_bytes, protection, MAP_PRIVATE, model->file, 0);
-    if (memory == MAP_FAILED)
-        return weft_fail(WEFT_E_FILE, "cannot be mapped (%llu bytes): %s", (ull)model->file_bytes, strerror(errno));
-    model->memory = memory;
+    weft_status status = range_take(model);
     model->writable = writable;
-    model->memory_bytes = model->file_bytes;
-    weft_status status = pieces_take(model);
-    uint8_t *data = model->memory + model->header_bytes;
-    for (uint64_t t = 0; t < model->layout->count && status == WEFT_OK; t++) {
-        model->pieces[t] = (weft_piece){t, 0, model->layout->entries[t].elements, data};
-        data += model->layout->entries[t].bytes;
+    for (uint64_t i = 0; i < model->file_count && status == WEFT_OK; i++) {
+        const weft_mapped *mapped = &model->files[i];
+        if (mmap(model->memory + mapped->offset, mapped->bytes, protection, MAP_PRIVATE | MAP_FIXED, mapped->file, 0) ==
+            MAP_FAILED)
+            status = weft_fail(WEFT_E_FILE, "cannot be mapped (%llu bytes): %s", (ull)mapped->bytes, strerror(errno));
     }
+    return status;
+}
+
+static weft_status pieces_point(weft_model *model, const weft_shards *shards)
+{
+    weft_status status = pieces_take(model);
+    uint64_t t = 0;
+    for (uint64_t i = 0; i < shards->count && status == WEFT_OK; i++) {
+        uint8_t *data = model->memory + model->files[i].offset + model->files[i].header_bytes;
+        for (uint64_t end = t + shards->items[i].tensors; t < end; t++) {
+            model->pieces[t] = (weft_piece){t, 0, model->layout->entries[t].elements, data};
+            data += model->layout->entries[t].bytes;
+        }
+    }
+    return status;
+}
+
+static weft_status files_load(weft_model *model, const weft_folder *folder, int writable)
+{
+    weft_shards shards = {0};
+    weft_status status = files_take(model, folder);
+    if (status == WEFT_OK)
+        status = weft_shards_read(model->header, model->header_bytes, &shards);
+    if (status == WEFT_OK && folder->index_name)
+        status = weft_folder_check(folder, &shards);
+    if (status == WEFT_OK)
+        status = data_check(model, &shards);
+    if (status == WEFT_OK)
+        status = files_map(model, writable);
+    if (status == WEFT_OK) {
+        model->layout = weft_layout_hold(shards.layout);
+        status = pieces_point(model, &shards);
+    }
+    weft_shards_close(&shards);
     return status;
 }
 
 static weft_status model_load(weft_model *model, const char *path, int writable)
 {
-    uint64_t data_bytes = 0;
-    weft_status status = file_open(model, path);
-    if (status == WEFT_OK)
-        status = header_take(model);
-    if (status == WEFT_OK)
-        status = weft_model_header_read(model->header, model->header_bytes, &model->layout, &data_bytes);
-    if (status == WEFT_OK)
-        status = data_check(model, data_bytes);
-    return status == WEFT_OK ? file_map(model, writable) : status;
+    weft_folder folder;
+    weft_status status = weft_folder_open(path, &folder);
+    if (status != WEFT_OK)
+        return status;
+    status = files_load(model, &folder, writable);
+    weft_folder_close(&folder);
+    return status;
 }
 
 static weft_model *model_take(void)
 {
     weft_model *model = weft_mem_take(1, sizeof *model);
-    if (model)
-        model->file = -1;
-    else
+    if (!model)
         weft_fail(WEFT_E_MEMORY, "no memory for a model");
     return model;
 }
@@ -180,13 +290,14 @@ void weft_model_close(weft_model *model)
 {
     if (!model)
         return;
-    if (model->file >= 0) {
-        if (model->memory)
-            munmap(model->memory, model->memory_bytes);
-        close(model->file);
-    } else if (model->memory) {
+    for (uint64_t i = 0; i < model->file_count; i++)
+        if (model->files[i].file >= 0)
+            close(model->files[i].file);
+    if (model->memory && model->file_count)
+        munmap(model->memory, model->memory_bytes);
+    else if (model->memory)
         weft_mem_unmap(model->memory, model->memory_bytes);
-    }
+    weft_mem_give(model->files);
     weft_mem_give(model->header);
     weft_mem_give(model->pieces);
     weft_layout_free(model->layout);
@@ -210,20 +321,26 @@ const void *weft_model_header(const weft_model *model, uint64_t *bytes)
     return model->header;
 }
 
-weft_status weft_model_unchanged(const weft_model *model)
+static weft_status file_unchanged(const weft_mapped *mapped)
 {
     struct stat facts;
-    if (model->file < 0)
-        return WEFT_OK;
-    if (fstat(model->file, &facts) != 0)
+    if (fstat(mapped->file, &facts) != 0)
         return weft_fail(WEFT_E_FILE, "the model file cannot be looked at: %s", strerror(errno));
-    if ((uint64_t)facts.st_size != model->file_bytes)
+    if ((uint64_t)facts.st_size != mapped->bytes)
         return weft_fail(WEFT_E_FILE,
                          "the model file changed while in use: it had %llu bytes, now it has %llu; replace files by "
                          "rename, never in place",
-                         (ull)model->file_bytes, (ull)facts.st_size);
-    if (facts.st_mtim.tv_sec != model->modified.tv_sec || facts.st_mtim.tv_nsec != model->modified.tv_nsec)
+                         (ull)mapped->bytes, (ull)facts.st_size);
+    if (facts.st_mtim.tv_sec != mapped->modified.tv_sec || facts.st_mtim.tv_nsec != mapped->modified.tv_nsec)
         return weft_fail(WEFT_E_FILE,
                          "the model file was written while in use; replace files by rename, never in place");
     return WEFT_OK;
+}
+
+weft_status weft_model_unchanged(const weft_model *model)
+{
+    weft_status status = WEFT_OK;
+    for (uint64_t i = 0; i < model->file_count && status == WEFT_OK; i++)
+        status = file_unchanged(&model->files[i]);
+    return status;
 }

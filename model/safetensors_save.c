@@ -1,43 +1,222 @@
-/* safetensors_save.c - a model to a file: whole under the final name, or not at all. */
+/* safetensors_save.c - a model to a file or a folder: whole under the final name, or not at all. */
 #include "model.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "layout.h"
+#include "mem.h"
 #include "status.h"
-
-#define WRITE_MAX (UINT64_C(1) << 30) /* the kernel takes little more in one call */
 
 typedef unsigned long long ull;
 
-static weft_status write_all(int file, const uint8_t *data, uint64_t bytes)
+struct weft_model_output {
+    uint8_t *attachment; /* `shards` lies in it */
+    weft_shards shards;
+    char *path;
+    char *folder;   /* the unfinished folder of a sharded model; NULL: one file */
+    weft_file file; /* the shard being written */
+    uint64_t shard; /* its number; shards.count: all are done */
+    uint64_t left;  /* bytes of its data still to come */
+};
+
+static weft_status no_memory(void)
 {
-    while (bytes > 0) {
-        ssize_t put = write(file, data, bytes < WRITE_MAX ? bytes : WRITE_MAX);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0 && errno == EFAULT) /* how a shrunken mapping shows itself to the kernel */
-            return weft_fail(WEFT_E_FILE, "not written: the model file was cut short while it was read");
-        if (put < 0)
-            return weft_fail(WEFT_E_FILE, "cannot be written: %s%s", strerror(errno),
-                             errno == ENOSPC || errno == EFBIG || errno == EDQUOT
-                                 ? "; nothing was changed; free some space or choose another place"
-                                 : "");
-        data += put;
-        bytes -= (uint64_t)put;
-    }
-    return WEFT_OK;
+    return weft_fail(WEFT_E_MEMORY, "no memory for a file name");
 }
 
+static char *inside(const weft_model_output *output, const char *name)
+{
+    size_t room = strlen(output->folder) + strlen(name) + 2;
+    char *path = weft_mem_take(room, 1);
+    if (path)
+        snprintf(path, room, "%s/%s", output->folder, name);
+    return path;
+}
+
+/* ---- shards */
+
+static weft_status shard_begin(weft_model_output *output)
+{
+    const weft_shard *shard = &output->shards.items[output->shard];
+    char *path = output->folder ? inside(output, shard->name) : output->path;
+    weft_status status = path ? weft_file_begin(&output->file, path) : no_memory();
+    if (output->folder)
+        weft_mem_give(path);
+    output->left = shard->data_bytes;
+    return status == WEFT_OK ? weft_file_put(&output->file, shard->header, shard->header_bytes) : status;
+}
+
+/* A single file is put in its place by finish alone. */
+static weft_status shards_step(weft_model_output *output)
+{
+    weft_status status = WEFT_OK;
+    while (output->folder && output->left == 0 && output->shard < output->shards.count && status == WEFT_OK) {
+        status = weft_file_finish(&output->file);
+        if (status == WEFT_OK && ++output->shard < output->shards.count)
+            status = shard_begin(output);
+    }
+    return status;
+}
+
+/* ---- open */
+
+static weft_status folder_begin(weft_model_output *output)
+{
+    weft_file index;
+    output->folder = weft_file_beside(output->path);
+    if (!output->folder)
+        return no_memory();
+    if (mkdir(output->folder, 0777) != 0) {
+        int reason = errno;
+        weft_mem_give(output->folder);
+        output->folder = NULL;
+        return weft_fail(WEFT_E_FILE, "cannot create a folder beside it: %s", strerror(reason));
+    }
+    char *path = inside(output, output->shards.index_name);
+    weft_status status = path ? weft_file_begin(&index, path) : no_memory();
+    weft_mem_give(path);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_file_put(&index, output->shards.index, output->shards.index_bytes);
+    if (status == WEFT_OK)
+        return weft_file_finish(&index);
+    weft_file_drop(&index);
+    return status;
+}
+
+/* The attachment describes exactly the layout's tensors, in its order. */
+static weft_status shards_fit(const weft_model_output *output, const weft_layout *layout)
+{
+    uint64_t wanted[2], given[2];
+    weft_layout_hash(layout, wanted);
+    weft_layout_hash(output->shards.layout, given);
+    if (wanted[0] == given[0] && wanted[1] == given[1])
+        return WEFT_OK;
+    return weft_fail(WEFT_E_LAYOUT,
+                     "the header (%llu tensors) does not describe the model's %llu tensors in their order",
+                     (ull)output->shards.layout->count, (ull)layout->count);
+}
+
+static weft_status output_begin(weft_model_output *output, const weft_layout *layout, const void *attachment,
+                                uint64_t bytes, const char *path)
+{
+    output->file.descriptor = -1;
+    output->path = weft_mem_text(path);
+    output->attachment = weft_mem_take(bytes, 1);
+    if (!output->path || !output->attachment)
+        return no_memory();
+    if (bytes > 0)
+        memcpy(output->attachment, attachment, bytes);
+    weft_status status = weft_shards_read(output->attachment, bytes, &output->shards);
+    if (status == WEFT_OK)
+        status = shards_fit(output, layout);
+    if (status == WEFT_OK && output->shards.index_name)
+        status = folder_begin(output);
+    if (status == WEFT_OK)
+        status = shard_begin(output);
+    return status == WEFT_OK ? shards_step(output) : status;
+}
+
+weft_status weft_model_output_open(const weft_layout *layout, const void *attachment, uint64_t bytes, const char *path,
+                                   weft_model_output **output)
+{
+    weft_model_output *made = weft_mem_take(1, sizeof *made);
+    if (!made)
+        return weft_fail(WEFT_E_MEMORY, "no memory for an output");
+    weft_status status = output_begin(made, layout, attachment, bytes, path);
+    if (status == WEFT_OK) {
+        *output = made;
+    } else {
+        weft_fail_about("%s", path);
+        weft_model_output_close(made);
+    }
+    return status;
+}
+
+/* ---- data */
+
+static weft_status put(weft_model_output *output, const uint8_t *data, uint64_t bytes)
+{
+    weft_status status = WEFT_OK;
+    while (bytes > 0 && status == WEFT_OK) {
+        uint64_t part = bytes < output->left ? bytes : output->left;
+        if (part == 0)
+            return weft_fail(WEFT_E_LAYOUT, "%llu bytes more than its tensors have", (ull)bytes);
+        status = weft_file_put(&output->file, data, part);
+        output->left -= part;
+        data += part;
+        bytes -= part;
+        if (status == WEFT_OK)
+            status = shards_step(output);
+    }
+    return status;
+}
+
+weft_status weft_model_output_write(weft_model_output *output, const void *data, uint64_t bytes)
+{
+    weft_status status = put(output, data, bytes);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", output->path);
+    return status;
+}
+
+static weft_status folder_finish(weft_model_output *output)
+{
+    if (rename(output->folder, output->path) != 0)
+        return weft_fail(WEFT_E_FILE, "cannot be put in its place: %s%s", strerror(errno),
+                         errno == ENOTEMPTY || errno == EEXIST ? "; name a folder that is not there yet" : "");
+    weft_mem_give(output->folder);
+    output->folder = NULL;
+    return weft_file_sync_directory(output->path);
+}
+
+weft_status weft_model_output_finish(weft_model_output *output)
+{
+    weft_status status;
+    if (output->left > 0)
+        status = weft_fail(WEFT_E_LAYOUT, "%llu bytes of its tensors are missing", (ull)output->left);
+    else
+        status = output->folder ? folder_finish(output) : weft_file_finish(&output->file);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", output->path);
+    return status;
+}
+
+static void folder_remove(weft_model_output *output)
+{
+    for (uint64_t i = 0; i <= output->shards.count; i++) {
+        bool index = i == output->shards.count;
+        char *path = inside(output, index ? output->shards.index_name : output->shards.items[i].name);
+        if (path)
+            unlink(path);
+        weft_mem_give(path);
+    }
+    rmdir(output->folder);
+}
+
+void weft_model_output_close(weft_model_output *output)
+{
+    if (!output)
+        return;
+    weft_file_drop(&output->file);
+    if (output->folder)
+        folder_remove(output);
+    weft_shards_close(&output->shards);
+    weft_mem_give(output->attachment);
+    weft_mem_give(output->folder);
+    weft_mem_give(output->path);
+    weft_mem_give(output);
+}
+
+/* ---- a whole model */
+
 /* Tensors in layout order; neighbours in memory go out together. */
-static weft_status data_write(const weft_model *model, int file)
+static weft_status data_write(const weft_model *model, weft_model_output *output)
 {
     const uint8_t *begin = NULL;
     uint64_t bytes = 0;
@@ -45,107 +224,27 @@ static weft_status data_write(const weft_model *model, int file)
     for (uint64_t t = 0; t < model->layout->count && status == WEFT_OK; t++) {
         const uint8_t *data = model->pieces[t].data;
         if (bytes > 0 && begin + bytes != data) {
-            status = write_all(file, begin, bytes);
+            status = weft_model_output_write(output, begin, bytes);
             bytes = 0;
         }
         if (bytes == 0)
             begin = data;
         bytes += model->layout->entries[t].bytes;
     }
-    return status == WEFT_OK ? write_all(file, begin, bytes) : status;
+    return status == WEFT_OK ? weft_model_output_write(output, begin, bytes) : status;
 }
 
-static weft_status contents_write(const weft_model *model, const void *header, uint64_t header_bytes, int file)
+weft_status weft_model_save(const weft_model *model, const void *attachment, uint64_t bytes, const char *path)
 {
-    weft_status status = write_all(file, header, header_bytes);
+    weft_model_output *output;
+    weft_status status = weft_model_output_open(model->layout, attachment, bytes, path, &output);
+    if (status != WEFT_OK)
+        return status;
+    status = data_write(model, output);
+    if (status == WEFT_OK && weft_model_shrunk(model))
+        status = weft_fail(WEFT_E_FILE, "%s: not written: the model file was cut short while it was read", path);
     if (status == WEFT_OK)
-        status = data_write(model, file);
-    if (status == WEFT_OK && fsync(file) != 0)
-        status = weft_fail(WEFT_E_FILE, "cannot be brought to disk: %s", strerror(errno));
-    if (close(file) != 0 && status == WEFT_OK)
-        status = weft_fail(WEFT_E_FILE, "cannot be closed: %s", strerror(errno));
-    return status;
-}
-
-/* A new file beside the final one, with the mode that the umask grants (mkstemp's would be private). */
-static weft_status temporary_open(char *name, size_t stem, int *file)
-{
-    for (int attempt = 0; attempt < 100; attempt++) {
-        uint32_t draw = 0;
-        if (getrandom(&draw, sizeof draw, 0) < 0)
-            draw = (uint32_t)getpid() + (uint32_t)attempt;
-        snprintf(name + stem, 16, ".%08x.tmp", draw);
-        *file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*file >= 0)
-            return WEFT_OK;
-        if (errno != EEXIST)
-            break;
-    }
-    return weft_fail(WEFT_E_FILE, "cannot create a file beside it: %s", strerror(errno));
-}
-
-/* Makes the rename last: the directory is synced too. Not every file system can. */
-static weft_status directory_sync(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *parent = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    int file = parent ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool synced = file >= 0 && (fsync(file) == 0 || errno == EINVAL);
-    int reason = errno;
-    if (file >= 0)
-        close(file);
-    free(parent);
-    return synced ? WEFT_OK
-                  : weft_fail(WEFT_E_FILE, "written, but its directory cannot be synced: %s", strerror(reason));
-}
-
-static weft_status save_as(const weft_model *model, const void *header, uint64_t header_bytes, const char *path,
-                           char *temporary)
-{
-    int file;
-    weft_status status = temporary_open(temporary, strlen(path), &file);
-    if (status != WEFT_OK)
-        return status;
-    status = contents_write(model, header, header_bytes, file);
-    if (status == WEFT_OK && rename(temporary, path) != 0)
-        status = weft_fail(WEFT_E_FILE, "cannot be put in its place: %s", strerror(errno));
-    if (status != WEFT_OK) {
-        unlink(temporary);
-        return status;
-    }
-    return directory_sync(path);
-}
-
-/* The header describes exactly the model's tensors, in its order. */
-static weft_status header_fits(const weft_model *model, const void *header, uint64_t header_bytes)
-{
-    weft_layout *layout;
-    uint64_t data_bytes, wanted[2], given[2];
-    weft_status status = weft_model_header_read(header, header_bytes, &layout, &data_bytes);
-    if (status != WEFT_OK)
-        return status;
-    weft_layout_hash(model->layout, wanted);
-    weft_layout_hash(layout, given);
-    if (wanted[0] != given[0] || wanted[1] != given[1])
-        status = weft_fail(WEFT_E_LAYOUT,
-                           "the header (%llu tensors) does not describe the model's %llu tensors in their order",
-                           (ull)layout->count, (ull)model->layout->count);
-    weft_layout_free(layout);
-    return status;
-}
-
-weft_status weft_model_save(const weft_model *model, const void *header, uint64_t header_bytes, const char *path)
-{
-    char *temporary = malloc(strlen(path) + 16);
-    weft_status status = WEFT_OK;
-    if (!temporary)
-        return weft_fail(WEFT_E_MEMORY, "no memory for a file name");
-    strcpy(temporary, path);
-    status = header_fits(model, header, header_bytes);
-    if (status == WEFT_OK)
-        status = save_as(model, header, header_bytes, path, temporary);
-    if (status != WEFT_OK)
-        weft_fail_about("%s", path);
-    free(temporary);
+        status = weft_model_output_finish(output);
+    weft_model_output_close(output);
     return status;
 }

@@ -22,7 +22,7 @@ includes=$(grep -rEoH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include(_nex
 # A file of core belongs to the stage on whose line stands the longest name that begins the file's own (site_keys.c:
 # site); it is called by the first name of that line.
 stages='
-0 status log mem version stats clock bytes
+0 status log mem version stats clock bytes file
 1 port_provider
 2 site
 2 layout dtype grid binding part
@@ -30,16 +30,16 @@ stages='
 3 digest
 4 port_backend
 4 update
-5 journal arena
+5 journal arena history
 5 staging
 5 proof
 6 wire
 7 bucket estimate pace
 7 session
 8 control
-9 peer greet send stream
+9 peer greet send stream answer
 10 trainer publish shadow
-10 rollout stage join hear fetch receive
+10 rollout stage join hear fetch receive search verify
 11 api
 '
 

@@ -99,7 +99,7 @@ static void bad_files_are_refused(void **state)
     open_refused(WEFT_E_LAYOUT, "pad the header with spaces");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    open_refused(WEFT_E_FILE, "not a regular file");
+    open_refused(WEFT_E_FILE, "which is the model?");
     assert_int_equal(rmdir(path), 0);
 }
 

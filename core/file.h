@@ -1,0 +1,34 @@
+/* file.h - a file that is whole under its name, or not there at all.
+ *
+ * What is written goes to a temporary name beside the final one; `finish` syncs it and puts it in its place. Texts of
+ * errors do not name the path: the caller does (weft_fail_about). */
+#ifndef WEFT_CORE_FILE_H
+#define WEFT_CORE_FILE_H
+
+#include "weft.h"
+
+typedef struct weft_file {
+    int descriptor;  /* -1: closed */
+    char *path;      /* final name */
+    char *temporary; /* NULL: none stands */
+} weft_file;
+
+/* Creates the temporary, with the mode that the umask grants. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
+weft_status weft_file_begin(weft_file *file, const char *path);
+/* Appends. Errors: WEFT_E_FILE (disk full, or memory of a mapped file that shrank). */
+weft_status weft_file_put(weft_file *file, const void *data, uint64_t bytes);
+/* Syncs, renames, syncs the directory; on an error nothing of it is left but what stood under the name before. */
+weft_status weft_file_finish(weft_file *file);
+/* Removes what is not finished. A file that is all zero or finished may be dropped too. */
+void weft_file_drop(weft_file *file);
+
+/* Makes a rename in the directory of `path` last. Not every file system can. Errors: WEFT_E_FILE. */
+weft_status weft_file_sync_directory(const char *path);
+
+/* Draws a name beside `path` for something unfinished; comes from weft_mem_take, NULL without memory. */
+char *weft_file_beside(const char *path);
+
+/* Reads exactly `bytes` at `offset`. Errors: WEFT_E_FILE (also when the file ends before). */
+weft_status weft_file_read(int descriptor, void *out, uint64_t bytes, uint64_t offset);
+
+#endif

@@ -1,0 +1,211 @@
+/* Sharded models: the order of their tensors, what their index may say, and their way to disk and back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/model.h"
+#include "tests/support/model_scratch.h"
+
+static char model_folder[600];
+static char name[700];
+
+static const char *in_folder(const char *file)
+{
+    snprintf(name, sizeof name, "%s/%s", model_folder, file);
+    return name;
+}
+
+static void shard_write(const char *file, const char *json, uint64_t data)
+{
+    file_write_padded(json, data);
+    assert_int_equal(rename(path, in_folder(file)), 0);
+}
+
+#define INDEX(map) "{\"metadata\": {\"total_size\": 42}, \"weight_map\": {" map "}}\n"
+
+static void index_write(const char *json)
+{
+    bytes_write(in_folder(WEFT_MODEL_INDEX), json, strlen(json));
+}
+
+/* The second file holds what comes first by name, and the index names it first. */
+static int three_shards(void **state)
+{
+    (void)state;
+    snprintf(model_folder, sizeof model_folder, "%s/model", folder);
+    assert_int_equal(mkdir(model_folder, 0700), 0);
+    shard_write("m-2.safetensors", "{" T("a", "BF16", "[5]", 0, 10) "}", 10);
+    shard_write("m-1.safetensors", "{" T("z", "F32", "[2]", 0, 8) "," T("y", "U8", "[3]", 8, 11) "}", 11);
+    shard_write("m-3.safetensors", "{" T("none", "F64", "[0]", 0, 0) "}", 0);
+    index_write(INDEX("\"a\":\"m-2.safetensors\", \"none\":\"m-3.safetensors\", \"y\":\"m-1.safetensors\","
+                      "\"z\":\"m-1.safetensors\""));
+    return 0;
+}
+
+static int shards_remove(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"m-1.safetensors", "m-2.safetensors", "m-3.safetensors", WEFT_MODEL_INDEX};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        unlink(in_folder(files[i]));
+    return rmdir(model_folder);
+}
+
+static weft_model *opened(const char *where)
+{
+    weft_model *model = NULL;
+    if (weft_model_open(where, 0, &model) != WEFT_OK)
+        fail_msg("refused: %s", weft_last_error());
+    return model;
+}
+
+static void refused(weft_status status, const char *text)
+{
+    weft_model *model = NULL;
+    assert_int_equal(weft_model_open(model_folder, 0, &model), status);
+    if (!strstr(weft_last_error(), text))
+        fail_msg("wanted \"%s\", got \"%s\"", text, weft_last_error());
+}
+
+static void tensors_go_by_file(void **state)
+{
+    static const char *const wanted[] = {"z", "y", "a", "none"};
+    (void)state;
+    weft_model *model = opened(model_folder);
+    weft_tensor tensor;
+    uint64_t count;
+    assert_int_equal(weft_layout_count(weft_model_layout(model)), 4);
+    for (uint64_t t = 0; t < 4; t++) {
+        assert_int_equal(weft_layout_tensor(weft_model_layout(model), t, &tensor), WEFT_OK);
+        assert_string_equal(tensor.name, wanted[t]);
+    }
+    const weft_piece *pieces = weft_model_pieces(model, &count);
+    assert_int_equal(count, 4);
+    assert_int_equal(((const uint8_t *)pieces[1].data)[2], 10); /* data count up from 0 in each file */
+    assert_int_equal(((const uint8_t *)pieces[2].data)[9], 9);
+    weft_model *by_index = opened(in_folder(WEFT_MODEL_INDEX));
+    uint64_t one[2], two[2];
+    weft_layout_hash(weft_model_layout(model), one);
+    weft_layout_hash(weft_model_layout(by_index), two);
+    assert_memory_equal(one, two, sizeof one);
+    weft_model_close(by_index);
+    weft_model_close(model);
+}
+
+static void same_bytes(const char *one, const char *two)
+{
+    static uint8_t a[1 << 16], b[1 << 16];
+    FILE *left = fopen(one, "rb"), *right = fopen(two, "rb");
+    assert_true(left && right);
+    size_t length = fread(a, 1, sizeof a, left);
+    assert_int_equal(fread(b, 1, sizeof b, right), length);
+    assert_memory_equal(a, b, length);
+    fclose(left);
+    fclose(right);
+}
+
+static void save_is_byte_identical(void **state)
+{
+    static const char *const files[] = {"m-1.safetensors", "m-2.safetensors", "m-3.safetensors", WEFT_MODEL_INDEX};
+    char copy[700], file[800];
+    uint64_t bytes;
+    (void)state;
+    weft_model *model = opened(model_folder);
+    const void *attachment = weft_model_header(model, &bytes);
+    snprintf(copy, sizeof copy, "%s/copy", folder);
+    assert_int_equal(weft_model_save(model, attachment, bytes, copy), WEFT_OK);
+    assert_int_equal(weft_model_save(model, attachment, bytes, copy), WEFT_E_FILE);
+    assert_non_null(strstr(weft_last_error(), "not there yet"));
+    assert_int_equal(weft_model_save(model, attachment, bytes - 1, copy), WEFT_E_LAYOUT);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(file, sizeof file, "%s/%s", copy, files[i]);
+        same_bytes(in_folder(files[i]), file);
+        assert_int_equal(unlink(file), 0);
+    }
+    assert_int_equal(rmdir(copy), 0);
+    weft_model_close(model);
+}
+
+static void wrong_indexes_are_refused(void **state)
+{
+    (void)state;
+    index_write("{");
+    refused(WEFT_E_LAYOUT, "no JSON");
+    index_write("{\"weight_map\": {}}");
+    refused(WEFT_E_LAYOUT, "no weight_map");
+    index_write(INDEX("\"a\": 1"));
+    refused(WEFT_E_LAYOUT, "tensor a is no string");
+    index_write(INDEX("\"a\":\"absent.safetensors\""));
+    refused(WEFT_E_FILE, "absent.safetensors: cannot be opened");
+    index_write(INDEX("\"a\":\"m-2.safetensors\",\"b\":\"m-2.safetensors\""));
+    refused(WEFT_E_LAYOUT, "names 2 tensors, the files have 1");
+    index_write(INDEX("\"a\":\"m-2.safetensors\",\"z\":\"m-1.safetensors\""));
+    refused(WEFT_E_LAYOUT, "tensor y lies in m-1.safetensors, the index says nothing of it");
+    index_write(INDEX("\"a\":\"../model/m-2.safetensors\""));
+    refused(WEFT_E_LAYOUT, "name no plain file");
+    unlink(in_folder(WEFT_MODEL_INDEX));
+    refused(WEFT_E_FILE, "3 *.safetensors and no");
+}
+
+static void one_file_needs_no_index(void **state)
+{
+    (void)state;
+    unlink(in_folder(WEFT_MODEL_INDEX));
+    unlink(in_folder("m-1.safetensors"));
+    unlink(in_folder("m-3.safetensors"));
+    weft_model *model = opened(model_folder);
+    assert_int_equal(weft_layout_count(weft_model_layout(model)), 1);
+    weft_model_close(model);
+}
+
+static void cut_shards_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(truncate(in_folder("m-1.safetensors"), 100), 0);
+    refused(WEFT_E_LAYOUT, "m-1.safetensors: cut short");
+}
+
+/* An attachment may come from a stranger: whatever is cut off or changed, nothing but refusals comes of it. */
+static void attachments_are_not_trusted(void **state)
+{
+    uint64_t bytes;
+    (void)state;
+    weft_model *model = opened(model_folder);
+    const uint8_t *attachment = weft_model_header(model, &bytes);
+    uint8_t *copy = malloc(bytes);
+    weft_shards shards;
+    for (uint64_t length = 0; length < bytes; length++) {
+        memcpy(copy, attachment, length); /* ends where the allocation would be read past */
+        uint8_t *exact = malloc(length ? length : 1);
+        memcpy(exact, attachment, length);
+        assert_int_equal(weft_shards_read(exact, length, &shards), WEFT_E_LAYOUT);
+        free(exact);
+    }
+    for (uint64_t at = 0; at < bytes; at++) {
+        memcpy(copy, attachment, bytes);
+        copy[at] ^= 1;
+        if (weft_shards_read(copy, bytes, &shards) == WEFT_OK)
+            weft_shards_close(&shards);
+    }
+    free(copy);
+    weft_model_close(model);
+}
+
+#define shard_test(body) cmocka_unit_test_setup_teardown(body, three_shards, shards_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        shard_test(tensors_go_by_file),        shard_test(save_is_byte_identical),
+        shard_test(wrong_indexes_are_refused), shard_test(one_file_needs_no_index),
+        shard_test(cut_shards_are_refused),    shard_test(attachments_are_not_trusted),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
