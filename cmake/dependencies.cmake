@@ -28,6 +28,7 @@ find_package(Threads REQUIRED)
 
 weft_find(iniparser iniparser iniparser.h libiniparser-dev iniparser)
 weft_find(xxhash xxhash xxhash.h libxxhash-dev)
+weft_find(zstd zstd zstd.h libzstd-dev)
 weft_find(jansson jansson jansson.h libjansson-dev)
 if(WEFT_FABRIC)
     weft_find(fabric fabric rdma/fabric.h libfabric-dev)

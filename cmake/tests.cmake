@@ -35,8 +35,8 @@ endfunction()
 
 add_library(weft_test_rooms STATIC $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers>
     $<TARGET_OBJECTS:weft_backends> $<TARGET_OBJECTS:weft_model>)
-target_link_libraries(weft_test_rooms PUBLIC weft_dep_iniparser weft_dep_xxhash weft_dep_jansson Threads::Threads
-    ${CMAKE_DL_LIBS} m)
+target_link_libraries(weft_test_rooms PUBLIC weft_dep_iniparser weft_dep_xxhash weft_dep_zstd weft_dep_jansson
+    Threads::Threads ${CMAKE_DL_LIBS} m)
 if(WEFT_FABRIC)
     target_link_libraries(weft_test_rooms PUBLIC weft_dep_fabric)
 endif()

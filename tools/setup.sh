@@ -13,6 +13,7 @@ build  cmake            command cmake
 build  libfabric-dev    header rdma/fabric.h
 build  libiniparser-dev header iniparser/iniparser.h iniparser.h
 build  libxxhash-dev    header xxhash.h
+build  libzstd-dev      header zstd.h
 build  libjansson-dev   header jansson.h
 test   libcmocka-dev    header cmocka.h
 test   libsimde-dev     header simde/x86/avx512.h

@@ -96,6 +96,8 @@ static weft_status full_check(const weft_frame_header *header, const uint8_t *pa
     if (header->changed != unit->count)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: full with %u of %u elements", header->unit, header->changed,
                          unit->count);
+    if (weft_frame_has_planes(header))
+        return smaller_check(header, unit);
     return plain_check(header, payload, (uint64_t)unit->count * unit->width);
 }
 
@@ -133,7 +135,8 @@ static weft_status unit_check(const weft_frame_header *header, const uint8_t *pa
     }
 }
 
-weft_status weft_frame_admit(const weft_layout *layout, const uint8_t *bytes, uint64_t available, weft_frame *frame)
+weft_status weft_frame_admit_packed(const weft_layout *layout, const uint8_t *bytes, uint64_t available,
+                                    weft_frame *frame)
 {
     weft_frame_header header;
     if (available < WEFT_FRAME_HEADER_BYTES)
@@ -151,6 +154,18 @@ weft_status weft_frame_admit(const weft_layout *layout, const uint8_t *bytes, ui
         return status;
     frame->header = header;
     frame->payload = bytes + WEFT_FRAME_HEADER_BYTES;
+    return WEFT_OK;
+}
+
+weft_status weft_frame_admit(const weft_layout *layout, const uint8_t *bytes, uint64_t available, weft_frame *frame)
+{
+    weft_frame any;
+    weft_status status = weft_frame_admit_packed(layout, bytes, available, &any);
+    if (status != WEFT_OK)
+        return status;
+    if (weft_frame_has_planes(&any.header))
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: full in byte planes where none are taken", any.header.unit);
+    *frame = any;
     return WEFT_OK;
 }
 

@@ -44,6 +44,14 @@ typedef struct weft_frame_header {
     uint32_t parameters;    /* the level's */
 } weft_frame_header;
 
+/* Parameters word of a `full` frame whose elements are coded in byte planes: see planes.h. */
+#define WEFT_FULL_PLANES 1u
+
+static inline bool weft_frame_has_planes(const weft_frame_header *header)
+{
+    return header->level == WEFT_LEVEL_FULL && header->parameters == WEFT_FULL_PLANES;
+}
+
 /* A frame whose header, lengths and counts were checked against the layout; payload not yet decoded. Only
  * weft_frame_admit makes one. */
 typedef struct weft_frame {
@@ -57,8 +65,13 @@ void weft_frame_write_header(uint8_t *out, const weft_frame_header *header);
  * frame does not fit `available`. */
 uint64_t weft_frame_measure(const uint8_t *bytes, uint64_t available);
 
-/* Reads and checks the frame at `bytes` (private memory!). Errors: WEFT_E_CORRUPT with the values. */
+/* Reads and checks the frame at `bytes` (private memory!), which may be any but a full one with planes: those are for
+ * weft_planes_admit. Errors: WEFT_E_CORRUPT with the values. */
 weft_status weft_frame_admit(const weft_layout *layout, const uint8_t *bytes, uint64_t available, weft_frame *frame);
+
+/* For planes.c alone: takes full frames with planes too, of which only the payload's size is checked. */
+weft_status weft_frame_admit_packed(const weft_layout *layout, const uint8_t *bytes, uint64_t available,
+                                    weft_frame *frame);
 
 /* The check of one frame: xxh3-64 over header and payload. */
 uint64_t weft_frame_check(const uint8_t *frame, uint64_t bytes);

@@ -168,8 +168,12 @@ static void bad_sizes_are_refused(void **state)
     h.payload_bytes += 4;
     refused(h, "2000 expected");
     h = full();
-    h.parameters = 1;
+    h.parameters = 2;
     refused(h, "full has no parameters");
+    h.parameters = WEFT_FULL_PLANES;
+    refused(h, "reaches the dense 2000");
+    h.payload_bytes -= 4;
+    refused(h, "in byte planes where none are taken");
     h = pairs(10);
     h.payload_bytes -= 4;
     refused(h, "60 expected");

@@ -1,0 +1,308 @@
+/* planes.c - full frames in byte planes: split and joined, packed and unpacked. */
+#define ZSTD_STATIC_LINKING_ONLY /* contexts in memory of our own */
+#include "codec/planes.h"
+
+#include <string.h>
+#include <zstd.h>
+
+#include "bytes.h"
+#include "mem.h"
+#include "status.h"
+
+#define UNIT_BYTES_MAX (UINT64_C(1) << 20)
+
+#define ENTRY_BYTES 4u
+#define LENGTH_BITS 24u
+
+typedef enum plane_kind { PLANE_VERBATIM = 0, PLANE_CONSTANT = 1, PLANE_ZSTD = 2 } plane_kind;
+
+/* zstd is asked for its entropy coder alone. Exponents do not repeat, they are only unevenly spread: on bf16 models
+ * every level that looks for repetitions is three times slower and packs worse. At this level it looks at one place in
+ * a thousand, which still finds long runs. */
+#define ZSTD_LEVEL (-1000)
+
+/* ---- splitting and joining: one pass over the words */
+
+#define ROTATE_LEFT(x, bits)  ((x) << 1 | (x) >> ((bits)-1))
+#define ROTATE_RIGHT(x, bits) ((x) >> 1 | (x) << ((bits)-1))
+
+/* One pair of loops a width, so that compilers see the constants. */
+#define WORDS(bits)                                                                                                    \
+    static void split_##bits(const uint8_t *restrict dense, uint32_t count, bool turn, uint8_t *restrict planes)       \
+    {                                                                                                                  \
+        for (uint32_t i = 0; i < count; i++) {                                                                         \
+            uint##bits##_t x;                                                                                          \
+            memcpy(&x, dense + (uint64_t)i * (bits / 8), bits / 8);                                                    \
+            x = turn ? (uint##bits##_t)ROTATE_LEFT(x, bits) : x;                                                       \
+            for (uint32_t p = 0; p < bits / 8; p++)                                                                    \
+                planes[(uint64_t)p * count + i] = (uint8_t)(x >> 8 * p);                                               \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void join_##bits(const uint8_t *const plane[8], uint32_t count, bool turn, uint8_t *restrict dense)         \
+    {                                                                                                                  \
+        for (uint32_t i = 0; i < count; i++) {                                                                         \
+            uint##bits##_t x = 0;                                                                                      \
+            for (uint32_t p = 0; p < bits / 8; p++)                                                                    \
+                x = (uint##bits##_t)(x | (uint##bits##_t)plane[p][i] << 8 * p);                                        \
+            x = turn ? (uint##bits##_t)ROTATE_RIGHT(x, bits) : x;                                                      \
+            memcpy(dense + (uint64_t)i * (bits / 8), &x, bits / 8);                                                    \
+        }                                                                                                              \
+    }
+
+WORDS(8)
+WORDS(16)
+WORDS(32)
+WORDS(64)
+
+static void split(const weft_unit *unit, const uint8_t *dense, uint8_t *planes)
+{
+    switch (unit->width) {
+    case 1:
+        split_8(dense, unit->count, unit->is_float, planes);
+        return;
+    case 2:
+        split_16(dense, unit->count, unit->is_float, planes);
+        return;
+    case 4:
+        split_32(dense, unit->count, unit->is_float, planes);
+        return;
+    default:
+        split_64(dense, unit->count, unit->is_float, planes);
+    }
+}
+
+static void join(const weft_unit *unit, const uint8_t *const plane[8], uint8_t *dense)
+{
+    switch (unit->width) {
+    case 1:
+        join_8(plane, unit->count, unit->is_float, dense);
+        return;
+    case 2:
+        join_16(plane, unit->count, unit->is_float, dense);
+        return;
+    case 4:
+        join_32(plane, unit->count, unit->is_float, dense);
+        return;
+    default:
+        join_64(plane, unit->count, unit->is_float, dense);
+    }
+}
+
+/* ---- packing */
+
+weft_status weft_packer_open(weft_packer *packer)
+{
+    size_t bytes = ZSTD_estimateCCtxSize(ZSTD_LEVEL);
+    *packer = (weft_packer){.memory = weft_mem_take(1, bytes), .split = weft_mem_map(UNIT_BYTES_MAX)};
+    if (!packer->memory || !packer->split)
+        return weft_fail(WEFT_E_MEMORY, "no memory to pack snapshots: %llu bytes",
+                         (unsigned long long)(bytes + UNIT_BYTES_MAX));
+    ZSTD_CCtx *context = ZSTD_initStaticCCtx(packer->memory, bytes);
+    packer->context = context;
+    if (!context || ZSTD_isError(ZSTD_CCtx_reset(context, ZSTD_reset_parameters)) || /* static ones have no defaults */
+        ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, ZSTD_LEVEL)) ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_literalCompressionMode, ZSTD_ps_enable)))
+        return weft_fail(WEFT_E_MISSING, "zstd %s cannot pack literals alone; 1.5 can", ZSTD_versionString());
+    return WEFT_OK;
+}
+
+void weft_packer_close(weft_packer *packer)
+{
+    if (packer->split)
+        weft_mem_unmap(packer->split, UNIT_BYTES_MAX);
+    weft_mem_give(packer->memory);
+    *packer = (weft_packer){0};
+}
+
+static bool same_bytes(const uint8_t *bytes, uint64_t count)
+{
+    return memcmp(bytes, bytes + 1, count - 1) == 0;
+}
+
+/* Writes one plane in the cheapest way at `out`; its bytes there, 0 if it has no room. */
+static uint32_t plane_pack(const weft_packer *packer, const uint8_t *plane, uint32_t count, uint8_t *out, uint64_t room,
+                           plane_kind *kind)
+{
+    if (room == 0)
+        return 0;
+    *kind = PLANE_CONSTANT;
+    out[0] = plane[0];
+    if (same_bytes(plane, count))
+        return 1;
+    *kind = PLANE_ZSTD;
+    size_t packed = ZSTD_compress2(packer->context, out, room < count - 1 ? room : count - 1, plane, count);
+    if (!ZSTD_isError(packed))
+        return (uint32_t)packed;
+    *kind = PLANE_VERBATIM;
+    if (room < count)
+        return 0;
+    memcpy(out, plane, count);
+    return count;
+}
+
+/* Directory and planes at `out`, below `limit` bytes; 0 if they do not fit. */
+static uint32_t planes_pack(const weft_packer *packer, const weft_unit *unit, uint8_t *out, uint64_t limit)
+{
+    uint64_t used = ENTRY_BYTES * (uint64_t)unit->width;
+    if (used >= limit)
+        return 0;
+    for (uint32_t p = 0; p < unit->width; p++) {
+        plane_kind kind;
+        const uint8_t *plane = packer->split + (uint64_t)p * unit->count;
+        uint32_t bytes = plane_pack(packer, plane, unit->count, out + used, limit - used, &kind);
+        if (bytes == 0)
+            return 0;
+        weft_bytes_put(out + (uint64_t)p * ENTRY_BYTES, bytes | (uint32_t)kind << LENGTH_BITS, ENTRY_BYTES);
+        used += bytes;
+    }
+    memset(out + used, 0, weft_frame_pad(used) - used);
+    return (uint32_t)weft_frame_pad(used);
+}
+
+uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *frame)
+{
+    const uint8_t *plane[8];
+    uint8_t *payload = frame + WEFT_FRAME_HEADER_BYTES;
+    uint32_t dense = (uint32_t)weft_frame_full_payload(unit->count, unit->width);
+    weft_frame_header header = {(uint32_t)weft_bytes_get(frame, 4), 1, WEFT_LEVEL_FULL, 0, unit->count, 0};
+    split(unit, payload, packer->split);
+    header.payload_bytes = planes_pack(packer, unit, payload, dense - WEFT_FRAME_ALIGN);
+    header.parameters = header.payload_bytes ? WEFT_FULL_PLANES : 0;
+    if (header.payload_bytes == 0) { /* what stood here was overwritten in part */
+        uint64_t elements = (uint64_t)unit->count * unit->width;
+        for (uint32_t p = 0; p < unit->width; p++)
+            plane[p] = packer->split + (uint64_t)p * unit->count;
+        join(unit, plane, payload);
+        memset(payload + elements, 0, dense - elements);
+        header.payload_bytes = dense;
+    }
+    weft_frame_write_header(frame, &header);
+    return WEFT_FRAME_HEADER_BYTES + header.payload_bytes;
+}
+
+/* ---- unpacking */
+
+weft_status weft_unpacker_open(weft_unpacker *unpacker)
+{
+    size_t bytes = ZSTD_estimateDCtxSize();
+    *unpacker = (weft_unpacker){.memory = weft_mem_take(1, bytes),
+                                .split = weft_mem_map(UNIT_BYTES_MAX),
+                                .dense = weft_mem_map(UNIT_BYTES_MAX)};
+    if (unpacker->memory)
+        unpacker->context = ZSTD_initStaticDCtx(unpacker->memory, bytes);
+    return unpacker->context && unpacker->split && unpacker->dense
+               ? WEFT_OK
+               : weft_fail(WEFT_E_MEMORY, "no memory to unpack snapshots: %llu bytes",
+                           (unsigned long long)(bytes + 2 * UNIT_BYTES_MAX));
+}
+
+void weft_unpacker_close(weft_unpacker *unpacker)
+{
+    if (unpacker->dense)
+        weft_mem_unmap(unpacker->dense, UNIT_BYTES_MAX);
+    if (unpacker->split)
+        weft_mem_unmap(unpacker->split, UNIT_BYTES_MAX);
+    weft_mem_give(unpacker->memory);
+    *unpacker = (weft_unpacker){0};
+}
+
+/* One entry of the directory. */
+typedef struct plane_entry {
+    uint32_t kind;
+    uint32_t bytes;
+} plane_entry;
+
+static plane_entry entry_read(const uint8_t *payload, uint32_t p)
+{
+    uint32_t word = (uint32_t)weft_bytes_get(payload + (uint64_t)p * ENTRY_BYTES, ENTRY_BYTES);
+    return (plane_entry){word >> LENGTH_BITS, word & ((1u << LENGTH_BITS) - 1)};
+}
+
+static bool length_fits(plane_entry entry, uint32_t count)
+{
+    switch (entry.kind) {
+    case PLANE_VERBATIM:
+        return entry.bytes == count;
+    case PLANE_CONSTANT:
+        return entry.bytes == 1;
+    case PLANE_ZSTD:
+        return entry.bytes >= 1 && entry.bytes < count;
+    default:
+        return false;
+    }
+}
+
+/* The planes fill the payload exactly, up to zeros that pad it. */
+static weft_status directory_check(const weft_frame *frame, const weft_unit *unit)
+{
+    uint64_t used = ENTRY_BYTES * (uint64_t)unit->width, bytes = frame->header.payload_bytes;
+    for (uint32_t p = 0; p < unit->width && used <= bytes; p++) {
+        plane_entry entry = entry_read(frame->payload, p);
+        if (!length_fits(entry, unit->count))
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: plane %u of kind %u has %u bytes for %u elements",
+                             frame->header.unit, p, entry.kind, entry.bytes, unit->count);
+        used += entry.bytes;
+    }
+    if (weft_frame_pad(used) != bytes)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: its planes reach to byte %llu of %llu", frame->header.unit,
+                         (unsigned long long)used, (unsigned long long)bytes);
+    for (uint64_t i = used; i < bytes; i++) {
+        if (frame->payload[i] != 0)
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: padding byte %llu is 0x%02x, not zero",
+                             frame->header.unit, (unsigned long long)i, frame->payload[i]);
+    }
+    return WEFT_OK;
+}
+
+/* One zstd frame that says it holds `count` bytes, and does. */
+static bool zstd_unpack(const weft_unpacker *unpacker, const uint8_t *packed, uint32_t bytes, uint8_t *out,
+                        uint32_t count)
+{
+    return bytes > 4 && weft_bytes_get(packed, 4) == ZSTD_MAGICNUMBER &&
+           ZSTD_getFrameContentSize(packed, bytes) == count && ZSTD_findFrameCompressedSize(packed, bytes) == bytes &&
+           ZSTD_decompressDCtx(unpacker->context, out, count, packed, bytes) == count;
+}
+
+static weft_status planes_unpack(weft_unpacker *unpacker, const weft_frame *frame, const weft_unit *unit)
+{
+    const uint8_t *plane[8], *at = frame->payload + ENTRY_BYTES * (uint64_t)unit->width;
+    for (uint32_t p = 0; p < unit->width; p++) {
+        plane_entry entry = entry_read(frame->payload, p);
+        uint8_t *out = unpacker->split + (uint64_t)p * unit->count;
+        plane[p] = entry.kind == PLANE_VERBATIM ? at : out;
+        if (entry.kind == PLANE_CONSTANT)
+            memset(out, at[0], unit->count);
+        if (entry.kind == PLANE_ZSTD && !zstd_unpack(unpacker, at, entry.bytes, out, unit->count))
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: plane %u is no zstd frame of %u bytes",
+                             frame->header.unit, p, unit->count);
+        at += entry.bytes;
+    }
+    uint64_t elements = (uint64_t)unit->count * unit->width;
+    join(unit, plane, unpacker->dense);
+    memset(unpacker->dense + elements, 0, weft_frame_pad(elements) - elements);
+    return WEFT_OK;
+}
+
+weft_status weft_planes_admit(weft_unpacker *unpacker, const weft_layout *layout, const uint8_t *bytes,
+                              uint64_t available, weft_frame *frame, uint64_t *length)
+{
+    weft_frame packed;
+    weft_status status = weft_frame_admit_packed(layout, bytes, available, &packed);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t taken = WEFT_FRAME_HEADER_BYTES + (uint64_t)packed.header.payload_bytes;
+    if (weft_frame_has_planes(&packed.header)) {
+        const weft_unit *unit = &layout->units[packed.header.unit];
+        status = directory_check(&packed, unit);
+        if (status == WEFT_OK)
+            status = planes_unpack(unpacker, &packed, unit);
+        if (status != WEFT_OK)
+            return status;
+        packed.header.payload_bytes = (uint32_t)weft_frame_full_payload(unit->count, unit->width);
+        packed.header.parameters = 0;
+        packed.payload = unpacker->dense;
+    }
+    *frame = packed;
+    *length = taken;
+    return WEFT_OK;
+}
