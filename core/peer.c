@@ -119,6 +119,8 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
         return weft_stream_snapshot(trainer, peer);
     case WEFT_MESSAGE_STAGED:
         return WEFT_OK;
+    case WEFT_MESSAGE_QUERY:
+        return weft_answer(trainer, peer, body, length);
     case WEFT_MESSAGE_PING:
         return weft_control_send(&peer->control, WEFT_MESSAGE_PONG, body, length);
     case WEFT_MESSAGE_PONG:

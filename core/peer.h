@@ -14,6 +14,7 @@
 
 #include "bucket.h"
 #include "control.h"
+#include "history.h"
 #include "session.h"
 
 /* A fabric address of the trainer with the regions every peer on it shares. */
@@ -147,6 +148,7 @@ struct weft_trainer {
     uint64_t newest_order;
     weft_blob *attachment; /* of the newest version */
     weft_journal journal;
+    weft_history history;
     weft_slabs slabs;
     uint8_t *headers; /* bucket headers, one per peer and slot */
     uint64_t headers_bytes;
@@ -195,6 +197,9 @@ void weft_stream_end(weft_trainer *trainer, weft_peer *peer);
 /* A publish appended `update`: queues it behind the cursor of a snapshot under way. False: it cannot follow. */
 bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
+
+/* ---- answer.c: digests of versions for a peer that looks for a wrong bit */
+weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
 
 /* ---- send.c: buckets onto the fabric */
 /* Posts what can be posted; says in `waits` what holds it up. */

@@ -170,6 +170,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         trainer->attachment = weft_blob_hold(update->attachment);
     }
     weft_update *kept = weft_journal_append(&trainer->journal, update);
+    weft_history_append(&trainer->history, trainer->delta, session->layout->part_count);
     trainer->newest = update->target;
     trainer->newest_order = kept->order;
     session->stats.versions++;

@@ -181,6 +181,8 @@ static weft_status open_parts(weft_trainer *trainer)
     const weft_layout *layout = trainer->session->layout;
     weft_status status = weft_journal_open(&trainer->journal, site->trainer.journal, layout->largest_frame);
     if (status == WEFT_OK)
+        status = weft_history_open(&trainer->history, layout->part_count, site->trainer.journal);
+    if (status == WEFT_OK)
         status = weft_publish_open(trainer);
     if (status == WEFT_OK)
         status = open_slabs(trainer);
@@ -207,6 +209,7 @@ static void give_back(weft_trainer *trainer)
     if (trainer->slabs.memory)
         weft_mem_unmap(trainer->slabs.memory, trainer->slabs.slab_bytes * trainer->slabs.count);
     weft_publish_close(trainer);
+    weft_history_close(&trainer->history);
     weft_journal_close(&trainer->journal);
     if (trainer->listen_fd >= 0)
         close(trainer->listen_fd);
@@ -260,11 +263,13 @@ static void print_memory(weft_trainer *trainer)
     uint64_t shadow = session->layout->bytes;
     uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count;
     uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_OUT_BYTES) + trainer->headers_bytes;
-    session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + slabs + peers;
-    weft_log(WEFT_LOG_INFO, "trainer: %.1f MB: shadow %.1f, journal %.1f, slabs %.1f, %u peers %.1f; backend %s",
+    uint64_t digests = trainer->history.bytes + 3 * session->layout->part_count * sizeof *trainer->digests;
+    session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers;
+    weft_log(WEFT_LOG_INFO,
+             "trainer: %.1f MB: shadow %.1f, journal %.1f, digests %.1f, slabs %.1f, %u peers %.1f; backend %s",
              (double)session->stats.memory_bytes / 1e6, (double)shadow / 1e6,
-             (double)trainer->journal.arena.bytes / 1e6, (double)slabs / 1e6, trainer->peer_count - GUESTS,
-             (double)peers / 1e6, session->backend_name);
+             (double)trainer->journal.arena.bytes / 1e6, (double)digests / 1e6, (double)slabs / 1e6,
+             trainer->peer_count - GUESTS, (double)peers / 1e6, session->backend_name);
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,

@@ -36,9 +36,11 @@ typedef enum weft_message {
     WEFT_MESSAGE_ACCEPT = 12, /* rollout: send it now */
     WEFT_MESSAGE_PING = 13,   /* both: u64 of the sender's clock */
     WEFT_MESSAGE_PONG = 14,   /* both: the u64 back */
-    WEFT_MESSAGE_BYE = 15     /* both: an orderly end */
+    WEFT_MESSAGE_BYE = 15,    /* both: an orderly end */
+    WEFT_MESSAGE_QUERY = 16,  /* rollout: which digests does that version have? */
+    WEFT_MESSAGE_DIGESTS = 17 /* trainer: these */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 16
+#define WEFT_MESSAGE_COUNT 18
 
 const char *weft_message_name(uint32_t type);
 
@@ -118,6 +120,27 @@ typedef struct weft_wire_notice {
     char text[256];
 } weft_wire_notice;
 
+/* Whose digests: of tensors, or of the tiles of one. */
+typedef enum weft_digests_kind { WEFT_DIGESTS_TENSORS = 0, WEFT_DIGESTS_TILES = 1 } weft_digests_kind;
+#define WEFT_DIGESTS_MAX 500u /* digests that one message carries */
+
+typedef struct weft_wire_query {
+    weft_version version; /* found by its root; all 0: the newest */
+    weft_digests_kind kind;
+    uint64_t tensor; /* whose tiles; 0 for tensors */
+    uint64_t first;  /* tensor, or tile of the tensor */
+    uint32_t count;  /* wanted, 1..WEFT_DIGESTS_MAX */
+} weft_wire_query;
+
+typedef struct weft_wire_digests {
+    weft_version version; /* whose they are; all 0: the trainer has none of the version asked for, and count is 0 */
+    weft_version before;  /* the version it was made from, if that has digests here too; all 0: none */
+    weft_digests_kind kind;
+    uint64_t tensor, first; /* the query's */
+    uint32_t count;         /* here, at most as many as asked for */
+    uint64_t digest[WEFT_DIGESTS_MAX];
+} weft_wire_digests;
+
 typedef enum weft_bucket_kind { WEFT_BUCKET_FRAMES = 0, WEFT_BUCKET_ATTACHMENT = 1 } weft_bucket_kind;
 
 typedef struct weft_wire_bucket {
@@ -156,6 +179,10 @@ void weft_wire_put_held(weft_out *out, const weft_wire_held *held);
 weft_status weft_wire_get_held(const uint8_t *body, uint64_t length, weft_wire_held *held);
 void weft_wire_put_notice(weft_out *out, const weft_wire_notice *notice);
 weft_status weft_wire_get_notice(const uint8_t *body, uint64_t length, weft_wire_notice *notice);
+void weft_wire_put_query(weft_out *out, const weft_wire_query *query);
+weft_status weft_wire_get_query(const uint8_t *body, uint64_t length, weft_wire_query *query);
+void weft_wire_put_digests(weft_out *out, const weft_wire_digests *digests);
+weft_status weft_wire_get_digests(const uint8_t *body, uint64_t length, weft_wire_digests *digests);
 void weft_wire_put_version(weft_out *out, const weft_version *version);
 weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version);
 void weft_wire_put_word(weft_out *out, uint64_t word);

@@ -30,6 +30,8 @@ typedef union sample_any {
     weft_wire_receipt receipt;
     weft_wire_held held;
     weft_wire_notice notice;
+    weft_wire_query query;
+    weft_wire_digests digests;
     weft_version version;
     uint64_t word;
 } sample_any;
@@ -78,6 +80,16 @@ static const weft_wire_held sample_held = {.layout = SAMPLE_LAYOUT,
                                            .decode_ns = 1500000,
                                            .commit_ns = 900000};
 static const weft_wire_notice sample_notice = {WEFT_E_TARGET, 127, "staged bits have another digest"};
+static const weft_wire_query sample_query = {
+    .version = SAMPLE_NEXT, .kind = WEFT_DIGESTS_TILES, .tensor = 11, .first = 500, .count = 480};
+static const weft_wire_digests sample_digests = {
+    .version = SAMPLE_NEXT,
+    .before = SAMPLE_HELD,
+    .kind = WEFT_DIGESTS_TILES,
+    .tensor = 11,
+    .first = 500,
+    .count = 3,
+    .digest = {UINT64_C(0x8182838485868788), 0, UINT64_C(0x9192939495969798)}};
 static const weft_version sample_version = SAMPLE_NEXT;
 static const uint64_t sample_word = UINT64_C(0x8081828384858687);
 
@@ -97,6 +109,8 @@ SAMPLE_WAYS(trailer, weft_wire_trailer)
 SAMPLE_WAYS(receipt, weft_wire_receipt)
 SAMPLE_WAYS(held, weft_wire_held)
 SAMPLE_WAYS(notice, weft_wire_notice)
+SAMPLE_WAYS(query, weft_wire_query)
+SAMPLE_WAYS(digests, weft_wire_digests)
 SAMPLE_WAYS(version, weft_version)
 #undef SAMPLE_WAYS
 
@@ -127,7 +141,7 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(hello, hello, true),   SAMPLE_ROW(ask, hello, true),       SAMPLE_ROW(welcome, welcome, true),
     SAMPLE_ROW(update, update, true), SAMPLE_ROW(trailer, trailer, true), SAMPLE_ROW(receipt, receipt, false),
     SAMPLE_ROW(held, held, false),    SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
-    SAMPLE_ROW(word, word, false),
+    SAMPLE_ROW(word, word, false),    SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

@@ -324,6 +324,32 @@ static void hostile_texts(void **state)
     }
 }
 
+/* More digests than a message has, none asked for, a kind that is none, a tensor where none is meant. */
+static void hostile_digests(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX + 64] = {0};
+    weft_wire_query query;
+    weft_wire_digests digests;
+    for (uint64_t count = 0; count <= WEFT_DIGESTS_MAX + 3; count++) {
+        bool fits = count <= WEFT_DIGESTS_MAX;
+        weft_bytes_put(body + 41, count, 2);
+        assert_int_equal(weft_wire_get_query(body, 43, &query), fits && count ? WEFT_OK : WEFT_E_CORRUPT);
+        weft_bytes_put(body + 41, 0, 2);
+        weft_bytes_put(body + 65, count, 2);
+        assert_int_equal(weft_wire_get_digests(body, 67 + 8 * count, &digests), fits ? WEFT_OK : WEFT_E_CORRUPT);
+        weft_bytes_put(body + 65, 0, 2);
+    }
+    body[41] = 1;
+    body[24] = 2;
+    assert_int_equal(weft_wire_get_query(body, 43, &query), WEFT_E_CORRUPT);
+    body[24] = WEFT_DIGESTS_TENSORS;
+    body[25] = 1;
+    assert_int_equal(weft_wire_get_query(body, 43, &query), WEFT_E_CORRUPT);
+    body[24] = WEFT_DIGESTS_TILES;
+    assert_int_equal(weft_wire_get_query(body, 43, &query), WEFT_OK);
+}
+
 /* ---- anything else */
 
 /* What a reader accepts, it can write again: no two byte strings say the same. (The minor number is not read.) */
@@ -393,7 +419,7 @@ int main(void)
         cmocka_unit_test(reserved_fields),  cmocka_unit_test(other_protocol),  cmocka_unit_test(other_mark),
         cmocka_unit_test(levels),           cmocka_unit_test(signature_bytes), cmocka_unit_test(hostile_slots),
         cmocka_unit_test(hostile_address),  cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),
-        cmocka_unit_test(altered_messages), cmocka_unit_test(names),
+        cmocka_unit_test(altered_messages), cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
