@@ -114,6 +114,8 @@ static weft_status open_parts(weft_rollout *rollout)
     if (status == WEFT_OK)
         status = weft_receive_open(rollout);
     if (status == WEFT_OK)
+        status = weft_unpacker_open(&rollout->unpacker);
+    if (status == WEFT_OK)
         status = weft_staging_open(&rollout->staging, rollout->site.staging);
     if (status == WEFT_OK)
         status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
@@ -131,6 +133,7 @@ static void give_back(weft_rollout *rollout)
     if (rollout->image)
         weft_mem_unmap(rollout->image, bytes);
     weft_proof_close(&rollout->proof);
+    weft_unpacker_close(&rollout->unpacker);
     weft_staging_close(&rollout->staging);
     weft_receive_close(rollout);
     weft_blob_drop(rollout->incoming_attachment);
@@ -167,7 +170,7 @@ static void print_memory(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t image = rollout->image ? session->layout->bytes : 0,
-             slots = rollout->slots.bytes + rollout->taken.capacity;
+             slots = rollout->slots.bytes + rollout->taken.capacity + rollout->unpacker.bytes;
     session->stats.memory_bytes = slots + rollout->staging.bytes + image;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
     weft_log(WEFT_LOG_INFO, "rollout %s: %.1f MB: slots %.1f, staging %.1f, image %.1f; backend %s, provider %s (%s)",

@@ -8,6 +8,7 @@
 #ifndef WEFT_CORE_ROLLOUT_H
 #define WEFT_CORE_ROLLOUT_H
 
+#include "codec/planes.h"
 #include "control.h"
 #include "journal.h"
 #include "proof.h"
@@ -108,6 +109,7 @@ struct weft_rollout {
     weft_taken taken;
     weft_receipt_book book, last; /* last: of the version committed last */
     weft_staging staging;
+    weft_unpacker unpacker;
     weft_proof proof; /* of a snapshot's tiles */
     weft_phase phase;
     bool offered; /* a snapshot waits for the caller's commit */

@@ -90,11 +90,13 @@ static weft_status next_frame(weft_rollout *rollout)
     weft_taken *taken = &rollout->taken;
     weft_frame frame;
     weft_changes *changes;
+    uint64_t length;
     const uint8_t *at = taken->memory + taken->used;
-    weft_status status = weft_frame_admit(rollout->session->layout, at, taken->bytes - taken->used, &frame);
+    weft_status status = weft_planes_admit(&rollout->unpacker, rollout->session->layout, at, taken->bytes - taken->used,
+                                           &frame, &length);
     if (status != WEFT_OK)
         return status;
-    taken->used += WEFT_FRAME_HEADER_BYTES + frame.header.payload_bytes;
+    taken->used += length;
     if (!rollout->queue[0].header.snapshot) {
         status = decode(rollout, &frame, &rollout->weights, &changes);
         if (status == WEFT_OK)

@@ -93,10 +93,10 @@ static void join(const weft_unit *unit, const uint8_t *const plane[8], uint8_t *
 weft_status weft_packer_open(weft_packer *packer)
 {
     size_t bytes = ZSTD_estimateCCtxSize(ZSTD_LEVEL);
-    *packer = (weft_packer){.memory = weft_mem_take(1, bytes), .split = weft_mem_map(UNIT_BYTES_MAX)};
+    *packer = (weft_packer){
+        .bytes = bytes + UNIT_BYTES_MAX, .memory = weft_mem_take(1, bytes), .split = weft_mem_map(UNIT_BYTES_MAX)};
     if (!packer->memory || !packer->split)
-        return weft_fail(WEFT_E_MEMORY, "no memory to pack snapshots: %llu bytes",
-                         (unsigned long long)(bytes + UNIT_BYTES_MAX));
+        return weft_fail(WEFT_E_MEMORY, "no memory to pack snapshots: %llu bytes", (unsigned long long)packer->bytes);
     ZSTD_CCtx *context = ZSTD_initStaticCCtx(packer->memory, bytes);
     packer->context = context;
     if (!context || ZSTD_isError(ZSTD_CCtx_reset(context, ZSTD_reset_parameters)) || /* static ones have no defaults */
@@ -185,7 +185,8 @@ uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *f
 weft_status weft_unpacker_open(weft_unpacker *unpacker)
 {
     size_t bytes = ZSTD_estimateDCtxSize();
-    *unpacker = (weft_unpacker){.memory = weft_mem_take(1, bytes),
+    *unpacker = (weft_unpacker){.bytes = bytes + 2 * UNIT_BYTES_MAX,
+                                .memory = weft_mem_take(1, bytes),
                                 .split = weft_mem_map(UNIT_BYTES_MAX),
                                 .dense = weft_mem_map(UNIT_BYTES_MAX)};
     if (unpacker->memory)
@@ -193,7 +194,7 @@ weft_status weft_unpacker_open(weft_unpacker *unpacker)
     return unpacker->context && unpacker->split && unpacker->dense
                ? WEFT_OK
                : weft_fail(WEFT_E_MEMORY, "no memory to unpack snapshots: %llu bytes",
-                           (unsigned long long)(bytes + 2 * UNIT_BYTES_MAX));
+                           (unsigned long long)unpacker->bytes);
 }
 
 void weft_unpacker_close(weft_unpacker *unpacker)

@@ -12,12 +12,14 @@
 #include "codec/frame.h"
 
 typedef struct weft_packer {
-    void *memory;  /* the context's */
-    void *context; /* of zstd */
+    uint64_t bytes; /* of memory, taken at open */
+    void *memory;   /* the context's */
+    void *context;  /* of zstd */
     uint8_t *split;
 } weft_packer;
 
 typedef struct weft_unpacker {
+    uint64_t bytes;
     void *memory;
     void *context;
     uint8_t *split;
