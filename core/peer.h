@@ -13,6 +13,7 @@
 #define WEFT_CORE_PEER_H
 
 #include "bucket.h"
+#include "codec/planes.h"
 #include "control.h"
 #include "history.h"
 #include "session.h"
@@ -150,7 +151,8 @@ struct weft_trainer {
     weft_journal journal;
     weft_history history;
     weft_slabs slabs;
-    uint8_t *headers; /* bucket headers, one per peer and slot */
+    weft_packer packer; /* of what goes into slabs */
+    uint8_t *headers;   /* bucket headers, one per peer and slot */
     uint64_t headers_bytes;
     uint8_t *layout_bytes; /* LAYOUT message's body */
     uint64_t layout_length;

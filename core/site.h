@@ -19,6 +19,12 @@ typedef enum weft_choice_level {
     WEFT_CHOICE_FAST = 3
 } weft_choice_level;
 
+typedef enum weft_choice_coding {
+    WEFT_CODING_AUTO = 0,
+    WEFT_CODING_PLANES = 1,
+    WEFT_CODING_VERBATIM = 2
+} weft_choice_coding;
+
 /* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
@@ -33,6 +39,7 @@ typedef struct weft_site_peer {
     uint64_t window;     /* slots */
     uint64_t staging;    /* bytes of change lists and scratch at the rollout */
     weft_choice_level level;
+    weft_choice_coding snapshot_coding;
     uint64_t rate_limit;   /* bytes/s; 0: none */
     uint64_t heartbeat_ms; /* silence after which the peer is lost */
 } weft_site_peer;

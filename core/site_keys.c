@@ -77,6 +77,9 @@ static const weft_site_field fields[] = {
      PEER(staging), BOUNDS(MIB, 1024 * GIB)},
     {{"peer", "level", WEFT_KEY_CHOICE, "auto", "auto | full | pairs | fast",
       "how updates are coded for this peer"}, PEER(level), .reserved = "tight"},
+    {{"peer", "snapshot_coding", WEFT_KEY_CHOICE, "auto", "auto | planes | verbatim",
+      "how a snapshot's tiles are coded for this peer; auto packs them for links slower than packing"},
+     PEER(snapshot_coding)},
     {{"peer", "rate_limit", WEFT_KEY_RATE, "none", "none or 1Mbit/s..10000Gbit/s",
       "the trainer sends to this peer no faster"},
      PEER(rate_limit), BOUNDS(MBIT, 10000 * GBIT), WORD("none", 0)},
@@ -122,6 +125,7 @@ static const char *const providers[] = {"tcp", "tcp-rxm", "verbs", "efa", "shm",
 
 _Static_assert(COUNT(fields) <= WEFT_SITE_ROWS, "a section has an index per row");
 _Static_assert(sizeof(weft_choice_level) == sizeof(unsigned), "choices land as unsigned");
+_Static_assert(sizeof(weft_choice_coding) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_log_level) == sizeof(unsigned), "choices land as unsigned");
 
 const weft_site_field *weft_site_field_at(uint64_t index)

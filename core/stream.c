@@ -7,6 +7,9 @@
 #include "staging.h"
 #include "status.h"
 
+/* A link slower than this takes packed tiles; packing runs at several times this rate. */
+#define PACK_BELOW_BYTES_S 250e6
+
 /* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
 
@@ -280,8 +283,20 @@ static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
     return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
 }
 
+/* Whether tiles are packed for this peer: its link, as measured or as limited by the site, is slow enough. */
+static bool packs(const weft_peer *peer)
+{
+    double rate = peer->estimate.rate_bytes_s, limit = (double)peer->site.rate_limit;
+    if (limit > 0 && !(rate > 0 && rate < limit))
+        rate = limit;
+    if (peer->site.snapshot_coding == WEFT_CODING_AUTO)
+        return rate > 0 && rate < PACK_BELOW_BYTES_S;
+    return peer->site.snapshot_coding == WEFT_CODING_PLANES;
+}
+
 /* Writes one unit's `full` frame at `out`; its bytes. */
-static weft_status full_frame(weft_trainer *trainer, uint64_t unit, uint8_t *out, uint32_t *bytes)
+static weft_status full_frame(weft_trainer *trainer, const weft_peer *peer, uint64_t unit, uint8_t *out,
+                              uint32_t *bytes)
 {
     weft_view view = weft_binding_view(&trainer->shadow, unit);
     uint32_t dense = view.count * view.width;
@@ -292,7 +307,11 @@ static weft_status full_frame(weft_trainer *trainer, uint64_t unit, uint8_t *out
     memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
     *bytes = WEFT_FRAME_HEADER_BYTES + payload;
     const weft_session *session = trainer->session;
-    return weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
+    weft_status status =
+        weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
+    if (status == WEFT_OK && packs(peer))
+        *bytes = weft_planes_pack(&trainer->packer, &session->layout->units[unit], out);
+    return status;
 }
 
 static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
@@ -323,7 +342,7 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
         uint32_t length;
         if (frames && bytes + full_frame_bytes(trainer, stream->unit) > most)
             break;
-        weft_status status = full_frame(trainer, stream->unit, data + bytes, &length);
+        weft_status status = full_frame(trainer, peer, stream->unit, data + bytes, &length);
         if (status != WEFT_OK) {
             give_slab(trainer, peer, slab);
             return status;

@@ -133,7 +133,7 @@ static weft_status open_slabs(weft_trainer *trainer)
     for (uint32_t i = 0; i < slabs->count; i++)
         slabs->free[i] = i;
     slabs->free_count = slabs->count;
-    return WEFT_OK;
+    return weft_packer_open(&trainer->packer);
 }
 
 static weft_status open_peers(weft_trainer *trainer)
@@ -205,6 +205,7 @@ static void give_back(weft_trainer *trainer)
     weft_mem_give(trainer->layout_bytes);
     if (trainer->headers)
         weft_mem_unmap(trainer->headers, trainer->headers_bytes);
+    weft_packer_close(&trainer->packer);
     weft_mem_give(trainer->slabs.free);
     if (trainer->slabs.memory)
         weft_mem_unmap(trainer->slabs.memory, trainer->slabs.slab_bytes * trainer->slabs.count);
@@ -261,7 +262,7 @@ static void print_memory(weft_trainer *trainer)
 {
     weft_session *session = trainer->session;
     uint64_t shadow = session->layout->bytes;
-    uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count;
+    uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count + trainer->packer.bytes;
     uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_OUT_BYTES) + trainer->headers_bytes;
     uint64_t digests = trainer->history.bytes + 3 * session->layout->part_count * sizeof *trainer->digests;
     session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers;

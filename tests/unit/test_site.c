@@ -82,6 +82,7 @@ static void a_peer_without_keys_has_the_defaults(void **state)
     assert_int_equal(a->window, 4);
     assert_int_equal(a->staging, 256 << 20);
     assert_int_equal(a->level, WEFT_CHOICE_AUTO);
+    assert_int_equal(a->snapshot_coding, WEFT_CODING_AUTO);
     assert_int_equal(a->rate_limit, 0);
     assert_int_equal(a->heartbeat_ms, 5000);
     weft_site_free(site);
@@ -95,7 +96,8 @@ static void every_key_reaches_its_field(void **state)
                            "kernels = portable\ndevice = 3\njournal = 1GiB\nmax_peers = 7\njoin_deadline = 1s\n"
                            "[peer.a]\naddress = 10.0.0.7\nprovider = tcp-rxm\nbackend = cuda\nkernels = avx512\n"
                            "device = 0\nbucket = 1MiB\nbucket_min = 128KiB\nbucket_max = 2MiB\nwindow = 256\n"
-                           "staging = 64MiB\nlevel = fast\nrate_limit = 100Mbit/s\nheartbeat = 250ms\n"
+                           "staging = 64MiB\nlevel = fast\nsnapshot_coding = verbatim\n"
+                           "rate_limit = 100Mbit/s\nheartbeat = 250ms\n"
                            "[provider.efa]\nchunk = 256KiB\ndepth = 32\n"
                            "[session]\nprogress = manual\nconnect_deadline = 5s\nclose_deadline = 500ms\n"
                            "io_deadline = 3s\n"
@@ -124,6 +126,7 @@ static void every_key_reaches_its_field(void **state)
     assert_int_equal(a->window, 256);
     assert_int_equal(a->staging, 64 << 20);
     assert_int_equal(a->level, WEFT_CHOICE_FAST);
+    assert_int_equal(a->snapshot_coding, WEFT_CODING_VERBATIM);
     assert_int_equal(a->rate_limit, 12500000);
     assert_int_equal(a->heartbeat_ms, 250);
     assert_int_equal(weft_site_provider_of(site, "efa")->chunk, 256 << 10);
@@ -166,6 +169,7 @@ static void values_are_printed_in_their_unit(void **state)
         {"peer.device", "255", "255"},
         {"peer.window", "008", "8"},
         {"peer.level", "pairs", "pairs"},
+        {"peer.snapshot_coding", "planes", "planes"},
         {"peer.provider", "verbs", "verbs"},
         {"peer.address", "fe80::1%eth0", "fe80::1%eth0"},
         {"provider.shm.depth", "65536", "65536"},
