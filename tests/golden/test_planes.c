@@ -1,0 +1,183 @@
+/* Full frames in byte planes: planes_plain.bin, which has no plane of zstd's, is packed byte for byte; planes_zstd.bin
+ * only has to be read, since zstd's bytes depend on its version; the bad ones are refused. WEFT_GOLDEN_WRITE=1 as in
+ * test_golden.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codec/planes.h"
+#include "log.h"
+#include "status.h"
+
+#define PLAIN    64u
+#define REGULAR  600u
+#define MOST     4096u
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct {
+    const char *file;
+    const char *from; /* the good file it was made of */
+    uint32_t at;      /* this byte .. */
+    uint8_t byte;     /* .. is this one */
+    const char *words;
+} bad[] = {
+    {"bad_planes_parameters.bin", "planes_plain.bin", 12, 0x03, "full has no parameters"},
+    {"bad_planes_kind.bin", "planes_plain.bin", 16 + 7, 0x03, "plane 1 of kind 3"},
+    {"bad_planes_reserved.bin", "planes_plain.bin", 16 + 3, 0x80, "plane 0 of kind 128"},
+    {"bad_planes_length.bin", "planes_plain.bin", 16, 0x3f, "plane 0 of kind 0 has 63 bytes for 64 elements"},
+    {"bad_planes_end.bin", "planes_plain.bin", 4, 0x48, "planes reach to byte 73 of 72"},
+    {"bad_planes_padding.bin", "planes_plain.bin", 16 + 75, 0x01, "padding byte 75 is 0x01"},
+    {"bad_planes_zstd.bin", "planes_zstd.bin", 0, 0, "plane 1 is no zstd frame of 600 bytes"},
+};
+
+static weft_layout *layout;
+static weft_packer packer;
+static weft_unpacker unpacker;
+static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
+
+/* The elements: unit 0 from 1.0 on in steps of one bit; unit 1 with exponents that halve in number as they fall, and
+ * signs and mantissas that look random. */
+static uint16_t element(uint32_t unit, uint32_t i)
+{
+    uint32_t noise = (i + 1) * 2654435761u;
+    noise ^= noise >> 15;
+    noise *= 2246822519u;
+    if (unit == 0)
+        return (uint16_t)(0x3f80 + i);
+    uint32_t exponent = 0x7a;
+    for (uint32_t bits = noise >> 8; bits % 2 == 0 && exponent > 0x70; bits /= 2)
+        exponent--;
+    return (uint16_t)((noise >> 31) << 15 | exponent << 7 | (noise & 0x7f));
+}
+
+static uint64_t pack(uint32_t unit, uint8_t bytes[MOST])
+{
+    const weft_unit *of = &layout->units[unit];
+    uint32_t payload = (uint32_t)weft_frame_full_payload(of->count, of->width);
+    const weft_frame_header header = {unit, 1, WEFT_LEVEL_FULL, payload, of->count, 0};
+    memset(bytes, 0, MOST);
+    weft_frame_write_header(bytes, &header);
+    for (uint32_t i = 0; i < of->count; i++) {
+        uint16_t bits = element(unit, i);
+        memcpy(bytes + WEFT_FRAME_HEADER_BYTES + 2 * (uint64_t)i, &bits, 2);
+    }
+    return weft_planes_pack(&packer, of, bytes);
+}
+
+static FILE *golden(const char *name, const char *mode)
+{
+    char path[512];
+    const char *source = getenv("WEFT_SOURCE");
+    snprintf(path, sizeof path, "%s/tests/golden/%s", source && source[0] ? source : ".", name);
+    FILE *file = fopen(path, mode);
+    if (!file)
+        fail_msg("%s cannot be opened", path);
+    return file;
+}
+
+static uint64_t file_read(const char *name, uint8_t bytes[MOST])
+{
+    FILE *file = golden(name, "rb");
+    uint64_t count = fread(bytes, 1, MOST, file);
+    fclose(file);
+    return count;
+}
+
+static void file_write(const char *name, const uint8_t *bytes, uint64_t count)
+{
+    const char *wanted = getenv("WEFT_GOLDEN_WRITE");
+    if (!wanted || strcmp(wanted, "1") != 0)
+        return;
+    FILE *file = golden(name, "wb");
+    if (fwrite(bytes, 1, count, file) != count || fclose(file) != 0)
+        fail_msg("%s cannot be written", name);
+}
+
+static void gives_its_elements(const char *name, uint32_t unit)
+{
+    uint8_t bytes[MOST];
+    uint64_t count = file_read(name, bytes), length;
+    weft_frame frame;
+    if (weft_planes_admit(&unpacker, layout, bytes, count, &frame, &length) != WEFT_OK)
+        fail_msg("%s: %s", name, weft_last_error());
+    assert_int_equal(length, count);
+    assert_int_equal(frame.header.unit, unit);
+    for (uint32_t i = 0; i < layout->units[unit].count; i++) {
+        uint16_t bits;
+        memcpy(&bits, frame.payload + 2 * (uint64_t)i, 2);
+        assert_int_equal(bits, element(unit, i));
+    }
+}
+
+static void plain_planes_are_these_bytes(void **state)
+{
+    (void)state;
+    uint8_t made[MOST], kept[MOST];
+    uint64_t count = pack(0, made);
+    file_write("planes_plain.bin", made, count);
+    assert_int_equal(file_read("planes_plain.bin", kept), count);
+    assert_memory_equal(made, kept, count);
+    gives_its_elements("planes_plain.bin", 0);
+}
+
+static void kept_zstd_gives_its_elements(void **state)
+{
+    (void)state;
+    uint8_t made[MOST];
+    uint64_t count = pack(1, made);
+    assert_true(count < WEFT_FRAME_HEADER_BYTES + 2 * REGULAR * 3 / 4);
+    file_write("planes_zstd.bin", made, count);
+    gives_its_elements("planes_zstd.bin", 1);
+}
+
+static void bad_planes_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        uint8_t bytes[MOST];
+        uint64_t count = file_read(bad[i].from, bytes), length;
+        weft_frame frame;
+        bytes[bad[i].at ? bad[i].at : 16 + 8 + REGULAR] = bad[i].byte; /* 0: the magic number behind plane 0 */
+        file_write(bad[i].file, bytes, count);
+        count = file_read(bad[i].file, bytes);
+        weft_status status = weft_planes_admit(&unpacker, layout, bytes, count, &frame, &length);
+        if (status != WEFT_E_CORRUPT || !strstr(weft_last_error(), bad[i].words))
+            fail_msg("%s: %s, \"%s\" does not say \"%s\"", bad[i].file, weft_status_name(status), weft_last_error(),
+                     bad[i].words);
+    }
+}
+
+static int group_open(void **state)
+{
+    (void)state;
+    const uint64_t plain = PLAIN, regular = REGULAR;
+    const weft_tensor tensors[] = {{"plain", WEFT_BF16, 1, &plain}, {"regular", WEFT_F16, 1, &regular}};
+    weft_log_enter(&quiet);
+    return weft_layout_create(tensors, 2, &layout) != WEFT_OK || weft_packer_open(&packer) != WEFT_OK ||
+           weft_unpacker_open(&unpacker) != WEFT_OK;
+}
+
+static int group_close(void **state)
+{
+    (void)state;
+    weft_unpacker_close(&unpacker);
+    weft_packer_close(&packer);
+    weft_layout_free(layout);
+    weft_log_enter(NULL);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_planes_are_these_bytes),
+        cmocka_unit_test(kept_zstd_gives_its_elements),
+        cmocka_unit_test(bad_planes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, group_open, group_close);
+}
