@@ -109,6 +109,12 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
     if (status != WEFT_OK)
         return status;
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
+    bool unknown = rollout->holds && rollout->held.run == 0 && !rollout->told;
+    return unknown ? weft_search_join(rollout) : weft_hear_offered(rollout);
+}
+
+weft_status weft_hear_offered(weft_rollout *rollout)
+{
     rollout->offered = true;
     weft_session_changed(rollout->session);
     if (!rollout->into_image)
@@ -133,6 +139,8 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
         return take_trailer(rollout, body, length);
     case WEFT_MESSAGE_OFFER:
         return take_offer(rollout, body, length);
+    case WEFT_MESSAGE_DIGESTS:
+        return weft_search_hear(rollout, body, length);
     case WEFT_MESSAGE_PING:
         return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
     case WEFT_MESSAGE_PONG:

@@ -84,6 +84,7 @@ static void forget_connection(weft_rollout *rollout)
 {
     bool keep = rollout->phase != WEFT_PHASE_RECEIVING; /* proved already: the caller may still commit it */
     weft_receive_reset(rollout);
+    weft_search_drop(rollout);
     rollout->offered = false;
     rollout->snapshot_runs = false;
     rollout->queued = keep; /* queue[0] itself stays as it is: a commit may be reading it */
@@ -120,6 +121,21 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     weft_session_changed(session);
 }
 
+/* The weights, digested anew, are not what was held: they are bits without a label. */
+static void admit_alien(weft_rollout *rollout, uint64_t root)
+{
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t *digests = rollout->digests;
+    char name[WEFT_PART_TEXT];
+    weft_part_differs(layout, 0, layout->part_count, rollout->fresh, digests, name);
+    weft_log(WEFT_LOG_ERROR, "%s: the weights are not those of version %llu; somebody else wrote them", name,
+             (unsigned long long)rollout->held.number);
+    rollout->digests = rollout->fresh;
+    rollout->fresh = digests;
+    rollout->held = (weft_version){0, 0, root};
+    rollout->told = true;
+}
+
 /* Finds out what the weights really are, so that the trainer is told the truth. The pass is made without the lock: a
  * rebind waits for it, nothing is staged, and nobody else writes the digests meanwhile. */
 static void digest_anew(weft_rollout *rollout)
@@ -129,16 +145,12 @@ static void digest_anew(weft_rollout *rollout)
     rollout->digesting = true;
     pthread_mutex_unlock(&session->lock);
     weft_status status =
-        weft_session_digest(session->backend, session->device, &rollout->weights, rollout->digests, &root);
+        weft_session_digest(session->backend, session->device, &rollout->weights, rollout->fresh, &root);
     pthread_mutex_lock(&session->lock);
     rollout->digesting = rollout->doubt = false;
     rollout->holds = status == WEFT_OK;
-    if (status == WEFT_OK && root != held) {
-        weft_log(WEFT_LOG_ERROR,
-                 "the weights are not those of version %llu: digest %016llx, held %016llx; somebody else wrote them",
-                 (unsigned long long)rollout->held.number, (unsigned long long)root, (unsigned long long)held);
-        rollout->held = (weft_version){0, 0, root};
-    }
+    if (status == WEFT_OK && root != held)
+        admit_alien(rollout, root);
     weft_session_changed(session);
 }
 
@@ -185,7 +197,7 @@ static weft_status greet(weft_rollout *rollout)
                              .slot_payload = rollout->slots.payload,
                              .slots = rollout->slots.count,
                              .chunk_bytes = (uint32_t)rollout->facts.chunk_bytes,
-                             .levels = 1u << WEFT_LEVEL_FULL | 1u << WEFT_LEVEL_PAIRS | 1u << WEFT_LEVEL_FAST,
+                             .levels = (1u << WEFT_LEVEL_COUNT) - 1,
                              .staging_bytes = rollout->staging.bytes};
     weft_receive_reset(rollout);
     rollout->epoch = (rollout->epoch + 1) & 0xffu;

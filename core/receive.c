@@ -116,10 +116,31 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
     return status;
 }
 
-static weft_status bad_check(const weft_wire_bucket *header)
+static weft_status bad_check(const weft_wire_bucket *header, const char *what)
 {
-    return weft_fail(WEFT_E_CHECK, "bucket %llu of version %llu: its check does not match; damaged on the way",
-                     (unsigned long long)header->sequence, (unsigned long long)header->target.number);
+    return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way",
+                     (unsigned long long)header->target.number, what, (unsigned long long)header->sequence);
+}
+
+/* Names the units of the frames that lie in the first `bytes` copied. Their own headers may be what is damaged: units
+ * that are none, or that do not rise, are passed over. */
+static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucket *header, uint64_t bytes)
+{
+    const weft_layout *layout = rollout->session->layout;
+    const uint8_t *frames = rollout->taken.memory;
+    uint64_t first = layout->unit_count, next = 0, length;
+    char name[WEFT_PART_TEXT] = "frames whose units cannot be told";
+    for (uint64_t at = 0; at < bytes && (length = weft_frame_measure(frames + at, bytes - at)) > 0; at += length) {
+        uint64_t unit = weft_bytes_get(frames + at, 4), units = (weft_bytes_get(frames + at + 8, 4) >> 20) + 1;
+        if (unit < next || unit + units > layout->unit_count)
+            continue;
+        first = first < unit ? first : unit;
+        next = unit + units;
+    }
+    if (next > 0)
+        weft_part_name_range(layout, weft_part_of_unit(layout, first),
+                             weft_part_of_unit(layout, next - 1) + layout->units[next - 1].tensor_count - 1, name);
+    return bad_check(header, name);
 }
 
 /* One pass: each frame is copied, then checked where it lies now. */
@@ -133,11 +154,11 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
         uint64_t left = header->payload_bytes - at;
         uint8_t check[8];
         if (left < WEFT_FRAME_HEADER_BYTES)
-            return bad_check(header);
+            return bad_frames(rollout, header, at);
         memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
         uint64_t length = weft_frame_measure(to + at, left);
         if (length == 0)
-            return bad_check(header);
+            return bad_frames(rollout, header, at);
         memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
                length - WEFT_FRAME_HEADER_BYTES);
         weft_bytes_put(check, weft_frame_check(to + at, length), 8);
@@ -145,7 +166,8 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
         at += length;
         frames++;
     }
-    return frames == header->frames && XXH3_64bits_digest(&checks) == header->check ? WEFT_OK : bad_check(header);
+    bool right = frames == header->frames && XXH3_64bits_digest(&checks) == header->check;
+    return right ? WEFT_OK : bad_frames(rollout, header, at);
 }
 
 static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
@@ -162,7 +184,7 @@ static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket
                          (unsigned long long)header->offset);
     memcpy(blob->data + header->offset, from, header->payload_bytes);
     if (XXH3_64bits(blob->data + header->offset, header->payload_bytes) != header->check)
-        return bad_check(header);
+        return bad_check(header, "the attachment");
     rollout->book.attachment_got += header->payload_bytes;
     return WEFT_OK;
 }

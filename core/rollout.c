@@ -35,6 +35,10 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
 {
     bool any = false;
     weft_status status = weft_receive_poll(rollout, &any);
+    if (status == WEFT_OK && rollout->search.reason != WEFT_SEARCH_NONE) {
+        waits->busy = waits->busy || any;
+        return weft_search_check(rollout, now_ns, waits);
+    }
     while (status == WEFT_OK && work && rollout->join == WEFT_JOIN_JOINED) {
         status = weft_stage_step(rollout);
         any = any || status == WEFT_OK;
@@ -108,7 +112,8 @@ static weft_status open_parts(weft_rollout *rollout)
     uint64_t parts = rollout->session->layout->part_count ? rollout->session->layout->part_count : 1;
     rollout->digests = weft_mem_take(parts, sizeof *rollout->digests);
     rollout->staged = weft_mem_take(parts, sizeof *rollout->staged);
-    if (!rollout->digests || !rollout->staged)
+    rollout->fresh = weft_mem_take(parts, sizeof *rollout->fresh);
+    if (!rollout->digests || !rollout->staged || !rollout->fresh)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     weft_status status = check_staging(rollout);
     if (status == WEFT_OK)
@@ -139,6 +144,7 @@ static void give_back(weft_rollout *rollout)
     weft_blob_drop(rollout->incoming_attachment);
     weft_blob_drop(rollout->attachment);
     weft_binding_close(&rollout->weights);
+    weft_mem_give(rollout->fresh);
     weft_mem_give(rollout->staged);
     weft_mem_give(rollout->digests);
     weft_session_unmake(session);

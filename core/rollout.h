@@ -11,6 +11,7 @@
 #include "codec/planes.h"
 #include "control.h"
 #include "journal.h"
+#include "part.h"
 #include "proof.h"
 #include "session.h"
 #include "staging.h"
@@ -66,8 +67,34 @@ typedef struct weft_receipt_book {
     uint64_t bytes; /* headers and trailer too */
     uint64_t attachment_got;
     uint64_t next_unit; /* snapshot: first unit that has not come */
+    bool proved;        /* all of it came and leads to the target */
+    uint64_t verified;  /* [commit] verify = full: units of the weights found to be what is held */
     uint64_t begun_ns, whole_ns, decode_ns;
 } weft_receipt_book;
+
+typedef enum weft_search_reason {
+    WEFT_SEARCH_NONE,
+    WEFT_SEARCH_TARGET, /* staged bits do not lead to the target: the fault waits */
+    WEFT_SEARCH_JOIN    /* the bits bound are no version that the trainer knows: the offer waits */
+} weft_search_reason;
+
+/* Looking for the tensor and the tile in which bits differ from a version: search.c. */
+typedef struct weft_search {
+    weft_search_reason reason;
+    bool tiles;           /* of `tensor`; else the tensors are gone through */
+    bool done;            /* found, or there is nothing to find */
+    bool late;            /* given up with a question under way: one answer is to be passed over */
+    const uint64_t *mine; /* digests of parts here; borrowed */
+    weft_wire_query query;
+    weft_version version;           /* compared with; all 0: the newest */
+    uint64_t tensor, next;          /* whose tiles; next tensor or tile to ask for */
+    uint64_t count, first;          /* tensors of the version that differ so far, and the first of them */
+    weft_version nearest;           /* the version with the fewest */
+    uint64_t nearest_count;         /* that differ from it */
+    uint32_t walked;                /* versions gone through */
+    char name[WEFT_PART_TEXT + 40]; /* "": not found */
+    uint64_t until_ns;
+} weft_search;
 
 struct weft_rollout {
     weft_session *session;
@@ -78,6 +105,7 @@ struct weft_rollout {
     weft_version held;
     uint64_t *digests; /* of the weights held, one per part */
     uint64_t *staged;  /* of the version being staged */
+    uint64_t *fresh;   /* of the weights, digested anew to be compared */
     weft_blob *attachment, *incoming_attachment;
 
     weft_join join;
@@ -111,6 +139,8 @@ struct weft_rollout {
     weft_staging staging;
     weft_unpacker unpacker;
     weft_proof proof; /* of a snapshot's tiles */
+    weft_search search;
+    bool told; /* that the weights held are no version, and where */
     weft_phase phase;
     bool offered; /* a snapshot waits for the caller's commit */
     weft_version offer;
@@ -136,6 +166,25 @@ weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_
 /* ---- hear.c */
 /* Reads and acts on what the trainer said; afterwards the connection may be closed (refusal, goodbye). */
 weft_status weft_hear_step(weft_rollout *rollout);
+/* The trainer's offer may be taken up. */
+weft_status weft_hear_offered(weft_rollout *rollout);
+
+/* ---- search.c */
+/* Staged bits do not have the target's digest: asks in which tile; WEFT_AGAIN when the question is under way. */
+weft_status weft_search_target(weft_rollout *rollout);
+/* The weights bound are no version that the trainer knows: asks which tile keeps them from being one. */
+weft_status weft_search_join(weft_rollout *rollout);
+weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+/* While a search is on: ends it when it is done or has taken io_deadline; the fault that waited for it, if one did. */
+weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+/* Forgets it: the connection is gone. */
+void weft_search_drop(weft_rollout *rollout);
+
+/* ---- verify.c */
+/* Compares the next unit of the weights with what is held. Errors: WEFT_E_BASE, naming tensor and tile. */
+weft_status weft_verify_step(weft_rollout *rollout);
+/* Names the first tile of units whose weights are not what is held. */
+void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT]);
 
 /* ---- receive.c */
 weft_status weft_receive_open(weft_rollout *rollout);

@@ -11,12 +11,14 @@
 
 typedef enum weft_choice_progress { WEFT_PROGRESS_THREAD = 0, WEFT_PROGRESS_MANUAL = 1 } weft_choice_progress;
 typedef enum weft_choice_snapshot { WEFT_SNAPSHOT_IN_PLACE = 0, WEFT_SNAPSHOT_STAGED = 1 } weft_choice_snapshot;
+typedef enum weft_choice_verify { WEFT_VERIFY_TOUCHED = 0, WEFT_VERIFY_FULL = 1 } weft_choice_verify;
 typedef enum weft_choice_security { WEFT_SECURITY_LOOPBACK = 0, WEFT_SECURITY_OPEN = 1 } weft_choice_security;
 typedef enum weft_choice_level {
     WEFT_CHOICE_AUTO = 0,
     WEFT_CHOICE_FULL = 1,
     WEFT_CHOICE_PAIRS = 2,
-    WEFT_CHOICE_FAST = 3
+    WEFT_CHOICE_FAST = 3,
+    WEFT_CHOICE_TIGHT = 4
 } weft_choice_level;
 
 typedef enum weft_choice_coding {
@@ -62,6 +64,7 @@ struct weft_site {
         char kernels[WEFT_SITE_NAME];
         int64_t device;
         uint64_t journal; /* bytes of the arena that keeps encoded updates */
+        uint64_t threads; /* that encode, the caller's included; 0: auto */
         uint64_t max_peers;
         uint64_t join_deadline_ms;
     } trainer;
@@ -73,6 +76,7 @@ struct weft_site {
     } session;
     struct {
         weft_choice_snapshot snapshot;
+        weft_choice_verify verify;
         uint64_t deadline_ms;
     } commit;
     weft_choice_security security;

@@ -129,15 +129,14 @@ static weft_status check_totals(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* The proof: the digest of base and changes is the digest that the trainer published. */
-static weft_status prove(const weft_rollout *rollout)
+/* The proof: the digest of base and changes is the digest that the trainer published. If not, the trainer is asked in
+ * which tile they differ. */
+static weft_status prove(weft_rollout *rollout)
 {
     const weft_version *target = &rollout->queue[0].trailer.target;
     uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->staged);
-    if (root == target->root)
-        return WEFT_OK;
-    return weft_fail(WEFT_E_TARGET, "version %llu: staged bits have digest %016llx, the trainer published %016llx",
-                     (unsigned long long)target->number, (unsigned long long)root, (unsigned long long)target->root);
+    rollout->book.proved = root == target->root;
+    return rollout->book.proved ? WEFT_OK : weft_search_target(rollout);
 }
 
 static weft_status tell_staged(weft_rollout *rollout)
@@ -148,16 +147,29 @@ static weft_status tell_staged(weft_rollout *rollout)
     return weft_join_send(rollout, WEFT_MESSAGE_STAGED, &out);
 }
 
-static weft_status finish(weft_rollout *rollout)
+static weft_status check_whole(weft_rollout *rollout)
 {
-    weft_incoming *incoming = &rollout->queue[0];
     weft_status status = check_totals(rollout);
     if (status == WEFT_OK)
         status = weft_proof_settle(&rollout->proof, rollout->staged);
-    if (status == WEFT_OK)
-        status = prove(rollout);
+    return status == WEFT_OK ? prove(rollout) : status;
+}
+
+/* Whether weights that the update does not touch are looked at too. A snapshot's proof has seen all of them. */
+static bool verifies(const weft_rollout *rollout)
+{
+    return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !rollout->queue[0].header.snapshot &&
+           rollout->book.verified < rollout->session->layout->unit_count;
+}
+
+static weft_status finish(weft_rollout *rollout)
+{
+    weft_incoming *incoming = &rollout->queue[0];
+    weft_status status = rollout->book.proved ? WEFT_OK : check_whole(rollout);
     if (status != WEFT_OK)
         return status;
+    if (verifies(rollout))
+        return weft_verify_step(rollout);
     rollout->book.whole_ns = weft_clock_ns();
     if (rollout->book.begun_ns == 0)
         rollout->book.begun_ns = rollout->book.whole_ns;
@@ -202,6 +214,14 @@ static void undo(weft_rollout *rollout, uint64_t count)
     }
 }
 
+static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
+{
+    char name[WEFT_PART_TEXT];
+    weft_verify_name(rollout, changes->unit, 1, name);
+    return weft_fail(WEFT_E_BASE, "version %llu: %s: the weights changed since it was staged; undone",
+                     (unsigned long long)rollout->queue[0].trailer.target.number, name);
+}
+
 static weft_status commit_changes(weft_rollout *rollout)
 {
     for (uint64_t i = 0; i < rollout->staging.count; i++) {
@@ -210,10 +230,7 @@ static weft_status commit_changes(weft_rollout *rollout)
         weft_status status = apply(rollout, &rollout->weights, changes, &mismatch);
         if (status != WEFT_OK || mismatch) {
             undo(rollout, status == WEFT_OK ? i + 1 : i);
-            return status != WEFT_OK
-                       ? status
-                       : weft_fail(WEFT_E_BASE, "version %llu: weights of unit %u changed since it was staged; undone",
-                                   (unsigned long long)rollout->queue[0].trailer.target.number, changes->unit);
+            return status != WEFT_OK ? status : altered(rollout, changes);
         }
     }
     return WEFT_OK;
@@ -257,6 +274,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->digests = rollout->staged;
     rollout->staged = digests;
     rollout->holds = true;
+    rollout->told = false;
     rollout->held = rollout->queue[0].trailer.target;
     rollout->faults = 0;
     rollout->last = rollout->book;

@@ -1,0 +1,42 @@
+/* verify.c - compares the bound weights with the digests of what is held: names the tile that somebody else wrote. */
+#include <string.h>
+
+#include "part.h"
+#include "rollout.h"
+#include "status.h"
+
+/* Digests one unit afresh; `name` is empty when it is what is held. */
+static weft_status compare(weft_rollout *rollout, uint64_t unit, char name[WEFT_PART_TEXT])
+{
+    weft_session *session = rollout->session;
+    uint64_t first = weft_part_of_unit(session->layout, unit), count = session->layout->units[unit].tensor_count;
+    weft_digest_job job = {weft_binding_view(&rollout->weights, unit), rollout->fresh};
+    memset(rollout->fresh + first, 0, count * sizeof *rollout->fresh);
+    weft_status status =
+        weft_backend_wait(session->backend, session->device, session->backend->digest(session->device, &job), &job);
+    name[0] = 0;
+    if (status == WEFT_OK)
+        weft_part_differs(session->layout, first, count, rollout->fresh, rollout->digests, name);
+    return status;
+}
+
+weft_status weft_verify_step(weft_rollout *rollout)
+{
+    char name[WEFT_PART_TEXT];
+    weft_status status = compare(rollout, rollout->book.verified++, name);
+    if (status != WEFT_OK || !name[0])
+        return status;
+    return weft_fail(
+        WEFT_E_BASE, "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
+        (unsigned long long)rollout->queue[0].trailer.target.number, name, (unsigned long long)rollout->held.number);
+}
+
+void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT])
+{
+    name[0] = 0;
+    for (uint64_t u = unit; u < unit + units && !name[0]; u++)
+        if (compare(rollout, u, name) != WEFT_OK)
+            break;
+    if (!name[0]) /* it changed back meanwhile */
+        weft_part_name(rollout->session->layout, weft_part_of_unit(rollout->session->layout, unit), name);
+}
