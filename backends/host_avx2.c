@@ -1,95 +1,54 @@
 /* host_avx2.c - the kernel set for CPUs with AVX2, BMI1 and BMI2.
  *
- * Diff is two passes over a block that stays in the first cache: masks of what differs at the speed of the two streams,
- * then the lists. Only this file is compiled with those flags. */
+ * Diff lists the positions of a block at the speed of the two streams, then copies the bits from the block, which is
+ * still in the first cache. Only this file is compiled with those flags. */
 #if defined(WEFT_HAVE_AVX2)
 
 #include <immintrin.h>
 
+#include "backends/host_fast256.h"
 #include "backends/host_kernels.h"
 #include "backends/host_lanes256.h"
 #include "backends/host_loops.h"
 
-/* Mask words of 64 elements that a block of diff holds. */
+/* Words of 64 elements that a block of diff holds. */
 #define BLOCK_WORDS 64u
 
-/* All ones in the elements of 32 bytes that are equal. */
-WEFT_ALWAYS_INLINE __m256i equal32(const uint8_t *now, const uint8_t *shadow, unsigned width)
-{
-    __m256i x = WEFT_LOAD_256(now), y = WEFT_LOAD_256(shadow);
-    switch (width) {
-    case 1:
-        return _mm256_cmpeq_epi8(x, y);
-    case 2:
-        return _mm256_cmpeq_epi16(x, y);
-    case 4:
-        return _mm256_cmpeq_epi32(x, y);
-    default:
-        return _mm256_cmpeq_epi64(x, y);
-    }
-}
-
-/* Which of 32 elements of 2 bytes are equal. */
-WEFT_ALWAYS_INLINE uint32_t equal_halves(const uint8_t *now, const uint8_t *shadow)
-{
-    __m256i packed = _mm256_packs_epi16(equal32(now, shadow, 2), equal32(now + 32, shadow + 32, 2));
-    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(packed, 0xd8)); /* pack works within 128 bits */
-}
-
-/* Which of the elements in 32 bytes are equal (in 64 bytes for a width of 2). */
-WEFT_ALWAYS_INLINE uint32_t equal_mask(const uint8_t *now, const uint8_t *shadow, unsigned width)
-{
-    switch (width) {
-    case 1:
-        return (uint32_t)_mm256_movemask_epi8(equal32(now, shadow, 1));
-    case 2:
-        return equal_halves(now, shadow);
-    case 4:
-        return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal32(now, shadow, 4)));
-    default:
-        return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(equal32(now, shadow, 8)));
-    }
-}
+/* Bytes that diff asks for ahead of use in each stream, so that memory works on while lists are made. */
+#define STREAM_AHEAD 4096u
 
 /* Which of 64 elements differ. */
 WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shadow, unsigned width)
 {
-    const unsigned step = width <= 2 ? 32 : 32 / width;
-    uint64_t equal = 0;
-    for (unsigned i = 0; i < 64; i += step)
-        equal |= (uint64_t)equal_mask(now + (uint64_t)i * width, shadow + (uint64_t)i * width, width) << i;
-    return ~equal;
+    __m256i equal[16];
+    for (unsigned i = 0; i < 2 * width; i++)
+        equal[i] =
+            weft_lanes_equal(WEFT_LOAD_256(now + 32 * (uint64_t)i), WEFT_LOAD_256(shadow + 32 * (uint64_t)i), width);
+    return ~weft_lanes_word(equal, width);
 }
 
-/* Writes base + number of each bit that is set: two at a time, since most words have no more and a branch on so many
- * would not be foreseen. An odd count writes one entry too many, which is in the array for a word of 64. */
-WEFT_ALWAYS_INLINE uint32_t word_list(uint64_t word, uint32_t base, uint32_t *position)
+/* Asking beyond the stream's end does no harm. */
+WEFT_ALWAYS_INLINE void stream_ahead(const uint8_t *at)
 {
-    const uint32_t count = (uint32_t)__builtin_popcountll(word);
-    uint32_t i = 0;
-    do {
-        position[i] = base + (uint32_t)_tzcnt_u64(word);
-        word = _blsr_u64(word);
-        position[i + 1] = base + (uint32_t)_tzcnt_u64(word);
-        word = _blsr_u64(word);
-        i += 2;
-    } while (i < count);
-    return count;
+    _mm_prefetch((const char *)((uintptr_t)at + STREAM_AHEAD), _MM_HINT_T0);
 }
 
 WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
                                  uint32_t *position, uint8_t *before, uint8_t *after, unsigned width)
 {
-    uint64_t words[BLOCK_WORDS];
     uint32_t found = 0, done = 0;
     while (count - done >= 64) {
         uint32_t block = (count - done) / 64 < BLOCK_WORDS ? (count - done) / 64 : BLOCK_WORDS;
         const uint8_t *a = now + (uint64_t)done * width, *b = shadow + (uint64_t)done * width;
         uint32_t end = found;
-        for (uint32_t i = 0; i < block; i++)
-            words[i] = differ_word(a + (uint64_t)i * 64 * width, b + (uint64_t)i * 64 * width, width);
-        for (uint32_t i = 0; i < block; i++)
-            end += word_list(words[i], first + done + 64 * i, position + end);
+        for (uint32_t i = 0; i < block; i++) {
+            const uint8_t *x = a + (uint64_t)i * 64 * width, *y = b + (uint64_t)i * 64 * width;
+            for (unsigned line = 0; line < width; line++) {
+                stream_ahead(x + 64 * (uint64_t)line);
+                stream_ahead(y + 64 * (uint64_t)line);
+            }
+            end += weft_word_list(differ_word(x, y, width), first + done + 64 * i, position + end);
+        }
         for (; found < end; found++) {
             uint64_t index = position[found] - first;
             weft_element_put(before, found, weft_element_get(shadow, index, width), width);
@@ -163,12 +122,13 @@ WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, con
     }                                                                                                                  \
     WEFT_LOOPS_GATHER(avx2, W)                                                                                         \
     WEFT_LOOPS_PUT(avx2, W)                                                                                            \
-    WEFT_LOOPS_STEPS(avx2, W)
+    WEFT_FAST256(avx2, W)
 
 AVX2(1)
 AVX2(2)
 AVX2(4)
 AVX2(8)
+WEFT_FAST256_GAPS(avx2)
 
 const weft_host_kernels weft_host_avx2 = {
     .name = "avx2",
@@ -180,6 +140,10 @@ const weft_host_kernels weft_host_avx2 = {
     .swap = WEFT_SLOTS(avx2, swap),
     .step = WEFT_SLOTS(avx2, step),
     .exceptions = WEFT_SLOTS(avx2, exceptions),
+    .gap_sum = avx2_gap_sum,
+    .fields = WEFT_SLOTS(avx2, fields),
+    .gap_ones = avx2_gap_ones,
+    .gaps = WEFT_SLOTS(avx2, gaps),
 };
 
 #else

@@ -11,6 +11,7 @@
 
 #if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
 
+#include "backends/host_fast_loops.h"
 #include "backends/host_kernels.h"
 #include "backends/host_loops.h"
 
@@ -214,12 +215,14 @@ WEFT_ALWAYS_INLINE void gather(const uint8_t *data, const uint32_t *position, ui
         gather(data, position, first, count, out, W);                                                                  \
     }                                                                                                                  \
     WEFT_LOOPS_PUT(avx512, W)                                                                                          \
-    WEFT_LOOPS_STEPS(avx512, W)
+    WEFT_LOOPS_STEPS(avx512, W)                                                                                    \
+    WEFT_LOOPS_FIELDS(avx512, W)
 
 AVX512(1)
 AVX512(2)
 AVX512(4)
 AVX512(8)
+WEFT_LOOPS_FAST(avx512)
 
 const weft_host_kernels weft_host_avx512 = {
     .name = "avx512",
@@ -231,6 +234,10 @@ const weft_host_kernels weft_host_avx512 = {
     .swap = WEFT_SLOTS(avx512, swap),
     .step = WEFT_SLOTS(avx512, step),
     .exceptions = WEFT_SLOTS(avx512, exceptions),
+    .gap_sum = avx512_gap_sum,
+    .fields = WEFT_SLOTS(avx512, fields),
+    .gap_ones = avx512_gap_ones,
+    .gaps = WEFT_SLOTS(avx512, gaps),
 };
 
 #else

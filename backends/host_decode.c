@@ -95,8 +95,8 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
         return WEFT_OK;
     }
     bool fast = frame->header.level == WEFT_LEVEL_FAST;
-    weft_status status =
-        fast ? weft_host_fast_read(frame, &job->base, job->changes) : pairs_read(frame, &job->base, job->changes);
+    weft_status status = fast ? weft_host_fast_read(state->kernels, frame, &job->base, job->changes)
+                              : pairs_read(frame, &job->base, job->changes);
     if (status != WEFT_OK) {
         job->changes->count = 0;
         return status;

@@ -20,6 +20,7 @@ void weft_host_fast_write(const weft_backend_state *state, const weft_view *now,
                           uint8_t *payload, uint64_t bytes);
 
 /* Fills changes->position and, as signed steps, changes->after. Errors: WEFT_E_CORRUPT. */
-weft_status weft_host_fast_read(const weft_frame *frame, const weft_view *base, weft_changes *changes);
+weft_status weft_host_fast_read(const weft_host_kernels *kernels, const weft_frame *frame, const weft_view *base,
+                                weft_changes *changes);
 
 #endif

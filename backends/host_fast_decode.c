@@ -21,25 +21,33 @@ static weft_status no_end(const fast_reader *reader)
                      reader->unit, (unsigned long long)reader->source.bytes);
 }
 
-/* Positions, and one step up or down for each. */
-WEFT_ALWAYS_INLINE weft_status gaps_read(fast_reader *reader, weft_changes *changes, unsigned width)
+/* Says what a kernel refused. */
+static weft_status gaps_refuse(const fast_reader *reader)
 {
     const uint32_t k = reader->shape.gap_bits;
-    uint64_t next = 0;
-    for (uint32_t i = 0; i < reader->shape.changed; i++) {
-        uint64_t field = weft_bits_get(&reader->source, (uint64_t)i * (k + 1), k + 1);
-        uint64_t high = weft_bits_unary(&reader->unary);
+    weft_bit_walker walker = reader->unary;
+    uint64_t position = 0;
+    for (uint32_t i = 0; i < reader->shape.changed; i++, position++) {
+        uint64_t high = weft_bits_unary(&walker);
         if (high == UINT64_MAX)
-            return no_end(reader);
-        uint64_t position = next + (high << k | field >> 1);
+            break;
+        position += high << k | weft_bits_get(&reader->source, (uint64_t)i * (k + 1), k + 1) >> 1;
         if (position >= reader->shape.count)
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %llu of %u elements", reader->unit,
                              (unsigned long long)position, reader->shape.count);
-        changes->position[i] = (uint32_t)position;
-        weft_element_put(changes->after, i, 1 - 2 * (field & 1), width);
-        next = position + 1;
     }
-    return WEFT_OK;
+    return no_end(reader);
+}
+
+/* Positions, and one step up or down for each. */
+static weft_status gaps_read(const weft_host_kernels *kernels, fast_reader *reader, weft_changes *changes,
+                             uint8_t width)
+{
+    const weft_fast_shape *shape = &reader->shape;
+    if (kernels->gaps[weft_host_slot(width)](&reader->source, &reader->unary, shape->gap_bits, shape->count,
+                                             shape->changed, changes->position, changes->after))
+        return WEFT_OK;
+    return gaps_refuse(reader);
 }
 
 /* Where the magnitudes begin: behind the byte that holds the last unary one. */
@@ -107,11 +115,9 @@ static weft_status ends_check(const fast_reader *reader)
     return WEFT_OK;
 }
 
-WEFT_ALWAYS_INLINE weft_status planes_read(fast_reader *reader, weft_changes *changes, unsigned width)
+WEFT_ALWAYS_INLINE weft_status tail_read(fast_reader *reader, weft_changes *changes, unsigned width)
 {
-    weft_status status = gaps_read(reader, changes, width);
-    if (status == WEFT_OK)
-        status = magnitudes_find(reader);
+    weft_status status = magnitudes_find(reader);
     if (status == WEFT_OK)
         status = exceptions_read(reader, changes, width);
     if (status == WEFT_OK)
@@ -119,7 +125,8 @@ WEFT_ALWAYS_INLINE weft_status planes_read(fast_reader *reader, weft_changes *ch
     return status;
 }
 
-weft_status weft_host_fast_read(const weft_frame *frame, const weft_view *base, weft_changes *changes)
+weft_status weft_host_fast_read(const weft_host_kernels *kernels, const weft_frame *frame, const weft_view *base,
+                                weft_changes *changes)
 {
     fast_reader reader = {.unit = frame->header.unit, .source = {frame->payload, frame->header.payload_bytes}};
     const weft_unit unit = {.count = base->count, .width = base->width, .is_float = base->is_float};
@@ -129,14 +136,17 @@ weft_status weft_host_fast_read(const weft_frame *frame, const weft_view *base, 
     reader.unary = weft_bits_walk(reader.source, weft_fast_unary_offset(&reader.shape));
     reader.ranks = 8 * weft_fast_ranks_offset(&reader.shape);
     changes->count = reader.shape.changed;
+    status = gaps_read(kernels, &reader, changes, base->width);
+    if (status != WEFT_OK)
+        return status;
     switch (base->width) {
     case 1:
-        return planes_read(&reader, changes, 1);
+        return tail_read(&reader, changes, 1);
     case 2:
-        return planes_read(&reader, changes, 2);
+        return tail_read(&reader, changes, 2);
     case 4:
-        return planes_read(&reader, changes, 4);
+        return tail_read(&reader, changes, 4);
     default:
-        return planes_read(&reader, changes, 8);
+        return tail_read(&reader, changes, 8);
     }
 }

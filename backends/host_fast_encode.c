@@ -9,24 +9,15 @@ static unsigned bit_length(uint64_t x)
     return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
 }
 
-/* Sum of the high parts of the gaps between strictly increasing places. */
-static uint64_t high_sum(const uint32_t *place, uint32_t count, uint32_t k)
-{
-    uint64_t sum = place[0] >> k;
-    for (uint32_t i = 1; i < count; i++)
-        sum += (place[i] - place[i - 1] - 1) >> k;
-    return sum;
-}
-
 /* The Rice parameter of the gaps: from the rule on counts downwards for as long as the coded bits shrink, which finds
  * the least of a convex cost. Returns the sum of the high parts. */
-static uint64_t gap_bits_choose(const weft_changes *changes, weft_fast_shape *shape)
+static uint64_t gap_bits_choose(const weft_host_kernels *kernels, const weft_changes *changes, weft_fast_shape *shape)
 {
     uint32_t m = changes->count;
     uint32_t k = weft_fast_rice(shape->count, m);
-    uint64_t sum = high_sum(changes->position, m, k);
+    uint64_t sum = kernels->gap_sum(changes->position, m, k);
     while (k > 0) {
-        uint64_t below = high_sum(changes->position, m, k - 1);
+        uint64_t below = kernels->gap_sum(changes->position, m, k - 1);
         if (below >= sum + m)
             break;
         sum = below;
@@ -73,49 +64,14 @@ void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, w
     *plan = (weft_host_fast_plan){.shape = {.count = now->count, .changed = changes->count}};
     shape->exceptions = state->kernels->exceptions[weft_host_slot(now->width)](
         changes->before, changes->after, changes->count, now->is_float, state->rank, state->excess);
-    plan->unary_bits = changes->count + gap_bits_choose(changes, shape);
+    plan->unary_bits = changes->count + gap_bits_choose(state->kernels, changes, shape);
     if (shape->exceptions == 0)
         return;
     shape->rank_bits = weft_fast_rice(changes->count, shape->exceptions);
     uint64_t lengths = magnitude_bits_choose(state->excess, shape);
-    plan->unary_bits += high_sum(state->rank, shape->exceptions, shape->rank_bits) + lengths;
+    plan->unary_bits += state->kernels->gap_sum(state->rank, shape->exceptions, shape->rank_bits) + lengths;
     plan->unary_bits += 2 * (uint64_t)shape->exceptions;
     plan->magnitude_bits = lengths + (uint64_t)shape->exceptions * shape->magnitude_bits;
-}
-
-/* The arrays are held in locals: the bytes written could alias the structs that point to them. */
-WEFT_ALWAYS_INLINE uint8_t *fields_write_width(const weft_changes *changes, bool is_float, uint32_t k, uint8_t *out,
-                                               const uint8_t *end, unsigned width)
-{
-    weft_bit_writer writer = {out, end, 0, 0};
-    const uint32_t *position = changes->position;
-    const uint8_t *before = changes->before, *after = changes->after;
-    const uint32_t count = changes->count;
-    const uint64_t low = (UINT64_C(1) << k) - 1;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t steps =
-            weft_element_steps(weft_element_get(before, i, width), weft_element_get(after, i, width), width, is_float);
-        uint64_t gap = position[i] - next;
-        next = position[i] + 1;
-        weft_bits_put(&writer, (gap & low) << 1 | weft_steps_down(steps, width), k + 1);
-    }
-    return weft_bits_end(&writer);
-}
-
-static uint8_t *fields_write(const weft_changes *changes, const weft_view *now, uint32_t k, uint8_t *out,
-                             const uint8_t *end)
-{
-    switch (now->width) {
-    case 1:
-        return fields_write_width(changes, now->is_float, k, out, end, 1);
-    case 2:
-        return fields_write_width(changes, now->is_float, k, out, end, 2);
-    case 4:
-        return fields_write_width(changes, now->is_float, k, out, end, 4);
-    default:
-        return fields_write_width(changes, now->is_float, k, out, end, 8);
-    }
 }
 
 static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, uint8_t *out, const uint8_t *end)
@@ -130,24 +86,11 @@ static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, 
     return weft_bits_end(&writer);
 }
 
-static void gaps_unary(const weft_changes *changes, uint32_t k, weft_bit_writer *to)
-{
-    weft_bit_writer writer = *to;
-    const uint32_t *position = changes->position;
-    const uint32_t count = changes->count;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        weft_bits_put_unary(&writer, (position[i] - next) >> k);
-        next = position[i] + 1;
-    }
-    *to = writer;
-}
-
 static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_shape *shape, uint8_t *out,
                             const uint8_t *end)
 {
     weft_bit_writer writer = {out, end, 0, 0};
-    gaps_unary(&state->changes, shape->gap_bits, &writer);
+    state->kernels->gap_ones(state->changes.position, shape->changed, shape->gap_bits, &writer);
     uint32_t next = 0;
     for (uint32_t i = 0; i < shape->exceptions; i++) {
         weft_bits_put_unary(&writer, (state->rank[i] - next) >> shape->rank_bits);
@@ -173,7 +116,10 @@ void weft_host_fast_write(const weft_backend_state *state, const weft_view *now,
                           uint8_t *payload, uint64_t bytes)
 {
     const uint8_t *end = payload + bytes;
-    uint8_t *at = fields_write(&state->changes, now, plan->shape.gap_bits, payload, end);
+    const weft_changes *changes = &state->changes;
+    uint8_t *at = state->kernels->fields[weft_host_slot(now->width)](changes->position, changes->before, changes->after,
+                                                                     changes->count, now->is_float,
+                                                                     plan->shape.gap_bits, payload, end);
     at = ranks_write(state->rank, &plan->shape, at, end);
     at = unary_write(state, &plan->shape, at, end);
     at = magnitudes_write(state->excess, &plan->shape, at, end);

@@ -7,8 +7,7 @@
 #ifndef WEFT_BACKENDS_HOST_KERNELS_H
 #define WEFT_BACKENDS_HOST_KERNELS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "backends/host_bits.h"
 
 #define WEFT_HOST_WIDTHS 4
 
@@ -36,6 +35,20 @@ typedef struct weft_host_kernels {
     /* Lists the changes of more than one step: rank in the list and magnitude - 2. Returns how many. */
     uint32_t (*exceptions[WEFT_HOST_WIDTHS])(const uint8_t *before, const uint8_t *after, uint32_t count, bool is_float,
                                              uint32_t *rank, uint64_t *excess);
+    /* Sum of the gaps between strictly increasing places, each shifted right by so many bits. */
+    uint64_t (*gap_sum)(const uint32_t *place, uint32_t count, uint32_t shift);
+    /* Writes the fields of level fast (the low bits of each gap above the direction) and returns where they end; stores
+     * nothing from `end` on. gap_bits is at most 31. */
+    uint8_t *(*fields[WEFT_HOST_WIDTHS])(const uint32_t *position, const uint8_t *before, const uint8_t *after,
+                                         uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out,
+                                         const uint8_t *end);
+    /* Writes the high bits of each gap as unary numbers, for which there must be room. */
+    void (*gap_ones)(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to);
+    /* The way back: fields from the source's first bit on and unary numbers into positions below `limit` and one step
+     * up or down for each. False where the numbers end early or a position is too large: the lists and the walker are
+     * then of no use. */
+    bool (*gaps[WEFT_HOST_WIDTHS])(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits,
+                                   uint32_t limit, uint32_t count, uint32_t *position, uint8_t *steps);
 } weft_host_kernels;
 
 /* Slot of a coded width of 1, 2, 4 or 8 bytes. */

@@ -1,4 +1,5 @@
 /* host_portable.c - the kernel set in plain C: the judge of every other set and of every device. */
+#include "backends/host_fast_loops.h"
 #include "backends/host_kernels.h"
 #include "backends/host_loops.h"
 
@@ -19,12 +20,14 @@
     }                                                                                                                  \
     WEFT_LOOPS_GATHER(portable, W)                                                                                     \
     WEFT_LOOPS_PUT(portable, W)                                                                                        \
-    WEFT_LOOPS_STEPS(portable, W)
+    WEFT_LOOPS_STEPS(portable, W)                                                                                      \
+    WEFT_LOOPS_FIELDS(portable, W)
 
 PORTABLE(1)
 PORTABLE(2)
 PORTABLE(4)
 PORTABLE(8)
+WEFT_LOOPS_FAST(portable)
 
 const weft_host_kernels weft_host_portable = {
     .name = "portable",
@@ -36,4 +39,8 @@ const weft_host_kernels weft_host_portable = {
     .swap = WEFT_SLOTS(portable, swap),
     .step = WEFT_SLOTS(portable, step),
     .exceptions = WEFT_SLOTS(portable, exceptions),
+    .gap_sum = portable_gap_sum,
+    .fields = WEFT_SLOTS(portable, fields),
+    .gap_ones = portable_gap_ones,
+    .gaps = WEFT_SLOTS(portable, gaps),
 };

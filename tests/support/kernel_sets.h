@@ -34,10 +34,10 @@ static inline uint64_t any(void)
 /* `bytes` that begin `shift` bytes behind an aligned address and end where the sanitizer sees a step beyond. */
 static inline uint8_t *bytes_take(uint64_t bytes, unsigned shift)
 {
-    uint8_t *block = malloc(bytes + shift);
-    if (!block && bytes + shift > 0)
+    uint8_t *block = bytes < UINT32_MAX ? malloc(bytes + shift) : NULL;
+    if (!block)
         abort();
-    return block ? block + shift : NULL;
+    return block + shift;
 }
 
 static inline memory memory_of(uint32_t count, unsigned width, unsigned shift)
@@ -60,15 +60,19 @@ static inline void memory_free(memory *made)
     free(made->position);
 }
 
-/* Streams that differ in one of `sparse` elements. */
+/* Streams that differ in one of `sparse` elements, mostly by a step of the lowest byte. */
 static inline void streams_fill(memory *made, uint32_t count, unsigned width, uint64_t sparse)
 {
     for (uint64_t i = 0; i < (uint64_t)count * width; i++)
         made->shadow[i] = (uint8_t)any();
     memcpy(made->now, made->shadow, (uint64_t)count * width);
     for (uint64_t i = 0; i < count; i++) {
-        if (any() % sparse == 0)
+        if (any() % sparse != 0)
+            continue;
+        if (any() % 4 == 0)
             made->now[i * width + any() % width] ^= (uint8_t)(1 + any() % 255);
+        else
+            made->now[i * width] = (uint8_t)(made->now[i * width] + 1 + any() % 2 * 254);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Every kernel set that this CPU runs gives the bytes of the portable one. */
-#include "tests/support/kernel_sets.h"
+#include "tests/support/kernel_fast.h"
 
 #include "backends/host_state.h"
 
@@ -10,6 +10,7 @@ static void set_equals_portable(const char *name)
         skip();
     assert_string_equal(kernels->name, name);
     sets_give_equal_bytes(&weft_host_portable, kernels);
+    fast_gives_equal_bytes(&weft_host_portable, kernels);
 }
 
 static void portable_equals_itself(void **state)

@@ -2,12 +2,13 @@
 #define weft_host_avx512 weft_host_avx512_simde
 #include "backends/host_avx512.c"
 
-#include "tests/support/kernel_sets.h"
+#include "tests/support/kernel_fast.h"
 
 static void simde_equals_portable(void **state)
 {
     (void)state;
     sets_give_equal_bytes(&weft_host_portable, &weft_host_avx512_simde);
+    fast_gives_equal_bytes(&weft_host_portable, &weft_host_avx512_simde);
 }
 
 int main(void)

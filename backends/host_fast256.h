@@ -1,0 +1,333 @@
+/* host_fast256.h - the loops of level fast in 256-bit vectors: eight changes of 32 bits each.
+ *
+ * Fields: eight fields of w bits are w whole bytes, so that every eighth begins on a byte; a shift per lane joins pairs
+ * of neighbours twice, and two words of 4 * w bits remain. Back, a byte shuffle brings each field's bytes into its lane
+ * and a shift per lane aligns it.
+ *
+ * Gaps: if the i-th one of the unary plane is its bit number u, the i-th position is ((u - i) << k) + i + (sum of the
+ * low parts up to the i-th): with the bit numbers listed, one prefix sum per eight lanes gives positions, and since
+ * they only rise the last is the only one to check. What the vectors do not take (wide fields, the last few, the end of
+ * the source) the plain loops do. */
+#ifndef WEFT_BACKENDS_HOST_FAST256_H
+#define WEFT_BACKENDS_HOST_FAST256_H
+
+#include "backends/host_fast_loops.h"
+#include "backends/host_lanes256.h"
+#include "backends/host_loops.h"
+
+/* The lanes moved up by one, the last of `before` in front. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_follow(__m256i before, __m256i lanes)
+{
+    const __m256i up = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
+    return _mm256_blend_epi32(_mm256_permutevar8x32_epi32(lanes, up), _mm256_permutevar8x32_epi32(before, up), 1);
+}
+
+/* Gaps of eight places; `last` holds the places before and takes these. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_gaps(const uint32_t *place, __m256i *last)
+{
+    const __m256i places = WEFT_LOAD_256(place);
+    const __m256i next = _mm256_sub_epi32(weft_lanes_follow(*last, places), _mm256_set1_epi32(-1));
+    *last = places;
+    return _mm256_sub_epi32(places, next);
+}
+
+WEFT_ALWAYS_INLINE uint64_t weft_fast256_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)
+{
+    const __m128i by = _mm_cvtsi32_si128((int)shift);
+    const __m256i even = _mm256_set1_epi64x(UINT32_MAX);
+    __m256i last = _mm256_set1_epi32(-1), sum = _mm256_setzero_si256();
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m256i high = _mm256_srl_epi32(weft_lanes_gaps(place + i, &last), by);
+        sum = _mm256_add_epi64(sum, _mm256_add_epi64(_mm256_and_si256(high, even), _mm256_srli_epi64(high, 32)));
+    }
+    return weft_lanes_sum(sum) + weft_loop_gap_sum(place + i, count - i, i ? place[i - 1] + 1 : 0, shift);
+}
+
+/* Eight elements in the low bytes, or from `half` 1 the four others of width 8. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_eight(const uint8_t *data, unsigned half, unsigned width)
+{
+    switch (width) {
+    case 1:
+        return _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)data));
+    case 2:
+        return _mm256_castsi128_si256(WEFT_LOAD_128(data));
+    default:
+        return WEFT_LOAD_256(data + 32 * (uint64_t)half);
+    }
+}
+
+/* 1 in each lane of 32 bits whose change goes down: the sign of its steps. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_down(const uint8_t *before, const uint8_t *after, bool is_float, unsigned width)
+{
+    __m256i steps =
+        weft_lanes_steps(weft_lanes_eight(before, 0, width), weft_lanes_eight(after, 0, width), is_float, width);
+    if (width == 1)
+        steps = _mm256_cvtepi8_epi32(_mm256_castsi256_si128(steps));
+    if (width == 2)
+        steps = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(steps));
+    if (width == 8) { /* the upper halves */
+        __m256i more =
+            weft_lanes_steps(weft_lanes_eight(before, 1, width), weft_lanes_eight(after, 1, width), is_float, width);
+        __m256 upper = _mm256_shuffle_ps(_mm256_castsi256_ps(steps), _mm256_castsi256_ps(more), 0xdd);
+        steps = _mm256_permute4x64_epi64(_mm256_castps_si256(upper), 0xd8);
+    }
+    return _mm256_srli_epi32(steps, 31);
+}
+
+/* Writes eight fields of w bits, 1 to 16, into w bytes (and up to 12 more). */
+WEFT_ALWAYS_INLINE void weft_fast256_pack(__m256i fields, unsigned w, __m256i pair, uint8_t *out)
+{
+    const __m256i even = _mm256_set1_epi64x(UINT32_MAX);
+    __m256i odd = _mm256_sll_epi64(_mm256_srli_epi64(fields, 32), _mm_cvtsi32_si128((int)w));
+    __m256i twos = _mm256_sllv_epi64(_mm256_or_si256(_mm256_and_si256(fields, even), odd), pair);
+    __m256i fours = _mm256_or_si256(twos, _mm256_unpackhi_epi64(twos, twos));
+    uint64_t low = (uint64_t)_mm256_extract_epi64(fours, 0), high = (uint64_t)_mm256_extract_epi64(fours, 2);
+    memcpy(out, &low, 8);
+    if (w % 2 == 1) /* four bits of the low word lie in the byte where the high one begins */
+        high = high << 4 | low >> (4 * (w - 1));
+    memcpy(out + w / 2, &high, 8);
+}
+
+WEFT_ALWAYS_INLINE uint8_t *weft_fast256_fields(const uint32_t *position, const uint8_t *before, const uint8_t *after,
+                                                uint32_t count, bool is_float, uint32_t k, uint8_t *out,
+                                                const uint8_t *end, unsigned width)
+{
+    const __m256i low = _mm256_set1_epi32((int)((UINT32_C(1) << k) - 1));
+    const __m256i pair = _mm256_setr_epi64x(0, 2 * (k + 1), 0, 2 * (k + 1));
+    __m256i last = _mm256_set1_epi32(-1);
+    uint32_t i = 0;
+    for (; k < 16 && i + 8 <= count && end - out >= 32; i += 8) {
+        __m256i gaps = _mm256_and_si256(weft_lanes_gaps(position + i, &last), low);
+        __m256i down = weft_lanes_down(before + (uint64_t)i * width, after + (uint64_t)i * width, is_float, width);
+        weft_fast256_pack(_mm256_or_si256(_mm256_add_epi32(gaps, gaps), down), k + 1, pair, out);
+        out += k + 1;
+    }
+    const uint64_t at = (uint64_t)i * width;
+    return weft_loop_fields(position + i, before + at, after + at, count - i, i ? position[i - 1] + 1 : 0, is_float, k,
+                            out, end, width);
+}
+
+WEFT_ALWAYS_INLINE void weft_fast256_step(const uint8_t *before, uint8_t *after, uint32_t count, bool is_float,
+                                          unsigned width)
+{
+    const uint64_t bytes = (uint64_t)count * width;
+    const __m256i zero = _mm256_setzero_si256();
+    uint64_t at = 0;
+    for (; at + 32 <= bytes; at += 32) {
+        __m256i back = weft_lanes_minus(zero, WEFT_LOAD_256(after + at), width);
+        __m256i place = weft_lanes_order(WEFT_LOAD_256(before + at), is_float, width);
+        __m256i moved = weft_lanes_order(weft_lanes_minus(place, back, width), is_float, width);
+        memcpy(after + at, &moved, 32);
+    }
+    weft_loop_step(before + at, after + at, (uint32_t)((bytes - at) / width), is_float, width);
+}
+
+/* All ones where the steps are -1, 0 or 1. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_near(__m256i steps, unsigned width)
+{
+    const __m256i one = _mm256_set1_epi64x((long long)(UINT64_MAX / weft_element_mask(width)));
+    const __m256i up = weft_lanes_equal(steps, one, width), none = _mm256_setzero_si256();
+    const __m256i down = weft_lanes_equal(steps, weft_lanes_minus(none, one, width), width);
+    return _mm256_or_si256(_mm256_or_si256(up, down), weft_lanes_equal(steps, none, width));
+}
+
+WEFT_ALWAYS_INLINE uint64_t weft_fast256_far_word(const uint8_t *before, const uint8_t *after, bool is_float,
+                                                  unsigned width)
+{
+    __m256i near[16];
+    for (unsigned i = 0; i < 2 * width; i++) {
+        __m256i steps = weft_lanes_steps(WEFT_LOAD_256(before + 32 * (uint64_t)i),
+                                         WEFT_LOAD_256(after + 32 * (uint64_t)i), is_float, width);
+        near[i] = weft_lanes_near(steps, width);
+    }
+    return ~weft_lanes_word(near, width);
+}
+
+WEFT_ALWAYS_INLINE uint32_t weft_fast256_exceptions(const uint8_t *before, const uint8_t *after, uint32_t count,
+                                                    bool is_float, uint32_t *rank, uint64_t *excess, unsigned width)
+{
+    uint32_t found = 0, i = 0;
+    for (; i + 64 <= count; i += 64) {
+        const uint64_t at = (uint64_t)i * width;
+        found += weft_word_list(weft_fast256_far_word(before + at, after + at, is_float, width), i, rank + found);
+    }
+    for (uint32_t e = 0; e < found; e++) {
+        uint64_t steps = weft_element_steps(weft_element_get(before, rank[e], width),
+                                            weft_element_get(after, rank[e], width), width, is_float);
+        excess[e] = weft_steps_magnitude(steps, width) - 2;
+    }
+    const uint64_t at = (uint64_t)i * width;
+    uint32_t end =
+        found + weft_loop_exceptions(before + at, after + at, count - i, is_float, rank + found, excess + found, width);
+    for (; found < end; found++)
+        rank[found] += i;
+    return found;
+}
+
+/* Lists the numbers of the next `count` ones, counted from where the walker stands; false if there are not so many or
+ * the last is above `most`. */
+WEFT_ALWAYS_INLINE bool weft_fast256_ones(weft_bit_walker *unary, uint32_t count, uint64_t most, uint32_t *number)
+{
+    weft_bit_walker walker = *unary;
+    const uint64_t origin = walker.last;
+    uint32_t listed = 0;
+    while (count - listed >= 64) { /* a word has no more, and the list has room for what is written too much */
+        if (!weft_bits_refill(&walker) || walker.base > origin + most)
+            return false;
+        uint32_t *list = number + listed, base = (uint32_t)(walker.base - origin);
+        uint32_t ones = (uint32_t)__builtin_popcountll(walker.word);
+        for (uint32_t i = 0; i < ones; i += 8) {
+            for (uint32_t j = 0; j < 8; j++) {
+                list[i + j] = base + weft_word_first(walker.word);
+                walker.word &= walker.word - 1;
+            }
+        }
+        listed += ones;
+    }
+    for (; listed < count; listed++) {
+        if (weft_bits_unary(&walker) == UINT64_MAX || walker.last - origin > most + 1)
+            return false;
+        number[listed] = (uint32_t)(walker.last - 1 - origin);
+    }
+    walker.last = origin + number[count - 1] + 1;
+    *unary = walker;
+    return number[count - 1] <= most;
+}
+
+/* How eight fields of w bits, 1 to 25, are brought into lanes. */
+typedef struct weft_fields256 {
+    __m256i bytes, shift, mask;
+    uint32_t w, upper; /* upper: the byte in which the fifth begins */
+} weft_fields256;
+
+WEFT_ALWAYS_INLINE weft_fields256 weft_fields256_of(uint32_t w)
+{
+    weft_fields256 made = {.mask = _mm256_set1_epi32((int)((UINT32_C(1) << w) - 1)), .w = w, .upper = 4 * w / 8};
+    uint8_t bytes[32];
+    uint32_t shift[8];
+    for (uint32_t lane = 0; lane < 8; lane++) {
+        uint32_t bit = lane % 4 * w + (lane < 4 ? 0 : 4 * w % 8);
+        shift[lane] = bit % 8;
+        for (uint32_t i = 0; i < 4; i++)
+            bytes[4 * lane + i] = (uint8_t)(bit / 8 + i);
+    }
+    made.bytes = WEFT_LOAD_256(bytes);
+    made.shift = WEFT_LOAD_256(shift);
+    return made;
+}
+
+/* Reads upper + 16 bytes. */
+WEFT_ALWAYS_INLINE __m256i weft_fields256_get(const weft_fields256 *as, const uint8_t *data)
+{
+    __m256i raw =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(WEFT_LOAD_128(data)), WEFT_LOAD_128(data + as->upper), 1);
+    return _mm256_and_si256(_mm256_srlv_epi32(_mm256_shuffle_epi8(raw, as->bytes), as->shift), as->mask);
+}
+
+/* Sums up to and with each lane. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_prefix(__m256i x)
+{
+    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 4));
+    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 8));
+    __m256i lower = _mm256_permute2x128_si256(x, x, 0x08); /* the lower half above zeros */
+    return _mm256_add_epi32(x, _mm256_shuffle_epi32(lower, 0xff));
+}
+
+/* Stores eight elements, small signed numbers in 32 bits. */
+WEFT_ALWAYS_INLINE void weft_lanes_narrow(__m256i lanes, uint8_t *out, unsigned width)
+{
+    __m128i low = _mm256_castsi256_si128(lanes), high = _mm256_extracti128_si256(lanes, 1);
+    __m128i half = _mm_packs_epi32(low, high);
+    __m128i byte = _mm_packs_epi16(half, half);
+    __m256i wide[2] = {_mm256_cvtepi32_epi64(low), _mm256_cvtepi32_epi64(high)};
+    if (width == 1)
+        memcpy(out, &byte, 8);
+    else if (width == 2)
+        memcpy(out, &half, 16);
+    else if (width == 4)
+        memcpy(out, &lanes, 32);
+    else
+        memcpy(out, wide, 64);
+}
+
+/* Turns the numbers of ones into positions, eight at a time while the source has the bytes. Returns how many; the sum
+ * of their low parts is added to *sum. */
+WEFT_ALWAYS_INLINE uint32_t weft_fast256_place(const weft_bit_source *source, uint32_t k, uint32_t count,
+                                               uint32_t *position, uint8_t *steps, uint32_t *sum, unsigned width)
+{
+    const weft_fields256 fields = weft_fields256_of(k + 1);
+    const __m256i one = _mm256_set1_epi32(1), last = _mm256_set1_epi32(7);
+    const __m128i by = _mm_cvtsi32_si128((int)k);
+    __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), carry = _mm256_setzero_si256();
+    uint32_t i = 0;
+    for (uint64_t at = 0; i + 8 <= count && at + fields.upper + 16 <= source->bytes; i += 8, at += k + 1) {
+        __m256i field = weft_fields256_get(&fields, source->data + at);
+        __m256i low = _mm256_add_epi32(weft_lanes_prefix(_mm256_srli_epi32(field, 1)), carry);
+        __m256i high = _mm256_sll_epi32(_mm256_sub_epi32(WEFT_LOAD_256(position + i), index), by);
+        __m256i place = _mm256_add_epi32(_mm256_add_epi32(high, index), low);
+        __m256i down = _mm256_and_si256(field, one);
+        memcpy(position + i, &place, 32);
+        weft_lanes_narrow(_mm256_sub_epi32(one, _mm256_add_epi32(down, down)), steps + (uint64_t)i * width, width);
+        carry = _mm256_permutevar8x32_epi32(low, last);
+        index = _mm256_add_epi32(index, _mm256_set1_epi32(8));
+    }
+    *sum = (uint32_t)_mm256_extract_epi32(carry, 0);
+    return i;
+}
+
+/* With at most 2^30 for the limit and for all low parts, no sum of a place in range or of its parts leaves 32 bits. */
+#define WEFT_FAST256_MOST (UINT64_C(1) << 30)
+
+WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
+                                          uint32_t limit, uint32_t count, uint32_t *position, uint8_t *steps,
+                                          unsigned width)
+{
+    if (k > 24 || count == 0 || limit > WEFT_FAST256_MOST || (uint64_t)count << k > WEFT_FAST256_MOST)
+        return weft_loop_gaps(source, unary, k, limit, count, position, steps, width);
+    if (!weft_fast256_ones(unary, count, count - 1 + (uint64_t)(limit >> k), position))
+        return false;
+    uint32_t sum;
+    uint32_t i = weft_fast256_place(source, k, count, position, steps, &sum, width);
+    for (; i < count; i++) {
+        uint64_t field = weft_bits_get(source, (uint64_t)i * (k + 1), k + 1);
+        sum += (uint32_t)(field >> 1);
+        position[i] = ((position[i] - i) << k) + i + sum;
+        weft_element_put(steps, i, 1 - 2 * (field & 1), width);
+    }
+    return position[count - 1] < limit;
+}
+
+/* Functions for the slots of a set. */
+#define WEFT_FAST256_GAPS(P)                                                                                           \
+    static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
+    {                                                                                                                  \
+        return weft_fast256_gap_sum(place, count, shift);                                                              \
+    }                                                                                                                  \
+    static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
+    {                                                                                                                  \
+        weft_loop_gap_ones(position, count, gap_bits, to);                                                             \
+    }
+
+#define WEFT_FAST256(P, W)                                                                                             \
+    static void P##_step_##W(const uint8_t *before, uint8_t *after, uint32_t count, bool is_float)                     \
+    {                                                                                                                  \
+        weft_fast256_step(before, after, count, is_float, W);                                                          \
+    }                                                                                                                  \
+    static uint32_t P##_exceptions_##W(const uint8_t *before, const uint8_t *after, uint32_t count, bool is_float,     \
+                                       uint32_t *rank, uint64_t *excess)                                               \
+    {                                                                                                                  \
+        return weft_fast256_exceptions(before, after, count, is_float, rank, excess, W);                               \
+    }                                                                                                                  \
+    static uint8_t *P##_fields_##W(const uint32_t *position, const uint8_t *before, const uint8_t *after,              \
+                                   uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out, const uint8_t *end) \
+    {                                                                                                                  \
+        return weft_fast256_fields(position, before, after, count, is_float, gap_bits, out, end, W);                   \
+    }                                                                                                                  \
+    static bool P##_gaps_##W(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits, uint32_t limit, \
+                             uint32_t count, uint32_t *position, uint8_t *steps)                                       \
+    {                                                                                                                  \
+        return weft_fast256_gaps(source, unary, gap_bits, limit, count, position, steps, W);                           \
+    }
+
+#endif

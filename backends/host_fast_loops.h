@@ -1,0 +1,105 @@
+/* host_fast_loops.h - the loops of level fast over a change list, in plain C, for a width known when compiled. Only
+ * planes in proportion to the changes are here; those of the exceptions are the same for every kernel set. */
+#ifndef WEFT_BACKENDS_HOST_FAST_LOOPS_H
+#define WEFT_BACKENDS_HOST_FAST_LOOPS_H
+
+#include "backends/host_bits.h"
+#include "backends/host_element.h"
+
+/* `next`: the least that place[0] could be. */
+WEFT_ALWAYS_INLINE uint64_t weft_loop_gap_sum(const uint32_t *place, uint32_t count, uint32_t next, uint32_t shift)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += (place[i] - next) >> shift;
+        next = place[i] + 1;
+    }
+    return sum;
+}
+
+WEFT_ALWAYS_INLINE uint8_t *weft_loop_fields(const uint32_t *position, const uint8_t *before, const uint8_t *after,
+                                             uint32_t count, uint32_t next, bool is_float, uint32_t k, uint8_t *out,
+                                             const uint8_t *end, unsigned width)
+{
+    weft_bit_writer writer = {out, end, 0, 0};
+    const uint64_t low = (UINT64_C(1) << k) - 1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t steps =
+            weft_element_steps(weft_element_get(before, i, width), weft_element_get(after, i, width), width, is_float);
+        uint64_t gap = position[i] - next;
+        next = position[i] + 1;
+        weft_bits_put(&writer, (gap & low) << 1 | weft_steps_down(steps, width), k + 1);
+    }
+    return weft_bits_end(&writer);
+}
+
+/* Ones gather in a word that is stored when it is full: the one branch is seldom taken. */
+WEFT_ALWAYS_INLINE void weft_loop_gap_ones(const uint32_t *position, uint32_t count, uint32_t k, weft_bit_writer *to)
+{
+    uint8_t *at = to->at;
+    uint64_t word = to->word, fill = to->fill;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        fill += (position[i] - next) >> k;
+        next = position[i] + 1;
+        for (; fill >= 64; fill -= 64) {
+            memcpy(at, &word, 8);
+            at += 8;
+            word = 0;
+        }
+        word |= UINT64_C(1) << fill++;
+    }
+    for (; fill >= 8; fill -= 8) {
+        *at++ = (uint8_t)word;
+        word >>= 8;
+    }
+    if (fill > 0)
+        *at = (uint8_t)word;
+    to->at = at;
+    to->word = word;
+    to->fill = (unsigned)fill;
+}
+
+WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
+                                       uint32_t limit, uint32_t count, uint32_t *position, uint8_t *steps,
+                                       unsigned width)
+{
+    weft_bit_walker walker = *unary;
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t field = weft_bits_get(source, (uint64_t)i * (k + 1), k + 1);
+        uint64_t high = weft_bits_unary(&walker);
+        next += high << k | field >> 1;
+        if (high == UINT64_MAX || next >= limit)
+            return false;
+        position[i] = (uint32_t)next++;
+        weft_element_put(steps, i, 1 - 2 * (field & 1), width);
+    }
+    *unary = walker;
+    return true;
+}
+
+/* Functions for the slots of a set. */
+#define WEFT_LOOPS_FAST(P)                                                                                             \
+    static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
+    {                                                                                                                  \
+        return weft_loop_gap_sum(place, count, 0, shift);                                                              \
+    }                                                                                                                  \
+    static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
+    {                                                                                                                  \
+        weft_loop_gap_ones(position, count, gap_bits, to);                                                             \
+    }
+
+#define WEFT_LOOPS_FIELDS(P, W)                                                                                        \
+    static uint8_t *P##_fields_##W(const uint32_t *position, const uint8_t *before, const uint8_t *after,              \
+                                   uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out, const uint8_t *end) \
+    {                                                                                                                  \
+        return weft_loop_fields(position, before, after, count, 0, is_float, gap_bits, out, end, W);                   \
+    }                                                                                                                  \
+    static bool P##_gaps_##W(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits, uint32_t limit, \
+                             uint32_t count, uint32_t *position, uint8_t *steps)                                       \
+    {                                                                                                                  \
+        return weft_loop_gaps(source, unary, gap_bits, limit, count, position, steps, W);                              \
+    }
+
+#endif
