@@ -1,0 +1,128 @@
+/* Two versions of a unit, coded at every level: equal bits behind the decoder, equal bytes from every kernel set.
+ *
+ * Input: three bytes that choose the world, then edits of the target, each of a kind, a start, a count, a stride and
+ * what the kind needs. */
+#include "bytes.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/world.h"
+#include "tests/support/unit_pair.h"
+
+static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+static uint64_t bits_edited(unsigned kind, uint64_t bits, uint64_t word, uint64_t *seed, const weft_dtype_row *row)
+{
+    switch (kind) {
+    case 0:
+        return bits + 1;
+    case 1:
+        return bits - 1;
+    case 2:
+        return bits + (pair_below(seed, 2) ? 1 : UINT64_MAX);
+    case 3:
+        return bits + word;
+    case 4:
+        return bits ^ (UINT64_C(1) << (8 * row->width - 1));
+    case 5:
+        return word;
+    case 6:
+        return pair_bits(seed, row);
+    default:
+        return bits ^ (pair_random(seed) & word);
+    }
+}
+
+/* One edit: `count` elements from `start` on, `stride` apart. Counts from 128 on stand for many. Returns the count. */
+static uint64_t edit(fuzz_world *world, weft_in *in)
+{
+    const weft_dtype_row *row = world->layout->entries[0].row;
+    unsigned kind = (unsigned)weft_in_word(in, 1) % 8;
+    uint64_t start = weft_in_word(in, 3), count = weft_in_word(in, 1), stride = 1 + weft_in_word(in, 1);
+    uint64_t word = kind == 3 || kind == 5 || kind == 7 ? weft_in_word(in, row->width) : 0;
+    uint64_t seed = start ^ count << 24 ^ stride << 32;
+    if (in->bad)
+        return 0;
+    count = count < 128 ? count : (count - 127) * (world->layout->elements / 128 + 1);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = (start + i * stride) % world->layout->elements;
+        uint64_t bits = pair_get(world->target, at, row->width);
+        pair_put(world->target, at, bits_edited(kind, bits, word, &seed, row), row->width);
+    }
+    return count;
+}
+
+/* Stops unless the changes are the difference of base and target, element by element. */
+static void changes_are_the_difference(const fuzz_decoded *decoded)
+{
+    const weft_view *base = &decoded->view, *target = &decoded->target;
+    const weft_changes *changes = &decoded->changes;
+    uint32_t next = 0, position = 0;
+    for (uint32_t r = 0; r < base->run_count; r++) {
+        for (uint32_t i = 0; i < base->runs[r].count; i++, position++) {
+            uint64_t before = pair_get(base->runs[r].data, i, base->width);
+            uint64_t after = pair_get(target->runs[r].data, i, base->width);
+            if (before == after)
+                continue;
+            FUZZ_MUST(next < changes->count);
+            FUZZ_MUST(changes->position[next] == position);
+            FUZZ_MUST(pair_get(changes->before, next, base->width) == before);
+            FUZZ_MUST(pair_get(changes->after, next, base->width) == after);
+            next++;
+        }
+    }
+    FUZZ_MUST(next == changes->count);
+}
+
+static void frame_lands(const fuzz_world *world, uint64_t unit, const fuzz_encoded *made)
+{
+    weft_frame frame;
+    const weft_unit *shape = &world->layout->units[unit];
+    FUZZ_MUST(made->length <= WEFT_FRAME_HEADER_BYTES + weft_frame_full_payload(shape->count, shape->width));
+    uint8_t *exact = fuzz_copy(made->bytes, made->length);
+    FUZZ_MUST(weft_frame_admit(world->layout, exact, made->length, &frame) == WEFT_OK);
+    fuzz_decoded first = fuzz_decode(world, 0, &frame);
+    FUZZ_MUST(first.status == WEFT_OK);
+    FUZZ_MUST(memcmp(first.delta, made->delta, sizeof(made->delta)) == 0);
+    fuzz_decoded_hold(&first);
+    changes_are_the_difference(&first);
+    for (unsigned set = 1; set < fuzz_sets(); set++) {
+        fuzz_decoded other = fuzz_decode(world, set, &frame);
+        fuzz_decoded_same(&first, &other);
+        fuzz_decoded_free(&other);
+    }
+    fuzz_decoded_free(&first);
+    free(exact);
+}
+
+static void unit_round(const fuzz_world *world, uint64_t unit, weft_level level)
+{
+    fuzz_encoded first = fuzz_encode(world, 0, unit, level);
+    FUZZ_MUST((first.length == 0) == (first.changed == 0));
+    for (unsigned set = 1; set < fuzz_sets(); set++) {
+        fuzz_encoded other = fuzz_encode(world, set, unit, level);
+        FUZZ_MUST(first.length == other.length && first.changed == other.changed);
+        FUZZ_MUST(memcmp(first.bytes, other.bytes, first.length) == 0);
+        FUZZ_MUST(memcmp(first.delta, other.delta, sizeof(first.delta)) == 0);
+        fuzz_encoded_free(&other);
+    }
+    if (first.length > 0)
+        frame_lands(world, unit, &first);
+    fuzz_encoded_free(&first);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size <= FUZZ_CHOICES)
+        return 0;
+    fuzz_sets();
+    fuzz_world *world = fuzz_world_of(data);
+    weft_in in = {.data = data + FUZZ_CHOICES, .length = size - FUZZ_CHOICES};
+    for (uint64_t edited = 0; edited <= world->layout->elements && !in.bad && in.used < in.length;)
+        edited += 1 + edit(world, &in);
+    for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
+        for (size_t i = 0; i < LEVELS; i++)
+            unit_round(world, unit, levels[i]);
+    }
+    memcpy(world->target, world->base, world->layout->bytes);
+    return 0;
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# tests/fuzz/run.sh [SECONDS] [TARGET...] - builds the fuzz targets with clang into build-fuzz and runs each for so long
+# (60 s if not said), from the corpus of this folder on. What it learns stays in build-fuzz/corpus, what it finds lies in
+# build-fuzz/finds. Prints executions and finds for each; exits with 1 if there are any finds.
+# WEFT_FUZZ_KEEP=1 adds what was learnt to the corpus of this folder, minimised.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../../tools/setup.sh"
+cd "$WEFT_ROOT"
+
+seconds=${1:-60}
+[[ "$seconds" =~ ^[1-9][0-9]*$ ]] || weft_stop 2 "usage: tests/fuzz/run.sh [SECONDS] [TARGET...]"
+shift $(($# > 0))
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then
+    for source in tests/fuzz/fuzz_*.c; do
+        name=${source##*/fuzz_}
+        targets+=("${name%.c}")
+    done
+fi
+build=build-fuzz
+found=0
+
+# Runs one target and prints its line; the log says more.
+fuzz() # fuzz NAME
+{
+    local name=$1 log=$build/fuzz_$1.log executions finds
+    local learnt=$build/corpus/$name kept=tests/fuzz/corpus/$name
+    mkdir -p "$learnt" "$build/finds/$name"
+    "$build/fuzz_$name" -max_total_time="$seconds" -max_len=4096 -rss_limit_mb=3000 -timeout=20 -print_final_stats=1 \
+        -detect_leaks=0 \
+        -artifact_prefix="$build/finds/$name/" "$learnt" "$kept" >"$log" 2>&1 || true
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    finds=$(find "$build/finds/$name" -type f | wc -l)
+    printf '%-10s %12s executions in %4d s, %d finds\n' "$name" "${executions:-no}" "$seconds" "$finds"
+    if [ -z "$executions" ] || [ "$finds" != 0 ]; then
+        tail -n 40 "$log" >&2
+        found=1
+    fi
+    [ -z "${WEFT_FUZZ_KEEP:-}" ] || keep "$name" "$learnt" "$kept"
+}
+
+# Merges what was learnt into the corpus: the least set of inputs with the same coverage.
+keep() # keep NAME LEARNT KEPT
+{
+    local merged
+    merged=$(mktemp -d)
+    "$build/fuzz_$1" -merge=1 "$merged" "$3" "$2" >>"$build/fuzz_$1.log" 2>&1
+    rm -f "$3"/*
+    cp "$merged"/* "$3"
+    rm -rf "$merged"
+}
+
+weft_need build test ci
+weft_build fuzz fuzz
+for name in "${targets[@]}"; do
+    fuzz "$name"
+done
+exit $found

@@ -1,0 +1,58 @@
+/* world.h - small layouts with their bits, and the only calls that the fuzz targets make to a backend.
+ *
+ * A world is one dtype, a few tensors and a pattern of base bits; it is made when an input first asks for it and stays.
+ * Between two inputs its target equals its base. */
+#ifndef WEFT_TESTS_FUZZ_WORLD_H
+#define WEFT_TESTS_FUZZ_WORLD_H
+
+#include "codec/frame.h"
+#include "port_backend.h"
+
+#define FUZZ_TENSORS 3
+#define FUZZ_CHOICES 3 /* bytes that choose a world */
+
+typedef struct fuzz_world {
+    weft_layout *layout;
+    uint8_t *base; /* images */
+    uint8_t *target;
+    weft_binding base_binding, target_binding;
+} fuzz_world;
+
+/* What a kernel set made of a frame. */
+typedef struct fuzz_decoded {
+    weft_status status;
+    weft_view view;       /* of the base, what the frame covers */
+    weft_view target;     /* the same of the target */
+    weft_changes changes; /* arrays of exactly the size that the frame asks for */
+    uint64_t delta[FUZZ_TENSORS];
+} fuzz_decoded;
+
+/* A frame that a kernel set made. */
+typedef struct fuzz_encoded {
+    uint8_t *bytes;
+    uint64_t length; /* 0: nothing changed */
+    uint32_t changed;
+    uint64_t delta[FUZZ_TENSORS];
+} fuzz_encoded;
+
+/* Kernel sets that can run here, numbered from 0; 0 is the judge. */
+unsigned fuzz_sets(void);
+
+fuzz_world *fuzz_world_of(const uint8_t choices[FUZZ_CHOICES]);
+
+fuzz_decoded fuzz_decode(const fuzz_world *world, unsigned set, const weft_frame *frame);
+void fuzz_decoded_free(fuzz_decoded *decoded);
+/* Stops unless both came to the same end. */
+void fuzz_decoded_same(const fuzz_decoded *a, const fuzz_decoded *b);
+/* Stops unless the changes rise, stay inside, start from the base, change something and move the digests by `delta`. */
+void fuzz_decoded_hold(const fuzz_decoded *decoded);
+
+/* Target against base. */
+fuzz_encoded fuzz_encode(const fuzz_world *world, unsigned set, uint64_t unit, weft_level level);
+void fuzz_encoded_free(fuzz_encoded *encoded);
+
+/* Puts changes on the target; false if an element was not `before`. Undo takes them back. */
+bool fuzz_apply(unsigned set, fuzz_decoded *decoded);
+void fuzz_undo(unsigned set, const fuzz_decoded *decoded);
+
+#endif
