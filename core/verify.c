@@ -1,4 +1,5 @@
 /* verify.c - compares the bound weights with the digests of what is held: names the tile that somebody else wrote. */
+#include <stdio.h>
 #include <string.h>
 
 #include "part.h"
@@ -20,23 +21,50 @@ static weft_status compare(weft_rollout *rollout, uint64_t unit, char name[WEFT_
     return status;
 }
 
+static weft_status alien(const weft_rollout *rollout, const char *name)
+{
+    return weft_fail(
+        WEFT_E_BASE, "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
+        (unsigned long long)rollout->queue[0].header.target.number, name, (unsigned long long)rollout->held.number);
+}
+
 weft_status weft_verify_step(weft_rollout *rollout)
 {
     char name[WEFT_PART_TEXT];
     weft_status status = compare(rollout, rollout->book.verified++, name);
     if (status != WEFT_OK || !name[0])
         return status;
-    return weft_fail(
-        WEFT_E_BASE, "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
-        (unsigned long long)rollout->queue[0].trailer.target.number, name, (unsigned long long)rollout->held.number);
+    return alien(rollout, name);
+}
+
+/* The first unit of several that is not what is held; `name` is empty when all are. */
+static weft_status compare_units(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT])
+{
+    weft_status status = WEFT_OK;
+    name[0] = 0;
+    for (uint64_t u = unit; u < unit + units && status == WEFT_OK && !name[0]; u++)
+        status = compare(rollout, u, name);
+    return status;
+}
+
+weft_status weft_verify_frame(weft_rollout *rollout, uint64_t unit, uint64_t units)
+{
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t number = rollout->queue[0].header.target.number, last = unit + units - 1;
+    char name[WEFT_PART_TEXT], why[128];
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    weft_status status = compare_units(rollout, unit, units, name);
+    if (status != WEFT_OK)
+        return status;
+    if (name[0])
+        return alien(rollout, name);
+    weft_part_name_range(layout, weft_part_of_unit(layout, unit),
+                         weft_part_of_unit(layout, last) + layout->units[last].tensor_count - 1, name);
+    return weft_fail(WEFT_E_CORRUPT, "version %llu: %s: %s", (unsigned long long)number, name, why);
 }
 
 void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT])
 {
-    name[0] = 0;
-    for (uint64_t u = unit; u < unit + units && !name[0]; u++)
-        if (compare(rollout, u, name) != WEFT_OK)
-            break;
-    if (!name[0]) /* it changed back meanwhile */
+    if (compare_units(rollout, unit, units, name) != WEFT_OK || !name[0]) /* it changed back meanwhile */
         weft_part_name(rollout->session->layout, weft_part_of_unit(rollout->session->layout, unit), name);
 }
