@@ -7,8 +7,9 @@
 #include "staging.h"
 #include "status.h"
 
-/* A link slower than this takes packed tiles; packing runs at several times this rate. */
-#define PACK_BELOW_BYTES_S 250e6
+/* A link slower than this takes packed tiles: any up to 1 Gbit/s. One thread packs about 1 GB/s and does not send
+ * meanwhile, so that on a faster link little would be won, and on a busy machine, whose links seem slow, much lost. */
+#define PACK_BELOW_BYTES_S 150e6
 
 /* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
