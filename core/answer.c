@@ -10,19 +10,26 @@
 #define PARTS_MAX 65536u
 #define SLICE     512u
 
-/* The order after which the version stood; WEFT_ORDER_UNKNOWN: not kept. */
+/* The order after which the version stood, by its root, and by its number where several have that; WEFT_ORDER_UNKNOWN:
+ * not kept. */
 static uint64_t order_of(weft_trainer *trainer, const weft_version *version)
 {
-    if ((version->run | version->number | version->root) == 0 || version->root == trainer->newest.root)
+    bool newest = version->root == trainer->newest.root;
+    uint64_t found = newest ? trainer->newest_order : WEFT_ORDER_UNKNOWN;
+    if ((version->run | version->number | version->root) == 0 || (newest && version->number == trainer->newest.number))
         return trainer->newest_order;
     for (uint64_t order = trainer->newest_order; weft_history_reaches(&trainer->history, order - 1); order--) {
         const weft_update *update = weft_journal_at(&trainer->journal, order);
         if (!update)
             break;
-        if (update->base.root == version->root)
-            return order - 1;
+        if (update->base.root != version->root)
+            continue;
+        if (found == WEFT_ORDER_UNKNOWN || update->base.number == version->number)
+            found = order - 1;
+        if (update->base.number == version->number)
+            break;
     }
-    return WEFT_ORDER_UNKNOWN;
+    return found;
 }
 
 static void name_versions(weft_trainer *trainer, uint64_t order, weft_wire_digests *answer)

@@ -171,11 +171,10 @@ static void promises_and_sends_nothing(void **state)
     trainer_comes(f);
 }
 
-/* An empty update whose trailer names other bits than the base and no change lead to; and one from another base. */
-static void lies(fleet *f, uint64_t base_flip, weft_status status)
+/* An empty update whose trailer names other bits than the base and no change lead to, if the base is the right one. */
+static void announce_a_lie(fleet *f, uint64_t base_flip)
 {
     weft_wire_hello hello;
-    weft_event event;
     uint8_t body[WEFT_UPDATE_HEADER_BYTES], end[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false}, last = {end, sizeof end, 0, false};
     take_hello(&hello);
@@ -188,6 +187,12 @@ static void lies(fleet *f, uint64_t base_flip, weft_status status)
     weft_wire_put_trailer(&last, &trailer);
     say(WEFT_MESSAGE_UPDATE, &out);
     say(WEFT_MESSAGE_TRAILER, &last);
+}
+
+static void lies(fleet *f, uint64_t base_flip, weft_status status)
+{
+    weft_event event;
+    announce_a_lie(f, base_flip);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, status);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
@@ -204,13 +209,106 @@ static void lies_about_the_base(void **state)
     lies(*state, 1, WEFT_E_BASE);
 }
 
+/* The rollout asks where its bits differ from the lie. */
+static void take_query(weft_wire_query *query)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    assert_true(fake_read_until(&fake, WEFT_MESSAGE_QUERY, body, &length));
+    assert_int_equal(weft_wire_get_query(body, length, query), WEFT_OK);
+}
+
+static void say_digests(const weft_wire_digests *digests)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_digests(&out, digests);
+    say(WEFT_MESSAGE_DIGESTS, &out);
+}
+
+static void must_resync(fleet *f, weft_status status, const char *words)
+{
+    weft_event event;
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, status);
+    if (!strstr(event.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", event.text, words);
+    trainer_comes(f);
+}
+
+/* No digest is the rollout's: the first tensor is named. */
+static void explains_the_lie(void **state)
+{
+    fleet *f = *state;
+    weft_wire_query query;
+    announce_a_lie(f, 0);
+    take_query(&query);
+    assert_int_equal(query.kind, WEFT_DIGESTS_TENSORS);
+    assert_int_equal(query.version.root, 5);
+    say_digests(&(weft_wire_digests){.version = query.version, .count = query.count, .digest = {0, 1, 2}});
+    must_resync(f, WEFT_E_TARGET, "tensor scalar tile 0, elements 0..0 and ");
+}
+
+static void knows_nothing_of_the_lie(void **state)
+{
+    fleet *f = *state;
+    weft_wire_query query;
+    announce_a_lie(f, 0);
+    take_query(&query);
+    say_digests(&(weft_wire_digests){.count = 0});
+    must_resync(f, WEFT_E_TARGET, "does not tell which");
+}
+
+/* Answers to other questions: of another version, of tiles, from elsewhere, too many, none at all. */
+static void answers_what_was_not_asked(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    weft_wire_query query;
+    for (int i = 0; i < 5; i++) {
+        announce_a_lie(f, 0);
+        take_query(&query);
+        weft_wire_digests digests = {.version = query.version, .count = 1};
+        digests.version.root += i == 0;
+        digests.kind = i == 1 ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS;
+        digests.first = i == 2;
+        digests.count = i == 3 ? query.count + 1 : i != 4;
+        say_digests(&digests);
+        assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+        assert_int_equal(event.status, WEFT_E_PROTOCOL);
+        fake_close(&fake);
+    }
+    trainer_comes(f);
+}
+
+static void answers_nobody(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    weft_wire_hello hello;
+    take_hello(&hello);
+    welcome(f, &hello, 600000);
+    say_digests(&(weft_wire_digests){.count = 0});
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_PROTOCOL);
+    trainer_comes(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(answers_with_noise),         TEST(falls_silent),          TEST(dies),
-        TEST(promises_and_sends_nothing), TEST(lies_about_the_target), TEST(lies_about_the_base),
+        TEST(answers_with_noise),
+        TEST(falls_silent),
+        TEST(dies),
+        TEST(promises_and_sends_nothing),
+        TEST(lies_about_the_target),
+        TEST(lies_about_the_base),
+        TEST(explains_the_lie),
+        TEST(knows_nothing_of_the_lie),
+        TEST(answers_what_was_not_asked),
+        TEST(answers_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
