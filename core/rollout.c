@@ -262,15 +262,19 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
 
 static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
 {
+    const weft_layout *layout = rollout->session->layout;
+    char name[WEFT_PART_TEXT];
     uint64_t *digests = NULL, root = 0;
     weft_status status = digest_unlocked(rollout, fresh, &digests, &root);
-    weft_mem_give(digests);
     if (status == WEFT_OK && rollout->phase != WEFT_PHASE_RECEIVING)
         status = weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
                            (unsigned long long)rollout->queue[0].trailer.target.number);
-    if (status == WEFT_OK && rollout->holds && root != rollout->held.root)
-        status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, held is %016llx",
-                           (unsigned long long)root, (unsigned long long)rollout->held.root);
+    if (status == WEFT_OK && rollout->holds && root != rollout->held.root) {
+        weft_part_differs(layout, 0, layout->part_count, digests, rollout->digests, name);
+        status = weft_fail(WEFT_E_BASE, "rebind: %s: the weights are not those of version %llu", name,
+                           (unsigned long long)rollout->held.number);
+    }
+    weft_mem_give(digests);
     if (status != WEFT_OK)
         return status;
     weft_binding_close(&rollout->weights);
@@ -386,7 +390,7 @@ static weft_status receive_in_place(weft_rollout *rollout)
     weft_session_wake(session);
     if (rollout->snapshot_failed != WEFT_OK)
         return weft_fail(rollout->snapshot_failed,
-                         "the snapshot broke off; this rollout holds nothing and joins again");
+                         "the snapshot broke off; this rollout holds nothing and joins again: %s", rollout->away_text);
     if (!rollout->snapshot_runs)
         return WEFT_OK;
     weft_join_lose(rollout, WEFT_E_TIMEOUT, interrupted ? "a snapshot was interrupted" : "a snapshot stood still");

@@ -165,6 +165,47 @@ static void before_staging_in_a_pack(void **state)
     before_staging(state, "norm.2", 0, NORM_2);
 }
 
+/* One element of one tile: the update alone brings it up, at every level. */
+static void the_one_element(void **state)
+{
+    fleet *f = *state;
+    static const char *const levels[] = {"peer.a.level=fast", "peer.a.level=pairs", "peer.a.level=full"};
+    uint64_t at = place(f, "wide", 2 * 299898);
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        fleet_stop_trainer(f);
+        f->overrides[f->override_count++] = levels[i];
+        fleet_start_trainer(f, NULL);
+        join(f);
+        flip(f, at);
+        f->dense[at] ^= 0x80;
+        fleet_publish_dense(f, NULL);
+        resync_names(f->rollouts[0].session, WEFT_E_TARGET, WIDE_1);
+        mends(f);
+        fleet_leave(f, 0);
+        f->override_count--;
+    }
+}
+
+/* The caller makes the progress: a search goes on by itself. */
+static void by_hand(void **state)
+{
+    fleet *f = *state;
+    weft_event event = {0};
+    fleet_open_rollout(f, 0, "session.progress=manual");
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    fleet_catch_up(f, 0);
+    flip(f, place(f, "norm.2", 9));
+    fleet_publish(f, 1000);
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; event.kind != WEFT_EVENT_RESYNC;) {
+        assert_true(fleet_now_ms() < end);
+        weft_progress(f->rollouts[0].session, 2);
+        fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, 0, &event);
+    }
+    assert_int_equal(event.status, WEFT_E_TARGET);
+    assert_non_null(strstr(event.text, NORM_2));
+    mends(f);
+}
+
 static void before_commit(void **state, const char *tensor, uint64_t byte, const char *name)
 {
     fleet *f = *state;
@@ -255,6 +296,19 @@ static void by_the_scrub(void **state)
     }
 }
 
+/* Weights that moved and lost a bit on the way are not taken in their place. */
+static void by_a_rebind(void **state)
+{
+    fleet *f = *state;
+    fleet_model *model = &f->rollouts[0].model;
+    join(f);
+    flip(f, place(f, "wide", 9));
+    assert_int_equal(weft_bind(f->rollouts[0].session, model->pieces, model->piece_count, NULL, 0, 0), WEFT_E_BASE);
+    assert_non_null(strstr(weft_last_error(), WIDE_0));
+    flip(f, place(f, "wide", 9));
+    assert_int_equal(weft_bind(f->rollouts[0].session, model->pieces, model->piece_count, NULL, 0, 0), WEFT_OK);
+}
+
 /* An update that touches another tensor is not staged while a bit is wrong anywhere. */
 static void by_verify_full(void **state)
 {
@@ -286,11 +340,14 @@ int main(void)
         TEST(another_model_is_no_error),
         TEST(before_staging_in_a_tile),
         TEST(before_staging_in_a_pack),
+        TEST(the_one_element),
+        TEST(by_hand),
         TEST(before_commit_in_a_tile),
         TEST(before_commit_in_a_pack),
         TEST(in_a_frame),
         TEST(in_a_frame_of_many),
         TEST(by_the_scrub),
+        TEST(by_a_rebind),
         cmocka_unit_test_setup_teardown(by_verify_full, setup_full, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
