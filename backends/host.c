@@ -5,24 +5,34 @@
 
 #include "backends/host_state.h"
 #include "clock.h"
+#include "codec/tight.h"
 #include "mem.h"
 #include "status.h"
 
-#define SCRATCH_BYTES                                                                                                  \
-    (WEFT_HOST_UNIT_ELEMENTS * (sizeof(uint32_t) * 2 + sizeof(uint64_t)) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES)
+#define UNIT_WORDS(type) (WEFT_HOST_UNIT_ELEMENTS * (uint64_t)sizeof(type))
+/* Every kind of list of a tight frame has at most as many members as the frame has changes, and an end mark. */
+#define MEMBERS_BYTES (3 * UNIT_WORDS(uint32_t) + WEFT_TIGHT_LISTS * sizeof(uint32_t))
 
+#define SCRATCH_BYTES (25 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + MEMBERS_BYTES)
+
+/* Hands out the arrays, words of eight bytes first. */
 static void scratch_lay(weft_backend_state *state)
 {
     uint8_t *at = state->scratch;
-    state->excess = (uint64_t *)(void *)at;
-    at += WEFT_HOST_UNIT_ELEMENTS * sizeof(uint64_t);
-    state->changes.before = at;
-    at += WEFT_HOST_UNIT_BYTES;
-    state->changes.after = at;
-    at += WEFT_HOST_UNIT_BYTES;
-    state->changes.position = (uint32_t *)(void *)at;
-    at += WEFT_HOST_UNIT_ELEMENTS * sizeof(uint32_t);
-    state->rank = (uint32_t *)(void *)at;
+    const struct {
+        void *array; /* the pointer to set */
+        uint64_t bytes;
+    } rows[] = {
+        {&state->excess, UNIT_WORDS(uint64_t)},        {&state->changes.before, WEFT_HOST_UNIT_BYTES},
+        {&state->changes.after, WEFT_HOST_UNIT_BYTES}, {&state->changes.position, UNIT_WORDS(uint32_t)},
+        {&state->rank, UNIT_WORDS(uint32_t)},          {&state->class_rank, UNIT_WORDS(uint32_t)},
+        {&state->sorted, UNIT_WORDS(uint32_t)},        {&state->members, MEMBERS_BYTES},
+        {&state->class_of, UNIT_WORDS(uint8_t)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        memcpy(rows[i].array, &at, sizeof at);
+        at += rows[i].bytes;
+    }
     state->changes.capacity = WEFT_HOST_UNIT_ELEMENTS;
 }
 
@@ -41,9 +51,10 @@ static weft_status host_open(const weft_backend_options *options, weft_backend_s
                          (unsigned long long)SCRATCH_BYTES);
     }
     made->kernels = kernels;
+    made->tight = &weft_host_tight_portable;
     made->scratch = scratch;
     scratch_lay(made);
-    pthread_mutex_init(&made->encoding, NULL);
+    pthread_mutex_init(&made->scratching, NULL);
     *state = made;
     return WEFT_OK;
 }
@@ -52,7 +63,7 @@ static void host_close(weft_backend_state *state)
 {
     if (!state)
         return;
-    pthread_mutex_destroy(&state->encoding);
+    pthread_mutex_destroy(&state->scratching);
     weft_mem_unmap(state->scratch, SCRATCH_BYTES);
     weft_mem_give(state);
 }
@@ -66,24 +77,35 @@ static void levels_write(weft_backend_state *state, weft_encode_job *job)
 {
     for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
         if (job->levels & 1u << level)
-            job->frame_bytes[level] = weft_host_write_frame(state, &job->now, (weft_level)level, &job->sinks[level]);
+            weft_host_write_frame(state, job, (weft_level)level);
     }
+}
+
+/* Lists the changes and counts their digests; false if a run has more than one frame may code. */
+static bool changes_find(weft_backend_state *state, weft_encode_job *job)
+{
+    if (!weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes))
+        return false;
+    if (job->now.units > 1 && state->changes.count > WEFT_FRAME_RUN_CHANGES)
+        return false;
+    weft_host_delta(state->kernels, &job->shadow, &state->changes, job->tensor_delta);
+    job->changed = state->changes.count;
+    return true;
 }
 
 static weft_status host_encode(weft_backend_state *state, weft_encode_job *job)
 {
-    if (job->levels >> WEFT_LEVEL_TIGHT)
-        return weft_fail(WEFT_E_ARGUMENT, "no backend encodes the levels 0x%x; use full, pairs or fast", job->levels);
     memset(job->frame_bytes, 0, sizeof(job->frame_bytes));
-    pthread_mutex_lock(&state->encoding);
+    job->alone = 0;
+    pthread_mutex_lock(&state->scratching);
     uint64_t begin = weft_clock_ns();
-    weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes);
-    weft_host_delta(state->kernels, &job->shadow, &state->changes, job->tensor_delta);
+    bool found = changes_find(state, job);
     uint64_t middle = weft_clock_ns();
-    job->changed = state->changes.count;
-    if (job->changed > 0)
+    if (!found)
+        job->alone = job->levels;
+    else if (job->changed > 0)
         levels_write(state, job);
-    pthread_mutex_unlock(&state->encoding);
+    pthread_mutex_unlock(&state->scratching);
     job->diff_ms += weft_clock_ms(begin, middle);
     job->encode_ms += weft_clock_ms(middle, weft_clock_ns());
     return WEFT_OK;
@@ -178,6 +200,7 @@ const weft_backend weft_backend_host = {
     .kernels = host_kernels,
     .encode = host_encode,
     .decode = weft_host_decode,
+    .survey = weft_host_survey,
     .apply = host_apply,
     .undo = host_undo,
     .digest = host_digest,

@@ -1,6 +1,7 @@
 /* host_decode.c - frames into change lists against a base that is read and not written. */
 #include "backends/host_element.h"
 #include "backends/host_fast.h"
+#include "backends/host_tight.h"
 #include "status.h"
 
 /* Reads `before`, and lets steps become bits where `steps` says that `after` holds such. */
@@ -81,29 +82,50 @@ static void full_decode(const weft_host_kernels *kernels, const weft_decode_job 
     weft_host_diff(kernels, &now, &job->base, job->changes); /* the list holds every element: checked by the caller */
 }
 
+/* Frames without a base: the list holds bits, or steps of level fast, until `before` is read. */
+static weft_status free_decode(weft_backend_state *state, const weft_decode_job *job)
+{
+    bool fast = job->frame.header.level == WEFT_LEVEL_FAST;
+    weft_status status = fast ? weft_host_fast_read(state->kernels, &job->frame, &job->base, job->changes)
+                              : pairs_read(&job->frame, &job->base, job->changes);
+    if (status != WEFT_OK)
+        return status;
+    changes_resolve(state->kernels, &job->base, job->changes, fast);
+    if (!fast)
+        changes_compact(job->changes, job->base.width);
+    return WEFT_OK;
+}
+
+static weft_status tight_decode(weft_backend_state *state, const weft_decode_job *job)
+{
+    weft_changes *changes = job->changes;
+    pthread_mutex_lock(&state->scratching);
+    weft_status status = weft_host_tight_read(state, job);
+    pthread_mutex_unlock(&state->scratching);
+    if (status == WEFT_OK)
+        state->kernels->step[weft_host_slot(job->base.width)](changes->before, changes->after, changes->count,
+                                                              job->base.is_float);
+    return status;
+}
+
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
 {
     const weft_frame *frame = &job->frame;
+    weft_status status = WEFT_OK;
     job->changes->unit = frame->header.unit;
+    job->changes->units = frame->header.units;
     job->changes->count = 0;
     if (frame->header.changed > job->changes->capacity)
         return weft_fail(WEFT_E_BUDGET, "frame of unit %u codes %u elements, the change list holds %u",
                          frame->header.unit, frame->header.changed, job->changes->capacity);
-    if (frame->header.level == WEFT_LEVEL_FULL) {
+    if (frame->header.level == WEFT_LEVEL_FULL)
         full_decode(state->kernels, job);
-        weft_host_delta(state->kernels, &job->base, job->changes, job->tensor_delta);
-        return WEFT_OK;
-    }
-    bool fast = frame->header.level == WEFT_LEVEL_FAST;
-    weft_status status = fast ? weft_host_fast_read(state->kernels, frame, &job->base, job->changes)
-                              : pairs_read(frame, &job->base, job->changes);
-    if (status != WEFT_OK) {
+    else if (frame->header.level == WEFT_LEVEL_TIGHT)
+        status = tight_decode(state, job);
+    else
+        status = free_decode(state, job);
+    if (status != WEFT_OK)
         job->changes->count = 0;
-        return status;
-    }
-    changes_resolve(state->kernels, &job->base, job->changes, fast);
-    if (!fast)
-        changes_compact(job->changes, job->base.width);
     weft_host_delta(state->kernels, &job->base, job->changes, job->tensor_delta);
-    return WEFT_OK;
+    return status;
 }

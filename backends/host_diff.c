@@ -63,8 +63,8 @@ void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, co
         uint32_t end = weft_host_run_end(view, run, changes, from);
         uint64_t offset = (uint64_t)from << slot;
         tensor_delta[run->part] += kernels->delta[slot](changes->position + from, weft_host_origin(view, run),
-                                                          (const uint8_t *)changes->before + offset,
-                                                          (const uint8_t *)changes->after + offset, end - from);
+                                                        (const uint8_t *)changes->before + offset,
+                                                        (const uint8_t *)changes->after + offset, end - from);
         from = end;
     }
 }

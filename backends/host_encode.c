@@ -1,5 +1,6 @@
 /* host_encode.c - frames of a change list. */
 #include "backends/host_fast.h"
+#include "backends/host_tight.h"
 
 #include <string.h>
 
@@ -56,31 +57,83 @@ static uint32_t pairs_write(const weft_changes *changes, const weft_view *now, w
     return frame_bytes(&header);
 }
 
-static uint32_t fast_write(const weft_backend_state *state, const weft_view *now, const weft_host_fast_plan *plan,
-                           uint64_t payload_bytes, weft_frame_sink *sink)
+/* A run is one frame only if that is smaller than the dense run and than the largest frame of a unit. */
+static bool fits(const weft_encode_job *job, uint64_t payload_bytes)
 {
-    weft_frame_header header = {
-        .unit = now->unit, .units = 1, .level = WEFT_LEVEL_FAST, .changed = state->changes.count};
-    header.payload_bytes = (uint32_t)payload_bytes;
-    header.parameters = weft_fast_parameters(&plan->shape);
+    return payload_bytes < weft_frame_full_payload(job->now.count, job->now.width) &&
+           (job->now.units == 1 || WEFT_FRAME_HEADER_BYTES + payload_bytes <= job->largest_frame);
+}
+
+static weft_frame_header coded_header(const weft_backend_state *state, const weft_view *now, weft_level level,
+                                      uint64_t payload_bytes, uint32_t parameters)
+{
+    return (weft_frame_header){.unit = now->unit,
+                               .units = now->units,
+                               .level = level,
+                               .payload_bytes = (uint32_t)payload_bytes,
+                               .changed = state->changes.count,
+                               .parameters = parameters};
+}
+
+/* These return the frame's bytes, 0 if it did not fit the sink, FULL_INSTEAD if it is none. */
+#define FULL_INSTEAD UINT32_MAX
+
+static uint32_t fast_write(weft_backend_state *state, const weft_encode_job *job, weft_frame_sink *sink)
+{
+    weft_host_fast_plan plan;
+    weft_host_fast_plan_make(state, &job->now, &plan);
+    uint64_t payload_bytes = weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
+    if (!fits(job, payload_bytes))
+        return FULL_INSTEAD;
+    weft_frame_header header =
+        coded_header(state, &job->now, WEFT_LEVEL_FAST, payload_bytes, weft_fast_parameters(&plan.shape));
     uint8_t *payload = frame_begin(sink, &header);
     if (!payload)
         return 0;
-    weft_host_fast_write(state, now, plan, payload, payload_bytes);
+    weft_host_fast_write(state, &job->now, &plan, payload, payload_bytes);
     return frame_bytes(&header);
 }
 
-uint32_t weft_host_write_frame(weft_backend_state *state, const weft_view *now, weft_level level, weft_frame_sink *sink)
+static uint32_t tight_write(weft_backend_state *state, const weft_encode_job *job, weft_frame_sink *sink)
 {
-    uint64_t dense = weft_frame_full_payload(now->count, now->width);
-    if (level == WEFT_LEVEL_PAIRS && weft_frame_pairs_payload(state->changes.count, now->width) < dense)
-        return pairs_write(&state->changes, now, sink);
-    if (level == WEFT_LEVEL_FAST) {
-        weft_host_fast_plan plan;
-        weft_host_fast_plan_make(state, now, &plan);
-        uint64_t payload = weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
-        if (payload < dense)
-            return fast_write(state, now, &plan, payload, sink);
+    weft_host_tight_plan plan;
+    weft_host_tight_plan_make(state, &job->shadow, job->parameters, &plan);
+    uint64_t payload_bytes = weft_tight_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
+    if (!fits(job, payload_bytes))
+        return FULL_INSTEAD;
+    weft_frame_header header =
+        coded_header(state, &job->now, WEFT_LEVEL_TIGHT, payload_bytes, weft_tight_parameters(&plan.shape));
+    uint8_t *payload = frame_begin(sink, &header);
+    if (!payload)
+        return 0;
+    weft_host_tight_write(state, &job->now, &plan, payload, payload_bytes);
+    return frame_bytes(&header);
+}
+
+static uint32_t coded_write(weft_backend_state *state, const weft_encode_job *job, weft_level level,
+                            weft_frame_sink *sink)
+{
+    uint64_t dense = weft_frame_full_payload(job->now.count, job->now.width);
+    switch (level) {
+    case WEFT_LEVEL_PAIRS:
+        if (job->now.units > 1 || weft_frame_pairs_payload(state->changes.count, job->now.width) >= dense)
+            return FULL_INSTEAD;
+        return pairs_write(&state->changes, &job->now, sink);
+    case WEFT_LEVEL_FAST:
+        return fast_write(state, job, sink);
+    case WEFT_LEVEL_TIGHT:
+        return tight_write(state, job, sink);
+    default:
+        return FULL_INSTEAD;
     }
-    return full_write(now, sink);
+}
+
+void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft_level level)
+{
+    weft_frame_sink *sink = &job->sinks[level];
+    uint32_t bytes = coded_write(state, job, level, sink);
+    if (bytes == FULL_INSTEAD && job->now.units > 1)
+        job->alone |= 1u << level;
+    else
+        job->frame_bytes[level] = bytes == FULL_INSTEAD ? full_write(&job->now, sink) : bytes;
 }

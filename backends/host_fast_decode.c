@@ -39,13 +39,28 @@ static weft_status gaps_refuse(const fast_reader *reader)
     return no_end(reader);
 }
 
+/* Address that position 0 of the base has or would have, 0 if its runs do not follow one another in memory. */
+static uintptr_t base_address(const weft_view *base)
+{
+    uintptr_t address = 0;
+    for (uint32_t r = 0; r < base->run_count; r++) {
+        const weft_run *run = &base->runs[r];
+        uintptr_t zero = (uintptr_t)run->data - (uintptr_t)weft_run_position(base, run) * base->width;
+        if (r > 0 && zero != address)
+            return 0;
+        address = zero;
+    }
+    return address;
+}
+
 /* Positions, and one step up or down for each. */
-static weft_status gaps_read(const weft_host_kernels *kernels, fast_reader *reader, weft_changes *changes,
-                             uint8_t width)
+static weft_status gaps_read(const weft_host_kernels *kernels, const weft_view *base, fast_reader *reader,
+                             weft_changes *changes)
 {
     const weft_fast_shape *shape = &reader->shape;
-    if (kernels->gaps[weft_host_slot(width)](&reader->source, &reader->unary, shape->gap_bits, shape->count,
-                                             shape->changed, changes->position, changes->after))
+    if (kernels->gaps[weft_host_slot(base->width)](&reader->source, &reader->unary, shape->gap_bits, shape->count,
+                                                   shape->changed, base_address(base), changes->position,
+                                                   changes->after))
         return WEFT_OK;
     return gaps_refuse(reader);
 }
@@ -129,14 +144,13 @@ weft_status weft_host_fast_read(const weft_host_kernels *kernels, const weft_fra
                                 weft_changes *changes)
 {
     fast_reader reader = {.unit = frame->header.unit, .source = {frame->payload, frame->header.payload_bytes}};
-    const weft_unit unit = {.count = base->count, .width = base->width, .is_float = base->is_float};
-    weft_status status = weft_fast_shape_read(&frame->header, &unit, &reader.shape);
+    weft_status status = weft_fast_shape_read(&frame->header, base->count, base->width, &reader.shape);
     if (status != WEFT_OK)
         return status;
     reader.unary = weft_bits_walk(reader.source, weft_fast_unary_offset(&reader.shape));
     reader.ranks = 8 * weft_fast_ranks_offset(&reader.shape);
     changes->count = reader.shape.changed;
-    status = gaps_read(kernels, &reader, changes, base->width);
+    status = gaps_read(kernels, base, &reader, changes);
     if (status != WEFT_OK)
         return status;
     switch (base->width) {

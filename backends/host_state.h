@@ -6,6 +6,7 @@
 
 #include "backends/host.h"
 #include "backends/host_kernels.h"
+#include "backends/host_tight_kernels.h"
 
 /* The largest unit: elements of it, and their bytes. */
 #define WEFT_HOST_UNIT_ELEMENTS (1u << 18)
@@ -13,11 +14,16 @@
 
 struct weft_backend_state {
     const weft_host_kernels *kernels;
-    pthread_mutex_t encoding; /* guards the scratch below: one unit is encoded at a time */
-    uint8_t *scratch;         /* one mapping that holds the arrays below */
+    const weft_host_tight_kernels *tight;
+    pthread_mutex_t scratching; /* guards the scratch below: one frame at a time is encoded, or decoded from tight */
+    uint8_t *scratch;           /* one mapping that holds the arrays below */
     weft_changes changes;
-    uint32_t *rank;   /* exceptions of level fast: place in the change list */
-    uint64_t *excess; /* and magnitude - 2 */
+    uint32_t *rank;       /* exceptions: place in the change list */
+    uint64_t *excess;     /* and magnitude - 2 */
+    uint32_t *class_rank; /* tight: rank of each change in its class */
+    uint32_t *sorted;     /* tight: ranks by class */
+    uint32_t *members;    /* tight: the lists, one behind the other */
+    uint8_t *class_of;    /* tight: class of each change */
 };
 
 /* The kernel set for a name: "auto", or one that must be had. Errors: WEFT_E_MISSING. */
@@ -33,15 +39,15 @@ bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, cons
 void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
                      uint64_t *tensor_delta);
 
-/* Writes the frame of one level for state->changes, or a full one where that is not larger. Returns its bytes, 0 if it
- * did not fit (sink->full is set). */
-uint32_t weft_host_write_frame(weft_backend_state *state, const weft_view *now, weft_level level,
-                               weft_frame_sink *sink);
+/* Writes the job's frame of one level for state->changes, or a full one where that is not larger; a run that cannot be
+ * one frame goes into job->alone. Nothing is written if it does not fit (the sink is full then). */
+void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft_level level);
 
 /* The next `bytes` of the sink, NULL (and sink->full) if it has no room or was full before. */
 uint8_t *weft_host_sink_take(weft_frame_sink *sink, uint64_t bytes);
 
-/* The decode slot of the table. */
+/* The survey and decode slots of the table. */
+weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job);
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
 
 /* One past the last change from `from` on that lies in the run of the view. */

@@ -33,6 +33,7 @@ typedef struct weft_update {
     uint32_t readers;      /* streams and buckets in flight that read it */
     bool snapshot_only;    /* did not fit: peers behind it need a snapshot */
     weft_blob *attachment; /* of the target; NULL: none */
+    weft_parameters parameters;
     weft_chain chain[WEFT_LEVEL_COUNT];
     uint32_t levels; /* mask of chains present */
 } weft_update;

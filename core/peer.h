@@ -15,6 +15,7 @@
 #include "bucket.h"
 #include "codec/planes.h"
 #include "control.h"
+#include "encode.h"
 #include "history.h"
 #include "session.h"
 
@@ -141,9 +142,10 @@ struct weft_trainer {
     weft_binding weights, shadow;
     uint8_t *shadow_image;
     bool bound;
-    uint64_t *digests;    /* of the shadow, one per part */
-    uint64_t *delta;      /* scratch of publish */
-    uint64_t *discard;    /* deltas that were counted already */
+    uint64_t *digests; /* of the shadow, one per part */
+    uint64_t *delta;   /* scratch of publish */
+    uint64_t *discard; /* deltas that were counted already */
+    weft_encoder encoder;
     weft_changes scratch; /* one unit's changes, for bringing the shadow up to date */
     weft_version newest;
     uint64_t newest_order;
@@ -165,10 +167,11 @@ struct weft_trainer {
     bool shadow_busy;    /* publish brings it up to date: snapshots stand still */
 };
 
-/* The level a site key asks for; `auto` is the densest there is. */
+/* The level a site key asks for. */
 static inline weft_level weft_peer_level(weft_choice_level choice)
 {
-    static const weft_level levels[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+    static const weft_level levels[] = {WEFT_LEVEL_FAST, WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST,
+                                        WEFT_LEVEL_TIGHT};
     return levels[choice];
 }
 

@@ -24,10 +24,11 @@ typedef struct weft_backend_options {
     uint64_t budget_bytes; /* device memory it may take; host: ignored */
 } weft_backend_options;
 
-/* Changed elements of one unit or one run of units, in order of position: the product of diff and decode, the food of encode, apply, undo.
- * Arrays of elements have the unit's width. */
+/* Changed elements of one unit or one run of units, in order of position: the product of diff and decode, the food of
+ * encode, apply, undo. Arrays of elements have the unit's width. */
 typedef struct weft_changes {
-    uint32_t unit;
+    uint32_t unit; /* first of them */
+    uint32_t units;
     uint32_t count;
     uint32_t capacity;  /* of the arrays */
     uint32_t *position; /* element in the view */
@@ -47,15 +48,15 @@ typedef struct weft_frame_sink {
  * level (none if equal). A level that cannot code the run in one frame goes into `alone` with nothing written: its
  * units are to be coded one by one. */
 typedef struct weft_encode_job {
-    weft_view now;                     /* the weights */
-    weft_view shadow;                  /* the bits published last */
-    const weft_parameters *parameters; /* of the update */
-    uint32_t largest_frame;            /* of the layout */
-    uint32_t levels;        /* mask of 1 << weft_level */
-    weft_frame_sink *sinks; /* WEFT_LEVEL_COUNT of them, used where the mask says so */
-    uint64_t *tensor_delta; /* one word per part of the layout: digest(now) - digest(shadow) is added */
-    uint32_t changed;       /* out; not set if every level is in `alone` */
-    uint32_t alone;         /* out: mask of levels */
+    weft_view now;                          /* the weights */
+    weft_view shadow;                       /* the bits published last */
+    const weft_parameters *parameters;      /* of the update; NULL: the default ones */
+    uint32_t largest_frame;                 /* of the layout */
+    uint32_t levels;                        /* mask of 1 << weft_level */
+    weft_frame_sink *sinks;                 /* WEFT_LEVEL_COUNT of them, used where the mask says so */
+    uint64_t *tensor_delta;                 /* one word per part of the layout: digest(now) - digest(shadow) is added */
+    uint32_t changed;                       /* out; not set if every level is in `alone` */
+    uint32_t alone;                         /* out: mask of levels */
     uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: 0 if none was written */
     double diff_ms;                         /* out: added to */
     double encode_ms;                       /* out: added to */
@@ -66,9 +67,9 @@ typedef struct weft_encode_job {
 typedef struct weft_decode_job {
     weft_frame frame;
     weft_view base;                    /* of the frame's units */
-    const weft_parameters *parameters; /* of the update; level tight alone reads them */
-    weft_changes *changes;  /* arrays lent by the caller: capacity >= frame's changed elements */
-    uint64_t *tensor_delta; /* digest(after) - digest(before) is added */
+    const weft_parameters *parameters; /* of the update, for level tight; NULL: the default ones */
+    weft_changes *changes;             /* arrays lent by the caller: capacity >= frame's changed elements */
+    uint64_t *tensor_delta;            /* digest(after) - digest(before) is added */
 } weft_decode_job;
 
 /* apply: puts `after` in place and keeps in `before` what was really there, so that undo is exact.

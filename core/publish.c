@@ -27,7 +27,11 @@ weft_status weft_publish_open(weft_trainer *trainer)
     trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
     for (uint64_t i = 0; i < trainer->session->site->peer_count; i++)
         trainer->levels |= 1u << weft_peer_level(trainer->session->site->peers[i].level);
-    return weft_binding_open_image(layout, trainer->shadow_image, &trainer->shadow);
+    const weft_session *session = trainer->session;
+    const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
+    weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
+                                           weft_crew_lanes(session->site->trainer.threads));
+    return status == WEFT_OK ? weft_binding_open_image(layout, trainer->shadow_image, &trainer->shadow) : status;
 }
 
 void weft_publish_close(weft_trainer *trainer)
@@ -36,6 +40,7 @@ void weft_publish_close(weft_trainer *trainer)
     weft_blob_drop(trainer->attachment);
     weft_binding_close(&trainer->weights);
     weft_binding_close(&trainer->shadow);
+    weft_encoder_close(&trainer->encoder);
     weft_mem_give(trainer->scratch.after);
     weft_mem_give(trainer->scratch.before);
     weft_mem_give(trainer->scratch.position);
@@ -92,69 +97,62 @@ static void free_chains(weft_trainer *trainer, weft_update *update)
     update->levels = 0;
 }
 
-static void note_frames(weft_trainer *trainer, weft_update *update, const weft_encode_job *job, uint32_t levels)
-{
-    const weft_view *view = &job->now;
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        if (!(levels >> level & 1) || job->frame_bytes[level] == 0)
-            continue;
-        weft_chain *chain = &update->chain[level];
-        const uint8_t *frame = job->sinks[level].data;
-        bool full = (frame[7] & 0x0f) == WEFT_LEVEL_FULL; /* as the header has it: a frame names its own coding */
-        weft_chain_note(&trainer->journal.arena, chain, view->unit, job->frame_bytes[level]);
-        chain->staged_bytes += weft_staging_need(full ? view->count : job->changed, view->width);
-    }
-}
+/* An update on its way into the journal. */
+typedef struct journal_writer {
+    weft_trainer *trainer;
+    weft_update *update;
+} journal_writer;
 
-/* Encodes one unit at `levels`; those whose block was full are tried again in a fresh block. */
-static weft_status encode_unit(weft_trainer *trainer, weft_update *update, uint64_t unit, weft_encode_job *job)
+/* Appends a frame to the chain of its level. When the journal has no room the version goes without: peers get it as a
+ * snapshot. */
+static weft_status append_frame(void *user, weft_level level, const uint8_t *bytes, uint32_t length)
 {
-    weft_session *session = trainer->session;
-    weft_frame_sink sinks[WEFT_LEVEL_COUNT];
-    uint32_t levels = update->levels;
-    job->now = weft_binding_view(&trainer->weights, unit);
-    job->shadow = weft_binding_view(&trainer->shadow, unit);
-    job->sinks = sinks;
-    job->tensor_delta = trainer->delta;
-    do {
-        uint32_t full = 0;
-        for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-            sinks[level] = weft_chain_sink(&trainer->journal.arena, &update->chain[level]);
-        job->levels = levels;
-        weft_status status =
-            weft_backend_wait(session->backend, session->device, session->backend->encode(session->device, job), job);
-        if (status != WEFT_OK)
-            return status;
-        note_frames(trainer, update, job, levels);
-        for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-            if (levels >> level & 1 && sinks[level].full) {
-                full |= 1u << level;
-                if (extend(trainer, &update->chain[level]))
-                    continue;
-                free_chains(trainer, update);
-                update->snapshot_only = true;
-                full = 0;
-                break;
-            }
-        levels = full;
-        job->tensor_delta = trainer->discard;
-    } while (levels);
-    update->changed += job->changed;
+    const journal_writer *writer = user;
+    weft_update *update = writer->update;
+    weft_arena *arena = &writer->trainer->journal.arena;
+    weft_chain *chain = &update->chain[level];
+    weft_frame frame;
+    if (update->snapshot_only)
+        return WEFT_OK;
+    weft_status status = weft_frame_admit(writer->trainer->session->layout, bytes, length, &frame);
+    if (status != WEFT_OK)
+        return status;
+    weft_frame_sink sink = weft_chain_sink(arena, chain);
+    if (sink.capacity < length) {
+        if (!extend(writer->trainer, chain)) {
+            free_chains(writer->trainer, update);
+            update->snapshot_only = true;
+            return WEFT_OK;
+        }
+        sink = weft_chain_sink(arena, chain);
+    }
+    memcpy(sink.data, bytes, length);
+    weft_chain_note(arena, chain, frame.header.unit, length);
+    chain->staged_bytes +=
+        weft_staging_need(frame.header.changed, writer->trainer->session->layout->units[frame.header.unit].width);
     return WEFT_OK;
 }
 
-static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_job *job)
+static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_pass *pass)
 {
-    uint64_t units = trainer->session->layout->unit_count;
+    journal_writer writer = {trainer, update};
+    weft_status status =
+        weft_encoder_choose(&trainer->encoder, &trainer->weights, &trainer->shadow, &update->parameters);
+    if (status != WEFT_OK)
+        return status;
     memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]);
-    for (uint64_t unit = 0; unit < units; unit++) {
-        weft_status status = encode_unit(trainer, update, unit, job);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
+    *pass = (weft_encode_pass){.now = &trainer->weights,
+                               .shadow = &trainer->shadow,
+                               .parameters = &update->parameters,
+                               .levels = update->levels,
+                               .delta = trainer->delta,
+                               .emit = append_frame,
+                               .user = &writer};
+    status = weft_encoder_run(&trainer->encoder, pass);
+    update->changed = pass->changed;
+    return status;
 }
 
 /* ---- publish */
@@ -225,14 +223,18 @@ static uint64_t target_root(const weft_trainer *trainer)
 
 static weft_level densest(const weft_update *update)
 {
-    return update->snapshot_only ? WEFT_LEVEL_FULL : WEFT_JOURNAL_LEVEL;
+    if (update->snapshot_only)
+        return WEFT_LEVEL_FULL;
+    return update->levels >> WEFT_LEVEL_TIGHT & 1 ? WEFT_LEVEL_TIGHT : WEFT_JOURNAL_LEVEL;
 }
 
-static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_job *job, double shadow_ms,
-                   weft_update_info *info)
+static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_pass *pass,
+                   double shadow_ms, weft_update_info *info)
 {
     const weft_layout *layout = trainer->session->layout;
-    uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[WEFT_JOURNAL_LEVEL].bytes;
+    uint16_t words[WEFT_PARAMETER_WORDS_MAX];
+    uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[densest(update)].bytes;
+    bytes += 2 * (uint64_t)weft_parameters_write(&update->parameters, words);
     weft_update_info all = {.base = update->base,
                             .target = update->target,
                             .level = weft_level_name(densest(update)),
@@ -242,8 +244,8 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
     all.bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
     if (update->attachment != trainer->attachment)
         all.bytes += update->attachment->bytes;
-    all.diff_ms = job->diff_ms;
-    all.encode_ms = job->encode_ms + shadow_ms;
+    all.diff_ms = pass->diff_ms;
+    all.encode_ms = pass->encode_ms + shadow_ms;
     weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",
              (unsigned long long)update->target.number, (unsigned long long)update->changed,
              (unsigned long long)layout->elements, (unsigned long long)all.bytes, all.level, all.diff_ms,
@@ -261,8 +263,8 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
 
 static weft_status publish(weft_trainer *trainer, weft_update *update, weft_update_info *info)
 {
-    weft_encode_job job = {0};
-    weft_status status = encode(trainer, update, &job);
+    weft_encode_pass pass;
+    weft_status status = encode(trainer, update, &pass);
     if (status != WEFT_OK) {
         free_chains(trainer, update);
         return status;
@@ -278,7 +280,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, weft_upda
         weft_session_wake(trainer->session);
         return status;
     }
-    report(trainer, update, &job, weft_clock_ms(begun_ns, weft_clock_ns()), info);
+    report(trainer, update, &pass, weft_clock_ms(begun_ns, weft_clock_ns()), info);
     weft_log_sink *before = weft_session_enter(trainer->session);
     hand_over(trainer, update);
     weft_session_leave(trainer->session, before);

@@ -100,7 +100,7 @@ static weft_status shadow_frame(weft_trainer *trainer, const uint8_t *bytes, uin
     weft_status status = weft_frame_admit(session->layout, bytes, length, &decode.frame);
     if (status != WEFT_OK)
         return status;
-    decode.base = weft_binding_view(&trainer->shadow, decode.frame.header.unit);
+    decode.base = weft_binding_span(&trainer->shadow, decode.frame.header.unit, decode.frame.header.units);
     status = weft_backend_wait(session->backend, session->device, session->backend->decode(session->device, &decode),
                                &decode);
     if (status != WEFT_OK)

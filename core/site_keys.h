@@ -16,7 +16,6 @@ typedef struct weft_site_field {
     const char *word; /* the one word allowed in place of a number; NULL: none */
     uint64_t word_number;
     weft_text_rule rule;
-    const char *reserved; /* a choice that a later version will have; NULL: none */
 } weft_site_field;
 
 /* Room for an index per row. */

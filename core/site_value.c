@@ -155,9 +155,7 @@ void weft_site_value_need(const weft_site_field *field, const char *given, char 
                                         [WEFT_KEY_RATE] = "a rate such as 100Mbit/s or 2GB/s",
                                         [WEFT_KEY_COUNT] = "a whole number without a unit"};
     const char *range = field->key.range;
-    if (field->reserved && !strcmp(given, field->reserved)) {
-        snprintf(text, capacity, "%s is reserved and not in this version; need %s", given, range);
-    } else if (field->key.type == WEFT_KEY_TEXT || field->key.type == WEFT_KEY_CHOICE) {
+    if (field->key.type == WEFT_KEY_TEXT || field->key.type == WEFT_KEY_CHOICE) {
         snprintf(text, capacity, "need %s", range);
     } else if (field->word) {
         snprintf(text, capacity, "need %s or %s (%s)", field->word, kinds[field->key.type],

@@ -33,8 +33,10 @@ static weft_status decode(weft_rollout *rollout, const weft_frame *frame, const 
                           weft_changes **changes)
 {
     weft_session *session = rollout->session;
-    weft_decode_job job = {
-        .frame = *frame, .base = weft_binding_view(base, frame->header.unit), .tensor_delta = rollout->staged};
+    weft_decode_job job = {.frame = *frame,
+                           .base = weft_binding_span(base, frame->header.unit, frame->header.units),
+                           .parameters = &rollout->queue[0].header.parameters,
+                           .tensor_delta = rollout->staged};
     job.changes = weft_staging_take(&rollout->staging, frame->header.unit, frame->header.changed, job.base.width);
     if (!job.changes)
         return weft_fail(WEFT_E_BUDGET, "version %llu needs more than staging = %llu bytes; raise it in the site file",
@@ -47,7 +49,7 @@ static weft_status decode(weft_rollout *rollout, const weft_frame *frame, const 
 static weft_status apply(weft_rollout *rollout, const weft_binding *target, weft_changes *changes, bool *mismatch)
 {
     weft_session *session = rollout->session;
-    weft_apply_job job = {.target = weft_binding_view(target, changes->unit), .changes = changes};
+    weft_apply_job job = {.target = weft_binding_span(target, changes->unit, changes->units), .changes = changes};
     weft_status status =
         weft_backend_wait(session->backend, session->device, session->backend->apply(session->device, &job), &job);
     *mismatch = job.mismatch;
@@ -69,6 +71,21 @@ static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
     return status == WEFT_OK ? weft_proof_stored(&rollout->proof, rollout->staged) : status;
 }
 
+/* Keeps of the changes only those to units whose tile is there: the tiles that follow are read from the newer bits. */
+static void leave_out_later(weft_rollout *rollout, weft_changes *changes)
+{
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t next = rollout->book.next_unit, end = changes->unit + (uint64_t)changes->units;
+    if (end <= next)
+        return;
+    uint32_t limit = weft_layout_count_units(layout, changes->unit, (uint32_t)(next - changes->unit));
+    while (changes->count > 0 && changes->position[changes->count - 1] >= limit)
+        changes->count--;
+    for (uint64_t part = weft_part_of_unit(layout, next);
+         part < weft_part_of_unit(layout, end - 1) + layout->units[end - 1].tensor_count; part++)
+        rollout->staged[part] = 0;
+}
+
 /* A delta that a publish queued behind the tiles that are there. */
 static weft_status apply_delta(weft_rollout *rollout, const weft_frame *frame)
 {
@@ -79,6 +96,8 @@ static weft_status apply_delta(weft_rollout *rollout, const weft_frame *frame)
     weft_status status = weft_proof_settle(&rollout->proof, rollout->staged); /* what it changes was digested before */
     if (status == WEFT_OK)
         status = decode(rollout, frame, snapshot_target(rollout), &changes);
+    if (status == WEFT_OK)
+        leave_out_later(rollout, changes);
     if (status == WEFT_OK)
         status = apply(rollout, snapshot_target(rollout), changes, &mismatch);
     weft_staging_clear(&rollout->staging);
@@ -101,7 +120,7 @@ static weft_status next_frame(weft_rollout *rollout)
         status = decode(rollout, &frame, &rollout->weights, &changes);
         if (status == WEFT_OK)
             rollout->book.changed += changes->count;
-        return status;
+        return status == WEFT_E_CORRUPT ? weft_verify_frame(rollout, frame.header.unit, frame.header.units) : status;
     }
     return taken->delta ? apply_delta(rollout, &frame) : store_tile(rollout, &frame);
 }
@@ -209,7 +228,7 @@ static void undo(weft_rollout *rollout, uint64_t count)
     weft_session *session = rollout->session;
     while (count-- > 0) {
         const weft_changes *changes = weft_staging_at(&rollout->staging, count);
-        weft_undo_job job = {weft_binding_view(&rollout->weights, changes->unit), changes, NULL};
+        weft_undo_job job = {weft_binding_span(&rollout->weights, changes->unit, changes->units), changes, NULL};
         weft_backend_wait(session->backend, session->device, session->backend->undo(session->device, &job), &job);
     }
 }
@@ -217,7 +236,7 @@ static void undo(weft_rollout *rollout, uint64_t count)
 static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
 {
     char name[WEFT_PART_TEXT];
-    weft_verify_name(rollout, changes->unit, 1, name);
+    weft_verify_name(rollout, changes->unit, changes->units, name);
     return weft_fail(WEFT_E_BASE, "version %llu: %s: the weights changed since it was staged; undone",
                      (unsigned long long)rollout->queue[0].trailer.target.number, name);
 }

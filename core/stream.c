@@ -53,13 +53,16 @@ static bool fits(const weft_peer *peer, const weft_update *update)
 }
 
 static weft_status announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
-                            const weft_version *target, weft_blob *attachment, weft_stream_kind kind)
+                            const weft_version *target, weft_blob *attachment, const weft_parameters *parameters,
+                            weft_stream_kind kind)
 {
-    uint8_t body[WEFT_UPDATE_HEADER_BYTES];
+    uint8_t body[WEFT_UPDATE_HEADER_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_stream *stream = &peer->stream;
     weft_wire_update header = {
         .snapshot = kind == WEFT_STREAM_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
+    if (parameters)
+        header.parameters = *parameters;
     memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);
     stream->kind = kind;
     stream->begun_ns = weft_clock_ns();
@@ -84,7 +87,8 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
     update->readers++;
     peer->sent_order = update->order;
-    return announce(trainer, peer, &update->base, &update->target, update->attachment, WEFT_STREAM_UPDATE);
+    return announce(trainer, peer, &update->base, &update->target, update->attachment, &update->parameters,
+                    WEFT_STREAM_UPDATE);
 }
 
 /* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
@@ -94,7 +98,7 @@ static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
     peer->stream.level = WEFT_LEVEL_FAST;
     peer->stream.cursor.block = WEFT_NO_BLOCK;
     peer->stream.alone = trainer->newest;
-    return announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, WEFT_STREAM_UPDATE);
+    return announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, NULL, WEFT_STREAM_UPDATE);
 }
 
 static weft_status offer_snapshot(weft_trainer *trainer, weft_peer *peer)
@@ -120,7 +124,7 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     peer->stream.level = WEFT_LEVEL_FULL;
     peer->stream.order = trainer->newest_order;
     peer->sent_order = trainer->newest_order;
-    return announce(trainer, peer, &nothing, &target, trainer->attachment, WEFT_STREAM_SNAPSHOT);
+    return announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
 }
 
 bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_update *update)

@@ -240,6 +240,8 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
 
 void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
 {
+    uint16_t words[WEFT_PARAMETER_WORDS_MAX];
+    uint32_t count = weft_parameters_write(&update->parameters, words);
     uint64_t start = out->used;
     put_magic(out, UPDATE_MAGIC);
     put_identity(out, update->layout);
@@ -247,11 +249,13 @@ void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
     put_version(out, &update->target);
     weft_out_word(out, update->snapshot, 1);
     weft_out_word(out, update->level, 1);
-    weft_out_word(out, 0, 2); /* parameter words that follow: run shapes, class thresholds */
+    weft_out_word(out, count, 2);
     weft_out_word(out, update->attachment_bytes, 8);
     weft_out_word(out, update->attachment, 8);
     while (!out->bad && out->used - start < WEFT_UPDATE_HEADER_BYTES)
         weft_out_word(out, 0, 1);
+    for (uint32_t i = 0; i < count; i++)
+        weft_out_word(out, words[i], 2);
 }
 
 static weft_status get_padding(weft_in *in, const char *what)
@@ -262,9 +266,21 @@ static weft_status get_padding(weft_in *in, const char *what)
     return done(in, what);
 }
 
+static weft_status get_parameters(weft_in *in, uint64_t count, weft_parameters *parameters)
+{
+    uint16_t words[WEFT_PARAMETER_WORDS_MAX];
+    if (count > WEFT_PARAMETER_WORDS_MAX)
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE: %llu parameter words, at most %u", (unsigned long long)count,
+                         WEFT_PARAMETER_WORDS_MAX);
+    for (uint64_t i = 0; i < count; i++)
+        words[i] = (uint16_t)weft_in_word(in, 2);
+    weft_status status = done(in, "UPDATE");
+    return status == WEFT_OK ? weft_parameters_read(words, (uint32_t)count, parameters) : status;
+}
+
 weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire_update *update)
 {
-    weft_in in = {body, length, 0, length != WEFT_UPDATE_HEADER_BYTES};
+    weft_in in = {body, length, 0, length < WEFT_UPDATE_HEADER_BYTES};
     memset(update, 0, sizeof *update);
     weft_status status = in.bad ? corrupt("UPDATE") : get_magic(&in, UPDATE_MAGIC, "UPDATE");
     if (status == WEFT_OK)
@@ -279,11 +295,10 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
     uint64_t parameters = weft_in_word(&in, 2);
     update->attachment_bytes = weft_in_word(&in, 8);
     update->attachment = weft_in_word(&in, 8);
-    if (kind > 1 || parameters != 0 || update->level > WEFT_LEVEL_FAST)
-        return weft_fail(
-            WEFT_E_PROTOCOL, "UPDATE: kind %llu, level %s with %llu parameters is not known to protocol %u",
-            (unsigned long long)kind, weft_level_name(update->level), (unsigned long long)parameters, WEFT_PROTOCOL);
-    return get_padding(&in, "UPDATE");
+    if (kind > 1 || update->level >= WEFT_LEVEL_COUNT)
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE: kind %llu, level %u is not known to protocol %u",
+                         (unsigned long long)kind, (unsigned)update->level, WEFT_PROTOCOL);
+    return get_parameters(&in, parameters, &update->parameters);
 }
 
 void weft_wire_put_trailer(weft_out *out, const weft_wire_trailer *trailer)

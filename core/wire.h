@@ -6,6 +6,7 @@
 #define WEFT_CORE_WIRE_H
 
 #include "bytes.h"
+#include "codec/classes.h"
 #include "codec/frame.h"
 #include "port_provider.h"
 #include "site.h"
@@ -87,8 +88,10 @@ typedef struct weft_wire_update {
     weft_version target;       /* root 0 for a snapshot: the trailer names it */
     uint64_t attachment_bytes; /* carried by this update; 0: none */
     uint64_t attachment;       /* its xxh3-64 */
+    weft_parameters parameters;
 } weft_wire_update;
-#define WEFT_UPDATE_HEADER_BYTES 128u
+#define WEFT_UPDATE_HEADER_BYTES 128u /* before the parameter words */
+#define WEFT_UPDATE_HEADER_MAX   (WEFT_UPDATE_HEADER_BYTES + 2 * WEFT_PARAMETER_WORDS_MAX)
 
 typedef struct weft_wire_trailer {
     weft_version target;

@@ -29,13 +29,14 @@ stages='
 3 codec
 3 digest
 4 port_backend
-4 update
 5 journal arena history
 5 staging
+5 encode
 5 proof
 6 wire
 7 bucket estimate pace
 7 session
+7 update
 8 control
 9 peer greet send stream answer
 10 trainer publish shadow

@@ -27,10 +27,10 @@ static uint32_t field(uint32_t word, uint32_t shift, uint32_t bits)
     return word >> shift & ((1u << bits) - 1);
 }
 
-weft_status weft_fast_shape_read(const weft_frame_header *header, const weft_unit *unit, weft_fast_shape *shape)
+weft_status weft_fast_shape_read(const weft_frame_header *header, uint32_t count, uint8_t width, weft_fast_shape *shape)
 {
     uint32_t word = header->parameters;
-    shape->count = unit->count;
+    shape->count = count;
     shape->changed = header->changed;
     shape->exceptions = field(word, 0, EXCEPTION_BITS);
     shape->gap_bits = field(word, EXCEPTION_BITS, GAP_BITS);
@@ -41,11 +41,11 @@ weft_status weft_fast_shape_read(const weft_frame_header *header, const weft_uni
     if (shape->exceptions > shape->changed)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u exceptions among %u changes", header->unit,
                          shape->exceptions, shape->changed);
-    uint32_t gap_limit = weft_fast_rice(unit->count, header->changed);
+    uint32_t gap_limit = weft_fast_rice(count, header->changed);
     if (shape->gap_bits > gap_limit)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: gap parameter %u, at most %u for %u of %u elements",
-                         header->unit, shape->gap_bits, gap_limit, header->changed, unit->count);
-    uint32_t magnitude_limit = shape->exceptions ? 8u * unit->width - 1 : 0;
+                         header->unit, shape->gap_bits, gap_limit, header->changed, count);
+    uint32_t magnitude_limit = shape->exceptions ? 8u * width - 1 : 0;
     if (shape->magnitude_bits > magnitude_limit)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: magnitude parameter %u, at most %u", header->unit,
                          shape->magnitude_bits, magnitude_limit);

@@ -33,7 +33,8 @@ uint32_t weft_fast_rice(uint32_t universe, uint32_t count);
 
 /* The parameters word of a header, and back. Errors: WEFT_E_CORRUPT when a parameter breaks its bound above. */
 uint32_t weft_fast_parameters(const weft_fast_shape *shape);
-weft_status weft_fast_shape_read(const weft_frame_header *header, const weft_unit *unit, weft_fast_shape *shape);
+weft_status weft_fast_shape_read(const weft_frame_header *header, uint32_t count, uint8_t width,
+                                 weft_fast_shape *shape);
 
 /* Byte offsets of the planes whose sizes the counts determine. */
 static inline uint64_t weft_fast_ranks_offset(const weft_fast_shape *shape)

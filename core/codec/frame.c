@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "codec/fast.h"
+#include "codec/tight.h"
 #include "status.h"
 
 #define PAYLOAD_BITS 24u
@@ -48,11 +49,12 @@ static weft_status header_check(const weft_frame_header *header, uint64_t availa
     if ((unsigned)header->level >= WEFT_LEVEL_COUNT)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: unknown level or reserved bits %u", header->unit,
                          (unsigned)header->level);
-    if (header->level == WEFT_LEVEL_TIGHT)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: level tight is reserved", header->unit);
-    if (header->units != 1)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u units in one frame are reserved", header->unit,
-                         header->units);
+    if (header->units > (header->level >= WEFT_LEVEL_FAST ? 1u << WEFT_RUN_SHIFT_MAX : 1u))
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u units in one frame (%s)", header->unit, header->units,
+                         weft_level_name(header->level));
+    if (header->units > 1 && header->changed > WEFT_FRAME_RUN_CHANGES)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u changes in a run of %u units, at most %u", header->unit,
+                         header->changed, header->units, WEFT_FRAME_RUN_CHANGES);
     if (header->payload_bytes % WEFT_FRAME_ALIGN != 0)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes is not padded to %u", header->unit,
                          header->payload_bytes, WEFT_FRAME_ALIGN);
@@ -80,59 +82,90 @@ static weft_status plain_check(const weft_frame_header *header, const uint8_t *p
     return WEFT_OK;
 }
 
+/* What a payload is judged against: the units that the header names. */
+typedef struct span {
+    uint32_t count;
+    uint8_t width;
+    uint32_t largest; /* frame of one unit in this layout */
+} span;
+
 /* A coded frame is smaller than the dense one: else the encoder would have sent that. */
-static weft_status smaller_check(const weft_frame_header *header, const weft_unit *unit)
+static weft_status smaller_check(const weft_frame_header *header, const span *units)
 {
-    uint64_t dense = weft_frame_full_payload(unit->count, unit->width);
+    uint64_t dense = weft_frame_full_payload(units->count, units->width);
     if (header->payload_bytes >= dense)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes reaches the dense %llu (%s)",
                          header->unit, header->payload_bytes, (unsigned long long)dense,
                          weft_level_name(header->level));
+    if (WEFT_FRAME_HEADER_BYTES + header->payload_bytes > units->largest)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes, the largest frame has %u",
+                         header->unit, header->payload_bytes, units->largest);
     return WEFT_OK;
 }
 
-static weft_status full_check(const weft_frame_header *header, const uint8_t *payload, const weft_unit *unit)
+static weft_status full_check(const weft_frame_header *header, const uint8_t *payload, const span *units)
 {
-    if (header->changed != unit->count)
+    if (header->changed != units->count)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: full with %u of %u elements", header->unit, header->changed,
-                         unit->count);
+                         units->count);
     if (weft_frame_has_planes(header))
-        return smaller_check(header, unit);
-    return plain_check(header, payload, (uint64_t)unit->count * unit->width);
+        return smaller_check(header, units);
+    return plain_check(header, payload, (uint64_t)units->count * units->width);
 }
 
-static weft_status pairs_check(const weft_frame_header *header, const uint8_t *payload, const weft_unit *unit)
+static weft_status pairs_check(const weft_frame_header *header, const uint8_t *payload, const span *units)
 {
-    weft_status status = plain_check(header, payload, (uint64_t)header->changed * (4u + unit->width));
-    return status == WEFT_OK ? smaller_check(header, unit) : status;
+    weft_status status = plain_check(header, payload, (uint64_t)header->changed * (4u + units->width));
+    return status == WEFT_OK ? smaller_check(header, units) : status;
 }
 
-static weft_status fast_check(const weft_frame_header *header, const weft_unit *unit)
+static weft_status fast_check(const weft_frame_header *header, const span *units)
 {
     weft_fast_shape shape;
-    weft_status status = weft_fast_shape_read(header, unit, &shape);
+    weft_status status = weft_fast_shape_read(header, units->count, units->width, &shape);
     if (status != WEFT_OK)
         return status;
     uint64_t least = weft_fast_payload_least(&shape);
     if (header->payload_bytes < least)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes, at least %llu for %u changes",
                          header->unit, header->payload_bytes, (unsigned long long)least, header->changed);
-    return smaller_check(header, unit);
+    return smaller_check(header, units);
 }
 
-static weft_status unit_check(const weft_frame_header *header, const uint8_t *payload, const weft_unit *unit)
+/* How many classes there are is the update's to say: the decoder checks the masks again. */
+static weft_status tight_check(const weft_frame_header *header, const uint8_t *payload, const span *units)
 {
-    if (header->changed == 0 || header->changed > unit->count)
+    weft_tight_shape shape;
+    weft_status status = weft_tight_shape_read(header, payload, WEFT_CLASS_MAX, &shape);
+    return status == WEFT_OK ? smaller_check(header, units) : status;
+}
+
+static weft_status payload_check(const weft_frame_header *header, const uint8_t *payload, const span *units)
+{
+    if (header->changed == 0 || header->changed > units->count)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: %u changed of %u elements", header->unit, header->changed,
-                         unit->count);
+                         units->count);
     switch (header->level) {
     case WEFT_LEVEL_FULL:
-        return full_check(header, payload, unit);
+        return full_check(header, payload, units);
     case WEFT_LEVEL_PAIRS:
-        return pairs_check(header, payload, unit);
+        return pairs_check(header, payload, units);
+    case WEFT_LEVEL_FAST:
+        return fast_check(header, units);
     default:
-        return fast_check(header, unit);
+        return tight_check(header, payload, units);
     }
+}
+
+static weft_status units_check(const weft_frame_header *header, const weft_layout *layout)
+{
+    if (header->unit >= layout->unit_count || header->units > layout->unit_count - header->unit)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u and %u more: the layout has %llu units", header->unit,
+                         header->units - 1, (unsigned long long)layout->unit_count);
+    if (!weft_layout_joined(layout, header->unit, header->units))
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: its %u units are not of one dtype", header->unit,
+                         header->units);
+    return WEFT_OK;
 }
 
 weft_status weft_frame_admit_packed(const weft_layout *layout, const uint8_t *bytes, uint64_t available,
@@ -144,16 +177,16 @@ weft_status weft_frame_admit_packed(const weft_layout *layout, const uint8_t *by
                          (unsigned long long)available);
     header_read(bytes, &header);
     weft_status status = header_check(&header, available);
+    if (status == WEFT_OK)
+        status = units_check(&header, layout);
     if (status != WEFT_OK)
         return status;
-    if (header.unit >= layout->unit_count)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the layout has %llu units", header.unit,
-                         (unsigned long long)layout->unit_count);
-    status = unit_check(&header, bytes + WEFT_FRAME_HEADER_BYTES, &layout->units[header.unit]);
+    const span units = {weft_layout_count_units(layout, header.unit, header.units), layout->units[header.unit].width,
+                        layout->largest_frame};
+    status = payload_check(&header, bytes + WEFT_FRAME_HEADER_BYTES, &units);
     if (status != WEFT_OK)
         return status;
-    frame->header = header;
-    frame->payload = bytes + WEFT_FRAME_HEADER_BYTES;
+    *frame = (weft_frame){header, units.count, bytes + WEFT_FRAME_HEADER_BYTES};
     return WEFT_OK;
 }
 

@@ -5,12 +5,12 @@
 
 #include "layout.h"
 
-/* How a frame is coded. The numbers are on the wire; tight is reserved and refused by name. */
+/* How a frame is coded. The numbers are on the wire. */
 typedef enum weft_level {
     WEFT_LEVEL_FULL = 0,  /* absolute values, no base: snapshots, repair, and the fallback of every level */
     WEFT_LEVEL_PAIRS = 1, /* u32 position + value */
     WEFT_LEVEL_FAST = 2,  /* Rice-coded gaps, directions, magnitudes: base-free */
-    WEFT_LEVEL_TIGHT = 3  /* positions by class of the old exponent: reserved */
+    WEFT_LEVEL_TIGHT = 3  /* positions by class of the old exponent: decoding reads the base */
 } weft_level;
 #define WEFT_LEVEL_COUNT 4
 
@@ -34,10 +34,14 @@ static inline uint64_t weft_frame_pairs_payload(uint32_t changed, uint8_t width)
     return weft_frame_pad((uint64_t)changed * (4u + width));
 }
 
+/* A frame of several units codes at most so many changes and is no larger than the layout's largest frame of one unit;
+ * what exceeds that is coded unit by unit. */
+#define WEFT_FRAME_RUN_CHANGES (1u << 16)
+
 /* A frame's header, read but not yet believed. */
 typedef struct weft_frame_header {
     uint32_t unit;  /* first unit coded */
-    uint32_t units; /* units coded: 1 */
+    uint32_t units; /* units of one stretch coded; 1 for full and pairs */
     weft_level level;
     uint32_t payload_bytes; /* behind the header, padding included */
     uint32_t changed;       /* elements coded */
@@ -56,6 +60,7 @@ static inline bool weft_frame_has_planes(const weft_frame_header *header)
  * weft_frame_admit makes one. */
 typedef struct weft_frame {
     weft_frame_header header;
+    uint32_t count; /* coded elements of its units */
     const uint8_t *payload;
 } weft_frame;
 

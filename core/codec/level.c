@@ -20,5 +20,5 @@ weft_status weft_level_by_name(const char *name, weft_level *level)
             return WEFT_OK;
         }
     }
-    return weft_fail(WEFT_E_ARGUMENT, "there is no level \"%s\"; use full, pairs or fast", name);
+    return weft_fail(WEFT_E_ARGUMENT, "there is no level \"%s\"; use full, pairs, fast or tight", name);
 }

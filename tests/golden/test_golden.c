@@ -47,7 +47,7 @@ static const good_case good[] = {
 };
 
 static const bad_case bad[] = {
-    {"bad_level.bin", "fast.bin", 7, 0x03, 0, "tight is reserved"},
+    {"bad_level.bin", "fast.bin", 7, 0x04, 0, "unknown level"},
     {"bad_reserved.bin", "fast.bin", 7, 0x12, 0, "reserved bits"},
     {"bad_unit.bin", "fast.bin", 0, 0x02, 0, "the layout has 2 units"},
     {"bad_changed.bin", "full.bin", 8, 0x3f, 0, "full with 63 of 64"},
@@ -176,16 +176,35 @@ static weft_status decode(const uint8_t *bytes, uint64_t length, weft_changes *c
     return weft_backend_host.decode(backend, &job);
 }
 
+/* Holds a file to the bytes that this test makes. */
+static void file_is(const char *name, const void *bytes, uint64_t count)
+{
+    uint8_t kept[MOST];
+    if (writing())
+        file_write(name, bytes, count);
+    assert_int_equal(file_read(name, kept), count);
+    assert_memory_equal(bytes, kept, count);
+}
+
+/* What the frames are about, for readers in other languages. */
+static void layout_and_bits_are_these_bytes(void **state)
+{
+    (void)state;
+    uint8_t bytes[MOST];
+    uint64_t count = weft_layout_wire_bytes(layout);
+    assert_true(count <= MOST);
+    weft_layout_write(layout, bytes);
+    file_is("layout_frames.bin", bytes, count);
+    file_is("base_frames.bin", &base, sizeof(base));
+    file_is("target_frames.bin", &target, sizeof(target));
+}
+
 static void good_frames_are_these_bytes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(good); i++) {
-        uint8_t made[MOST], kept[MOST];
-        uint64_t count = encode(&good[i], made);
-        if (writing())
-            file_write(good[i].file, made, count);
-        assert_int_equal(file_read(good[i].file, kept), count);
-        assert_memory_equal(made, kept, count);
+        uint8_t made[MOST];
+        file_is(good[i].file, made, encode(&good[i], made));
     }
 }
 
@@ -233,6 +252,7 @@ static void bad_frames_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_and_bits_are_these_bytes),
         cmocka_unit_test(good_frames_are_these_bytes),
         cmocka_unit_test(good_frames_give_the_target),
         cmocka_unit_test(bad_frames_are_refused),

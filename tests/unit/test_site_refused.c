@@ -119,9 +119,7 @@ static void values(void **state)
         {"[peers]\nprovider = sockets\n", 2, "[peers] provider = sockets: need auto | tcp |"},
         {"[peers]\nprovider = auto | tcp\n", 2, "[peers] provider = auto | tcp: need auto | tcp |"},
         {"[peers]\nprovider =\n", 2, "[peers] provider =: need auto | tcp |"},
-        {"[peers]\nlevel = tight\n", 2,
-         "[peers] level = tight: tight is reserved and not in this version; need auto | full | pairs | fast"},
-        {"[peers]\nlevel = tightly\n", 2, "[peers] level = tightly: need auto | full | pairs | fast"},
+        {"[peers]\nlevel = tightly\n", 2, "[peers] level = tightly: need auto | full | pairs | fast | tight"},
         {"[log]\nlevel = trace\n", 2, "[log] level = trace: need error | warn | info | debug"},
         {"[site]\nname = My Site\n", 2, "[site] name = My Site: need a name of 1 to 63 of a-z 0-9 _ -"},
         {"[site]\nname =\n", 2, "[site] name =: need a name"},
@@ -232,7 +230,6 @@ static void overrides(void **state)
         {"trainer.listen=0.0.0.0:1", "override trainer.listen=0.0.0.0:1: beyond loopback"},
         {"peer.a.bucket_min=1GiB", "override peer.a.bucket_min=1GiB: for [peer.a] bucket_min 1GiB exceeds"},
         {"peer.gpu-1.bucket_min=1GiB", "override peer.gpu-1.bucket_min=1GiB: for [peer.gpu-1] bucket_min 1GiB"},
-        {"peer.a.level=tight", "override peer.a.level=tight: tight is reserved and not in this version"},
         {"trainer.model=a\nb", "an override holds a control character"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

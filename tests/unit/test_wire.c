@@ -175,7 +175,6 @@ static const reserved_case reserved[] = {
     IDENTITY("wire_held.bin", 0),
     {"wire_hello.bin", 73, 2, "authentication kind"},
     {"wire_hello.bin", 75, 2, "authentication"},
-    {"wire_update.bin", 110, 2, "parameters"},
     {"wire_trailer.bin", 63, 1, "signature"},
     {"wire_hello.bin", 4, 2, "protocol"},
     {"wire_welcome.bin", 4, 2, "protocol"},
@@ -241,9 +240,7 @@ static void levels(void **state)
     uint64_t length = sample_write(row, body);
     for (uint32_t level = 0; level < 256; level++) {
         body[109] = (uint8_t)level;
-        assert_int_equal(sample_read(row, body, length, &value), level <= WEFT_LEVEL_FAST ? WEFT_OK : WEFT_E_PROTOCOL);
-        if (level == WEFT_LEVEL_TIGHT)
-            assert_non_null(strstr(weft_last_error(), "level tight"));
+        assert_int_equal(sample_read(row, body, length, &value), level < WEFT_LEVEL_COUNT ? WEFT_OK : WEFT_E_PROTOCOL);
     }
 }
 

@@ -1,0 +1,238 @@
+/* host_tight_decode.c - level tight: lists into positions and steps, believing neither the frame nor the base. */
+#include <string.h>
+
+#include "backends/host_bits.h"
+#include "backends/host_element.h"
+#include "backends/host_tight.h"
+#include "status.h"
+
+/* A frame being read. */
+typedef struct tight_reader {
+    uint32_t unit;
+    const weft_view *base;
+    weft_changes *changes;
+    weft_class_map map;
+    weft_tight_shape shape;
+    weft_bit_source source;
+    weft_bit_walker unary;
+    uint64_t lows;                       /* bit at which the next low bits begin */
+    uint64_t magnitudes;                 /* bit at which the next magnitude's begin */
+    uint32_t *members[WEFT_TIGHT_LISTS]; /* each ends with UINT32_MAX */
+    weft_host_class positions[WEFT_CLASS_MAX], exceptions[WEFT_CLASS_MAX], further;
+} tight_reader;
+
+static weft_status corrupt_end(const tight_reader *reader)
+{
+    return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the unary plane runs past the payload's %llu bytes",
+                     reader->unit, (unsigned long long)reader->source.bytes);
+}
+
+static weft_status wrong_base(const tight_reader *reader, const char *what, uint32_t there, uint32_t wanted)
+{
+    return weft_fail(WEFT_E_BASE, "frame of unit %u: the base gives %u %s, the frame has %u: not its base",
+                     reader->unit, there, what, wanted);
+}
+
+static weft_status list_read(tight_reader *reader, const weft_tight_list *list, uint32_t *member)
+{
+    const uint32_t k = list->low_bits;
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < list->members; i++, reader->lows += k) {
+        uint64_t low = weft_bits_get(&reader->source, reader->lows, k);
+        uint64_t high = weft_bits_unary(&reader->unary);
+        if (high == UINT64_MAX)
+            return corrupt_end(reader);
+        uint64_t rank = next + (high << k | low);
+        if (rank >= reader->base->count)
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: rank %llu among %u elements", reader->unit,
+                             (unsigned long long)rank, reader->base->count);
+        member[i] = (uint32_t)rank;
+        next = rank + 1;
+    }
+    member[list->members] = UINT32_MAX;
+    return WEFT_OK;
+}
+
+static weft_status lists_read(tight_reader *reader, uint32_t *members)
+{
+    for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
+        const weft_tight_list *list = weft_tight_list_at(&reader->shape, i);
+        weft_status status = list_read(reader, list, members);
+        if (status != WEFT_OK)
+            return status;
+        weft_host_class class = {0, list->inverted, members};
+        if (i < WEFT_CLASS_MAX)
+            reader->positions[i] = class;
+        else if (i < 2 * WEFT_CLASS_MAX)
+            reader->exceptions[i - WEFT_CLASS_MAX] = class;
+        else
+            reader->further = class;
+        members += list->members + 1;
+    }
+    return WEFT_OK;
+}
+
+/* Positions of the changes and the bits there. */
+static weft_status places_find(const weft_backend_state *state, tight_reader *reader)
+{
+    const weft_view *base = reader->base;
+    weft_changes *changes = reader->changes;
+    const unsigned slot = weft_host_slot(base->width);
+    const uint32_t wanted = reader->shape.changed;
+    uint32_t found = 0;
+    for (uint32_t r = 0; r < base->run_count; r++) {
+        const weft_run *run = &base->runs[r];
+        uint32_t first = weft_run_position(base, run);
+        uint32_t here = state->tight->place[slot](run->data, run->count, first, &reader->map, reader->positions,
+                                                  changes->position + found, wanted - found);
+        if (here > wanted - found)
+            return wrong_base(reader, "changes and more", wanted + 1, wanted);
+        state->kernels->gather[slot](run->data, changes->position + found, first, here,
+                                     (uint8_t *)changes->before + ((uint64_t)found << slot));
+        found += here;
+    }
+    if (found != wanted)
+        return wrong_base(reader, "changes", found, wanted);
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
+        if (*reader->positions[c].next != UINT32_MAX)
+            return wrong_base(reader, "elements of a class", reader->positions[c].population,
+                              *reader->positions[c].next);
+    }
+    changes->count = found;
+    return WEFT_OK;
+}
+
+/* Whether the next of a class belongs to its set. */
+static bool belongs(weft_host_class *class)
+{
+    uint32_t listed = *class->next == class->population++;
+    class->next += listed;
+    return listed ^ class->inverted;
+}
+
+/* What the exceptions' magnitudes are read with. */
+typedef struct coded {
+    uint32_t count;
+    uint32_t *index; /* in the change list */
+    uint64_t *rice;  /* Rice parameter, and whether the base is large */
+} coded;
+#define LARGE_BASE UINT64_C(256)
+
+/* One step up or down for each change; exceptions of two steps on a large base have no code; the others are listed. */
+static weft_status steps_read(tight_reader *reader, coded *list)
+{
+    weft_changes *changes = reader->changes;
+    const weft_class_map *map = &reader->map;
+    const uint64_t directions = 8 * weft_tight_lists_bytes(&reader->shape);
+    for (uint32_t i = 0; i < changes->count; i++) {
+        uint64_t down = weft_bits_get(&reader->source, directions + i, 1);
+        uint32_t exponent = weft_class_exponent(map, weft_element_get(changes->before, i, map->width)), steps = 1;
+        uint32_t class = map->of[exponent];
+        if ((reader->shape.exceptional >> class & 1) && belongs(&reader->exceptions[class])) {
+            bool large = exponent > map->classes->magnitude_base;
+            steps = 2;
+            if (!large || belongs(&reader->further)) {
+                list->index[list->count] = i;
+                list->rice[list->count++] = large ? LARGE_BASE : weft_class_magnitude_bits(map, exponent);
+            }
+        }
+        weft_element_put(changes->after, i, down ? (uint64_t)0 - steps : steps, map->width);
+    }
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
+        if ((reader->shape.exceptional >> c & 1) && *reader->exceptions[c].next != UINT32_MAX)
+            return wrong_base(reader, "changes of a class", reader->exceptions[c].population,
+                              *reader->exceptions[c].next);
+    }
+    return *reader->further.next == UINT32_MAX
+               ? WEFT_OK
+               : wrong_base(reader, "exceptions", reader->further.population, *reader->further.next);
+}
+
+/* Where the magnitudes begin: behind the byte that holds the last unary one. */
+static weft_status magnitudes_find(tight_reader *reader, uint32_t count)
+{
+    weft_bit_walker walker = reader->unary;
+    if (!weft_bits_skip(&walker, count))
+        return corrupt_end(reader);
+    if (!weft_bits_tail_clear(&reader->source, walker.last))
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: ones behind the unary plane's last number", reader->unit);
+    reader->magnitudes = (walker.last + 7) / 8 * 8;
+    return WEFT_OK;
+}
+
+/* The next coded value; UINT64_MAX if it is out of any range. */
+static uint64_t value_read(tight_reader *reader, uint32_t rice)
+{
+    uint64_t unary = weft_bits_unary(&reader->unary), order = rice + WEFT_TIGHT_ESCAPE_LOW;
+    uint64_t length = unary < WEFT_TIGHT_ESCAPE ? rice : unary - WEFT_TIGHT_ESCAPE + order;
+    if (length > 63)
+        return UINT64_MAX;
+    uint64_t low = weft_bits_get_long(&reader->source, reader->magnitudes, (unsigned)length);
+    reader->magnitudes += length;
+    if (unary < WEFT_TIGHT_ESCAPE)
+        return unary << rice | low;
+    uint64_t value = (low | UINT64_C(1) << length) - (UINT64_C(1) << order);
+    uint64_t least = (uint64_t)WEFT_TIGHT_ESCAPE << rice;
+    return value < UINT64_MAX - least ? value + least : UINT64_MAX;
+}
+
+static weft_status magnitudes_read(tight_reader *reader, const coded *list)
+{
+    weft_changes *changes = reader->changes;
+    const unsigned width = reader->base->width;
+    const uint64_t top = weft_element_top(width);
+    for (uint32_t j = 0; j < list->count; j++) {
+        bool large = list->rice[j] == LARGE_BASE;
+        uint64_t value = value_read(reader, large ? 0 : (uint32_t)list->rice[j]), add = large ? 3 : 2;
+        bool down = weft_steps_down(weft_element_get(changes->after, list->index[j], width), width);
+        if (value > top - add || (value == top - add && !down))
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: magnitude of change %u is out of range", reader->unit,
+                             list->index[j]);
+        weft_element_put(changes->after, list->index[j], down ? 0 - (value + add) : value + add, width);
+    }
+    return WEFT_OK;
+}
+
+/* The planes' last bits, and everything behind the magnitudes. */
+static weft_status ends_check(const tight_reader *reader)
+{
+    uint64_t directions_end = 8 * weft_tight_lists_bytes(&reader->shape) + reader->shape.changed;
+    uint64_t used = (reader->magnitudes + 7) / 8;
+    bool clear = weft_bits_tail_clear(&reader->source, directions_end) &&
+                 weft_bits_tail_clear(&reader->source, reader->lows) &&
+                 weft_bits_tail_clear(&reader->source, reader->magnitudes);
+    if (weft_frame_pad(used) != reader->source.bytes)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the planes end at byte %llu of a payload of %llu",
+                         reader->unit, (unsigned long long)used, (unsigned long long)reader->source.bytes);
+    for (uint64_t i = used; i < reader->source.bytes; i++)
+        clear = clear && reader->source.data[i] == 0;
+    if (!clear)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: padding that is not zero", reader->unit);
+    return WEFT_OK;
+}
+
+weft_status weft_host_tight_read(weft_backend_state *state, const weft_decode_job *job)
+{
+    const weft_frame_header *header = &job->frame.header;
+    tight_reader reader = {.unit = header->unit,
+                           .base = &job->base,
+                           .changes = job->changes,
+                           .source = {job->frame.payload, header->payload_bytes}};
+    coded list = {0, state->rank, state->excess};
+    weft_class_map_make(&reader.map, job->parameters, job->base.width, job->base.exponent_bits);
+    weft_status status = weft_tight_shape_read(header, job->frame.payload, reader.map.count, &reader.shape);
+    if (status != WEFT_OK)
+        return status;
+    reader.lows = 8 * weft_tight_lows_offset(&reader.shape);
+    reader.unary = weft_bits_walk(reader.source, weft_tight_unary_offset(&reader.shape));
+    status = lists_read(&reader, state->members);
+    if (status == WEFT_OK)
+        status = places_find(state, &reader);
+    if (status == WEFT_OK)
+        status = steps_read(&reader, &list);
+    if (status == WEFT_OK)
+        status = magnitudes_find(&reader, list.count);
+    if (status == WEFT_OK)
+        status = magnitudes_read(&reader, &list);
+    return status == WEFT_OK ? ends_check(&reader) : status;
+}

@@ -1,0 +1,30 @@
+/* host_tight_kernels.h - the loops of level tight that read every element of the base. Every set gives the same
+ * results; `portable` is the judge. Slots are indexed by weft_host_slot(width). */
+#ifndef WEFT_BACKENDS_HOST_TIGHT_KERNELS_H
+#define WEFT_BACKENDS_HOST_TIGHT_KERNELS_H
+
+#include "backends/host_kernels.h"
+#include "codec/classes.h"
+
+/* Members of one class among the elements gone through, and which of them come next. */
+typedef struct weft_host_class {
+    uint32_t population;  /* elements of the class so far */
+    uint32_t inverted;    /* 1: the listed members did not change, the others did */
+    const uint32_t *next; /* rank of the next listed member; the list ends with UINT32_MAX */
+} weft_host_class;
+
+typedef struct weft_host_tight_kernels {
+    /* Goes through `count` elements: writes the rank within its class of each that stands at one of the `changes`
+     * positions (strictly rising, the element at data has position `first`), and counts all in population[class]. */
+    void (*rank[WEFT_HOST_WIDTHS])(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,
+                                   const uint32_t *position, uint32_t changes, uint32_t population[WEFT_CLASS_MAX],
+                                   uint32_t *rank);
+    /* The other way: writes the positions of the elements that the classes' lists say changed, at most `room`; returns
+     * how many there are, room + 1 if they are more. */
+    uint32_t (*place[WEFT_HOST_WIDTHS])(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,
+                                        weft_host_class classes[WEFT_CLASS_MAX], uint32_t *position, uint32_t room);
+} weft_host_tight_kernels;
+
+extern const weft_host_tight_kernels weft_host_tight_portable;
+
+#endif

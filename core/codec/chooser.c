@@ -1,0 +1,196 @@
+/* chooser.c - thresholds by dynamic programming over the exponents, E and the run's length by cost. */
+#include "codec/chooser.h"
+
+#include <string.h>
+
+#include "codec/tight.h"
+
+/* Each stretch of so many elements is looked at in one go: a few cache lines. */
+#define SURVEY_COUNT 256u
+/* The sample has at least so many elements, if there are so many, and at most 1 in SURVEY_SPARSEST. */
+#define SURVEY_LEAST    (UINT64_C(1) << 19)
+#define SURVEY_SPARSEST 64u
+/* Changes that a frame should code, so that its header and lists weigh little. */
+#define FRAME_CHANGES 12288u
+/* Classes that the chooser uses of those a frame may have: more cost speed and gain little. */
+#define CLASSES_WANTED 12u
+/* What one more class costs a frame: two descriptors and bits that do not fill a byte. */
+#define CLASS_BITS 40u
+/* Exponents that the search tells apart; more are taken together, so that its time is bounded. */
+#define STEPS_MAX 128u
+/* Fixed point of the logarithms. */
+#define FRACTION 16u
+
+weft_survey_plan weft_survey_plan_for(uint64_t elements)
+{
+    uint64_t sparsity = elements / SURVEY_LEAST;
+    sparsity = sparsity < 1 ? 1 : sparsity > SURVEY_SPARSEST ? SURVEY_SPARSEST : sparsity;
+    return (weft_survey_plan){SURVEY_COUNT, SURVEY_COUNT * (uint32_t)sparsity};
+}
+
+/* log2 in 1/65536, by squaring the mantissa bit by bit. */
+static uint64_t log2_fixed(uint64_t x)
+{
+    if (x <= 1)
+        return 0;
+    uint32_t whole = 63 - (uint32_t)__builtin_clzll(x);
+    uint64_t mantissa = whole > 31 ? x >> (whole - 31) : x << (31 - whole); /* in [2^31, 2^32) */
+    uint64_t result = whole;
+    for (uint32_t i = 0; i < FRACTION; i++) {
+        mantissa = mantissa * mantissa >> 31;
+        uint64_t carry = mantissa >> 32;
+        mantissa >>= carry;
+        result = result << 1 | carry;
+    }
+    return result;
+}
+
+/* Bits, in fixed point, that it takes to say which `members` of `universe` belong to a set, by its entropy. */
+static uint64_t set_cost(uint64_t universe, uint64_t members)
+{
+    if (members == 0 || members >= universe)
+        return 0;
+    uint64_t rest = universe - members;
+    return universe * log2_fixed(universe) - members * log2_fixed(members) - rest * log2_fixed(rest);
+}
+
+/* Counts of the exponents below each step: the exponents that occur, or groups of them. */
+typedef struct steps {
+    uint32_t count;
+    uint32_t exponent[STEPS_MAX]; /* first of the step */
+    uint64_t elements[STEPS_MAX + 1], changed[STEPS_MAX + 1], exceptions[STEPS_MAX + 1];
+} steps;
+
+static void steps_take(const weft_survey_kind *kind, steps *steps)
+{
+    uint32_t used = 0, seen = 0;
+    for (uint32_t e = 0; e < WEFT_EXPONENTS_MAX; e++)
+        used += kind->elements[e] > 0;
+    uint32_t group = (used + STEPS_MAX - 1) / STEPS_MAX;
+    memset(steps, 0, sizeof *steps);
+    for (uint32_t e = 0; e < WEFT_EXPONENTS_MAX; e++) {
+        if (kind->elements[e] == 0)
+            continue;
+        if (seen++ % group == 0) {
+            uint32_t at = steps->count++;
+            steps->exponent[at] = e;
+            steps->elements[at + 1] = steps->elements[at];
+            steps->changed[at + 1] = steps->changed[at];
+            steps->exceptions[at + 1] = steps->exceptions[at];
+        }
+        steps->elements[steps->count] += kind->elements[e];
+        steps->changed[steps->count] += kind->changed[e];
+        steps->exceptions[steps->count] += kind->exceptions[e];
+    }
+}
+
+static uint64_t class_cost(const steps *s, uint32_t from, uint32_t to, uint64_t price)
+{
+    uint64_t changed = s->changed[to] - s->changed[from];
+    return price + set_cost(s->elements[to] - s->elements[from], changed) +
+           set_cost(changed, s->exceptions[to] - s->exceptions[from]);
+}
+
+/* The cheapest split of the steps into at most CLASSES_WANTED classes: cost[c][j] is that of the first j steps in c + 1
+ * classes, begin[c][j] where the last of them begins. */
+static void thresholds_choose(const steps *s, uint64_t price, weft_classes *classes)
+{
+    uint64_t cost[CLASSES_WANTED][STEPS_MAX + 1];
+    uint8_t begin[CLASSES_WANTED][STEPS_MAX + 1];
+    uint32_t best = 0;
+    for (uint32_t j = 1; j <= s->count; j++) {
+        cost[0][j] = class_cost(s, 0, j, price);
+        begin[0][j] = 0;
+    }
+    for (uint32_t c = 1; c < CLASSES_WANTED; c++) {
+        for (uint32_t j = 1; j <= s->count; j++) {
+            cost[c][j] = UINT64_MAX;
+            for (uint32_t i = c; i < j; i++) {
+                uint64_t total = cost[c - 1][i] + class_cost(s, i, j, price);
+                if (total < cost[c][j]) {
+                    cost[c][j] = total;
+                    begin[c][j] = (uint8_t)i;
+                }
+            }
+        }
+        if (c < s->count && cost[c][s->count] < cost[best][s->count])
+            best = c;
+    }
+    classes->thresholds = best;
+    for (uint32_t c = best, j = s->count; c > 0; c--) {
+        j = begin[c][j];
+        classes->threshold[c - 1] = s->exponent[j];
+    }
+}
+
+/* Bits of the listed magnitudes with the base `e_base`. */
+static uint64_t magnitudes_cost(const weft_survey_kind *kind, const weft_kind_row *row, uint32_t e_base)
+{
+    weft_classes classes = {.magnitude_base = e_base};
+    weft_class_map map = {.classes = &classes, .width = row->width};
+    uint64_t bits = 0, large = 0, further = 0;
+    for (uint32_t i = 0; i < kind->magnitudes; i++) {
+        const weft_survey_magnitude *m = &kind->magnitude[i];
+        bool is_large = m->exponent > e_base;
+        large += is_large;
+        further += is_large && m->excess > 0;
+        if (is_large && m->excess == 0)
+            continue;
+        weft_tight_code code = weft_tight_code_of(is_large ? m->excess - 1 : m->excess,
+                                                  is_large ? 0 : weft_class_magnitude_bits(&map, m->exponent));
+        bits += code.unary + 1 + code.low_count;
+    }
+    return bits + (set_cost(large, further) >> FRACTION);
+}
+
+static uint32_t magnitude_base_choose(const weft_survey_kind *kind, const weft_kind_row *row)
+{
+    uint32_t low = UINT32_MAX, high = 0, best = 0;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < kind->magnitudes; i++) {
+        low = kind->magnitude[i].exponent < low ? kind->magnitude[i].exponent : low;
+        high = kind->magnitude[i].exponent > high ? kind->magnitude[i].exponent : high;
+    }
+    for (uint32_t base = low; kind->magnitudes > 0 && base <= high + 8u * row->width; base++) {
+        uint64_t cost = magnitudes_cost(kind, row, base);
+        if (cost < least) {
+            least = cost;
+            best = base;
+        }
+    }
+    return best;
+}
+
+/* Units of 2^18 elements that together change FRAME_CHANGES elements, as a power of two. */
+static uint32_t run_shift_choose(uint64_t elements, uint64_t changed)
+{
+    uint32_t shift = 0;
+    while (shift < WEFT_RUN_SHIFT_MAX && (changed << (18 + shift)) / (elements ? elements : 1) < FRAME_CHANGES)
+        shift++;
+    return shift;
+}
+
+void weft_parameters_choose(const weft_survey *survey, weft_parameters *parameters)
+{
+    uint64_t elements = 0, changed = 0;
+    memset(parameters, 0, sizeof *parameters);
+    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+        for (uint32_t e = 0; e < WEFT_EXPONENTS_MAX; e++) {
+            elements += survey->kinds[k].elements[e];
+            changed += survey->kinds[k].changed[e];
+        }
+    }
+    parameters->run_shift = run_shift_choose(elements, changed);
+    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+        const weft_survey_kind *kind = &survey->kinds[k];
+        steps s;
+        steps_take(kind, &s);
+        if (s.count == 0 || s.changed[s.count] == 0)
+            continue;
+        /* a frame's price of a class, for the part of a frame that was seen here */
+        uint64_t frame = (changed << (18 + parameters->run_shift)) / elements + 1;
+        uint64_t price = (CLASS_BITS * s.changed[s.count] << FRACTION) / frame + ((uint64_t)CLASS_BITS / 4 << FRACTION);
+        thresholds_choose(&s, price, &parameters->classes[k]);
+        parameters->classes[k].magnitude_base = magnitude_base_choose(kind, &weft_kinds[k]);
+    }
+}

@@ -1,0 +1,56 @@
+/* encode.h - a whole pass of diff and encode over two bindings: run by run, in as many lanes as asked for, the frames
+ * handed on in the order of their units. The bytes do not depend on the lanes. */
+#ifndef WEFT_CORE_ENCODE_H
+#define WEFT_CORE_ENCODE_H
+
+#include "crew.h"
+#include "port_backend.h"
+
+/* Takes a frame; called in the order of the units at each level, from one lane at a time. */
+typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);
+
+/* What is encoded, and how. */
+typedef struct weft_encode_pass {
+    const weft_binding *now, *shadow; /* of one layout */
+    const weft_parameters *parameters;
+    uint32_t levels; /* mask of 1 << weft_level */
+    uint64_t *delta; /* one word per part of the layout: digest(now) - digest(shadow) is added */
+    weft_frame_emit emit;
+    void *user;
+    uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added */
+    /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
+    weft_status (*moved)(void *user, uint64_t unit);
+    uint64_t changed;          /* out: elements */
+    double diff_ms, encode_ms; /* out: of all lanes, divided by their number */
+} weft_encode_pass;
+
+typedef struct weft_encoder {
+    const weft_backend *backend;
+    const weft_layout *layout;
+    weft_crew crew;
+    struct weft_encode_lane *lanes;
+    weft_survey *survey;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t moved;
+    weft_encode_pass *pass;
+    uint64_t next_unit; /* not yet taken by a lane */
+    uint64_t taken;     /* runs taken */
+    uint64_t emitted;   /* runs whose frames were handed on */
+    weft_status status; /* the first failure: no lane takes more */
+    char text[512];
+} weft_encoder;
+
+/* Takes the memory of all lanes; lane 0 works with `device`, the others open their own with `options`.
+ * Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM, and those of the backend's open. */
+weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend, const weft_backend_options *options,
+                              weft_backend_state *device, const weft_layout *layout, uint32_t lanes);
+void weft_encoder_close(weft_encoder *encoder);
+
+/* Chooses the parameters of an update from a sample of the two bindings. */
+weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
+                                weft_parameters *parameters);
+
+/* Runs a pass; on an error nothing is known of `delta`. */
+weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);
+
+#endif
