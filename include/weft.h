@@ -388,7 +388,7 @@ WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
 /* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere.
- * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor that differs),
+ * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor and tile that differ),
  * WEFT_E_STATE (nothing held). */
 WEFT_API weft_status weft_scrub(weft_session *session);
 
@@ -457,11 +457,12 @@ typedef struct weft_stats_info {
 WEFT_API weft_status weft_stats(weft_session *session, weft_stats_info *stats);
 
 typedef enum weft_event_kind {
-    WEFT_EVENT_JOINED = 1,  /* trainer: a peer joined; rollout: joined the trainer */
-    WEFT_EVENT_LOST = 2,    /* trainer: a peer is lost; rollout: the trainer is lost */
-    WEFT_EVENT_HELD = 3,    /* trainer: a peer proved that it holds `version` */
-    WEFT_EVENT_STAGED = 4,  /* rollout: `version` is ready to commit */
-    WEFT_EVENT_RESYNC = 5,  /* a version failed at a peer and is served again as a snapshot */
+    WEFT_EVENT_JOINED = 1, /* trainer: a peer joined; rollout: joined the trainer */
+    WEFT_EVENT_LOST = 2,   /* trainer: a peer is lost; rollout: the trainer is lost */
+    WEFT_EVENT_HELD = 3,   /* trainer: a peer proved that it holds `version` */
+    WEFT_EVENT_STAGED = 4, /* rollout: `version` is ready to commit */
+    WEFT_EVENT_RESYNC =
+        5, /* a version failed at a peer and is served again; the text names tensor and tile, if known */
     WEFT_EVENT_GOODBYE = 6, /* the other end closed in good order */
     WEFT_EVENT_NOTHING = 7  /* rollout: holds nothing until the snapshot is whole */
 } weft_event_kind;
@@ -487,11 +488,178 @@ WEFT_API void weft_interrupt(weft_session *session);
  * With a progress thread it only hands out log lines. Errors: as the session's. */
 WEFT_API weft_status weft_progress(weft_session *session, uint32_t deadline_ms);
 
+/* ---------------------------------------------------------------- updates as files */
+
+/* The same updates as bytes: for disks, object stores and links of the caller's own. An update file holds what changed
+ * between two sets of weights of one layout; docs/WIRE_FORMAT.md is its law. Nothing here needs a site or a session.
+ *
+ *   weft_diff          base and target -> bytes
+ *   weft_update_open   bytes -> what they say, proved whole
+ *   weft_update_apply  base in place -> target;  weft_update_rewrite: base -> target as a stream
+ *
+ * Memory is bounded whatever the model's size: frames of a few runs of units a thread, 16 bytes a tile, and what is
+ * behind the frames of the file (16 bytes a frame, the attachment). */
+
+/* Takes bytes one behind the other, on one thread at a time, which may be one of weft's. Any status but WEFT_OK ends
+ * the work and is passed on. */
+typedef struct weft_sink {
+    void *user;
+    weft_status (*write)(void *user, const void *data, uint64_t bytes);
+} weft_sink;
+
+/* Gives `bytes` bytes at `offset`, all of them or an error, which is passed on. Bytes are taken more than once and may
+ * change meanwhile: what is used was checked. One thread at a time. */
+typedef struct weft_source {
+    void *user;
+    weft_status (*read)(void *user, uint64_t offset, void *data, uint64_t bytes);
+    uint64_t bytes; /* in all */
+} weft_source;
+
+/* How long work is done. */
+typedef struct weft_work {
+    size_t size;      /* sizeof(weft_work) */
+    uint32_t threads; /* 0: half of the processors, at most 8; the bytes and bits do not depend on it */
+    /* Told now and then how much is done, on one thread at a time, which may be one of weft's; another status than
+     * WEFT_OK ends the work and is passed on. NULL: nobody asks. */
+    weft_status (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+    uint64_t memory_bytes; /* weft_update_apply: for the list of changes; 0: 1 GiB */
+} weft_work;
+
+typedef struct weft_diff_options {
+    size_t size;            /* sizeof(weft_diff_options) */
+    const char *level;      /* "full", "pairs", "fast" or "tight"; NULL: "tight" */
+    weft_version base;      /* labels: run and number; roots are found out */
+    weft_version target;    /* number above the base's */
+    const void *attachment; /* travels along, for instance the target's file header if it changed; NULL: none */
+    uint64_t attachment_bytes;
+} weft_diff_options;
+
+/* Writes the update that makes `target` of `base`.
+ *
+ * The bytes are a function of both sets of weights, the options and the library's choice of parameters (and, where a
+ * whole tile is coded in planes or names are packed, of zstd's version).
+ *
+ * base, target  pieces that cover every tensor exactly, as for weft_bind
+ * options       NULL for the defaults
+ * work          NULL for one thread
+ * sink          receives the file; after an error what it got is none
+ * info          receives the figures, or NULL: bytes is what the sink got; diff_ms and encode_ms are the lanes' mean
+ * Threads: any; the weights must not change meanwhile. Blocks: for one pass over both.
+ * Errors: WEFT_E_ARGUMENT, WEFT_E_LAYOUT (the pieces; more than 2^20 tensors), WEFT_E_MEMORY, WEFT_E_SYSTEM, those of
+ * sink and progress. */
+WEFT_API weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_t base_count,
+                               const weft_piece *target, uint64_t target_count, const weft_diff_options *options,
+                               const weft_work *work, const weft_sink *sink, weft_update_info *info);
+
+typedef struct weft_update_file weft_update_file;
+
+/* Opens an update file: reads both of its ends and proves them whole. Frames are proved when they are read.
+ *
+ * source  copied; what it names must live until weft_update_close
+ * update  receives it; give it back with weft_update_close
+ * Threads: one at a time. Blocks: for the reads.
+ * Errors: WEFT_E_FILE (no update file), WEFT_E_CORRUPT (cut short), WEFT_E_CHECK, WEFT_E_PROTOCOL, WEFT_E_MEMORY, the
+ * source's. */
+WEFT_API weft_status weft_update_open(const weft_source *source, weft_update_file **update);
+/* The same for a file on disk, which is replaced by rename if at all. */
+WEFT_API weft_status weft_update_open_path(const char *path, weft_update_file **update);
+/* Gives it back. NULL is allowed. */
+WEFT_API void weft_update_close(weft_update_file *update);
+
+/* What an update file says of itself. Never blocks. */
+typedef struct weft_update_header {
+    size_t size; /* sizeof(weft_update_header) */
+    weft_version base;
+    weft_version target;
+    const char *level;    /* static; a frame may be coded as "full" in its stead */
+    uint64_t layout[2];   /* hash of the layout it belongs to */
+    uint64_t elements;    /* of the layout, in coded elements */
+    uint64_t dense_bytes; /* of the layout */
+    uint64_t tensors;     /* of the layout */
+    uint64_t changed;     /* elements */
+    uint64_t bytes;       /* of the file */
+    uint64_t frame_bytes; /* of them in frames */
+    uint64_t frames;
+    uint64_t attachment_bytes; /* 0: none */
+    uint32_t run_shift;        /* frames code runs of 2^run_shift units */
+    int named;                 /* 1: the file holds the layout's names and shapes too */
+} weft_update_header;
+
+/* Errors: WEFT_E_CORRUPT (its layout is none), WEFT_E_MEMORY. */
+WEFT_API weft_status weft_update_describe(weft_update_file *update, weft_update_header *header);
+
+/* The layout that an update file carries: of a file that is not `named` the tensors are called "#0", "#1" and so on,
+ * and have one dimension. Lives as long as the update. Errors: as weft_update_describe. */
+WEFT_API weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named);
+
+/* The exponents at which the classes of level "tight" begin, for elements of a dtype: `count` of them, of which the
+ * first `capacity` are written. Errors: WEFT_E_ARGUMENT (no such dtype). Never blocks. */
+WEFT_API weft_status weft_update_classes(const weft_update_file *update, weft_dtype dtype, uint32_t *thresholds,
+                                         size_t capacity, size_t *count);
+
+/* Copies the attachment. `bytes` receives its length, which is not written where `capacity` is less (ask with 0 first).
+ * Errors: WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY. */
+WEFT_API weft_status weft_update_attachment(const weft_update_file *update, void *data, uint64_t capacity,
+                                            uint64_t *bytes);
+
+/* What an update does to one tensor. */
+typedef struct weft_update_tensor {
+    uint64_t changed; /* elements */
+    double bytes;     /* of frames: one that codes several tensors is shared out by what changed in each */
+} weft_update_tensor;
+
+/* Sums an update by tensor.
+ *
+ * pieces   the base's weights, or NULL with piece_count 0: then level "tight" does not tell which tensor of a frame
+ *          changed, and `changed` of such a frame is shared out by the tensors' elements
+ * tensors  array of weft_layout_count entries
+ * exact    receives 1 if nothing had to be shared out, or NULL
+ * Blocks: for decoding all frames. Errors: as weft_update_apply. */
+WEFT_API weft_status weft_update_tensors(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
+                                         uint64_t piece_count, weft_update_tensor *tensors, int *exact);
+
+/* What applying came to. */
+typedef struct weft_apply_info {
+    size_t size;          /* sizeof(weft_apply_info) */
+    weft_version version; /* now held: the update's target */
+    uint64_t changed;     /* elements */
+    double digest_ms;     /* proving the base, the lanes' mean */
+    double decode_ms;     /* decoding and proving the target, the lanes' mean */
+    double apply_ms;      /* putting it in place, or writing it */
+} weft_apply_info;
+
+/* Moves weights from the update's base to its target, in place, every tensor or none.
+ *
+ * All of it is decoded and the digest of base and changes is proved to be the target's before a bit is written.
+ *
+ * pieces  the base's weights, as for weft_bind
+ * work    NULL for one thread and 1 GiB
+ * info    receives the figures, or NULL
+ * Blocks: for a pass over the weights, which proves the base. Threads: any; nobody else uses the weights meanwhile.
+ * Errors: WEFT_E_BASE (the weights are not the base), WEFT_E_LAYOUT (nor is their layout), WEFT_E_TARGET (the changes
+ * do not lead to the target), WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_BUDGET (the changes need more than memory_bytes:
+ * use weft_update_rewrite), WEFT_E_MEMORY, those of source and progress. The weights are untouched after any. */
+WEFT_API weft_status weft_update_apply(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
+                                       uint64_t count, const weft_work *work, weft_apply_info *info);
+
+/* Writes the target to a sink: every tensor's bytes in layout order, nothing in between. The base is only read, and the
+ * sink gets nothing before base and target are proved. As weft_update_apply, in memory that does not depend on what
+ * changed. Blocks: for two passes over the weights. */
+WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
+                                         uint64_t count, const weft_work *work, const weft_sink *sink,
+                                         weft_apply_info *info);
+
 /* ---------------------------------------------------------------- digest */
 
 /* Digests weights by their pieces without a session: the root that versions carry.
  * Threads: any. Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 WEFT_API weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root);
+
+/* The same with threads and progress, and every tensor's digest (`tensors` of weft_layout_count words, or NULL).
+ * Errors: also WEFT_E_SYSTEM, progress's. */
+WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                                         const weft_work *work, uint64_t *tensors, uint64_t *root);
 
 /* ---------------------------------------------------------------- what is here */
 

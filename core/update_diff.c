@@ -1,0 +1,167 @@
+/* update_diff.c - two sets of weights compared, into an update file. */
+#include <string.h>
+
+#include "clock.h"
+#include "codec/planes.h"
+#include "digest.h"
+#include "encode.h"
+#include "mem.h"
+#include "status.h"
+#include "update_writer.h"
+
+typedef unsigned long long ull;
+
+typedef struct weft_update_diff {
+    const weft_layout *layout;
+    weft_binding base, target;
+    weft_wire_update header;
+    weft_encoder encoder;
+    weft_packer packer;
+    uint64_t *digests; /* of the base, by part */
+    uint64_t *delta;   /* what the target's have more */
+    uint8_t *frame;    /* one that is packed */
+    double pack_ms;
+    const weft_work *work;
+    weft_update_writer writer;
+} diff;
+
+/* ---- open */
+
+static weft_status options_take(const weft_diff_options *given, weft_diff_options *options, weft_level *level)
+{
+    *options = (weft_diff_options){0};
+    if (given)
+        memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
+    *level = WEFT_LEVEL_TIGHT;
+    return options->level ? weft_level_by_name(options->level, level) : WEFT_OK;
+}
+
+static weft_status lanes_open(diff *d)
+{
+    static const weft_backend_options options = {-1, "auto", 0};
+    uint32_t lanes = weft_crew_lanes(d->work ? d->work->threads : 1);
+    d->digests = weft_mem_take(d->layout->part_count + 1, sizeof *d->digests);
+    d->delta = weft_mem_take(d->layout->part_count + 1, sizeof *d->delta);
+    d->frame = weft_mem_take(d->layout->largest_frame, 1);
+    if (!d->digests || !d->delta || !d->frame)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (ull)d->layout->part_count);
+    weft_status status = weft_packer_open(&d->packer);
+    return status == WEFT_OK
+               ? weft_encoder_open(&d->encoder, weft_backend_find("host"), &options, NULL, d->layout, lanes)
+               : status;
+}
+
+static void finish(diff *d)
+{
+    weft_update_writer_close(&d->writer);
+    weft_encoder_close(&d->encoder);
+    weft_packer_close(&d->packer);
+    weft_mem_give(d->frame);
+    weft_mem_give(d->delta);
+    weft_mem_give(d->digests);
+    weft_binding_close(&d->target);
+    weft_binding_close(&d->base);
+}
+
+/* ---- work */
+
+/* Levels that code one unit a frame, by what stands in it alone, have no parameters; level fast has no classes. */
+static weft_status choose(diff *d)
+{
+    weft_parameters *parameters = &d->header.parameters;
+    if (d->header.level < WEFT_LEVEL_FAST)
+        return WEFT_OK;
+    weft_status status = weft_encoder_choose(&d->encoder, &d->target, &d->base, parameters);
+    if (d->header.level == WEFT_LEVEL_FAST)
+        memset(parameters->classes, 0, sizeof parameters->classes);
+    return status;
+}
+
+static weft_status frame_write(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
+{
+    diff *d = user;
+    (void)level;
+    if ((frame[7] & 0x0f) != WEFT_LEVEL_FULL) /* as the header has it: a frame names its own coding */
+        return weft_update_writer_frames(&d->writer, frame, bytes);
+    uint64_t begun = weft_clock_ns(), unit = weft_bytes_get(frame, 4);
+    memcpy(d->frame, frame, bytes);
+    bytes = weft_planes_pack(&d->packer, &d->layout->units[unit], d->frame);
+    d->pack_ms += weft_clock_ms(begun, weft_clock_ns());
+    return weft_update_writer_frames(&d->writer, d->frame, bytes);
+}
+
+static weft_status moved(void *user, uint64_t unit)
+{
+    const diff *d = user;
+    const weft_work *work = d->work;
+    return work && work->progress ? work->progress(work->user, unit, d->layout->unit_count) : WEFT_OK;
+}
+
+static void report(const diff *d, const weft_encode_pass *pass, weft_update_info *info)
+{
+    weft_update_info all = {.base = d->header.base,
+                            .target = d->header.target,
+                            .level = weft_level_name(d->header.level),
+                            .elements = d->layout->elements,
+                            .changed = pass->changed,
+                            .dense_bytes = d->layout->bytes,
+                            .bytes = d->writer.bytes,
+                            .diff_ms = pass->diff_ms,
+                            .encode_ms = pass->encode_ms + d->pack_ms};
+    size_t size = info->size < sizeof all ? info->size : sizeof all;
+    all.size = size;
+    memcpy(info, &all, size);
+}
+
+static weft_status write_file(diff *d, const weft_diff_options *options, const weft_sink *sink, weft_update_info *info)
+{
+    weft_wire_update *header = &d->header;
+    weft_encode_pass pass = {.now = &d->target,
+                             .shadow = &d->base,
+                             .parameters = &header->parameters,
+                             .levels = 1u << header->level,
+                             .delta = d->delta,
+                             .digests = d->digests,
+                             .emit = frame_write,
+                             .moved = moved,
+                             .user = d};
+    weft_status status =
+        weft_update_writer_begin(&d->writer, sink, header, options->attachment, options->attachment_bytes);
+    if (status == WEFT_OK)
+        status = weft_encoder_run(&d->encoder, &pass);
+    if (status != WEFT_OK)
+        return status;
+    header->base.root = weft_digest_parts_root(d->layout, d->digests);
+    for (uint64_t part = 0; part < d->layout->part_count; part++)
+        d->digests[part] += d->delta[part];
+    header->target.root = weft_digest_parts_root(d->layout, d->digests);
+    status = weft_update_writer_finish(&d->writer, d->layout, true, header->base.root, &header->target, pass.changed);
+    if (status == WEFT_OK && info)
+        report(d, &pass, info);
+    return status;
+}
+
+weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_t base_count, const weft_piece *target,
+                      uint64_t target_count, const weft_diff_options *options, const weft_work *work,
+                      const weft_sink *sink, weft_update_info *info)
+{
+    diff d = {.layout = layout, .work = work};
+    weft_diff_options taken;
+    weft_layout *bound = (weft_layout *)(uintptr_t)layout; /* bindings only read it */
+    weft_status status = options_take(options, &taken, &d.header.level);
+    d.header.base = taken.base;
+    d.header.target = taken.target;
+    memcpy(d.header.layout, layout->hash, sizeof d.header.layout);
+    if (status == WEFT_OK)
+        status = weft_binding_open(bound, base, base_count, &d.base);
+    if (status == WEFT_OK)
+        status = weft_binding_open(bound, target, target_count, &d.target);
+    if (status == WEFT_OK)
+        status = lanes_open(&d);
+    if (status == WEFT_OK)
+        status = choose(&d);
+    if (status == WEFT_OK)
+        status = write_file(&d, &taken, sink, info);
+    finish(&d);
+    return status;
+}

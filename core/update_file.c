@@ -1,0 +1,271 @@
+/* update_file.c - an update file opened: its ends read and proved, its frames left where they are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "journal.h"
+#include "mem.h"
+#include "status.h"
+#include "update_format.h"
+#include "update_grid.h"
+#include "update_pack.h"
+
+typedef unsigned long long ull;
+
+#define FIXED_BYTES   (WEFT_UPDATE_HEADER_BYTES + WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
+#define MARK          UINT32_C(0x50554657) /* "WFUP" */
+#define PARAMETERS_AT 110u /* their number, in the header */
+
+static weft_status read_at(const weft_update_file *file, uint64_t offset, void *data, uint64_t bytes)
+{
+    return bytes ? file->source.read(file->source.user, offset, data, bytes) : WEFT_OK;
+}
+
+static weft_status cut_short(const weft_update_file *file)
+{
+    return weft_fail(WEFT_E_CORRUPT,
+                     "update file: its %llu bytes are not what its trailer says: cut short, or no such file",
+                     (ull)file->source.bytes);
+}
+
+/* ---- head */
+
+static weft_status head_check(const weft_update_file *file, const uint8_t *head, uint64_t told)
+{
+    if (file->header.snapshot || file->header.base.root || file->header.target.root)
+        return weft_fail(WEFT_E_PROTOCOL, "update file: a %s in its header: not known to protocol %u",
+                         file->header.snapshot ? "snapshot" : "root", WEFT_PROTOCOL);
+    for (uint64_t at = told; at < file->frames_at; at++)
+        if (head[at])
+            return weft_fail(WEFT_E_CORRUPT, "update file: byte %llu is not zero", (ull)at);
+    return WEFT_OK;
+}
+
+static weft_status head_read(weft_update_file *file, uint8_t head[WEFT_HEAD_MAX])
+{
+    weft_status status = read_at(file, 0, head, WEFT_UPDATE_HEADER_BYTES);
+    if (status == WEFT_OK && weft_bytes_get(head, 4) != MARK)
+        return weft_fail(WEFT_E_FILE, "no update file: it does not begin with WFUP");
+    uint64_t words = status == WEFT_OK ? weft_bytes_get(head + PARAMETERS_AT, 2) : 0;
+    uint64_t told = WEFT_UPDATE_HEADER_BYTES + 2 * words;
+    if (words > WEFT_PARAMETER_WORDS_MAX) /* the header's judge says what is wrong with it */
+        return weft_wire_get_update(head, WEFT_UPDATE_HEADER_BYTES, &file->header);
+    file->frames_at = weft_frame_pad(told);
+    if (file->frames_at > file->source.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES)
+        return cut_short(file);
+    if (status == WEFT_OK)
+        status = read_at(file, WEFT_UPDATE_HEADER_BYTES, head + WEFT_UPDATE_HEADER_BYTES,
+                         file->frames_at - WEFT_UPDATE_HEADER_BYTES);
+    if (status == WEFT_OK)
+        status = weft_wire_get_update(head, told, &file->header);
+    return status == WEFT_OK ? head_check(file, head, told) : status;
+}
+
+/* ---- end */
+
+/* Sizes of the sections against the file's: nothing is taken before they agree. */
+static weft_status end_measure(weft_update_file *file)
+{
+    uint64_t left = file->source.bytes - file->frames_at - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    const weft_update_tail *tail = &file->tail;
+    uint64_t rest = (uint64_t)tail->shape_bytes + tail->packed_bytes;
+    if (tail->shape_bytes > WEFT_SHAPE_MAX || tail->packed_bytes > WEFT_ATTACHMENT_MAX || rest > left ||
+        file->trailer.frame_bytes > left - rest || file->trailer.frame_bytes % WEFT_FRAME_ALIGN ||
+        file->trailer.frames > (left - rest - file->trailer.frame_bytes) / 8 ||
+        left - rest - file->trailer.frame_bytes != 8 * file->trailer.frames || file->trailer.buckets)
+        return cut_short(file);
+    if (tail->packed_bytes > file->header.attachment_bytes || !tail->packed_bytes != !file->header.attachment_bytes)
+        return weft_fail(WEFT_E_CORRUPT, "update file: an attachment of %llu bytes in %u",
+                         (ull)file->header.attachment_bytes, tail->packed_bytes);
+    file->end_bytes = file->source.bytes - file->frames_at - file->trailer.frame_bytes;
+    return WEFT_OK;
+}
+
+static weft_status end_take(weft_update_file *file)
+{
+    uint64_t at = file->frames_at + file->trailer.frame_bytes;
+    file->end = weft_mem_take(file->end_bytes, 1);
+    if (!file->end)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the %llu bytes behind the frames", (ull)file->end_bytes);
+    file->shape = file->end;
+    file->packed = file->shape + file->tail.shape_bytes;
+    file->checks = file->packed + file->tail.packed_bytes;
+    return read_at(file, at, file->end, file->end_bytes);
+}
+
+static weft_status prove(const weft_update_file *file, const uint8_t *head)
+{
+    weft_update_sections sections = {.head = head,
+                                     .head_bytes = file->frames_at,
+                                     .shape = file->shape,
+                                     .shape_bytes = file->tail.shape_bytes,
+                                     .packed = file->packed,
+                                     .packed_bytes = file->tail.packed_bytes,
+                                     .checks = file->checks,
+                                     .checks_bytes = 8 * file->trailer.frames,
+                                     .tail = file->checks + 8 * file->trailer.frames};
+    sections.trailer = sections.tail + WEFT_TAIL_BYTES;
+    if (weft_update_check(&sections) != file->tail.check)
+        return weft_fail(WEFT_E_CHECK, "update file: what is around its frames is not what was written");
+    return WEFT_OK;
+}
+
+static weft_status trailer_read(weft_update_file *file)
+{
+    uint8_t bytes[WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES];
+    weft_status status = read_at(file, file->source.bytes - sizeof bytes, bytes, sizeof bytes);
+    if (status != WEFT_OK)
+        return status;
+    weft_update_tail_get(bytes, &file->tail);
+    return weft_wire_get_trailer(bytes + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
+}
+
+static weft_status file_read(weft_update_file *file)
+{
+    uint8_t head[WEFT_HEAD_MAX];
+    if (file->source.bytes < FIXED_BYTES)
+        return cut_short(file);
+    weft_status status = head_read(file, head);
+    if (status == WEFT_OK)
+        status = trailer_read(file);
+    if (status == WEFT_OK)
+        status = end_measure(file);
+    if (status == WEFT_OK)
+        status = end_take(file);
+    if (status == WEFT_OK)
+        status = prove(file, head);
+    if (status == WEFT_OK && (file->header.target.run != file->trailer.target.run ||
+                              file->header.target.number != file->trailer.target.number))
+        status = weft_fail(WEFT_E_PROTOCOL, "update file: header and trailer name different versions");
+    file->header.base.root = file->tail.base_root;
+    file->header.target.root = file->trailer.target.root;
+    return status;
+}
+
+static weft_status opened(weft_update_file *file, weft_status status, weft_update_file **update)
+{
+    if (status == WEFT_OK)
+        status = file_read(file);
+    if (status == WEFT_OK)
+        *update = file;
+    else
+        weft_update_close(file);
+    return status;
+}
+
+static weft_update_file *file_take(void)
+{
+    weft_update_file *file = weft_mem_take(1, sizeof *file);
+    if (file)
+        file->descriptor = -1;
+    else
+        weft_fail(WEFT_E_MEMORY, "no memory for an update file");
+    return file;
+}
+
+weft_status weft_update_open(const weft_source *source, weft_update_file **update)
+{
+    weft_update_file *file = file_take();
+    if (!file)
+        return WEFT_E_MEMORY;
+    file->source = *source;
+    return opened(file, WEFT_OK, update);
+}
+
+/* ---- by path */
+
+static weft_status descriptor_read(void *user, uint64_t offset, void *data, uint64_t bytes)
+{
+    const weft_update_file *file = user;
+    return weft_file_read(file->descriptor, data, bytes, offset);
+}
+
+static weft_status descriptor_open(weft_update_file *file, const char *path)
+{
+    struct stat facts;
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (file->descriptor < 0 || fstat(file->descriptor, &facts) != 0)
+        return weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
+    if (!S_ISREG(facts.st_mode))
+        return weft_fail(WEFT_E_FILE, "not a regular file");
+    file->source = (weft_source){file, descriptor_read, (uint64_t)facts.st_size};
+    return WEFT_OK;
+}
+
+weft_status weft_update_open_path(const char *path, weft_update_file **update)
+{
+    weft_update_file *file = file_take();
+    if (!file)
+        return WEFT_E_MEMORY;
+    weft_status status = opened(file, descriptor_open(file, path), update);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", path);
+    return status;
+}
+
+void weft_update_close(weft_update_file *update)
+{
+    if (!update)
+        return;
+    if (update->descriptor >= 0)
+        close(update->descriptor);
+    weft_layout_free(update->layout);
+    weft_mem_give(update->end);
+    weft_mem_give(update);
+}
+
+/* ---- what it carries */
+
+weft_status weft_update_attachment(const weft_update_file *update, void *data, uint64_t capacity, uint64_t *bytes)
+{
+    uint64_t length = update->header.attachment_bytes;
+    *bytes = length;
+    if (capacity < length || length == 0)
+        return WEFT_OK;
+    uint8_t *plain;
+    weft_status status = weft_update_unpack(update->packed, update->tail.packed_bytes, length, &plain);
+    if (status != WEFT_OK)
+        return status;
+    if (weft_blob_hash(plain, length) != update->header.attachment)
+        status = weft_fail(WEFT_E_CHECK, "update file: its attachment is not what was announced");
+    else
+        memcpy(data, plain, length);
+    weft_mem_give(plain);
+    return status;
+}
+
+static weft_status layout_unpack(weft_update_file *update)
+{
+    uint64_t bytes;
+    uint8_t *plain;
+    weft_status status = weft_update_unpacked(update->shape, update->tail.shape_bytes, WEFT_LAYOUT_MAX, &bytes);
+    if (status == WEFT_OK)
+        status = weft_update_unpack(update->shape, update->tail.shape_bytes, bytes, &plain);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_layout_parse(plain, bytes, &update->layout);
+    weft_mem_give(plain);
+    if (status == WEFT_OK && memcmp(update->layout->hash, update->header.layout, sizeof update->header.layout) != 0)
+        status = weft_fail(WEFT_E_CORRUPT, "update file: its layout has another hash than its header says");
+    return status;
+}
+
+weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named)
+{
+    weft_status status = WEFT_OK;
+    if (!update->layout && update->tail.whole)
+        status = layout_unpack(update);
+    else if (!update->layout)
+        status = weft_update_grid_read(update->shape, update->tail.shape_bytes, &update->layout);
+    if (status != WEFT_OK) {
+        weft_layout_free(update->layout);
+        update->layout = NULL;
+        return status;
+    }
+    *layout = update->layout;
+    *named = update->tail.whole;
+    return WEFT_OK;
+}
