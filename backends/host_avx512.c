@@ -1,8 +1,8 @@
 /* host_avx512.c - the kernel set for CPUs with AVX-512 F, BW, VL, DQ, VBMI and VBMI2.
  *
  * Diff is two passes over a block that stays in the first cache: masks of what differs at the speed of the two streams,
- * then the lists, a vector compress per 64 elements that differ anywhere. Only this file is compiled with those flags.
- */
+ * then the lists, a vector compress per 64 elements that differ anywhere. The loops of level fast are those of 256
+ * bits. Only this file is compiled with those flags. */
 #if defined(WEFT_SIMDE)
 #include "backends/host_avx512_simde.h"
 #elif defined(WEFT_HAVE_AVX512)
@@ -11,7 +11,7 @@
 
 #if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
 
-#include "backends/host_fast_loops.h"
+#include "backends/host_fast256.h"
 #include "backends/host_kernels.h"
 #include "backends/host_loops.h"
 
@@ -215,14 +215,13 @@ WEFT_ALWAYS_INLINE void gather(const uint8_t *data, const uint32_t *position, ui
         gather(data, position, first, count, out, W);                                                                  \
     }                                                                                                                  \
     WEFT_LOOPS_PUT(avx512, W)                                                                                          \
-    WEFT_LOOPS_STEPS(avx512, W)                                                                                    \
-    WEFT_LOOPS_FIELDS(avx512, W)
+    WEFT_FAST256(avx512, W)
 
 AVX512(1)
 AVX512(2)
 AVX512(4)
 AVX512(8)
-WEFT_LOOPS_FAST(avx512)
+WEFT_FAST256_GAPS(avx512)
 
 const weft_host_kernels weft_host_avx512 = {
     .name = "avx512",

@@ -165,36 +165,6 @@ WEFT_ALWAYS_INLINE uint32_t weft_fast256_exceptions(const uint8_t *before, const
     return found;
 }
 
-/* Lists the numbers of the next `count` ones, counted from where the walker stands; false if there are not so many or
- * the last is above `most`. */
-WEFT_ALWAYS_INLINE bool weft_fast256_ones(weft_bit_walker *unary, uint32_t count, uint64_t most, uint32_t *number)
-{
-    weft_bit_walker walker = *unary;
-    const uint64_t origin = walker.last;
-    uint32_t listed = 0;
-    while (count - listed >= 64) { /* a word has no more, and the list has room for what is written too much */
-        if (!weft_bits_refill(&walker) || walker.base > origin + most)
-            return false;
-        uint32_t *list = number + listed, base = (uint32_t)(walker.base - origin);
-        uint32_t ones = (uint32_t)__builtin_popcountll(walker.word);
-        for (uint32_t i = 0; i < ones; i += 8) {
-            for (uint32_t j = 0; j < 8; j++) {
-                list[i + j] = base + weft_word_first(walker.word);
-                walker.word &= walker.word - 1;
-            }
-        }
-        listed += ones;
-    }
-    for (; listed < count; listed++) {
-        if (weft_bits_unary(&walker) == UINT64_MAX || walker.last - origin > most + 1)
-            return false;
-        number[listed] = (uint32_t)(walker.last - 1 - origin);
-    }
-    walker.last = origin + number[count - 1] + 1;
-    *unary = walker;
-    return number[count - 1] <= most;
-}
-
 /* How eight fields of w bits, 1 to 25, are brought into lanes. */
 typedef struct weft_fields256 {
     __m256i bytes, shift, mask;
@@ -251,51 +221,86 @@ WEFT_ALWAYS_INLINE void weft_lanes_narrow(__m256i lanes, uint8_t *out, unsigned 
         memcpy(out, wide, 64);
 }
 
-/* Turns the numbers of ones into positions, eight at a time while the source has the bytes. Returns how many; the sum
- * of their low parts is added to *sum. */
-WEFT_ALWAYS_INLINE uint32_t weft_fast256_place(const weft_bit_source *source, uint32_t k, uint32_t count,
-                                               uint32_t *position, uint8_t *steps, uint32_t *sum, unsigned width)
+/* Changes on their way from the numbers of their ones to positions. */
+typedef struct weft_place256 {
+    weft_fields256 fields;
+    __m256i index, sum; /* of the next eight: their places in the list; the low parts before them */
+    __m128i by;
+    uintptr_t elements; /* address of the element at position 0, or 0 */
+} weft_place256;
+
+/* The next eight, whose numbers stand in `position`; their fields are at `data`. */
+WEFT_ALWAYS_INLINE void weft_place256_next(weft_place256 *as, const uint8_t *data, uint32_t *position, uint8_t *steps,
+                                           unsigned width)
 {
-    const weft_fields256 fields = weft_fields256_of(k + 1);
-    const __m256i one = _mm256_set1_epi32(1), last = _mm256_set1_epi32(7);
-    const __m128i by = _mm_cvtsi32_si128((int)k);
-    __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), carry = _mm256_setzero_si256();
-    uint32_t i = 0;
-    for (uint64_t at = 0; i + 8 <= count && at + fields.upper + 16 <= source->bytes; i += 8, at += k + 1) {
-        __m256i field = weft_fields256_get(&fields, source->data + at);
-        __m256i low = _mm256_add_epi32(weft_lanes_prefix(_mm256_srli_epi32(field, 1)), carry);
-        __m256i high = _mm256_sll_epi32(_mm256_sub_epi32(WEFT_LOAD_256(position + i), index), by);
-        __m256i place = _mm256_add_epi32(_mm256_add_epi32(high, index), low);
-        __m256i down = _mm256_and_si256(field, one);
-        memcpy(position + i, &place, 32);
-        weft_lanes_narrow(_mm256_sub_epi32(one, _mm256_add_epi32(down, down)), steps + (uint64_t)i * width, width);
-        carry = _mm256_permutevar8x32_epi32(low, last);
-        index = _mm256_add_epi32(index, _mm256_set1_epi32(8));
-    }
-    *sum = (uint32_t)_mm256_extract_epi32(carry, 0);
-    return i;
+    const __m256i one = _mm256_set1_epi32(1);
+    __m256i field = weft_fields256_get(&as->fields, data);
+    __m256i low = _mm256_add_epi32(weft_lanes_prefix(_mm256_srli_epi32(field, 1)), as->sum);
+    __m256i high = _mm256_sll_epi32(_mm256_sub_epi32(WEFT_LOAD_256(position), as->index), as->by);
+    __m256i place = _mm256_add_epi32(_mm256_add_epi32(high, as->index), low);
+    __m256i down = _mm256_and_si256(field, one);
+    memcpy(position, &place, 32);
+    weft_lanes_narrow(_mm256_sub_epi32(one, _mm256_add_epi32(down, down)), steps, width);
+    as->sum = _mm256_permutevar8x32_epi32(low, _mm256_set1_epi32(7));
+    as->index = _mm256_add_epi32(as->index, _mm256_set1_epi32(8));
+    for (unsigned i = 0; as->elements && i < 8; i++)
+        _mm_prefetch((const char *)(as->elements + (uint64_t)position[i] * width), _MM_HINT_T0);
 }
 
-/* With at most 2^30 for the limit and for all low parts, no sum of a place in range or of its parts leaves 32 bits. */
+/* Lists the numbers of a word's ones, base being that of bit 0; at most seven entries too many are written. */
+WEFT_ALWAYS_INLINE uint32_t weft_ones_list(uint64_t word, uint32_t base, uint32_t *number)
+{
+    const uint32_t ones = (uint32_t)__builtin_popcountll(word);
+    for (uint32_t i = 0; i < ones; i += 8) {
+        for (uint32_t j = 0; j < 8; j++) {
+            number[i + j] = base + weft_word_first(word);
+            word &= word - 1;
+        }
+    }
+    return ones;
+}
+
+/* With at most 2^30 for the limit and for all low parts, no position in range and no part of one leaves 32 bits. */
 #define WEFT_FAST256_MOST (UINT64_C(1) << 30)
 
 WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
-                                          uint32_t limit, uint32_t count, uint32_t *position, uint8_t *steps,
-                                          unsigned width)
+                                          uint32_t limit, uint32_t count, uintptr_t elements, uint32_t *position,
+                                          uint8_t *steps, unsigned width)
 {
     if (k > 24 || count == 0 || limit > WEFT_FAST256_MOST || (uint64_t)count << k > WEFT_FAST256_MOST)
         return weft_loop_gaps(source, unary, k, limit, count, position, steps, width);
-    if (!weft_fast256_ones(unary, count, count - 1 + (uint64_t)(limit >> k), position))
-        return false;
-    uint32_t sum;
-    uint32_t i = weft_fast256_place(source, k, count, position, steps, &sum, width);
+    weft_place256 as = {.fields = weft_fields256_of(k + 1),
+                        .index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                        .sum = _mm256_setzero_si256(),
+                        .by = _mm_cvtsi32_si128((int)k),
+                        .elements = elements};
+    weft_bit_walker walker = *unary;
+    const uint64_t origin = walker.last, most = count - 1 + (uint64_t)(limit >> k); /* the last one's number */
+    uint32_t listed = 0, i = 0;
+    uint64_t at = 0;
+    while (count - listed >= 64 && at + 8 * (k + 1) + 16 <= source->bytes) { /* a word has 64 ones at most */
+        if (!weft_bits_refill(&walker) || walker.base > origin + most)
+            return false;
+        listed += weft_ones_list(walker.word, (uint32_t)(walker.base - origin), position + listed);
+        walker.word = 0;
+        walker.last = origin + position[listed - 1] + 1;
+        for (; i + 8 <= listed; i += 8, at += k + 1)
+            weft_place256_next(&as, source->data + at, position + i, steps + (uint64_t)i * width, width);
+    }
+    uint32_t sum = (uint32_t)_mm256_extract_epi32(as.sum, 0);
     for (; i < count; i++) {
+        if (i >= listed) {
+            if (weft_bits_unary(&walker) == UINT64_MAX || walker.last > origin + most + 1)
+                return false;
+            position[i] = (uint32_t)(walker.last - 1 - origin);
+        }
         uint64_t field = weft_bits_get(source, (uint64_t)i * (k + 1), k + 1);
         sum += (uint32_t)(field >> 1);
         position[i] = ((position[i] - i) << k) + i + sum;
         weft_element_put(steps, i, 1 - 2 * (field & 1), width);
     }
-    return position[count - 1] < limit;
+    *unary = walker;
+    return walker.last <= origin + most + 1 && position[count - 1] < limit;
 }
 
 /* Functions for the slots of a set. */
@@ -325,9 +330,9 @@ WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bi
         return weft_fast256_fields(position, before, after, count, is_float, gap_bits, out, end, W);                   \
     }                                                                                                                  \
     static bool P##_gaps_##W(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits, uint32_t limit, \
-                             uint32_t count, uint32_t *position, uint8_t *steps)                                       \
+                             uint32_t count, uintptr_t elements, uint32_t *position, uint8_t *steps)                   \
     {                                                                                                                  \
-        return weft_fast256_gaps(source, unary, gap_bits, limit, count, position, steps, W);                           \
+        return weft_fast256_gaps(source, unary, gap_bits, limit, count, elements, position, steps, W);                 \
     }
 
 #endif

@@ -97,8 +97,9 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_w
         return weft_loop_fields(position, before, after, count, 0, is_float, gap_bits, out, end, W);                   \
     }                                                                                                                  \
     static bool P##_gaps_##W(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits, uint32_t limit, \
-                             uint32_t count, uint32_t *position, uint8_t *steps)                                       \
+                             uint32_t count, uintptr_t elements, uint32_t *position, uint8_t *steps)                   \
     {                                                                                                                  \
+        (void)elements;                                                                                                \
         return weft_loop_gaps(source, unary, gap_bits, limit, count, position, steps, W);                              \
     }
 
