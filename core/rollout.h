@@ -183,8 +183,8 @@ void weft_search_drop(weft_rollout *rollout);
 /* ---- verify.c */
 /* Compares the next unit of the weights with what is held. Errors: WEFT_E_BASE, naming tensor and tile. */
 weft_status weft_verify_step(weft_rollout *rollout);
-/* A frame of these units does not decode: WEFT_E_BASE if that may be the weights' fault, WEFT_E_CORRUPT if not. */
-weft_status weft_verify_frame(weft_rollout *rollout, uint64_t unit, uint64_t units);
+/* A frame did not decode: names its units. WEFT_E_BASE if their weights are not what is held, else `why`. */
+weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *frame, weft_status why);
 /* Names the first tile of units whose weights are not what is held. */
 void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT]);
 

@@ -120,7 +120,8 @@ static weft_status next_frame(weft_rollout *rollout)
         status = decode(rollout, &frame, &rollout->weights, &changes);
         if (status == WEFT_OK)
             rollout->book.changed += changes->count;
-        return status == WEFT_E_CORRUPT ? weft_verify_frame(rollout, frame.header.unit, frame.header.units) : status;
+        bool refused = status == WEFT_E_CORRUPT || status == WEFT_E_BASE;
+        return refused ? weft_verify_frame(rollout, &frame.header, status) : status;
     }
     return taken->delta ? apply_delta(rollout, &frame) : store_tile(rollout, &frame);
 }

@@ -47,20 +47,21 @@ static weft_status compare_units(weft_rollout *rollout, uint64_t unit, uint64_t 
     return status;
 }
 
-weft_status weft_verify_frame(weft_rollout *rollout, uint64_t unit, uint64_t units)
+weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *frame, weft_status why)
 {
     const weft_layout *layout = rollout->session->layout;
-    uint64_t number = rollout->queue[0].header.target.number, last = unit + units - 1;
-    char name[WEFT_PART_TEXT], why[128];
-    snprintf(why, sizeof why, "%s", weft_last_error());
-    weft_status status = compare_units(rollout, unit, units, name);
+    uint64_t last = (uint64_t)frame->unit + frame->units - 1;
+    char name[WEFT_PART_TEXT], text[128];
+    snprintf(text, sizeof text, "%s", weft_last_error());
+    weft_status status = compare_units(rollout, frame->unit, frame->units, name);
     if (status != WEFT_OK)
         return status;
     if (name[0])
         return alien(rollout, name);
-    weft_part_name_range(layout, weft_part_of_unit(layout, unit),
+    weft_part_name_range(layout, weft_part_of_unit(layout, frame->unit),
                          weft_part_of_unit(layout, last) + layout->units[last].tensor_count - 1, name);
-    return weft_fail(WEFT_E_CORRUPT, "version %llu: %s: %s", (unsigned long long)number, name, why);
+    return weft_fail(why, "version %llu: %s: %s", (unsigned long long)rollout->queue[0].header.target.number, name,
+                     text);
 }
 
 void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT])

@@ -169,7 +169,8 @@ static void before_staging_in_a_pack(void **state)
 static void the_one_element(void **state)
 {
     fleet *f = *state;
-    static const char *const levels[] = {"peer.a.level=fast", "peer.a.level=pairs", "peer.a.level=full"};
+    static const char *const levels[] = {"peer.a.level=fast", "peer.a.level=pairs", "peer.a.level=full",
+                                         "peer.a.level=tight"};
     uint64_t at = place(f, "wide", 2 * 299898);
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         fleet_stop_trainer(f);
@@ -248,7 +249,7 @@ static void in_a_frame(void **state)
         fleet_publish_dense(f, NULL);
         assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, FLEET_WAIT_MS, &event));
         assert_int_equal(event.status, WEFT_E_CHECK);
-        named += strstr(event.text, WIDE_1) != NULL;
+        named += strstr(event.text, "tensor wide tile 1") != NULL; /* alone, or the last of a run */
         headers += strstr(event.text, "bucket header") != NULL;
         fleet_catch_up(f, 0);
     }
@@ -272,6 +273,46 @@ static void in_a_frame_of_many(void **state)
 }
 
 /* ---- elsewhere */
+
+static int setup_tight(void **state)
+{
+    static const char *const overrides[] = {"peer.a.level=tight", NULL};
+    return setup_with(state, overrides);
+}
+
+/* Level tight goes by the old exponents of all elements of a unit: it trips over one that the update does not touch. */
+static void by_level_tight(void **state, uint64_t first, uint64_t elements, weft_status status)
+{
+    fleet *f = *state;
+    weft_event event;
+    uint8_t *wide = f->dense + place(f, "wide", 0);
+    for (uint64_t i = 0; i < 299899; i++) { /* large ones, and small ones of which every fifth moves */
+        wide[2 * i] = (uint8_t)(i * 37);
+        wide[2 * i + 1] = i % 2 ? 0x3f : 0x33;
+    }
+    fleet_publish_dense(f, NULL);
+    join(f);
+    for (uint64_t i = first; i < first + 2 * elements; i += 2) /* large ones become small, or small ones large */
+        *fleet_model_at(&f->rollouts[0].model, place(f, "wide", 2 * i + 1)) ^= 0x0c;
+    for (uint64_t i = 0; i < 299899; i += 10)
+        wide[2 * i] ^= 1;
+    fleet_publish_dense(f, NULL);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, status);
+    assert_non_null(strstr(event.text, WIDE_1));
+    mends(f);
+}
+
+static void by_level_tight_at_the_proof(void **state)
+{
+    by_level_tight(state, 262145, 1, WEFT_E_TARGET);
+}
+
+/* So few are left in their class that the frame no longer decodes. */
+static void by_level_tight_at_decoding(void **state)
+{
+    by_level_tight(state, 262144, 15000, WEFT_E_BASE);
+}
 
 static void by_the_scrub(void **state)
 {
@@ -348,6 +389,8 @@ int main(void)
         TEST(in_a_frame_of_many),
         TEST(by_the_scrub),
         TEST(by_a_rebind),
+        cmocka_unit_test_setup_teardown(by_level_tight_at_the_proof, setup_tight, teardown),
+        cmocka_unit_test_setup_teardown(by_level_tight_at_decoding, setup_tight, teardown),
         cmocka_unit_test_setup_teardown(by_verify_full, setup_full, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
