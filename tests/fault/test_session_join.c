@@ -144,8 +144,8 @@ static void rollout_first(void **state)
 /* Model of megabytes over a slow link: versions are published behind the cursor of the snapshot. */
 static int setup_slow(void **state)
 {
-    static const char *const overrides[] = {"peers.bucket_min=64KiB", "peers.bucket=128KiB",
-                                            "peers.rate_limit=160Mbit/s", "provider.loop.chunk=64KiB",
+    static const char *const overrides[] = {"peers.bucket_min=64KiB",         "peers.bucket=128KiB",
+                                            "peers.rate_limit=64Mbit/s",      "provider.loop.chunk=64KiB",
                                             "peers.snapshot_coding=verbatim", NULL};
     *state = fleet_open(FLEET_LARGE, overrides);
     fleet_start_trainer(*state, NULL);
