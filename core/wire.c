@@ -1,13 +1,10 @@
-#include "wire.h"
-
-#include <xxhash.h>
+#include "wire_body.h"
 
 #include "status.h"
 
 #define HELLO_MAGIC     0x54464557u /* "WEFT" */
 #define UPDATE_MAGIC    0x50554657u /* "WFUP" */
 #define TRAILER_MAGIC   0x52544657u /* "WFTR" */
-#define BUCKET_MAGIC    0x4b424657u /* "WFBK" */
 #define SIGNATURE_BYTES 64u
 
 const char *weft_message_name(uint32_t type)
@@ -24,7 +21,7 @@ static weft_status corrupt(const char *what)
                      what);
 }
 
-static weft_status done(const weft_in *in, const char *what)
+weft_status weft_wire_done(const weft_in *in, const char *what)
 {
     return weft_in_done(in) ? WEFT_OK : corrupt(what);
 }
@@ -67,22 +64,6 @@ static weft_status get_identity(weft_in *in, const char *what, uint64_t layout[2
     return WEFT_OK;
 }
 
-static void put_version(weft_out *out, const weft_version *version)
-{
-    weft_out_word(out, version->run, 8);
-    weft_out_word(out, version->number, 8);
-    weft_out_word(out, version->root, 8);
-}
-
-static weft_version get_version(weft_in *in)
-{
-    weft_version version;
-    version.run = weft_in_word(in, 8);
-    version.number = weft_in_word(in, 8);
-    version.root = weft_in_word(in, 8);
-    return version;
-}
-
 static void put_magic(weft_out *out, uint32_t magic)
 {
     weft_out_word(out, magic, 4);
@@ -101,14 +82,6 @@ static weft_status get_magic(weft_in *in, uint32_t magic, const char *what)
         return weft_fail(WEFT_E_PROTOCOL, "%s: the other end speaks protocol %llu, this one %u; update one of them",
                          what, (unsigned long long)protocol, WEFT_PROTOCOL);
     return WEFT_OK;
-}
-
-/* A byte that is 0 or 1; any other makes the cursor bad. */
-static bool get_flag(weft_in *in)
-{
-    uint64_t flag = weft_in_word(in, 1);
-    in->bad = in->bad || flag > 1;
-    return flag == 1;
 }
 
 static void put_address(weft_out *out, const uint8_t *address, uint32_t bytes)
@@ -141,7 +114,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     if (hello->wants_layout)
         return;
     weft_out_word(out, hello->holds, 1);
-    put_version(out, &hello->held);
+    weft_out_version(out, &hello->held);
     weft_out_word(out, hello->attachment, 8);
     weft_out_text(out, hello->provider);
     weft_out_text(out, hello->backend);
@@ -159,8 +132,8 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
 
 static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
 {
-    hello->holds = get_flag(in);
-    hello->held = get_version(in);
+    hello->holds = weft_in_flag(in);
+    hello->held = weft_in_version(in);
     hello->attachment = weft_in_word(in, 8);
     weft_in_text(in, hello->provider, sizeof hello->provider);
     weft_in_text(in, hello->backend, sizeof hello->backend);
@@ -192,7 +165,7 @@ weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_
     weft_status status = get_magic(&in, HELLO_MAGIC, "HELLO");
     if (status != WEFT_OK)
         return status;
-    hello->wants_layout = get_flag(&in);
+    hello->wants_layout = weft_in_flag(&in);
     weft_in_text(&in, hello->name, sizeof hello->name);
     hello->incarnation = weft_in_word(&in, 8);
     status = get_identity(&in, "HELLO", hello->layout);
@@ -202,7 +175,7 @@ weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_
     if (!in.bad && (kind || bytes))
         return weft_fail(WEFT_E_PROTOCOL, "HELLO of %s: authentication kind %llu is not known to protocol %u",
                          hello->name, (unsigned long long)kind, WEFT_PROTOCOL);
-    return hello->wants_layout ? done(&in, "HELLO") : get_hello_join(&in, hello);
+    return hello->wants_layout ? weft_wire_done(&in, "HELLO") : get_hello_join(&in, hello);
 }
 
 void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
@@ -211,8 +184,8 @@ void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
     weft_out_word(out, welcome->run, 8);
     weft_out_word(out, welcome->incarnation, 8);
     put_identity(out, welcome->layout);
-    put_version(out, &welcome->held);
-    put_version(out, &welcome->newest);
+    weft_out_version(out, &welcome->held);
+    weft_out_version(out, &welcome->newest);
     weft_out_word(out, welcome->heartbeat_ms, 4);
     weft_out_word(out, welcome->chunk_bytes, 4);
     put_address(out, welcome->address, welcome->address_bytes);
@@ -230,12 +203,12 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
     status = get_identity(&in, "WELCOME", welcome->layout);
     if (status != WEFT_OK)
         return status;
-    welcome->held = get_version(&in);
-    welcome->newest = get_version(&in);
+    welcome->held = weft_in_version(&in);
+    welcome->newest = weft_in_version(&in);
     welcome->heartbeat_ms = (uint32_t)weft_in_word(&in, 4);
     welcome->chunk_bytes = (uint32_t)weft_in_word(&in, 4);
     get_address(&in, welcome->address, &welcome->address_bytes);
-    return done(&in, "WELCOME");
+    return weft_wire_done(&in, "WELCOME");
 }
 
 void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
@@ -245,8 +218,8 @@ void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
     uint64_t start = out->used;
     put_magic(out, UPDATE_MAGIC);
     put_identity(out, update->layout);
-    put_version(out, &update->base);
-    put_version(out, &update->target);
+    weft_out_version(out, &update->base);
+    weft_out_version(out, &update->target);
     weft_out_word(out, update->snapshot, 1);
     weft_out_word(out, update->level, 1);
     weft_out_word(out, count, 2);
@@ -263,7 +236,7 @@ static weft_status get_padding(weft_in *in, const char *what)
     while (!in->bad && in->used < in->length)
         if (weft_in_word(in, 1) != 0)
             return corrupt(what);
-    return done(in, what);
+    return weft_wire_done(in, what);
 }
 
 static weft_status get_parameters(weft_in *in, uint64_t count, weft_parameters *parameters)
@@ -274,7 +247,7 @@ static weft_status get_parameters(weft_in *in, uint64_t count, weft_parameters *
                          WEFT_PARAMETER_WORDS_MAX);
     for (uint64_t i = 0; i < count; i++)
         words[i] = (uint16_t)weft_in_word(in, 2);
-    weft_status status = done(in, "UPDATE");
+    weft_status status = weft_wire_done(in, "UPDATE");
     return status == WEFT_OK ? weft_parameters_read(words, (uint32_t)count, parameters) : status;
 }
 
@@ -287,8 +260,8 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
         status = get_identity(&in, "UPDATE", update->layout);
     if (status != WEFT_OK)
         return status;
-    update->base = get_version(&in);
-    update->target = get_version(&in);
+    update->base = weft_in_version(&in);
+    update->target = weft_in_version(&in);
     uint64_t kind = weft_in_word(&in, 1);
     update->snapshot = kind == 1;
     update->level = (weft_level)weft_in_word(&in, 1);
@@ -305,7 +278,7 @@ void weft_wire_put_trailer(weft_out *out, const weft_wire_trailer *trailer)
 {
     uint8_t unsigned_bytes[SIGNATURE_BYTES] = {0};
     put_magic(out, TRAILER_MAGIC);
-    put_version(out, &trailer->target);
+    weft_out_version(out, &trailer->target);
     weft_out_word(out, trailer->buckets, 8);
     weft_out_word(out, trailer->frames, 8);
     weft_out_word(out, trailer->frame_bytes, 8);
@@ -321,7 +294,7 @@ weft_status weft_wire_get_trailer(const uint8_t *body, uint64_t length, weft_wir
     weft_status status = in.bad ? corrupt("TRAILER") : get_magic(&in, TRAILER_MAGIC, "TRAILER");
     if (status != WEFT_OK)
         return status;
-    trailer->target = get_version(&in);
+    trailer->target = weft_in_version(&in);
     trailer->buckets = weft_in_word(&in, 8);
     trailer->frames = weft_in_word(&in, 8);
     trailer->frame_bytes = weft_in_word(&in, 8);
@@ -344,13 +317,13 @@ weft_status weft_wire_get_receipt(const uint8_t *body, uint64_t length, weft_wir
     receipt->sequence = weft_in_word(&in, 8);
     receipt->slot = (uint32_t)weft_in_word(&in, 4);
     receipt->take_ns = weft_in_word(&in, 8);
-    return done(&in, "RECEIPT");
+    return weft_wire_done(&in, "RECEIPT");
 }
 
 void weft_wire_put_held(weft_out *out, const weft_wire_held *held)
 {
     put_identity(out, held->layout);
-    put_version(out, &held->version);
+    weft_out_version(out, &held->version);
     weft_out_word(out, held->attachment, 8);
     weft_out_word(out, held->decode_ns, 8);
     weft_out_word(out, held->commit_ns, 8);
@@ -362,11 +335,11 @@ weft_status weft_wire_get_held(const uint8_t *body, uint64_t length, weft_wire_h
     weft_status status = get_identity(&in, "HELD", held->layout);
     if (status != WEFT_OK)
         return status;
-    held->version = get_version(&in);
+    held->version = weft_in_version(&in);
     held->attachment = weft_in_word(&in, 8);
     held->decode_ns = weft_in_word(&in, 8);
     held->commit_ns = weft_in_word(&in, 8);
-    return done(&in, "HELD");
+    return weft_wire_done(&in, "HELD");
 }
 
 void weft_wire_put_notice(weft_out *out, const weft_wire_notice *notice)
@@ -383,74 +356,19 @@ weft_status weft_wire_get_notice(const uint8_t *body, uint64_t length, weft_wire
     notice->version = weft_in_word(&in, 8);
     weft_in_text(&in, notice->text, sizeof notice->text);
     in.bad = in.bad || (int)notice->status > 0; /* OK or an error */
-    return done(&in, "notice");
-}
-
-/* Which digests: what QUERY asks for and DIGESTS answers. */
-static void put_range(weft_out *out, weft_digests_kind kind, uint64_t tensor, uint64_t first, uint32_t count)
-{
-    weft_out_word(out, kind, 1);
-    weft_out_word(out, tensor, 8);
-    weft_out_word(out, first, 8);
-    weft_out_word(out, count, 2);
-}
-
-static void get_range(weft_in *in, weft_digests_kind *kind, uint64_t *tensor, uint64_t *first, uint32_t *count)
-{
-    *kind = get_flag(in) ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS;
-    *tensor = weft_in_word(in, 8);
-    *first = weft_in_word(in, 8);
-    *count = (uint32_t)weft_in_word(in, 2);
-    in->bad = in->bad || *count > WEFT_DIGESTS_MAX || (*kind == WEFT_DIGESTS_TENSORS && *tensor != 0);
-}
-
-void weft_wire_put_query(weft_out *out, const weft_wire_query *query)
-{
-    put_version(out, &query->version);
-    put_range(out, query->kind, query->tensor, query->first, query->count);
-}
-
-weft_status weft_wire_get_query(const uint8_t *body, uint64_t length, weft_wire_query *query)
-{
-    weft_in in = {body, length, 0, false};
-    memset(query, 0, sizeof *query);
-    query->version = get_version(&in);
-    get_range(&in, &query->kind, &query->tensor, &query->first, &query->count);
-    in.bad = in.bad || query->count == 0;
-    return done(&in, "QUERY");
-}
-
-void weft_wire_put_digests(weft_out *out, const weft_wire_digests *digests)
-{
-    put_version(out, &digests->version);
-    put_version(out, &digests->before);
-    put_range(out, digests->kind, digests->tensor, digests->first, digests->count);
-    for (uint32_t i = 0; i < digests->count; i++)
-        weft_out_word(out, digests->digest[i], 8);
-}
-
-weft_status weft_wire_get_digests(const uint8_t *body, uint64_t length, weft_wire_digests *digests)
-{
-    weft_in in = {body, length, 0, false};
-    memset(digests, 0, sizeof *digests);
-    digests->version = get_version(&in);
-    digests->before = get_version(&in);
-    get_range(&in, &digests->kind, &digests->tensor, &digests->first, &digests->count);
-    for (uint32_t i = 0; i < digests->count && !in.bad; i++)
-        digests->digest[i] = weft_in_word(&in, 8);
-    return done(&in, "DIGESTS");
+    return weft_wire_done(&in, "notice");
 }
 
 void weft_wire_put_version(weft_out *out, const weft_version *version)
 {
-    put_version(out, version);
+    weft_out_version(out, version);
 }
 
 weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version)
 {
     weft_in in = {body, length, 0, false};
-    *version = get_version(&in);
-    return done(&in, "version message");
+    *version = weft_in_version(&in);
+    return weft_wire_done(&in, "version message");
 }
 
 void weft_wire_put_word(weft_out *out, uint64_t word)
@@ -462,78 +380,5 @@ weft_status weft_wire_get_word(const uint8_t *body, uint64_t length, uint64_t *w
 {
     weft_in in = {body, length, 0, false};
     *word = weft_in_word(&in, 8);
-    return done(&in, "word message");
-}
-
-/* A bucket header is packed: the layout stands as the fold of its hash, since the handshake compared all of it. */
-static uint64_t fold(const uint64_t layout[2])
-{
-    return layout[0] ^ layout[1];
-}
-
-void weft_wire_put_bucket(uint8_t header[WEFT_BUCKET_HEADER_BYTES], const weft_wire_bucket *bucket)
-{
-    weft_out out = {header, WEFT_BUCKET_HEADER_BYTES, 0, false};
-    weft_out_word(&out, BUCKET_MAGIC, 4);
-    weft_out_word(&out, WEFT_PROTOCOL, 2);
-    weft_out_word(&out, bucket->kind, 1);
-    weft_out_word(&out, bucket->epoch, 1);
-    weft_out_word(&out, 0, 2); /* stream */
-    weft_out_word(&out, 0, 1); /* source */
-    weft_out_word(&out, 1, 1); /* sources */
-    weft_out_word(&out, bucket->slot, 2);
-    weft_out_word(&out, bucket->chunks, 2);
-    weft_out_word(&out, fold(bucket->layout), 8);
-    weft_out_word(&out, 0, 4); /* group */
-    weft_out_word(&out, bucket->frames, 4);
-    weft_out_word(&out, bucket->incarnation, 8);
-    weft_out_word(&out, bucket->sequence, 8);
-    put_version(&out, &bucket->base);
-    put_version(&out, &bucket->target);
-    weft_out_word(&out, bucket->offset, 8);
-    weft_out_word(&out, bucket->payload_bytes, 8);
-    weft_out_word(&out, bucket->check, 8);
-    while (out.used < WEFT_BUCKET_HEADER_BYTES - 8)
-        weft_out_word(&out, 0, 1);
-    weft_out_word(&out, XXH3_64bits(header, WEFT_BUCKET_HEADER_BYTES - 8), 8);
-}
-
-weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES], const uint64_t layout[2],
-                                 weft_wire_bucket *bucket)
-{
-    weft_in in = {header, WEFT_BUCKET_HEADER_BYTES, 0, false};
-    uint64_t seal = weft_bytes_get(header + WEFT_BUCKET_HEADER_BYTES - 8, 8);
-    memset(bucket, 0, sizeof *bucket);
-    uint64_t magic = weft_in_word(&in, 4), protocol = weft_in_word(&in, 2);
-    if (magic != BUCKET_MAGIC || seal != XXH3_64bits(header, WEFT_BUCKET_HEADER_BYTES - 8))
-        return weft_fail(WEFT_E_CHECK, "bucket header: mark %08llx, seal does not match; damaged on the way",
-                         (unsigned long long)magic);
-    bucket->kind = (weft_bucket_kind)weft_in_word(&in, 1);
-    bucket->epoch = (uint32_t)weft_in_word(&in, 1);
-    uint64_t stream = weft_in_word(&in, 2), source = weft_in_word(&in, 1), sources = weft_in_word(&in, 1);
-    bucket->slot = (uint32_t)weft_in_word(&in, 2);
-    bucket->chunks = (uint32_t)weft_in_word(&in, 2);
-    uint64_t folded = weft_in_word(&in, 8), group = weft_in_word(&in, 4);
-    bucket->frames = (uint32_t)weft_in_word(&in, 4);
-    bucket->incarnation = weft_in_word(&in, 8);
-    bucket->sequence = weft_in_word(&in, 8);
-    bucket->base = get_version(&in);
-    bucket->target = get_version(&in);
-    bucket->offset = weft_in_word(&in, 8);
-    bucket->payload_bytes = weft_in_word(&in, 8);
-    bucket->check = weft_in_word(&in, 8);
-    memcpy(bucket->layout, layout, sizeof bucket->layout);
-    uint64_t reserved = weft_in_word(&in, 8);
-    reserved |= weft_in_word(&in, 8);
-    if (protocol != WEFT_PROTOCOL || bucket->kind > WEFT_BUCKET_ATTACHMENT || stream || source || sources != 1 ||
-        group || folded != fold(layout) || bucket->chunks == 0 || bucket->chunks > WEFT_CHUNKS_MAX ||
-        bucket->payload_bytes == 0 || reserved)
-        return weft_fail(WEFT_E_PROTOCOL,
-                         "bucket header: protocol %llu kind %u stream %llu source %llu of %llu group %llu chunks %u "
-                         "payload %llu reserved %llx are not what protocol %u and this layout (%016llx) allow",
-                         (unsigned long long)protocol, bucket->kind, (unsigned long long)stream,
-                         (unsigned long long)source, (unsigned long long)sources, (unsigned long long)group,
-                         bucket->chunks, (unsigned long long)bucket->payload_bytes, (unsigned long long)reserved,
-                         WEFT_PROTOCOL, (unsigned long long)fold(layout));
-    return WEFT_OK;
+    return weft_wire_done(&in, "word message");
 }

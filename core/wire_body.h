@@ -1,0 +1,34 @@
+/* wire_body.h - what the files that write and read message bodies have in common. */
+#ifndef WEFT_CORE_WIRE_BODY_H
+#define WEFT_CORE_WIRE_BODY_H
+
+#include "wire.h"
+
+/* A byte that is 0 or 1; any other makes the cursor bad. */
+static inline bool weft_in_flag(weft_in *in)
+{
+    uint64_t flag = weft_in_word(in, 1);
+    in->bad = in->bad || flag > 1;
+    return flag == 1;
+}
+
+static inline void weft_out_version(weft_out *out, const weft_version *version)
+{
+    weft_out_word(out, version->run, 8);
+    weft_out_word(out, version->number, 8);
+    weft_out_word(out, version->root, 8);
+}
+
+static inline weft_version weft_in_version(weft_in *in)
+{
+    weft_version version;
+    version.run = weft_in_word(in, 8);
+    version.number = weft_in_word(in, 8);
+    version.root = weft_in_word(in, 8);
+    return version;
+}
+
+/* WEFT_OK if the cursor is at its end in good order, else WEFT_E_CORRUPT of `what`. */
+weft_status weft_wire_done(const weft_in *in, const char *what);
+
+#endif
