@@ -102,16 +102,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     weft_log_enter(&quiet);
-    const size_t length = size - 1, kind = data[0] % (SAMPLE_ROWS + 3);
+    const size_t length = size - 1;
     uint8_t *bytes = fuzz_copy(data + 1, length);
-    if (kind < SAMPLE_ROWS)
-        message(&sample_rows[kind], bytes, length);
-    else if (kind == SAMPLE_ROWS)
+    switch (data[0]) {
+    case 0xf0:
         layout(bytes, length);
-    else if (kind == SAMPLE_ROWS + 1)
+        break;
+    case 0xf1:
         bucket(bytes, length);
-    else
+        break;
+    case 0xf2:
         stream(bytes, length);
+        break;
+    default:
+        message(&sample_rows[data[0] % SAMPLE_ROWS], bytes, length);
+    }
     free(bytes);
     return 0;
 }

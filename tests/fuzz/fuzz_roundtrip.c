@@ -1,13 +1,14 @@
 /* Two versions of a unit, coded at every level: equal bits behind the decoder, equal bytes from every kernel set.
  *
- * Input: three bytes that choose the world, then edits of the target, each of a kind, a start, a count, a stride and
- * what the kind needs. */
+ * Input: three bytes that choose the world and its parameters, then edits of the target, each of a kind, a start, a
+ * count, a stride and what the kind needs. */
 #include "bytes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/world.h"
 #include "tests/support/unit_pair.h"
 
-static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST, WEFT_LEVEL_TIGHT};
+#define SURVEY 0x80u /* in the third byte: the parameters come from a sample */
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 
 static uint64_t bits_edited(unsigned kind, uint64_t bits, uint64_t word, uint64_t *seed, const weft_dtype_row *row)
@@ -73,13 +74,14 @@ static void changes_are_the_difference(const fuzz_decoded *decoded)
     FUZZ_MUST(next == changes->count);
 }
 
-static void frame_lands(const fuzz_world *world, uint64_t unit, const fuzz_encoded *made)
+static void frame_lands(const fuzz_world *world, const fuzz_encoded *made)
 {
     weft_frame frame;
-    const weft_unit *shape = &world->layout->units[unit];
-    FUZZ_MUST(made->length <= WEFT_FRAME_HEADER_BYTES + weft_frame_full_payload(shape->count, shape->width));
+    FUZZ_MUST(made->length <= world->layout->largest_frame);
     uint8_t *exact = fuzz_copy(made->bytes, made->length);
     FUZZ_MUST(weft_frame_admit(world->layout, exact, made->length, &frame) == WEFT_OK);
+    FUZZ_MUST(made->length <=
+              WEFT_FRAME_HEADER_BYTES + weft_frame_full_payload(frame.count, world->layout->units[0].width));
     fuzz_decoded first = fuzz_decode(world, 0, &frame);
     FUZZ_MUST(first.status == WEFT_OK);
     FUZZ_MUST(memcmp(first.delta, made->delta, sizeof(made->delta)) == 0);
@@ -94,20 +96,35 @@ static void frame_lands(const fuzz_world *world, uint64_t unit, const fuzz_encod
     free(exact);
 }
 
-static void unit_round(const fuzz_world *world, uint64_t unit, weft_level level)
+/* Codes units that lie in one run; false if that takes more than one frame. */
+static bool run_round(const fuzz_world *world, uint64_t unit, uint32_t units, weft_level level)
 {
-    fuzz_encoded first = fuzz_encode(world, 0, unit, level);
-    FUZZ_MUST((first.length == 0) == (first.changed == 0));
+    fuzz_encoded first = fuzz_encode(world, 0, unit, units, level);
+    FUZZ_MUST(first.alone || (first.length == 0) == (first.changed == 0));
     for (unsigned set = 1; set < fuzz_sets(); set++) {
-        fuzz_encoded other = fuzz_encode(world, set, unit, level);
-        FUZZ_MUST(first.length == other.length && first.changed == other.changed);
+        fuzz_encoded other = fuzz_encode(world, set, unit, units, level);
+        FUZZ_MUST(first.alone == other.alone && first.length == other.length && first.changed == other.changed);
         FUZZ_MUST(memcmp(first.bytes, other.bytes, first.length) == 0);
         FUZZ_MUST(memcmp(first.delta, other.delta, sizeof(first.delta)) == 0);
         fuzz_encoded_free(&other);
     }
     if (first.length > 0)
-        frame_lands(world, unit, &first);
+        frame_lands(world, &first);
     fuzz_encoded_free(&first);
+    return !first.alone;
+}
+
+static void level_round(const fuzz_world *world, weft_level level)
+{
+    const uint32_t shift = world->parameters ? world->parameters->run_shift : 0;
+    uint32_t units;
+    for (uint64_t unit = 0; unit < world->layout->unit_count; unit += units) {
+        units = weft_layout_run(world->layout, unit, shift);
+        if (run_round(world, unit, units, level))
+            continue;
+        for (uint32_t u = 0; u < units; u++)
+            FUZZ_MUST(run_round(world, unit + u, 1, level));
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -119,10 +136,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     weft_in in = {.data = data + FUZZ_CHOICES, .length = size - FUZZ_CHOICES};
     for (uint64_t edited = 0; edited <= world->layout->elements && !in.bad && in.used < in.length;)
         edited += 1 + edit(world, &in);
-    for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
-        for (size_t i = 0; i < LEVELS; i++)
-            unit_round(world, unit, levels[i]);
-    }
+    if (data[2] & SURVEY)
+        fuzz_survey(world);
+    for (size_t i = 0; i < LEVELS; i++)
+        level_round(world, levels[i]);
     memcpy(world->target, world->base, world->layout->bytes);
     return 0;
 }

@@ -53,6 +53,6 @@ int main(int argc, char **argv)
         stop("name the folders to play", argv[0]);
     for (int i = 1; i < argc; i++)
         played += play_folder(argv[i]);
-    printf("%d inputs played\n", played);
+    fprintf(stderr, "%d inputs played\n", played);
     return 0;
 }

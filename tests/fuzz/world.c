@@ -1,5 +1,7 @@
 #include "tests/fuzz/world.h"
 
+#include "bytes.h"
+#include "codec/chooser.h"
 #include "log.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/unit_pair.h"
@@ -16,8 +18,7 @@ static const uint64_t shapes[][FUZZ_TENSORS] = {
     {1500, 40, NONE},     {33, 1, 31},       {2500, 1, NONE},    {512, NONE, NONE}, {16, NONE, NONE},
     {262145, NONE, NONE}, {131073, 5, NONE},
 };
-#define SMALL 15u   /* of them: the others take long .. */
-#define LARGE 0x91u /* .. and only this choice and the next lead there */
+#define SMALL 15u /* of them: the others take long, so that few inputs may choose them */
 
 static weft_backend_state *sets[4];
 static unsigned set_count;
@@ -78,20 +79,75 @@ static void world_open(fuzz_world *world, const weft_dtype_row *row, const uint6
     for (uint64_t i = 0; i < world->layout->elements; i++)
         pair_put(world->base, i, pattern_bits(pattern, &seed, row), row->width);
     memcpy(world->target, world->base, world->layout->bytes);
+    FUZZ_MUST(world->layout->part_count <= FUZZ_PARTS);
     pair_must(weft_binding_open_image(world->layout, world->base, &world->base_binding), "base");
     pair_must(weft_binding_open_image(world->layout, world->target, &world->target_binding), "target");
+}
+
+/* Parameters that no sample gave: many classes; few and runs of two; hardly any and the longest runs. */
+static const weft_parameters *parameters_of(unsigned choice)
+{
+    static weft_parameters made[3];
+    static const uint32_t thresholds[] = {WEFT_CLASS_MAX - 1, 3, 1};
+    if (choice == 0)
+        return NULL;
+    weft_parameters *parameters = &made[choice - 1];
+    parameters->run_shift = (choice - 1) * WEFT_RUN_SHIFT_MAX / 2;
+    for (unsigned k = 0; k < WEFT_KIND_COUNT; k++) {
+        if (!weft_kinds[k].exponent_bits)
+            continue;
+        weft_classes *classes = &parameters->classes[k];
+        uint32_t bias = (1u << (weft_kinds[k].exponent_bits - 1)) - 1;
+        classes->thresholds = thresholds[choice - 1];
+        classes->magnitude_base = bias;
+        for (uint32_t c = 0; c < classes->thresholds; c++)
+            classes->threshold[c] = c + 1 + (bias > classes->thresholds ? bias - classes->thresholds : 0);
+    }
+    return parameters;
 }
 
 fuzz_world *fuzz_world_of(const uint8_t choices[FUZZ_CHOICES])
 {
     static fuzz_world worlds[DTYPES][COUNT(shapes)][PATTERNS];
     const unsigned dtype = choices[0] % DTYPES, pattern = choices[2] % PATTERNS;
-    const bool large = choices[1] >= LARGE && choices[1] < LARGE + COUNT(shapes) - SMALL;
-    const unsigned shape = large ? SMALL + choices[1] - LARGE : choices[1] % SMALL;
+    const bool large = choices[1] >= FUZZ_LARGE && choices[1] < FUZZ_LARGE + COUNT(shapes) - SMALL;
+    const unsigned shape = large ? SMALL + choices[1] - FUZZ_LARGE : choices[1] % SMALL;
     fuzz_world *world = &worlds[dtype][shape][pattern];
     if (!world->layout)
         world_open(world, weft_dtype_find((weft_dtype)(dtype + 1)), shapes[shape], pattern);
+    world->parameters = parameters_of(choices[2] / PATTERNS % 4);
     return world;
+}
+
+#define FLAG_LENGTH 1u /* the header's length becomes the true one */
+#define FLAG_COUNTS 2u /* unit and count become possible ones */
+
+/* Random bytes seldom pass the first checks: with these flags they meet the planes behind. */
+static void header_mend(const fuzz_world *world, unsigned flags, uint8_t *bytes, size_t length)
+{
+    if (length < WEFT_FRAME_HEADER_BYTES)
+        return;
+    if (flags & FLAG_LENGTH) {
+        uint64_t payload = (length - WEFT_FRAME_HEADER_BYTES) & ~(uint64_t)(WEFT_FRAME_ALIGN - 1);
+        weft_bytes_put(bytes + 4, payload, 3);
+    }
+    if (flags & FLAG_COUNTS) {
+        uint64_t unit = weft_bytes_get(bytes, 4) % world->layout->unit_count, counts = weft_bytes_get(bytes + 8, 4);
+        weft_bytes_put(bytes, unit, 4);
+        weft_bytes_put(bytes + 8, (counts & 0xfff00000u) | (1 + (counts & 0xfffffu) % world->layout->units[unit].count),
+                       4);
+    }
+}
+
+bool fuzz_frame_input_read(const uint8_t *data, size_t size, fuzz_frame_input *input)
+{
+    if (size <= FUZZ_CHOICES)
+        return false;
+    input->world = fuzz_world_of(data);
+    input->length = size - FUZZ_CHOICES - 1;
+    input->bytes = fuzz_copy(data + FUZZ_CHOICES + 1, input->length);
+    header_mend(input->world, data[FUZZ_CHOICES], input->bytes, input->length);
+    return true;
 }
 
 static weft_view view_of(const weft_binding *binding, const weft_frame *frame)
@@ -108,8 +164,11 @@ fuzz_decoded fuzz_decode(const fuzz_world *world, unsigned set, const weft_frame
     decoded.changes.position = pair_memory(capacity * sizeof(uint32_t));
     decoded.changes.before = pair_memory(capacity * decoded.view.width);
     decoded.changes.after = pair_memory(capacity * decoded.view.width);
-    weft_decode_job job = {
-        .frame = *frame, .base = decoded.view, .changes = &decoded.changes, .tensor_delta = decoded.delta};
+    weft_decode_job job = {.frame = *frame,
+                           .base = decoded.view,
+                           .parameters = world->parameters,
+                           .changes = &decoded.changes,
+                           .tensor_delta = decoded.delta};
     decoded.status = weft_backend_host.decode(sets[set], &job);
     return decoded;
 }
@@ -138,7 +197,7 @@ void fuzz_decoded_hold(const fuzz_decoded *decoded)
 {
     const weft_changes *changes = &decoded->changes;
     const weft_view *view = &decoded->view;
-    uint64_t moved[FUZZ_TENSORS] = {0};
+    uint64_t moved[FUZZ_PARTS] = {0};
     uint32_t i = 0;
     FUZZ_MUST(changes->count <= changes->capacity);
     for (uint32_t r = 0; r < view->run_count; r++) {
@@ -151,27 +210,31 @@ void fuzz_decoded_hold(const fuzz_decoded *decoded)
                      after = pair_get(changes->after, i, view->width);
             FUZZ_MUST(before == pair_get(run->data, at, view->width));
             FUZZ_MUST(before != after);
-            moved[run->tensor] += weft_digest_term(run->element + at, after);
-            moved[run->tensor] -= weft_digest_term(run->element + at, before);
+            moved[run->part] += weft_digest_term(run->element + at, after);
+            moved[run->part] -= weft_digest_term(run->element + at, before);
         }
     }
     FUZZ_MUST(i == changes->count);
     FUZZ_MUST(memcmp(moved, decoded->delta, sizeof(moved)) == 0);
 }
 
-fuzz_encoded fuzz_encode(const fuzz_world *world, unsigned set, uint64_t unit, weft_level level)
+fuzz_encoded fuzz_encode(const fuzz_world *world, unsigned set, uint64_t unit, uint32_t units, weft_level level)
 {
     const uint64_t capacity = world->layout->largest_frame;
     fuzz_encoded encoded = {.bytes = pair_memory(capacity)};
     weft_frame_sink sinks[WEFT_LEVEL_COUNT] = {{0}};
     sinks[level] = (weft_frame_sink){.data = encoded.bytes, .capacity = capacity};
-    weft_encode_job job = {.now = weft_binding_view(&world->target_binding, unit),
-                           .shadow = weft_binding_view(&world->base_binding, unit),
+    weft_encode_job job = {.now = weft_binding_span(&world->target_binding, unit, units),
+                           .shadow = weft_binding_span(&world->base_binding, unit, units),
+                           .parameters = world->parameters,
+                           .largest_frame = world->layout->largest_frame,
                            .levels = 1u << level,
                            .sinks = sinks,
                            .tensor_delta = encoded.delta};
     pair_must(weft_backend_host.encode(sets[set], &job), "encode");
     FUZZ_MUST(!sinks[level].full && sinks[level].used == job.frame_bytes[level]);
+    FUZZ_MUST(job.alone == 0 || (job.alone == 1u << level && units > 1 && sinks[level].used == 0));
+    encoded.alone = job.alone != 0;
     encoded.length = job.frame_bytes[level];
     encoded.changed = job.changed;
     return encoded;
@@ -180,6 +243,29 @@ fuzz_encoded fuzz_encode(const fuzz_world *world, unsigned set, uint64_t unit, w
 void fuzz_encoded_free(fuzz_encoded *encoded)
 {
     free(encoded->bytes);
+}
+
+void fuzz_survey(fuzz_world *world)
+{
+    static weft_survey survey;
+    static weft_parameters chosen;
+    const weft_survey_plan plan = weft_survey_plan_for(world->layout->elements);
+    memset(&survey, 0, sizeof(survey));
+    for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
+        weft_survey_job job = {weft_binding_view(&world->target_binding, unit),
+                               weft_binding_view(&world->base_binding, unit), plan.count, plan.stride, &survey};
+        pair_must(weft_backend_host.survey(sets[0], &job), "survey");
+    }
+    weft_parameters_choose(&survey, &chosen);
+    world->parameters = &chosen;
+}
+
+void fuzz_digest(const fuzz_world *world, const weft_binding *binding, uint64_t digests[FUZZ_PARTS])
+{
+    for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
+        weft_digest_job job = {weft_binding_view(binding, unit), digests};
+        pair_must(weft_backend_host.digest(sets[0], &job), "digest");
+    }
 }
 
 bool fuzz_apply(unsigned set, fuzz_decoded *decoded)

@@ -114,14 +114,34 @@ static void gives_its_elements(const char *name, uint32_t unit)
     }
 }
 
+static void file_is(const char *name, const uint8_t *bytes, uint64_t count)
+{
+    uint8_t kept[MOST];
+    file_write(name, bytes, count);
+    assert_int_equal(file_read(name, kept), count);
+    assert_memory_equal(bytes, kept, count);
+}
+
+/* What the frames are about, for readers in other languages. The base is zeros. */
+static void layout_and_bits_are_these_bytes(void **state)
+{
+    (void)state;
+    uint8_t bytes[MOST] = {0};
+    uint16_t elements[PLAIN + REGULAR];
+    file_is("base_planes.bin", bytes, sizeof elements);
+    assert_true(weft_layout_wire_bytes(layout) <= MOST);
+    weft_layout_write(layout, bytes);
+    file_is("layout_planes.bin", bytes, weft_layout_wire_bytes(layout));
+    for (uint32_t i = 0; i < PLAIN + REGULAR; i++)
+        elements[i] = i < PLAIN ? element(0, i) : element(1, i - PLAIN);
+    file_is("target_planes.bin", (const uint8_t *)elements, sizeof elements);
+}
+
 static void plain_planes_are_these_bytes(void **state)
 {
     (void)state;
-    uint8_t made[MOST], kept[MOST];
-    uint64_t count = pack(0, made);
-    file_write("planes_plain.bin", made, count);
-    assert_int_equal(file_read("planes_plain.bin", kept), count);
-    assert_memory_equal(made, kept, count);
+    uint8_t made[MOST];
+    file_is("planes_plain.bin", made, pack(0, made));
     gives_its_elements("planes_plain.bin", 0);
 }
 
@@ -175,6 +195,7 @@ static int group_close(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_and_bits_are_these_bytes),
         cmocka_unit_test(plain_planes_are_these_bytes),
         cmocka_unit_test(kept_zstd_gives_its_elements),
         cmocka_unit_test(bad_planes_are_refused),
