@@ -237,6 +237,23 @@ static void lane_run(void *context, uint32_t number)
     weft_log_enter(before);
 }
 
+weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units)
+{
+    weft_encode_lane *lane = &encoder->lanes[0];
+    weft_frame_sink sinks[WEFT_LEVEL_COUNT];
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        sinks[level] = (weft_frame_sink){lane->room[level], room_bytes(encoder->layout), 0, false};
+    lane->job = (weft_encode_job){
+        .parameters = pass->parameters, .largest_frame = encoder->layout->largest_frame, .sinks = sinks};
+    lane->changed = 0;
+    encoder->pass = pass;
+    weft_status status = run_encode(encoder, lane, unit, units);
+    pass->changed += lane->changed;
+    pass->diff_ms += lane->job.diff_ms;
+    pass->encode_ms += lane->job.encode_ms;
+    return status == WEFT_OK ? frames_emit(pass, sinks) : status;
+}
+
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
     const uint32_t lanes = encoder->crew.lanes;

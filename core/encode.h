@@ -52,5 +52,7 @@ weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, 
 
 /* Runs a pass; on an error nothing is known of `delta`. */
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);
+/* Encodes one run on the calling thread, for passes whose weights come about run by run; `pass` sums up. */
+weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units);
 
 #endif

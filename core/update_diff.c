@@ -1,8 +1,6 @@
 /* update_diff.c - two sets of weights compared, into an update file. */
 #include <string.h>
 
-#include "clock.h"
-#include "codec/planes.h"
 #include "digest.h"
 #include "encode.h"
 #include "mem.h"
@@ -16,11 +14,8 @@ typedef struct weft_update_diff {
     weft_binding base, target;
     weft_wire_update header;
     weft_encoder encoder;
-    weft_packer packer;
     uint64_t *digests; /* of the base, by part */
     uint64_t *delta;   /* what the target's have more */
-    uint8_t *frame;    /* one that is packed */
-    double pack_ms;
     const weft_work *work;
     weft_update_writer writer;
 } diff;
@@ -42,21 +37,15 @@ static weft_status lanes_open(diff *d)
     uint32_t lanes = weft_crew_lanes(d->work ? d->work->threads : 1);
     d->digests = weft_mem_take(d->layout->part_count + 1, sizeof *d->digests);
     d->delta = weft_mem_take(d->layout->part_count + 1, sizeof *d->delta);
-    d->frame = weft_mem_take(d->layout->largest_frame, 1);
-    if (!d->digests || !d->delta || !d->frame)
+    if (!d->digests || !d->delta)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (ull)d->layout->part_count);
-    weft_status status = weft_packer_open(&d->packer);
-    return status == WEFT_OK
-               ? weft_encoder_open(&d->encoder, weft_backend_find("host"), &options, NULL, d->layout, lanes)
-               : status;
+    return weft_encoder_open(&d->encoder, weft_backend_find("host"), &options, NULL, d->layout, lanes);
 }
 
 static void finish(diff *d)
 {
     weft_update_writer_close(&d->writer);
     weft_encoder_close(&d->encoder);
-    weft_packer_close(&d->packer);
-    weft_mem_give(d->frame);
     weft_mem_give(d->delta);
     weft_mem_give(d->digests);
     weft_binding_close(&d->target);
@@ -81,13 +70,7 @@ static weft_status frame_write(void *user, weft_level level, const uint8_t *fram
 {
     diff *d = user;
     (void)level;
-    if ((frame[7] & 0x0f) != WEFT_LEVEL_FULL) /* as the header has it: a frame names its own coding */
-        return weft_update_writer_frames(&d->writer, frame, bytes);
-    uint64_t begun = weft_clock_ns(), unit = weft_bytes_get(frame, 4);
-    memcpy(d->frame, frame, bytes);
-    bytes = weft_planes_pack(&d->packer, &d->layout->units[unit], d->frame);
-    d->pack_ms += weft_clock_ms(begun, weft_clock_ns());
-    return weft_update_writer_frames(&d->writer, d->frame, bytes);
+    return weft_update_writer_frame(&d->writer, d->layout, frame, bytes);
 }
 
 static weft_status moved(void *user, uint64_t unit)
@@ -107,7 +90,7 @@ static void report(const diff *d, const weft_encode_pass *pass, weft_update_info
                             .dense_bytes = d->layout->bytes,
                             .bytes = d->writer.bytes,
                             .diff_ms = pass->diff_ms,
-                            .encode_ms = pass->encode_ms + d->pack_ms};
+                            .encode_ms = pass->encode_ms + d->writer.pack_ms};
     size_t size = info->size < sizeof all ? info->size : sizeof all;
     all.size = size;
     memcpy(info, &all, size);

@@ -33,23 +33,31 @@ static weft_status run(digester *d, const weft_layout *layout, const weft_work *
     return status;
 }
 
-weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
-                                const weft_work *work, uint64_t *tensors, uint64_t *root)
+weft_status weft_update_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                               const weft_work *work, uint64_t *parts)
 {
-    digester d = {.parts = weft_mem_take(layout->part_count + 1, sizeof *d.parts)};
-    if (!d.parts)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
+    digester d = {.parts = parts};
     weft_status status = weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, count, &d.binding);
     if (status == WEFT_OK)
         status = weft_update_team_open(&d.team, layout, work);
     if (status == WEFT_OK)
         status = run(&d, layout, work);
-    for (uint64_t t = 0; t < layout->count && status == WEFT_OK && tensors; t++)
-        tensors[t] = weft_digest_tensor(layout, d.parts, t);
-    if (status == WEFT_OK)
-        *root = weft_digest_parts_root(layout, d.parts);
     weft_update_team_close(&d.team);
     weft_binding_close(&d.binding);
-    weft_mem_give(d.parts);
+    return status;
+}
+
+weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                                const weft_work *work, uint64_t *tensors, uint64_t *root)
+{
+    uint64_t *parts = weft_mem_take(layout->part_count + 1, sizeof *parts);
+    if (!parts)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
+    weft_status status = weft_update_digest(layout, pieces, count, work, parts);
+    for (uint64_t t = 0; t < layout->count && status == WEFT_OK && tensors; t++)
+        tensors[t] = weft_digest_tensor(layout, parts, t);
+    if (status == WEFT_OK)
+        *root = weft_digest_parts_root(layout, parts);
+    weft_mem_give(parts);
     return status;
 }

@@ -17,7 +17,7 @@ typedef unsigned long long ull;
 
 #define FIXED_BYTES   (WEFT_UPDATE_HEADER_BYTES + WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
 #define MARK          UINT32_C(0x50554657) /* "WFUP" */
-#define PARAMETERS_AT 110u /* their number, in the header */
+#define PARAMETERS_AT 110u                 /* their number, in the header */
 
 static weft_status read_at(const weft_update_file *file, uint64_t offset, void *data, uint64_t bytes)
 {

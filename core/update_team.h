@@ -63,4 +63,8 @@ void weft_update_team_begin(weft_update_team *team, uint32_t shift,
 bool weft_update_team_fill(weft_update_team *team);
 /* Runs the task on all groups of the round. */
 weft_status weft_update_team_run(weft_update_team *team);
+
+/* update_digest.c: adds every part's digest to its word. */
+weft_status weft_update_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                               const weft_work *work, uint64_t *parts);
 #endif

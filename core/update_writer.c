@@ -1,5 +1,8 @@
 #include "update_writer.h"
 
+#include <string.h>
+
+#include "clock.h"
 #include "journal.h"
 #include "mem.h"
 #include "status.h"
@@ -74,6 +77,32 @@ weft_status weft_update_writer_frames(weft_update_writer *writer, const uint8_t 
     return status == WEFT_OK ? put(writer, frames, bytes) : status;
 }
 
+static weft_status packer_need(weft_update_writer *writer, const weft_layout *layout)
+{
+    if (writer->frame)
+        return WEFT_OK;
+    weft_status status = weft_packer_open(&writer->packer);
+    if (status != WEFT_OK)
+        return status;
+    writer->frame = weft_mem_take(layout->largest_frame, 1);
+    return writer->frame ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for a frame");
+}
+
+weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layout *layout, const uint8_t *frame,
+                                     uint32_t bytes)
+{
+    if ((frame[7] & 0x0f) != WEFT_LEVEL_FULL) /* as the header has it: a frame names its own coding */
+        return weft_update_writer_frames(writer, frame, bytes);
+    weft_status status = packer_need(writer, layout);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t begun = weft_clock_ns(), unit = weft_bytes_get(frame, 4);
+    memcpy(writer->frame, frame, bytes);
+    bytes = weft_planes_pack(&writer->packer, &layout->units[unit], writer->frame);
+    writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
+    return weft_update_writer_frames(writer, writer->frame, bytes);
+}
+
 /* ---- what is behind them */
 
 /* The whole layout where it costs next to nothing, else the grid. *shape comes from weft_mem_take. */
@@ -144,6 +173,8 @@ weft_status weft_update_writer_finish(weft_update_writer *writer, const weft_lay
 
 void weft_update_writer_close(weft_update_writer *writer)
 {
+    weft_packer_close(&writer->packer);
+    weft_mem_give(writer->frame);
     weft_mem_give(writer->packed);
     weft_mem_give(writer->checks);
     *writer = (weft_update_writer){0};

@@ -2,6 +2,7 @@
 #ifndef WEFT_CORE_UPDATE_WRITER_H
 #define WEFT_CORE_UPDATE_WRITER_H
 
+#include "codec/planes.h"
 #include "update_format.h"
 
 typedef struct weft_update_writer {
@@ -14,6 +15,9 @@ typedef struct weft_update_writer {
     uint8_t *checks; /* 8 bytes a frame */
     uint64_t checks_capacity;
     weft_wire_trailer trailer; /* frames and frame_bytes are kept here */
+    weft_packer packer;
+    uint8_t *frame; /* one that is packed; NULL: none was yet */
+    double pack_ms;
 } weft_update_writer;
 
 /* Writes the head. Roots in `header` are left out, what it says of the attachment is made from its bytes.
@@ -22,6 +26,9 @@ weft_status weft_update_writer_begin(weft_update_writer *writer, const weft_sink
                                      const void *attachment, uint64_t bytes);
 /* Appends `bytes` bytes of whole frames, in order of their units. */
 weft_status weft_update_writer_frames(weft_update_writer *writer, const uint8_t *frames, uint64_t bytes);
+/* Appends one frame; a full one is packed in planes where that pays. */
+weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layout *layout, const uint8_t *frame,
+                                     uint32_t bytes);
 /* Writes what is behind the frames. `layout` as the update's, or made from a grid (`named` false). */
 weft_status weft_update_writer_finish(weft_update_writer *writer, const weft_layout *layout, bool named,
                                       uint64_t base_root, const weft_version *target, uint64_t changed);

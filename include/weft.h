@@ -650,6 +650,19 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
                                          uint64_t count, const weft_work *work, const weft_sink *sink,
                                          weft_apply_info *info);
 
+/* Makes one update of several that follow each other: from the first one's base to the last one's target. Elements that
+ * came back to their old bits are no change.
+ *
+ * updates  `count` of them, each from where the one before ends; the newest attachment goes along
+ * base     the weights that the first starts from
+ * level    as in weft_diff_options
+ * As weft_diff otherwise; the target is proved before the sink has all of its file.
+ * Errors: WEFT_E_ARGUMENT (they do not follow each other), WEFT_E_LAYOUT, WEFT_E_BASE, WEFT_E_TARGET, WEFT_E_CORRUPT,
+ * WEFT_E_CHECK, WEFT_E_MEMORY, those of sources, sink and progress. */
+WEFT_API weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
+                                       const weft_piece *base, uint64_t base_count, const char *level,
+                                       const weft_work *work, const weft_sink *sink, weft_update_info *info);
+
 /* ---------------------------------------------------------------- digest */
 
 /* Digests weights by their pieces without a session: the root that versions carry.

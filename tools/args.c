@@ -42,6 +42,10 @@ static const arg_row rows[] = {
     {WEFT_OPTION_PROVIDER, "--provider", "NAME", ARG_TEXT, AT(provider), "fabric provider of every peer (tcp)"},
     {WEFT_OPTION_KEEP, "--keep", "DIR", ARG_TEXT, AT(keep), "work in DIR, which must be new or empty, and leave it"},
     {WEFT_OPTION_TIMEOUT, "--timeout", "SECONDS", ARG_COUNT, AT(timeout), "give up after this long (120)"},
+    {WEFT_OPTION_OUTPUT, "--output", "FILE", ARG_TEXT, AT(output), "-o: what to write; whole, or not at all"},
+    {WEFT_OPTION_LEVEL, "--level", "LEVEL", ARG_TEXT, AT(level), "how to code: full, pairs, fast or tight (tight)"},
+    {WEFT_OPTION_BASE, "--base", "MODEL", ARG_TEXT, AT(base), "the model that the first update starts from"},
+    {WEFT_OPTION_THREADS, "--threads", "N", ARG_COUNT, AT(threads), "threads to work with (half of the processors)"},
     {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
      "override a key of the site file; may be repeated"},
     {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},
@@ -109,6 +113,8 @@ static const arg_row *row_find(const weft_verb *verb, const char *word, size_t l
 {
     if (length == 2 && strncmp(word, "-h", 2) == 0)
         return row_find(verb, "--help", 6);
+    if (length == 2 && strncmp(word, "-o", 2) == 0)
+        return row_find(verb, "--output", 8);
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (row_taken(verb, &rows[i]) && strlen(rows[i].name) == length && strncmp(rows[i].name, word, length) == 0)
             return &rows[i];
@@ -206,6 +212,9 @@ static weft_status read_word(const weft_verb *verb, int argc, char **argv, int *
             return option_unknown(verb, word);
         return read_value(row, word[length] ? word + length + 1 : NULL, argc, argv, at, args);
     }
+    for (uint8_t i = 0; i < verb->words; i++)
+        if (!args->words[i])
+            return args->words[i] = word, WEFT_OK;
     if (!verb->site)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many: weft %s %s", word, verb->name,
                                verb->synopsis);
@@ -221,6 +230,10 @@ static weft_status args_finish(const weft_verb *verb, weft_args *args)
         return WEFT_OK;
     if (verb->site && !args->site)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "the site file is missing: weft %s %s", verb->name, verb->synopsis);
+    if (verb->words && !args->words[verb->words - 1])
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "a file is missing: weft %s %s", verb->name, verb->synopsis);
+    if ((verb->options & WEFT_TAKES(OUTPUT)) && !args->output)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "-o FILE is missing: weft %s %s", verb->name, verb->synopsis);
     if (args->log) {
         snprintf(args->log_override, sizeof args->log_override, "log.level=%s", args->log);
         list_push(&args->overrides, args->log_override);

@@ -25,7 +25,11 @@ typedef enum weft_option {
     WEFT_OPTION_CHANGED,
     WEFT_OPTION_PROVIDER,
     WEFT_OPTION_KEEP,
-    WEFT_OPTION_TIMEOUT
+    WEFT_OPTION_TIMEOUT,
+    WEFT_OPTION_OUTPUT,
+    WEFT_OPTION_LEVEL,
+    WEFT_OPTION_THREADS,
+    WEFT_OPTION_BASE
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
@@ -41,7 +45,8 @@ typedef struct weft_args {
     bool help;
     bool json;
     bool empty;
-    const char *site; /* the positional argument */
+    const char *site;     /* the positional argument, or */
+    const char *words[2]; /* these, as many as the verb has */
     const char *log;
     const char *model;
     const char *follow;
@@ -49,6 +54,9 @@ typedef struct weft_args {
     const char *save;
     const char *provider;
     const char *keep;
+    const char *output;
+    const char *level;
+    const char *base;
     weft_arg_list versions;
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
@@ -57,6 +65,7 @@ typedef struct weft_args {
     uint64_t params;
     uint64_t updates;
     uint64_t timeout; /* seconds */
+    uint64_t threads; /* 0: the library's choice */
     double changed;   /* percent */
     char log_override[64];
 } weft_args;
@@ -68,6 +77,7 @@ typedef struct weft_verb {
     const char *summary;
     uint32_t options; /* mask of WEFT_TAKES; --help is taken always */
     bool site;        /* takes SITE.ini */
+    uint8_t words;    /* takes so many other positional arguments, named in the synopsis */
     int (*run)(const weft_args *args);
 } weft_verb;
 

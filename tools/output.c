@@ -19,7 +19,7 @@ static int exit_code(weft_phase phase, weft_status status)
 {
     if (status == WEFT_OK)
         return WEFT_EXIT_DONE;
-    if (status == WEFT_E_BASE || status == WEFT_E_TARGET || status == WEFT_E_CHECK)
+    if (status == WEFT_E_BASE || status == WEFT_E_TARGET || status == WEFT_E_CHECK || status == WEFT_E_CORRUPT)
         return WEFT_EXIT_DIFFERENT;
     return phase == WEFT_PHASE_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
 }

@@ -9,5 +9,10 @@ int weft_verb_check(const weft_args *args);
 int weft_verb_trainer(const weft_args *args);
 int weft_verb_rollout(const weft_args *args);
 int weft_verb_demo(const weft_args *args);
+int weft_verb_diff(const weft_args *args);
+int weft_verb_apply(const weft_args *args);
+int weft_verb_inspect(const weft_args *args);
+int weft_verb_merge(const weft_args *args);
+int weft_verb_digest(const weft_args *args);
 
 #endif

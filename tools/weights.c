@@ -91,7 +91,7 @@ static void tensor_text(const weft_layout *layout, uint64_t index, char *text, s
         snprintf(text + used, capacity - used, "]");
 }
 
-static weft_status layout_differs(const char *path, const weft_layout *bound, const weft_layout *file)
+weft_status weft_weights_differ(const char *path, const weft_layout *bound, const weft_layout *file)
 {
     char want[512], have[512];
     uint64_t count =
@@ -100,12 +100,13 @@ static weft_status layout_differs(const char *path, const weft_layout *bound, co
         tensor_text(bound, i, want, sizeof want);
         tensor_text(file, i, have, sizeof have);
         if (strcmp(want, have) != 0)
-            return weft_fail_quiet(WEFT_E_LAYOUT,
-                                   "%s: another layout: tensor %llu is %s, but %s in the model bound first; publish "
-                                   "checkpoints of one model only",
-                                   path, (unsigned long long)i, have, want);
+            return weft_fail_quiet(
+                WEFT_E_LAYOUT,
+                "%s: another layout: tensor %llu is %s, but %s in the first model; use checkpoints of "
+                "one model only",
+                path, (unsigned long long)i, have, want);
     }
-    return weft_fail_quiet(WEFT_E_LAYOUT, "%s: another layout than the model bound first", path);
+    return weft_fail_quiet(WEFT_E_LAYOUT, "%s: another layout than the first model", path);
 }
 
 weft_status weft_weights_load(weft_weights *weights, const char *path)
@@ -118,7 +119,7 @@ weft_status weft_weights_load(weft_weights *weights, const char *path)
     weft_layout_hash(weft_model_layout(file), have);
     weft_layout_hash(weft_model_layout(weights->model), want);
     if (have[0] != want[0] || have[1] != want[1])
-        status = layout_differs(path, weft_model_layout(weights->model), weft_model_layout(file));
+        status = weft_weights_differ(path, weft_model_layout(weights->model), weft_model_layout(file));
     else
         status = copy_file(file, path, weights);
     weft_model_close(file);

@@ -23,6 +23,10 @@ weft_status weft_weights_create(const weft_layout *layout, weft_weights *weights
  * cut short in the middle), the header is the old one: do not publish. Errors: WEFT_E_LAYOUT, WEFT_E_FILE. */
 weft_status weft_weights_load(weft_weights *weights, const char *path);
 
+/* Says which tensor of the file at `path` is the first to differ from those of the first model. Returns WEFT_E_LAYOUT.
+ */
+weft_status weft_weights_differ(const char *path, const weft_layout *bound, const weft_layout *file);
+
 void weft_weights_close(weft_weights *weights);
 
 #endif

@@ -1,0 +1,91 @@
+/* diff.c - weft diff: two models into an update file. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "offline.h"
+#include "status.h"
+#include "verbs.h"
+
+typedef struct diff {
+    const weft_args *args;
+    weft_model *base, *target;
+    weft_file file;
+    weft_update_info info;
+    weft_phase phase;
+} diff;
+
+static weft_status open_all(diff *d)
+{
+    weft_status status = weft_model_open(d->args->words[0], 0, &d->base);
+    if (status == WEFT_OK)
+        status = weft_model_open(d->args->words[1], 0, &d->target);
+    if (status == WEFT_OK)
+        status = weft_offline_same_layout(d->base, d->target, d->args->words[1]);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_file_begin(&d->file, d->args->output);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", d->args->output);
+    return status;
+}
+
+static weft_status body(void *user)
+{
+    diff *d = user;
+    uint64_t bases, targets, first = d->args->first_version;
+    const weft_piece *base = weft_model_pieces(d->base, &bases), *target = weft_model_pieces(d->target, &targets);
+    weft_diff_options options = {
+        .size = sizeof options, .level = d->args->level, .base.number = first, .target.number = first + 1};
+    weft_offline_bar bar;
+    weft_work work = weft_offline_work(d->args, "diff", &bar);
+    weft_sink sink = weft_offline_sink(&d->file);
+    options.attachment = weft_offline_new_header(d->base, d->target, &options.attachment_bytes);
+    d->info.size = sizeof d->info;
+    weft_status status =
+        weft_diff(weft_model_layout(d->base), base, bases, target, targets, &options, &work, &sink, &d->info);
+    weft_offline_bar_end(&bar);
+    return status;
+}
+
+static weft_status diff_run(diff *d)
+{
+    weft_status status = open_all(d);
+    if (status != WEFT_OK)
+        return status;
+    const weft_model *models[] = {d->base, d->target};
+    status = weft_model_guard_all(models, 2, body, d);
+    d->phase = status == WEFT_E_ARGUMENT ? WEFT_PHASE_INPUT : WEFT_PHASE_WORK; /* a level that is none */
+    for (int i = 0; i < 2 && status == WEFT_OK; i++)
+        status = weft_model_unchanged(models[i]);
+    if (status == WEFT_OK)
+        status = weft_file_finish(&d->file);
+    if (status == WEFT_E_FILE)
+        weft_fail_about("%s", d->args->output);
+    return status;
+}
+
+static void report(const diff *d)
+{
+    if (d->args->json) {
+        json_t *object = weft_json_update(&d->info);
+        json_object_set_new(object, "base_digest", weft_json_hash(d->info.base.root));
+        json_object_set_new(object, "file", json_string(d->args->output));
+        weft_output_object(object);
+        return;
+    }
+    weft_output_update(&d->info);
+    printf("%s: from %016" PRIx64 " to %016" PRIx64 "\n", d->args->output, d->info.base.root, d->info.target.root);
+}
+
+int weft_verb_diff(const weft_args *args)
+{
+    diff d = {.args = args, .file.descriptor = -1, .phase = WEFT_PHASE_INPUT};
+    weft_status status = diff_run(&d);
+    int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);
+    if (status == WEFT_OK)
+        report(&d);
+    weft_file_drop(&d.file);
+    weft_model_close(d.target);
+    weft_model_close(d.base);
+    return code;
+}

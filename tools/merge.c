@@ -1,0 +1,91 @@
+/* merge.c - weft merge: two updates that follow each other, made one. */
+#include <stdio.h>
+
+#include "offline.h"
+#include "status.h"
+#include "verbs.h"
+
+typedef struct merge {
+    const weft_args *args;
+    weft_model *base;
+    weft_update_file *updates[2];
+    weft_file file;
+    weft_update_info info;
+    weft_phase phase;
+} merge;
+
+static weft_status open_all(merge *m)
+{
+    weft_status status = WEFT_OK;
+    if (!m->args->base)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--base MODEL is missing: the model that %s starts from",
+                               m->args->words[0]);
+    for (int i = 0; i < 2 && status == WEFT_OK; i++)
+        status = weft_update_open_path(m->args->words[i], &m->updates[i]);
+    if (status == WEFT_OK)
+        status = weft_model_open(m->args->base, 0, &m->base);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_file_begin(&m->file, m->args->output);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", m->args->output);
+    return status;
+}
+
+static weft_status body(void *user)
+{
+    merge *m = user;
+    uint64_t count;
+    const weft_piece *pieces = weft_model_pieces(m->base, &count);
+    weft_offline_bar bar;
+    weft_work work = weft_offline_work(m->args, "merge", &bar);
+    weft_sink sink = weft_offline_sink(&m->file);
+    m->info.size = sizeof m->info;
+    weft_status status = weft_update_merge(m->updates, 2, weft_model_layout(m->base), pieces, count, m->args->level,
+                                           &work, &sink, &m->info);
+    weft_offline_bar_end(&bar);
+    return status;
+}
+
+static weft_status merge_run(merge *m)
+{
+    weft_status status = open_all(m);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_model_guard(m->base, body, m);
+    if (status != WEFT_E_ARGUMENT && status != WEFT_E_LAYOUT)
+        m->phase = WEFT_PHASE_WORK;
+    if (status == WEFT_OK)
+        status = weft_model_unchanged(m->base);
+    if (status == WEFT_OK)
+        status = weft_file_finish(&m->file);
+    if (status == WEFT_E_FILE)
+        weft_fail_about("%s", m->args->output);
+    return status;
+}
+
+static void report(const merge *m)
+{
+    if (!m->args->json) {
+        weft_output_update(&m->info);
+        return;
+    }
+    json_t *object = weft_json_update(&m->info);
+    json_object_set_new(object, "base_digest", weft_json_hash(m->info.base.root));
+    json_object_set_new(object, "file", json_string(m->args->output));
+    weft_output_object(object);
+}
+
+int weft_verb_merge(const weft_args *args)
+{
+    merge m = {.args = args, .file.descriptor = -1, .phase = WEFT_PHASE_INPUT};
+    weft_status status = merge_run(&m);
+    int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, m.phase, status);
+    if (status == WEFT_OK)
+        report(&m);
+    weft_file_drop(&m.file);
+    for (int i = 0; i < 2; i++)
+        weft_update_close(m.updates[i]);
+    weft_model_close(m.base);
+    return code;
+}

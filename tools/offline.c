@@ -1,0 +1,75 @@
+#include "offline.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "signals.h"
+#include "status.h"
+#include "weights.h"
+
+enum { FIRST_MS = 500, NEXT_MS = 200 };
+
+/* ---- progress */
+
+static weft_status progress(void *user, uint64_t done, uint64_t total)
+{
+    weft_offline_bar *bar = user;
+    double now = weft_now_ms();
+    if (weft_signals_stopping())
+        return weft_fail_quiet(WEFT_E_STATE, "interrupted; nothing was written");
+    if (now < bar->next_ms || total == 0 || !isatty(STDERR_FILENO))
+        return WEFT_OK;
+    bar->next_ms = now + NEXT_MS;
+    bar->shown = true;
+    fprintf(stderr, "\r%s: %3.0f %%", bar->what, 100.0 * (double)done / (double)total);
+    return WEFT_OK;
+}
+
+weft_work weft_offline_work(const weft_args *args, const char *what, weft_offline_bar *bar)
+{
+    *bar = (weft_offline_bar){.what = what, .next_ms = weft_now_ms() + FIRST_MS};
+    weft_signals_catch();
+    return (weft_work){
+        .size = sizeof(weft_work), .threads = (uint32_t)args->threads, .progress = progress, .user = bar};
+}
+
+void weft_offline_bar_end(weft_offline_bar *bar)
+{
+    if (bar->shown)
+        fputs("\r\033[K", stderr);
+    bar->shown = false;
+}
+
+/* ---- models */
+
+weft_status weft_offline_same_layout(const weft_model *a, const weft_model *b, const char *path)
+{
+    uint64_t have[2], want[2];
+    weft_layout_hash(weft_model_layout(a), want);
+    weft_layout_hash(weft_model_layout(b), have);
+    if (have[0] == want[0] && have[1] == want[1])
+        return WEFT_OK;
+    return weft_weights_differ(path, weft_model_layout(a), weft_model_layout(b));
+}
+
+const void *weft_offline_new_header(const weft_model *base, const weft_model *model, uint64_t *bytes)
+{
+    uint64_t base_bytes;
+    const void *before = weft_model_header(base, &base_bytes), *header = weft_model_header(model, bytes);
+    if (*bytes == base_bytes && memcmp(before, header, base_bytes) == 0)
+        *bytes = 0;
+    return *bytes ? header : NULL;
+}
+
+/* ---- files */
+
+static weft_status file_write(void *user, const void *data, uint64_t bytes)
+{
+    return weft_file_put(user, data, bytes);
+}
+
+weft_sink weft_offline_sink(weft_file *file)
+{
+    return (weft_sink){file, file_write};
+}
