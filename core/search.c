@@ -50,6 +50,7 @@ static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const
 
 weft_status weft_search_target(weft_rollout *rollout)
 {
+    rollout->doubt = rollout->doubt || rollout->holds; /* even if the connection is lost before the fault is told */
     weft_status status = begin(rollout, WEFT_SEARCH_TARGET, rollout->staged, rollout->queue[0].trailer.target);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
