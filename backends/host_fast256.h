@@ -31,6 +31,15 @@ WEFT_ALWAYS_INLINE __m256i weft_lanes_gaps(const uint32_t *place, __m256i *last)
     return _mm256_sub_epi32(places, next);
 }
 
+/* Sums up to and with each lane. */
+WEFT_ALWAYS_INLINE __m256i weft_lanes_prefix(__m256i x)
+{
+    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 4));
+    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 8));
+    __m256i lower = _mm256_permute2x128_si256(x, x, 0x08); /* the lower half above zeros */
+    return _mm256_add_epi32(x, _mm256_shuffle_epi32(lower, 0xff));
+}
+
 WEFT_ALWAYS_INLINE uint64_t weft_fast256_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)
 {
     const __m128i by = _mm_cvtsi32_si128((int)shift);
@@ -42,6 +51,38 @@ WEFT_ALWAYS_INLINE uint64_t weft_fast256_gap_sum(const uint32_t *place, uint32_t
         sum = _mm256_add_epi64(sum, _mm256_add_epi64(_mm256_and_si256(high, even), _mm256_srli_epi64(high, 32)));
     }
     return weft_lanes_sum(sum) + weft_loop_gap_sum(place + i, count - i, i ? place[i - 1] + 1 : 0, shift);
+}
+
+/* A word with the bits of these numbers, all below 64. */
+WEFT_ALWAYS_INLINE uint64_t weft_lanes_bits(__m256i numbers)
+{
+    const __m256i one = _mm256_set1_epi64x(1);
+    __m256i low = _mm256_sllv_epi64(one, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(numbers)));
+    __m256i high = _mm256_sllv_epi64(one, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(numbers, 1)));
+    __m256i four = _mm256_or_si256(low, high);
+    __m128i two = _mm_or_si128(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+    return (uint64_t)(_mm_extract_epi64(two, 0) | _mm_extract_epi64(two, 1));
+}
+
+/* Eight unary numbers are mostly far fewer than 64 bits together. */
+WEFT_ALWAYS_INLINE void weft_fast256_gap_ones(const uint32_t *position, uint32_t count, uint32_t k, weft_bit_writer *to)
+{
+    const __m128i by = _mm_cvtsi32_si128((int)k);
+    const __m256i less = _mm256_set1_epi32(-1);
+    weft_ones_writer writer = {to->at, to->word, to->fill};
+    __m256i last = less;
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m256i high = _mm256_srl_epi32(weft_lanes_gaps(position + i, &last), by);
+        __m256i ends = weft_lanes_prefix(_mm256_sub_epi32(high, less));
+        uint64_t bits = (uint32_t)_mm256_extract_epi32(ends, 7);
+        if (bits <= 64)
+            weft_ones_add(&writer, weft_lanes_bits(_mm256_add_epi32(ends, less)), bits);
+        else
+            weft_loop_gap_ones(position + i, 8, i ? position[i - 1] + 1 : 0, k, &writer);
+    }
+    weft_loop_gap_ones(position + i, count - i, i ? position[i - 1] + 1 : 0, k, &writer);
+    weft_ones_end(&writer, to);
 }
 
 /* Eight elements in the low bytes, or from `half` 1 the four others of width 8. */
@@ -195,15 +236,6 @@ WEFT_ALWAYS_INLINE __m256i weft_fields256_get(const weft_fields256 *as, const ui
     return _mm256_and_si256(_mm256_srlv_epi32(_mm256_shuffle_epi8(raw, as->bytes), as->shift), as->mask);
 }
 
-/* Sums up to and with each lane. */
-WEFT_ALWAYS_INLINE __m256i weft_lanes_prefix(__m256i x)
-{
-    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 4));
-    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 8));
-    __m256i lower = _mm256_permute2x128_si256(x, x, 0x08); /* the lower half above zeros */
-    return _mm256_add_epi32(x, _mm256_shuffle_epi32(lower, 0xff));
-}
-
 /* Stores eight elements, small signed numbers in 32 bits. */
 WEFT_ALWAYS_INLINE void weft_lanes_narrow(__m256i lanes, uint8_t *out, unsigned width)
 {
@@ -311,7 +343,7 @@ WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bi
     }                                                                                                                  \
     static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
     {                                                                                                                  \
-        weft_loop_gap_ones(position, count, gap_bits, to);                                                             \
+        weft_fast256_gap_ones(position, count, gap_bits, to);                                                          \
     }
 
 #define WEFT_FAST256(P, W)                                                                                             \

@@ -34,30 +34,55 @@ WEFT_ALWAYS_INLINE uint8_t *weft_loop_fields(const uint32_t *position, const uin
 }
 
 /* Ones gather in a word that is stored when it is full: the one branch is seldom taken. */
-WEFT_ALWAYS_INLINE void weft_loop_gap_ones(const uint32_t *position, uint32_t count, uint32_t k, weft_bit_writer *to)
+typedef struct weft_ones_writer {
+    uint8_t *at;
+    uint64_t word, fill; /* fill: bits of the word, below 64 between calls */
+} weft_ones_writer;
+
+/* Appends `count` bits, 1 to 64. */
+WEFT_ALWAYS_INLINE void weft_ones_add(weft_ones_writer *writer, uint64_t bits, uint64_t count)
 {
-    uint8_t *at = to->at;
-    uint64_t word = to->word, fill = to->fill;
-    uint32_t next = 0;
+    writer->word |= bits << writer->fill;
+    writer->fill += count;
+    if (writer->fill < 64)
+        return;
+    memcpy(writer->at, &writer->word, 8);
+    writer->at += 8;
+    writer->fill -= 64;
+    writer->word = bits >> (count - 1 - writer->fill) >> 1; /* the top `fill` bits of them */
+}
+
+/* So many zeros and a one. */
+WEFT_ALWAYS_INLINE void weft_ones_put(weft_ones_writer *writer, uint32_t zeros)
+{
+    for (; zeros >= 64; zeros -= 64)
+        weft_ones_add(writer, 0, 64);
+    weft_ones_add(writer, UINT64_C(1) << zeros, zeros + 1);
+}
+
+/* Whole bytes are stored, the bits left are those of `to`. */
+WEFT_ALWAYS_INLINE void weft_ones_end(weft_ones_writer *writer, weft_bit_writer *to)
+{
+    for (; writer->fill >= 8; writer->fill -= 8) {
+        *writer->at++ = (uint8_t)writer->word;
+        writer->word >>= 8;
+    }
+    if (writer->fill > 0)
+        *writer->at = (uint8_t)writer->word;
+    to->at = writer->at;
+    to->word = writer->word;
+    to->fill = (unsigned)writer->fill;
+}
+
+WEFT_ALWAYS_INLINE void weft_loop_gap_ones(const uint32_t *position, uint32_t count, uint32_t next, uint32_t k,
+                                           weft_ones_writer *writer)
+{
+    weft_ones_writer local = *writer;
     for (uint32_t i = 0; i < count; i++) {
-        fill += (position[i] - next) >> k;
+        weft_ones_put(&local, (position[i] - next) >> k);
         next = position[i] + 1;
-        for (; fill >= 64; fill -= 64) {
-            memcpy(at, &word, 8);
-            at += 8;
-            word = 0;
-        }
-        word |= UINT64_C(1) << fill++;
     }
-    for (; fill >= 8; fill -= 8) {
-        *at++ = (uint8_t)word;
-        word >>= 8;
-    }
-    if (fill > 0)
-        *at = (uint8_t)word;
-    to->at = at;
-    to->word = word;
-    to->fill = (unsigned)fill;
+    *writer = local;
 }
 
 WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
@@ -87,7 +112,9 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_w
     }                                                                                                                  \
     static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
     {                                                                                                                  \
-        weft_loop_gap_ones(position, count, gap_bits, to);                                                             \
+        weft_ones_writer writer = {to->at, to->word, to->fill};                                                        \
+        weft_loop_gap_ones(position, count, 0, gap_bits, &writer);                                                     \
+        weft_ones_end(&writer, to);                                                                                    \
     }
 
 #define WEFT_LOOPS_FIELDS(P, W)                                                                                        \
