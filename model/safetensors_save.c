@@ -1,6 +1,7 @@
 /* safetensors_save.c - a model to a file or a folder: whole under the final name, or not at all. */
 #include "model.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,9 +66,28 @@ static weft_status shards_step(weft_model_output *output)
 
 /* ---- open */
 
+/* Better told now than after hours: only an empty folder gives way to a rename. */
+static weft_status path_is_free(const char *path)
+{
+    uint64_t found = 0;
+    struct stat facts;
+    if (lstat(path, &facts) != 0 && errno == ENOENT)
+        return WEFT_OK;
+    DIR *listing = opendir(path);
+    while (listing && readdir(listing))
+        found++;
+    if (listing)
+        closedir(listing);
+    return listing && found <= 2 ? WEFT_OK
+                                 : weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
+}
+
 static weft_status folder_begin(weft_model_output *output)
 {
     weft_file index;
+    weft_status free_path = path_is_free(output->path);
+    if (free_path != WEFT_OK)
+        return free_path;
     output->folder = weft_file_beside(output->path);
     if (!output->folder)
         return no_memory();

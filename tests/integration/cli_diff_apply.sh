@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Updates as files: made, looked at, applied and merged by the command; every output is byte-identical, whole or absent.
+# shellcheck source=tests/support/cli.sh
+source "$(dirname "$0")/../support/cli.sh"
+models "$work/m" 3
+v0=$work/m/v0.safetensors v1=$work/m/v1.safetensors v2=$work/m/v2.safetensors
+
+# ---- there and back, at every level
+for level in full pairs fast tight; do
+    run "diff_$level" 0 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/$level.weft" --level $level --threads 2 --json
+    json "diff_$level" "len(lines) == 1 and lines[0]['level'] == '$level'"
+    json "diff_$level" "lines[0]['bytes'] == $(stat -c %s "$work/$level.weft")"
+    json "diff_$level" "lines[0]['base'] == 0 and lines[0]['target'] == 1 and lines[0]['changed'] > 0"
+    json "diff_$level" "lines[0]['elements'] == 364080 and lines[0]['dense_bytes'] == 727666"
+    run "apply_$level" 0 "$WEFT_BIN" apply "$v0" "$work/$level.weft" -o "$work/$level.out.st" --json
+    same "$work/$level.out.st" "$v1"
+    run "digest_$level" 0 "$WEFT_BIN" digest "$v1" --json
+    json "digest_$level" "lines[0]['digest'] == '$(sed -E 's/.*"digest":"([0-9a-f]+)".*/\1/' "$work/apply_$level.out")'"
+    run "inspect_$level" 0 "$WEFT_BIN" inspect "$work/$level.weft" --model "$v0" --json
+    json "inspect_$level" "lines[0]['exact'] and sum(t['changed'] for t in lines[0]['tensors']) == lines[0]['changed']"
+    json "inspect_$level" "lines[0]['tensors'][4]['name'] == 'model.embed.weight'"
+    json "inspect_$level" "abs(sum(t['bytes'] for t in lines[0]['tensors']) - lines[0]['frame_bytes']) < 1"
+    run "lines_$level" 0 "$WEFT_BIN" inspect "$work/$level.weft"
+    says "lines_$level" "level $level"
+done
+one=$(stat -c %s "$work/tight.weft")
+run again 0 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/again.weft" --threads 1
+same "$work/again.weft" "$work/tight.weft"
+
+# ---- an update that changes nothing, and one that changes the header only
+run nothing 0 "$WEFT_BIN" diff "$v1" "$v1" -o "$work/nothing.weft" --json
+json nothing "lines[0]['changed'] == 0 and lines[0]['bits_per_change'] is None and lines[0]['bytes'] < 400"
+run apply_nothing 0 "$WEFT_BIN" apply "$v1" "$work/nothing.weft" -o "$work/nothing.st"
+same "$work/nothing.st" "$v1"
+python3 - "$v1" "$work/label.st" <<'PYTHON'
+import sys
+data = open(sys.argv[1], "rb").read()
+open(sys.argv[2], "wb").write(data.replace(b'"version":"vv', b'"version":"ww', 1))
+PYTHON
+run label 0 "$WEFT_BIN" diff "$v1" "$work/label.st" -o "$work/label.weft" --json
+json label "lines[0]['changed'] == 0"
+run apply_label 0 "$WEFT_BIN" apply "$v1" "$work/label.weft" -o "$work/label.out.st"
+same "$work/label.out.st" "$work/label.st"
+
+# ---- merged
+run next 0 "$WEFT_BIN" diff "$v1" "$v2" -o "$work/next.weft" --level fast --first-version 1
+run merge 0 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/merged.weft" --base "$v0" --json
+json merge "lines[0]['base'] == 0 and lines[0]['target'] == 2"
+run apply_merged 0 "$WEFT_BIN" apply "$v0" "$work/merged.weft" -o "$work/merged.st"
+same "$work/merged.st" "$v2"
+run back 0 "$WEFT_BIN" diff "$v1" "$v0" -o "$work/back.weft"
+run there_and_back 0 "$WEFT_BIN" merge "$work/tight.weft" "$work/back.weft" -o "$work/round.weft" --base "$v0" --json
+json there_and_back "lines[0]['changed'] == 0"
+run merge_wrong 2 "$WEFT_BIN" merge "$work/next.weft" "$work/tight.weft" -o "$work/no.weft" --base "$v1" --json
+json merge_wrong "lines[0]['error']['status'] == 'argument'"
+run merge_base 3 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft" --base "$v1"
+absent "$work/no.weft"
+
+# ---- wrong bases and wrong use
+run wrong_base 3 "$WEFT_BIN" apply "$v1" "$work/tight.weft" -o "$work/no.st" --json
+json wrong_base "lines[0]['error']['status'] == 'base'"
+absent "$work/no.st"
+python3 "$support/models.py" "$work/m" 0 1 100 && mv "$v0" "$work/other.st" && models "$work/m" 3
+run other_model 2 "$WEFT_BIN" diff "$v0" "$work/other.st" -o "$work/no.weft"
+says other_model "tensor 4 is 'model.embed.weight' BF16 \[100,512\], but 'model.embed.weight' BF16 \[700,512\]"
+run other_base 2 "$WEFT_BIN" apply "$work/other.st" "$work/tight.weft" -o "$work/no.st"
+run no_level 2 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/no.weft" --level thick
+run no_output 2 "$WEFT_BIN" diff "$v0" "$v1"
+run no_word 2 "$WEFT_BIN" apply "$v0" -o "$work/no.st"
+run no_file 2 "$WEFT_BIN" apply "$v0" "$work/none.weft" -o "$work/no.st"
+run no_folder 2 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/none/no.weft"
+run no_update 2 "$WEFT_BIN" inspect "$v0"
+says no_update 'no update file'
+run no_base 2 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft"
+absent "$work/no.weft"
+absent "$work/no.st"
+
+# ---- damaged files
+damage() # damage NAME PYTHON: applies the expression over `data`; the result must be refused and leave nothing
+{
+    python3 - "$work/tight.weft" "$work/damaged.weft" "$2" <<'PYTHON'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+exec(sys.argv[3])
+open(sys.argv[2], "wb").write(data)
+PYTHON
+    local code=0
+    bounded "$WEFT_BIN" apply "$v0" "$work/damaged.weft" -o "$work/no.st" >"$work/$1.out" 2>"$work/$1.err" || code=$?
+    case $code in 1 | 2 | 3) ;; *) fail "$1: exit code $code" ;; esac
+    [ -s "$work/$1.err" ] || fail "$1: nothing was said"
+    absent "$work/no.st"
+}
+for at in 0 9 63 111 127 140 300 2000 $((one / 2)) $((one - 1500)) $((one - 200)) $((one - 140)) $((one - 130)) $((one - 90)); do
+    damage "flip_$at" "data[$at] ^= 0x10"
+    damage "cut_$at" "del data[$at:]"
+done
+damage longer "data += b'1234'"
+
+# ---- a disk that is full: nothing is left but what stood there
+full() # full NAME BLOCKS OUTPUT COMMAND...
+{
+    local name=$1 blocks=$2 output=$3
+    shift 3
+    echo old >"$output"
+    # shellcheck disable=SC2016
+    run "$name" 1 bash -c 'ulimit -f "$0" && exec "$@"' "$blocks" "$@"
+    says "$name" 'File too large'
+    [ "$(cat "$output")" = old ] || fail "$name: $output was touched"
+    rm "$output"
+    absent "$output"
+}
+full full_diff 4 "$work/no.weft" "$WEFT_BIN" diff "$v0" "$v1" -o "$work/no.weft"
+full full_apply 100 "$work/no.st" "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$work/no.st"
+
+# ---- a signal in the middle
+models "$work/big" 1 2 40000
+start stopped "$WEFT_BIN" diff "$work/big/v0.safetensors" "$work/big/v1.safetensors" -o "$work/no.weft" --threads 1
+sleep 0.3
+interrupt stopped
+code=0
+wait "${started[stopped]}" || code=$?
+unset "started[stopped]"
+case $code in
+0) [ -s "$work/no.weft" ] && rm "$work/no.weft" ;;
+1) absent "$work/no.weft" ;;
+130) absent "$work/no.weft" ;; # before it had begun
+*) fail "stopped: exit code $code" ;;
+esac
+echo "diff, apply, inspect, merge, digest: ok"

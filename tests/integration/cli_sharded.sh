@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Models in several files: one digest with the single file, diffs between both, and outputs equal file by file.
+# shellcheck source=tests/support/cli.sh
+source "$(dirname "$0")/../support/cli.sh"
+models "$work/m" 2
+for v in 0 1; do
+    python3 "$support/shards.py" "$work/m/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
+done
+run single 0 "$WEFT_BIN" digest "$work/m/v1.safetensors" --json
+run folder 0 "$WEFT_BIN" digest "$work/s1" --json
+run index 0 "$WEFT_BIN" digest "$work/s1/model.safetensors.index.json" --json
+for name in folder index; do
+    json "$name" "lines[0]['digest'] == '$(sed -E 's/.*"digest":"([0-9a-f]+)".*/\1/' "$work/single.out")'"
+done
+
+run diff 0 "$WEFT_BIN" diff "$work/s0" "$work/s1" -o "$work/u.weft" --json
+run apply 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/out"
+diff -r "$work/out" "$work/s1" || fail "out differs from s1"
+run exists 2 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/out"
+says exists 'not there yet'
+diff -r "$work/out" "$work/s1" || fail "out was touched"
+run wrong 3 "$WEFT_BIN" apply "$work/s1" "$work/u.weft" -o "$work/no"
+absent "$work/no"
+
+# ---- from many files to one, and back: the header that travels decides
+run join 0 "$WEFT_BIN" diff "$work/s0" "$work/m/v1.safetensors" -o "$work/join.weft"
+run joined 0 "$WEFT_BIN" apply "$work/s0" "$work/join.weft" -o "$work/joined.st"
+same "$work/joined.st" "$work/m/v1.safetensors"
+run split 0 "$WEFT_BIN" diff "$work/m/v0.safetensors" "$work/s1" -o "$work/split.weft"
+run parted 0 "$WEFT_BIN" apply "$work/m/v0.safetensors" "$work/split.weft" -o "$work/parted"
+diff -r "$work/parted" "$work/s1" || fail "parted differs from s1"
+
+# ---- a full disk leaves no half folder
+# shellcheck disable=SC2016
+run full 1 bash -c 'ulimit -f 100 && exec "$@"' "" "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/no"
+absent "$work/no"
+
+# ---- folders that are no model
+mkdir "$work/empty"
+run empty 2 "$WEFT_BIN" digest "$work/empty"
+says empty 'which is the model'
+rm "$work/s0/model-00002-of-00003.safetensors"
+run missing 2 "$WEFT_BIN" digest "$work/s0"
+says missing 'model-00002-of-00003.safetensors: cannot be opened'
+echo "sharded models: ok"
