@@ -206,5 +206,7 @@ const weft_backend weft_backend_host = {
     .digest = host_digest,
     .load = host_load,
     .store = host_store,
+    .merge = weft_host_merge,
+    .drain = weft_host_drain,
     .poll = host_poll,
 };

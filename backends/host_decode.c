@@ -53,20 +53,20 @@ static void changes_compact(weft_changes *changes, uint8_t width)
     }
 }
 
-static weft_status pairs_read(const weft_frame *frame, const weft_view *base, weft_changes *changes)
+weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_changes *changes)
 {
     const uint32_t count = frame->header.changed;
     memcpy(changes->position, frame->payload, 4 * (uint64_t)count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t position = changes->position[i];
-        if (position >= base->count)
+        if (position >= frame->count)
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u of %u elements", frame->header.unit,
-                             position, base->count);
+                             position, frame->count);
         if (i > 0 && position <= changes->position[i - 1])
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u behind %u", frame->header.unit, position,
                              changes->position[i - 1]);
     }
-    memcpy(changes->after, frame->payload + 4 * (uint64_t)count, (uint64_t)base->width * count);
+    memcpy(changes->after, frame->payload + 4 * (uint64_t)count, (uint64_t)width * count);
     changes->count = count;
     return WEFT_OK;
 }
@@ -87,7 +87,7 @@ static weft_status free_decode(weft_backend_state *state, const weft_decode_job 
 {
     bool fast = job->frame.header.level == WEFT_LEVEL_FAST;
     weft_status status = fast ? weft_host_fast_read(state->kernels, &job->frame, &job->base, job->changes)
-                              : pairs_read(&job->frame, &job->base, job->changes);
+                              : weft_host_pairs_read(&job->frame, job->base.width, job->changes);
     if (status != WEFT_OK)
         return status;
     changes_resolve(state->kernels, &job->base, job->changes, fast);

@@ -132,7 +132,7 @@ void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft
 {
     weft_frame_sink *sink = &job->sinks[level];
     uint32_t bytes = coded_write(state, job, level, sink);
-    if (bytes == FULL_INSTEAD && job->now.units > 1)
+    if (bytes == FULL_INSTEAD && (job->now.units > 1 || job->now.run_count == 0))
         job->alone |= 1u << level;
     else
         job->frame_bytes[level] = bytes == FULL_INSTEAD ? full_write(&job->now, sink) : bytes;

@@ -39,16 +39,22 @@ bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, cons
 void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
                      uint64_t *tensor_delta);
 
-/* Writes the job's frame of one level for state->changes, or a full one where that is not larger; a run that cannot be
- * one frame goes into job->alone. Nothing is written if it does not fit (the sink is full then). */
+/* Writes the job's frame of one level for state->changes, or a full one where that is not larger. A run that cannot be
+ * one frame goes into job->alone, and so does a unit that would be a full one but has no weights (job->now without
+ * runs). Nothing is written if it does not fit (the sink is full then). */
 void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft_level level);
 
 /* The next `bytes` of the sink, NULL (and sink->full) if it has no room or was full before. */
 uint8_t *weft_host_sink_take(weft_frame_sink *sink, uint64_t bytes);
 
-/* The survey and decode slots of the table. */
+/* Positions and new bits of a pairs frame, proved in order and in range. Errors: WEFT_E_CORRUPT. */
+weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_changes *changes);
+
+/* Slots of the table. */
 weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job);
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
+weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job);
+weft_status weft_host_drain(weft_backend_state *state, weft_drain_job *job);
 
 /* One past the last change from `from` on that lies in the run of the view. */
 static inline uint32_t weft_host_run_end(const weft_view *view, const weft_run *run, const weft_changes *changes,

@@ -115,6 +115,46 @@ typedef struct weft_survey_job {
     weft_survey *survey; /* counts are added */
 } weft_survey_job;
 
+/* Where the frames of updates that follow each other are added up: for each element of a run of units what became of
+ * it, the sum of its steps or its new bits. All zero says nothing. */
+typedef struct weft_merge_room {
+    uint8_t *data;     /* aligned to 8 bytes */
+    uint64_t capacity; /* at least weft_merge_room_bytes */
+    bool absolute;     /* holds new bits somewhere */
+} weft_merge_room;
+
+/* A word of `width` bytes an element, and two bits of which there are whole words of 8 bytes. */
+static inline uint64_t weft_merge_room_bytes(uint32_t count, uint8_t width)
+{
+    return ((uint64_t)count * width + 7) / 8 * 8 + 2 * (((uint64_t)count + 63) / 64 * 8);
+}
+
+/* merge: adds an admitted frame to a room of `units` units from `unit` on, among which the frame's are. No weight is
+ * read; frames of one update before those of the next. After an error the room is of no use. */
+typedef struct weft_merge_job {
+    const weft_layout *layout;
+    uint64_t unit;
+    uint32_t units; /* of one stretch */
+    weft_frame frame;
+    weft_merge_room *room;
+} weft_merge_job;
+
+/* drain: writes the frames, at one level, of what was added up, as encode would write them with the weights at hand,
+ * and leaves the room all zero. Of an element either its steps are known or its new bits, and a frame wants one of the
+ * two for all that it codes: a unit where that cannot be had ends the job with `needs_base`. */
+typedef struct weft_drain_job {
+    const weft_layout *layout;
+    uint64_t unit;
+    uint32_t units;
+    weft_merge_room *room;
+    weft_level level;      /* any but tight */
+    uint32_t run_shift;    /* of the merged update */
+    weft_frame_sink *sink; /* has room for the largest frame of every unit */
+    uint64_t changed;      /* out: elements coded, added to */
+    bool needs_base;       /* out: the unit at `stuck` has no frame; the room is of no use then */
+    uint64_t stuck;
+} weft_drain_job;
+
 typedef struct weft_backend {
     uint32_t abi;
     const char *name; /* "host" */
@@ -132,6 +172,8 @@ typedef struct weft_backend {
     weft_status (*digest)(weft_backend_state *state, weft_digest_job *job);
     weft_status (*load)(weft_backend_state *state, weft_load_job *job);
     weft_status (*store)(weft_backend_state *state, weft_store_job *job);
+    weft_status (*merge)(weft_backend_state *state, weft_merge_job *job);
+    weft_status (*drain)(weft_backend_state *state, weft_drain_job *job);
     weft_status (*poll)(weft_backend_state *state, void *job);
 } weft_backend;
 

@@ -32,6 +32,7 @@ stages='
 5 journal arena history
 5 staging
 5 encode
+5 merge
 5 proof
 6 wire
 7 bucket estimate pace
