@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "backends/host.h"
+#include "bytes.h"
 #include "log.h"
 #include "status.h"
 
@@ -40,11 +41,12 @@ typedef struct bad_case {
 } bad_case;
 
 static const good_case good[] = {
-    {"full.bin", 0, WEFT_LEVEL_FULL},
-    {"pairs.bin", 0, WEFT_LEVEL_PAIRS},
-    {"fast.bin", 0, WEFT_LEVEL_FAST},
-    {"fast_f32.bin", 1, WEFT_LEVEL_FAST},
+    {"full.bin", 0, WEFT_LEVEL_FULL},     {"pairs.bin", 0, WEFT_LEVEL_PAIRS}, {"fast.bin", 0, WEFT_LEVEL_FAST},
+    {"fast_f32.bin", 1, WEFT_LEVEL_FAST}, {"tight.bin", 0, WEFT_LEVEL_TIGHT}, {"tight_f32.bin", 1, WEFT_LEVEL_TIGHT},
 };
+
+/* Two classes of bf16 and four of f32, on both sides of the magnitude bases. */
+static const uint16_t words[] = {0, 7 | 2 << 8, 0x80, 0x7f, 8 | 4 << 8, 0x79, 0x79, 0x7a, 0x7b};
 
 static const bad_case bad[] = {
     {"bad_level.bin", "fast.bin", 7, 0x04, 0, "unknown level"},
@@ -58,11 +60,26 @@ static const bad_case bad[] = {
     {"bad_unary.bin", "fast.bin", 16 + 4, 0x00, 0, "position 119 of 64"},
     {"bad_end.bin", "fast.bin", 16 + 5, 0x00, 0, "unary plane runs past"},
     {"bad_padding.bin", "fast.bin", 16 + 7, 0x80, 0, "padding that is not zero"},
+    {"bad_units.bin", "fast.bin", 10, 0x10, 0, "not of one dtype"},
+    {"bad_units_many.bin", "tight.bin", 11, 0x04, 0, "65 units"},
+    {"bad_units_pairs.bin", "pairs.bin", 10, 0x10, 0, "2 units in one frame (pairs)"},
+    {"bad_gap_bits.bin", "fast.bin", 14, 0xf0, 0, "gap parameter 15"},
+    {"bad_tight_subset.bin", "tight.bin", 14, 0x01, 0, "masks 0x2 and 0x1"},
+    {"bad_tight_length.bin", "tight.bin", 16 + 2, 0x0e, 0, "131077 members"},
+    {"bad_tight_low_bits.bin", "tight.bin", 16 + 8, 0x04, 0, "0 members with 1 low bits"},
+    {"bad_tight_ranks.bin", "tight.bin", 16, 0x06, 0, "lists of 6, 2 and 0 members for 5"},
+    {"bad_tight_rank.bin", "tight.bin", 16 + 12, 0x00, 0, "rank 75 among 64"},
+    {"bad_tight_unary.bin", "tight.bin", 16 + 14, 0x00, 0, "past"},
+    {"bad_tight_directions.bin", "tight.bin", 16 + 9, 0x2a, 0, "padding that is not zero"},
+    {"bad_tight_padding.bin", "tight.bin", 16 + 15, 0x05, 0, "padding that is not zero"},
+    {"bad_base_count.bin", "tight.bin", 8, 0x06, 0, "5 changes, the frame has 6"},
+    {"bad_base_rank.bin", "tight.bin", 16 + 13, 0xc2, 0, "not its base"},
 };
 
 static weft_layout *layout;
 static weft_backend_state *backend;
 static weft_binding base_binding, target_binding;
+static weft_parameters parameters;
 static bits base, target;
 static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
 
@@ -99,6 +116,8 @@ static int group_open(void **state)
     const weft_backend_options options = {.device = -1, .kernels = "auto"};
     weft_log_enter(&quiet);
     bits_make();
+    if (weft_parameters_read(words, COUNT(words), &parameters) != WEFT_OK)
+        return 1;
     return weft_layout_create(tensors, 2, &layout) != WEFT_OK || images_bind(&base, &base_binding) != WEFT_OK ||
            images_bind(&target, &target_binding) != WEFT_OK || weft_backend_host.open(&options, &backend) != WEFT_OK;
 }
@@ -154,6 +173,8 @@ static uint64_t encode(const good_case *g, uint8_t *bytes)
     sinks[g->level] = (weft_frame_sink){.data = bytes, .capacity = MOST};
     weft_encode_job job = {.now = weft_binding_view(&target_binding, g->unit),
                            .shadow = weft_binding_view(&base_binding, g->unit),
+                           .parameters = &parameters,
+                           .largest_frame = layout->largest_frame,
                            .levels = 1u << g->level,
                            .sinks = sinks,
                            .tensor_delta = ignored};
@@ -171,6 +192,7 @@ static weft_status decode(const uint8_t *bytes, uint64_t length, weft_changes *c
         return status;
     weft_decode_job job = {.frame = frame,
                            .base = weft_binding_view(&base_binding, frame.header.unit),
+                           .parameters = &parameters,
                            .changes = changes,
                            .tensor_delta = ignored};
     return weft_backend_host.decode(backend, &job);
@@ -197,6 +219,9 @@ static void layout_and_bits_are_these_bytes(void **state)
     file_is("layout_frames.bin", bytes, count);
     file_is("base_frames.bin", &base, sizeof(base));
     file_is("target_frames.bin", &target, sizeof(target));
+    for (size_t i = 0; i < COUNT(words); i++)
+        weft_bytes_put(bytes + 2 * i, words[i], 2);
+    file_is("parameters_frames.bin", bytes, 2 * COUNT(words));
 }
 
 static void good_frames_are_these_bytes(void **state)
@@ -243,7 +268,8 @@ static void bad_frames_are_refused(void **state)
             file_write(bad[i].file, bytes, count - bad[i].cut);
         }
         weft_status status = decode(bytes, file_read(bad[i].file, bytes), &changes);
-        if (status != WEFT_E_CORRUPT || !strstr(weft_last_error(), bad[i].words))
+        weft_status wanted = strncmp(bad[i].file, "bad_base_", 9) == 0 ? WEFT_E_BASE : WEFT_E_CORRUPT;
+        if (status != wanted || !strstr(weft_last_error(), bad[i].words))
             fail_msg("%s: %s, \"%s\" does not say \"%s\"", bad[i].file, weft_status_name(status), weft_last_error(),
                      bad[i].words);
     }

@@ -1,9 +1,9 @@
 /* cases.h - writes cases for the independent decoder (check.py) to standard output.
  *
  * A case is a row of parts, each a name of 8 bytes, a u64 length and the bytes; a part "case", which names its kind,
- * begins one. Images are the dense bytes of a layout in its order.
- *   fresh   layout, base, target, frames, before and after: digests of the tensors as u64, then the root
- *   judged  layout, base, frame, status and, if that is "ok", target
+ * begins one. Images are the dense bytes of a layout in its order, words the update's parameters.
+ *   fresh   layout, words, base, target, frames, before and after: digests of the tensors as u64, then the root
+ *   judged  layout, words, base, frame, status and, if that is "ok", target
  *   grid    layout, units: each u64 first tensor, u64 first element in it, u32 elements, u32 bytes of a word */
 #ifndef WEFT_TESTS_INDEPENDENT_CASES_H
 #define WEFT_TESTS_INDEPENDENT_CASES_H
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "codec/classes.h"
 #include "layout.h"
 
 static inline void case_part(const char *name, const void *data, uint64_t length)
@@ -33,6 +34,12 @@ static inline void case_layout(const weft_layout *layout)
     weft_layout_write(layout, bytes);
     case_part("layout", bytes, length);
     free(bytes);
+}
+
+static inline void case_words(const weft_parameters *parameters)
+{
+    uint16_t words[WEFT_PARAMETER_WORDS_MAX];
+    case_part("words", words, parameters ? 2 * (uint64_t)weft_parameters_write(parameters, words) : 0);
 }
 
 static inline void case_begin(const char *kind)

@@ -8,7 +8,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST, WEFT_LEVEL_TIGHT};
 
 static void digests_write(const char *name, const fuzz_world *world, const weft_binding *binding)
 {
@@ -31,27 +31,51 @@ static void change(fuzz_world *world, uint64_t *seed, uint64_t per_million)
         pair_put(world->target, at, pair_get(world->target, at, width) + 1, width);
 }
 
-static void fresh(const uint8_t choices[FUZZ_CHOICES], uint64_t per_million, weft_level level)
+/* Appends the frame of some units; false if they cannot be coded together. */
+static bool append(const fuzz_world *world, uint64_t unit, uint32_t units, weft_level level, uint8_t *frames,
+                   uint64_t *used)
 {
-    fuzz_world *world = fuzz_world_of(choices);
-    uint64_t seed = choices[0] + 1000 * choices[1] + per_million, used = 0;
+    fuzz_encoded made = fuzz_encode(world, 0, unit, units, level);
+    memcpy(frames + *used, made.bytes, made.length);
+    *used += made.length;
+    fuzz_encoded_free(&made);
+    return !made.alone;
+}
+
+static void part_frames(const fuzz_world *world, weft_level level)
+{
+    const uint32_t shift = world->parameters ? world->parameters->run_shift : 0;
     uint8_t *frames = pair_memory(world->layout->unit_count * world->layout->largest_frame);
-    change(world, &seed, per_million);
-    for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
-        fuzz_encoded made = fuzz_encode(world, 0, unit, 1, level);
-        memcpy(frames + used, made.bytes, made.length);
-        used += made.length;
-        fuzz_encoded_free(&made);
+    uint64_t used = 0;
+    uint32_t units;
+    for (uint64_t unit = 0; unit < world->layout->unit_count; unit += units) {
+        units = weft_layout_run(world->layout, unit, shift);
+        if (append(world, unit, units, level, frames, &used))
+            continue;
+        for (uint32_t u = 0; u < units; u++)
+            FUZZ_MUST(append(world, unit + u, 1, level, frames, &used));
     }
+    case_part("frames", frames, used);
+    free(frames);
+}
+
+/* Parameters 0: the default ones; 1 to 3: some; 4: as a sample has it. */
+static void fresh(uint8_t dtype, uint8_t shape, unsigned parameters, uint64_t per_million, weft_level level)
+{
+    fuzz_world *world = fuzz_world_of((uint8_t[]){dtype, shape, (uint8_t)(3 * (parameters % 4) + (dtype + shape) % 2)});
+    uint64_t seed = dtype + 1000 * shape + per_million;
+    change(world, &seed, per_million);
+    if (parameters == 4)
+        fuzz_survey(world);
     case_begin("fresh");
     case_layout(world->layout);
+    case_words(world->parameters);
     case_part("base", world->base, world->layout->bytes);
     case_part("target", world->target, world->layout->bytes);
-    case_part("frames", frames, used);
+    part_frames(world, level);
     digests_write("before", world, &world->base_binding);
     digests_write("after", world, &world->target_binding);
     memcpy(world->target, world->base, world->layout->bytes);
-    free(frames);
 }
 
 static void fresh_all(void)
@@ -62,12 +86,23 @@ static void fresh_all(void)
         for (size_t d = 0; d < COUNT(densities); d++) {
             for (size_t l = 0; l < COUNT(levels); l++) {
                 for (size_t s = 0; s < COUNT(shapes); s++)
-                    fresh((uint8_t[]){dtype, shapes[s], (uint8_t)(d % 3)}, densities[d], levels[l]);
+                    fresh(dtype, shapes[s], levels[l] == WEFT_LEVEL_TIGHT ? (unsigned)d % 5 : 0, densities[d],
+                          levels[l]);
             }
         }
     }
-    for (uint8_t dtype = WEFT_BF16 - 1; dtype < WEFT_C64; dtype += 3) /* tiles */
-        fresh((uint8_t[]){dtype, FUZZ_LARGE, 1}, 11700, WEFT_LEVEL_FAST);
+}
+
+/* Several units: alone, in runs of two, in runs as long as can be. */
+static void fresh_tiles(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_F8_E5M2, WEFT_BF16, WEFT_F32, WEFT_F64};
+    for (size_t d = 0; d < COUNT(dtypes); d++) {
+        for (unsigned parameters = (unsigned)d % 2; parameters < 5; parameters += 2)
+            fresh((uint8_t)(dtypes[d] - 1), FUZZ_LARGE, parameters, d % 2 ? 1000 : 11700,
+                  parameters == 3 ? WEFT_LEVEL_FAST : WEFT_LEVEL_TIGHT);
+    }
+    fresh(WEFT_I64 - 1, FUZZ_LARGE + 1, 3, 100, WEFT_LEVEL_TIGHT);
 }
 
 /* Tensors of every size around the tile's, of three dtypes or fewer. */
@@ -104,6 +139,7 @@ int main(void)
 {
     fuzz_sets();
     fresh_all();
+    fresh_tiles();
     for (uint64_t seed = 0; seed < 200; seed++)
         grid(seed);
     return fflush(stdout) != 0;

@@ -30,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     case_begin("judged");
     case_layout(input.world->layout);
+    case_words(input.world->parameters);
     case_part("base", input.world->base, input.world->layout->bytes);
     case_part("frame", input.bytes, input.length);
     const char *name = weft_status_name(judge(&input));

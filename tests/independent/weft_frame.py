@@ -3,6 +3,7 @@ import collections
 import struct
 
 import weft_planes
+import weft_tight
 from weft_bits import Plane
 from weft_layout import corrupt
 
@@ -15,7 +16,7 @@ def header_read(data):
         corrupt("fewer bytes than a header")
     unit, size, counts, parameters = struct.unpack_from("<IIII", data)
     header = Header(unit, size & 0xFFFFFF, size >> 24 & 15, counts & 0xFFFFF, (counts >> 20) + 1, parameters)
-    if size >> 28 or header.level >= TIGHT or header.units != 1:
+    if size >> 28 or header.level > TIGHT or header.units > (64 if header.level in (FAST, TIGHT) else 1):
         corrupt("a reserved bit, level or number of units")
     if header.payload % 4 or header.payload > len(data) - 16:
         corrupt("payload length")
@@ -49,22 +50,29 @@ def rice(universe, count):
     return k
 
 
-def decode(layout, data, base):
-    """Bytes taken, unit, and the changes of the frame at the begin of `data`, as (position, new bits); base(position)
-    gives bits of the unit. Raises Refused."""
+def decode(layout, data, base, parameters):
+    """Bytes taken, first unit, and the changes of the frame at the begin of `data`, as (position, new bits);
+    base(position) gives bits of its units. Raises Refused."""
     header = header_read(data)
-    if header.unit >= len(layout.units):
-        corrupt("a unit that the layout lacks")
-    unit = layout.units[header.unit]
-    if not 1 <= header.changed <= unit.count:
+    units = layout.units[header.unit : header.unit + header.units]
+    if len(units) != header.units or any(unit.dtype != units[0].dtype for unit in units):
+        corrupt("units that the layout lacks, or of several dtypes")
+    n, dtype = sum(unit.count for unit in units), units[0].dtype
+    if not 1 <= header.changed <= n:
         corrupt("m out of range")
+    if header.units > 1 and (header.changed > 65536 or 16 + header.payload > layout.largest_frame):
+        corrupt("too much for a frame of several units")
+    if header.level != FULL and header.payload >= padded(n * dtype.width):
+        corrupt("a payload that reaches the dense payload")
     payload = bytes(data[16 : 16 + header.payload])
     if header.level == FULL:
-        news = list(full(header, payload, unit))
+        news = full(header, payload, n, dtype)
+    elif header.level == PAIRS:
+        news = pairs(header, payload, n, dtype)
     else:
-        if header.payload >= padded(unit.count * unit.dtype.width):
-            corrupt("a payload that reaches the dense payload")
-        news = list((pairs if header.level == PAIRS else fast)(header, payload, unit, base))
+        changes = fast(header, payload, n, dtype) if header.level == FAST else tight(
+            header, payload, n, dtype, base, parameters)
+        news = [(p, step(base(p), dtype, -size if down else size)) for p, size, down in changes]
     return 16 + header.payload, header.unit, [(p, bits) for p, bits in news if bits != base(p)]
 
 
@@ -72,29 +80,42 @@ def words(data, width):
     return [int.from_bytes(data[i : i + width], "little") for i in range(0, len(data), width)]
 
 
-def full(header, payload, unit):
-    n, w = unit.count, unit.dtype.width
+def full(header, payload, n, dtype):
+    w = dtype.width
     if header.changed != n or header.parameters > 1:
         corrupt("full: m or parameters")
     if header.parameters == 1:
-        return enumerate(weft_planes.elements(payload, n, unit.dtype))
+        return enumerate(weft_planes.elements(payload, n, dtype))
     zeros(payload, n * w)
     return enumerate(words(payload[: n * w], w))
 
 
-def pairs(header, payload, unit, _base):
-    m, w = header.changed, unit.dtype.width
+def pairs(header, payload, n, dtype):
+    m, w = header.changed, dtype.width
     if header.parameters:
         corrupt("pairs: parameters")
     zeros(payload, m * (4 + w))
     positions = words(payload[: 4 * m], 4)
-    if any(a >= b for a, b in zip(positions, positions[1:])) or positions[-1] >= unit.count:
+    if any(a >= b for a, b in zip(positions, positions[1:])) or positions[-1] >= n:
         corrupt("pairs: positions")
     return zip(positions, words(payload[4 * m : (4 + w) * m], w))
 
 
-def fast(header, payload, unit, base):
-    n, m, w = unit.count, header.changed, unit.dtype.width
+def magnitude_hold(magnitude, down, width):
+    if magnitude + (not down) > 1 << (8 * width - 1):
+        corrupt("a magnitude that no difference has")
+
+
+def tight(header, payload, n, dtype, base, parameters):
+    changes, end = weft_tight.read(header, payload, n, dtype, base, parameters)
+    for _, magnitude, down in changes:
+        magnitude_hold(magnitude, down, dtype.width)
+    zeros(payload, end)
+    return changes
+
+
+def fast(header, payload, n, dtype):
+    m, w = header.changed, dtype.width
     e, k, q = header.parameters & 0xFFFFF, header.parameters >> 20 & 31, header.parameters >> 25 & 63
     if header.parameters >> 31 or e > m or k > rice(n, m) or q > 8 * w - 1 or (q and not e):
         corrupt("fast: parameters")
@@ -121,9 +142,6 @@ def fast(header, payload, unit, base):
         if length + q > 8 * w:
             corrupt("fast: a magnitude")
         magnitudes[rank] = (1 << (length + q) | last.number(length + q)) - (1 << q) + 2
-        limit = 1 << (8 * w - 1)
-        if magnitudes[rank] > limit or (magnitudes[rank] == limit and not changes[rank][0]):
-            corrupt("fast: a magnitude")
+        magnitude_hold(magnitudes[rank], changes[rank][0], w)
     zeros(payload, last.end())
-    for position, magnitude, (down, _) in zip(positions, magnitudes, changes):
-        yield position, step(base(position), unit.dtype, -magnitude if down else magnitude)
+    return [(p, magnitude, down) for p, magnitude, (down, _) in zip(positions, magnitudes, changes)]

@@ -32,8 +32,8 @@ DTYPES = {
 
 # words: coded elements; at: byte of the first in the dense bytes of the layout
 Tensor = collections.namedtuple("Tensor", "name dtype sizes words at")
-# parts: (tensor, first word in it, words), in order of position; start: words of its stretch before it
-Unit = collections.namedtuple("Unit", "dtype count parts start")
+# parts: (tensor, first word in it, words), in order of position
+Unit = collections.namedtuple("Unit", "dtype count parts")
 
 
 class Layout:
@@ -41,11 +41,15 @@ class Layout:
         self.tensors = list(tensors_read(data))
         self.units = list(units_cut(self.tensors))
         self.bytes = sum(t.words * t.dtype.width for t in self.tensors)
+        self.largest_frame = 16 + (max((u.count * u.dtype.width for u in self.units), default=0) + 3) // 4 * 4
         if len(self.units) > 1 << 24:
             raise Refused("layout", "too many units")
 
     def place(self, unit, position):
-        """Tensor, index in it and byte in the dense bytes of a position of a unit."""
+        """Tensor, index in it and byte in the dense bytes of a position, counted from the begin of a unit."""
+        while position >= self.units[unit].count:
+            position -= self.units[unit].count
+            unit += 1
         for tensor, first, words in self.units[unit].parts:
             if position < words:
                 of = self.tensors[tensor]
@@ -112,13 +116,8 @@ def tile_words(width):
 
 
 def units_cut(tensors):
-    """The units in order; positions of a stretch, units of one dtype in a row, go on from unit to unit."""
-    before = None
     for dtype, parts in parts_cut(tensors):
-        count = sum(words for _, _, words in parts)
-        start = before.start + before.count if before and before.dtype == dtype else 0
-        before = Unit(dtype, count, parts, start)
-        yield before
+        yield Unit(dtype, sum(words for _, _, words in parts), parts)
 
 
 def parts_cut(tensors):
