@@ -331,8 +331,10 @@ WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bi
         position[i] = ((position[i] - i) << k) + i + sum;
         weft_element_put(steps, i, 1 - 2 * (field & 1), width);
     }
+    if (walker.last > origin + most + 1 || position[count - 1] >= limit)
+        return false;
     *unary = walker;
-    return walker.last <= origin + most + 1 && position[count - 1] < limit;
+    return true;
 }
 
 /* Functions for the slots of a set. */

@@ -46,7 +46,8 @@ typedef struct weft_host_kernels {
     void (*gap_ones)(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to);
     /* The way back: fields from the source's first bit on and unary numbers into positions below `limit` and one step
      * up or down for each. `elements`, if not 0, is the address of position 0 in memory that will be read next: a hint.
-     * False where the numbers end early or a position is too large: the lists and the walker are then of no use. */
+     * False where the numbers end early or a position is too large: the lists are then of no use, the walker stands
+     * where it stood. */
     bool (*gaps[WEFT_HOST_WIDTHS])(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits,
                                    uint32_t limit, uint32_t count, uintptr_t elements, uint32_t *position,
                                    uint8_t *steps);

@@ -41,6 +41,9 @@ static inline bool planes_read(const gap_case *of, const uint8_t *data, uint64_t
         assert_memory_equal(x.after, y.after, of->count * width);
         for (int more = 0; more < 70; more++)
             assert_true(weft_bits_unary(&p) == weft_bits_unary(&q));
+    } else {
+        assert_int_equal(p.last, 8 * offset);
+        assert_int_equal(q.last, 8 * offset);
     }
     memory_free(&x);
     memory_free(&y);
