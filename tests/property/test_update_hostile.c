@@ -1,0 +1,275 @@
+/* Update files by someone who means harm: bytes changed anywhere and all checks made right again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "tests/support/memory_file.h"
+#include "update_format.h"
+#include "update_grid.h"
+
+static uint64_t dice = 0x2545f4914f6cdd1d;
+
+static uint64_t roll(void)
+{
+    dice ^= dice << 13;
+    dice ^= dice >> 7;
+    return dice ^= dice << 17;
+}
+
+/* Refusals are expected by the thousand. */
+static void mute(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    (void)level;
+    (void)line;
+}
+
+/* ---- a small model of several units and kinds */
+
+enum { TENSORS = 6 };
+static const weft_dtype dtypes[TENSORS] = {WEFT_BF16, WEFT_F32, WEFT_F32, WEFT_U8, WEFT_F8_E5M2, WEFT_F64};
+static const uint64_t sizes[TENSORS] = {600000, 500, 700, 300, 90, 40};
+
+static weft_layout *layout;
+static uint64_t *base, *target, *work;
+static weft_piece base_pieces[TENSORS], target_pieces[TENSORS], work_pieces[TENSORS];
+
+static void place(uint64_t *data, weft_piece *pieces)
+{
+    uint8_t *at = (uint8_t *)data;
+    for (uint64_t t = 0; t < TENSORS; t++) {
+        pieces[t] = (weft_piece){t, 0, sizes[t], at};
+        at += (layout->entries[t].bytes + 7) / 8 * 8;
+    }
+}
+
+static int world_make(void **state)
+{
+    (void)state;
+    static const char *const names[TENSORS] = {"a", "b", "c", "d", "e", "f"};
+    weft_tensor tensors[TENSORS];
+    for (int t = 0; t < TENSORS; t++)
+        tensors[t] = (weft_tensor){names[t], dtypes[t], 1, &sizes[t]};
+    static weft_log_sink quiet = {WEFT_LOG_ERROR, mute};
+    weft_log_enter(&quiet);
+    if (weft_layout_create(tensors, TENSORS, &layout) != WEFT_OK)
+        return -1;
+    uint64_t words = layout->bytes / 8 + 2 * TENSORS;
+    base = calloc(words, 8);
+    target = calloc(words, 8);
+    work = calloc(words, 8);
+    for (uint64_t i = 0; i < words; i++)
+        base[i] = target[i] = roll() & 0x3f7f3f7f3f7f3f7f;
+    for (uint64_t i = 0; i < words; i += 1 + roll() % 600)
+        target[i] += roll() % 5 ? 1 : 0x100040000;
+    memcpy(work, base, words * 8);
+    place(base, base_pieces);
+    place(target, target_pieces);
+    place(work, work_pieces);
+    return 0;
+}
+
+static int world_free(void **state)
+{
+    (void)state;
+    free(base);
+    free(target);
+    free(work);
+    weft_layout_free(layout);
+    return 0;
+}
+
+static void file_make(memory_file *file, const char *level)
+{
+    static const char header[] = "header header header header header header";
+    weft_sink sink = memory_sink(file);
+    weft_diff_options options = {
+        .size = sizeof options, .level = level, .attachment = header, .attachment_bytes = sizeof header};
+    assert_int_equal(weft_diff(layout, base_pieces, TENSORS, target_pieces, TENSORS, &options, NULL, &sink, NULL),
+                     WEFT_OK);
+}
+
+/* ---- checks made right */
+
+static void reseal(uint8_t *data, uint64_t bytes)
+{
+    weft_update_tail tail;
+    weft_wire_trailer trailer;
+    uint64_t frames_at = weft_frame_pad(128 + 2 * weft_bytes_get(data + 110, 2));
+    uint8_t *end = data + bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    weft_update_tail_get(end, &tail);
+    if (weft_wire_get_trailer(end + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &trailer) != WEFT_OK)
+        return;
+    uint64_t told = frames_at + trailer.frame_bytes;
+    if (trailer.frame_bytes > bytes || trailer.frames > bytes / 8 ||
+        told + tail.shape_bytes + tail.packed_bytes + 8 * trailer.frames != (uint64_t)(end - data))
+        return;
+    uint8_t *shape = data + told, *checks = shape + tail.shape_bytes + tail.packed_bytes;
+    uint64_t at = frames_at, length, number = 0;
+    for (; at < told && number < trailer.frames && (length = weft_frame_measure(data + at, told - at)); at += length)
+        weft_bytes_put(checks + 8 * number++, weft_frame_check(data + at, length), 8);
+    weft_update_sections sections = {data,
+                                     shape,
+                                     shape + tail.shape_bytes,
+                                     checks,
+                                     frames_at,
+                                     tail.shape_bytes,
+                                     tail.packed_bytes,
+                                     8 * trailer.frames,
+                                     end,
+                                     end + WEFT_TAIL_BYTES};
+    tail.check = weft_update_check(&sections);
+    weft_update_tail_put(end, &tail);
+}
+
+static uint64_t opened; /* files that were taken for whole */
+
+/* Everything that reads a file. */
+static void all_readers(memory_file *file)
+{
+    weft_source source = memory_source(file);
+    weft_update_file *update = NULL;
+    weft_update_header header = {.size = sizeof header};
+    weft_update_tensor tensors[TENSORS];
+    const weft_layout *own;
+    uint64_t bytes;
+    int named;
+    uint8_t attachment[256];
+    if (weft_update_open(&source, &update) != WEFT_OK)
+        return;
+    opened++;
+    weft_update_attachment(update, attachment, sizeof attachment, &bytes);
+    weft_update_describe(update, &header);
+    if (weft_update_layout(update, &own, &named) == WEFT_OK) {
+        weft_update_tensor *sums = calloc(own->count + 1, sizeof *sums);
+        if (own->bytes < 1 << 24)
+            weft_update_tensors(update, own, NULL, 0, sums, NULL);
+        free(sums);
+    }
+    weft_update_tensors(update, layout, base_pieces, TENSORS, tensors, NULL);
+    weft_work work_terms = {.size = sizeof work_terms, .threads = 1, .memory_bytes = 1 << 26};
+    weft_status status = weft_update_apply(update, layout, work_pieces, TENSORS, &work_terms, NULL);
+    if (status == WEFT_OK) /* what the change did not touch: labels, reports */
+        assert_memory_equal(work, target, layout->bytes);
+    memory_file out = {.room = layout->bytes};
+    weft_sink sink = memory_sink(&out);
+    if (roll() % 8 == 0)
+        weft_update_rewrite(update, layout, base_pieces, TENSORS, NULL, &sink, NULL);
+    memory_free(&out);
+    if (status != WEFT_OK)
+        assert_memory_equal(work, base, layout->bytes);
+    memcpy(work, base, layout->bytes);
+    weft_update_close(update);
+}
+
+static void mutate(uint8_t *data, uint64_t bytes)
+{
+    uint64_t ends = 400, at = roll() % bytes;
+    if (roll() % 2) /* where the structure is */
+        at = roll() % 2 ? roll() % ends : bytes - 1 - roll() % ends;
+    for (uint64_t count = 1 + roll() % 3; count > 0; count--, at = (at + 1) % bytes)
+        data[at] = roll() % 3 ? data[at] ^ (uint8_t)(1u << roll() % 8) : (uint8_t)roll();
+}
+
+static void resealed_mutants(void **state)
+{
+    static const char *const levels[] = {"full", "pairs", "fast", "tight"};
+    (void)state;
+    for (size_t l = 0; l < 4; l++) {
+        memory_file file = {0};
+        file_make(&file, levels[l]);
+        uint8_t *kept = malloc(file.bytes);
+        memcpy(kept, file.data, file.bytes);
+        for (int round = 0; round < 250; round++) {
+            mutate(file.data, file.bytes);
+            reseal(file.data, file.bytes);
+            all_readers(&file);
+            memcpy(file.data, kept, file.bytes);
+        }
+        all_readers(&file);
+        free(kept);
+        memory_free(&file);
+    }
+    assert_true(opened > 200); /* or the checks were not made right */
+}
+
+/* ---- grids */
+
+static void grids_are_not_trusted(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        uint64_t length = roll() % 24;
+        uint8_t *bytes = malloc(length ? length : 1);
+        weft_layout *made = NULL;
+        for (uint64_t i = 0; i < length; i++)
+            bytes[i] = (uint8_t)(roll() % 4 ? roll() % 24 : roll());
+        if (weft_update_grid_read(bytes, length, &made) == WEFT_OK)
+            weft_layout_free(made);
+        free(bytes);
+    }
+}
+
+/* Layers that repeat cost next to nothing, whatever their number. */
+static void grids_are_short_and_true(void **state)
+{
+    enum { LAYERS = 64, EACH = 9, COUNT = 2 + LAYERS * EACH };
+    static const uint64_t each[EACH] = {512, 262144, 65536, 65536, 262144, 512, 700000, 700000, 700000};
+    static char names[COUNT][16];
+    static uint64_t elements[COUNT];
+    static weft_tensor tensors[COUNT];
+    (void)state;
+    for (uint64_t t = 0; t < COUNT; t++) {
+        bool outer = t == 0 || t == COUNT - 1;
+        snprintf(names[t], sizeof names[t], "t%u", (unsigned)t);
+        elements[t] = outer ? 40000000 : each[(t - 1) % EACH];
+        tensors[t] = (weft_tensor){names[t], WEFT_BF16, 1, &elements[t]};
+    }
+    weft_layout *model, *read;
+    uint8_t *bytes;
+    uint64_t length;
+    assert_int_equal(weft_layout_create(tensors, COUNT, &model), WEFT_OK);
+    assert_int_equal(weft_update_grid_write(model, &bytes, &length), WEFT_OK);
+    assert_true(length < 60);
+    assert_int_equal(weft_update_grid_read(bytes, length, &read), WEFT_OK);
+    assert_int_equal(read->unit_count, model->unit_count);
+    assert_memory_equal(read->units, model->units, model->unit_count * sizeof *model->units);
+    for (uint64_t cut = 0; cut < length; cut++) { /* shorter ones are grids of less, or none */
+        weft_layout *less = NULL;
+        if (weft_update_grid_read(bytes, cut, &less) == WEFT_OK)
+            weft_layout_free(less);
+    }
+    weft_layout_free(read);
+    weft_layout_free(model);
+    free(bytes);
+}
+
+/* A few bytes that ask for more than anyone has. */
+static void bombs_are_refused(void **state)
+{
+    static const uint8_t many[] = {13, 1, 0, 1, 0xff, 0xff, 0x3f, 0, 1, 0xff, 0xff, 0x3f};
+    static const uint8_t endless[] = {13, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
+    static const uint8_t huge[] = {2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
+    weft_layout *made;
+    (void)state;
+    assert_int_equal(weft_update_grid_read(many, sizeof many, &made), WEFT_E_CORRUPT);
+    assert_int_equal(weft_update_grid_read(endless, sizeof endless, &made), WEFT_E_CORRUPT);
+    assert_int_equal(weft_update_grid_read(huge, sizeof huge, &made), WEFT_E_CORRUPT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resealed_mutants),
+        cmocka_unit_test(grids_are_not_trusted),
+        cmocka_unit_test(grids_are_short_and_true),
+        cmocka_unit_test(bombs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, world_make, world_free);
+}
