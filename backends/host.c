@@ -36,6 +36,21 @@ static void scratch_lay(weft_backend_state *state)
     state->changes.capacity = WEFT_HOST_UNIT_ELEMENTS;
 }
 
+/* The loops of level tight that go with a kernel set. */
+static const weft_host_tight_kernels *tight_of(const weft_host_kernels *kernels)
+{
+#ifdef WEFT_HAVE_AVX512
+    if (kernels == &weft_host_avx512)
+        return &weft_host_tight_avx512;
+#endif
+#ifdef WEFT_HAVE_AVX2
+    if (kernels == &weft_host_avx2)
+        return &weft_host_tight_avx2;
+#endif
+    (void)kernels;
+    return &weft_host_tight_portable;
+}
+
 static weft_status host_open(const weft_backend_options *options, weft_backend_state **state)
 {
     const weft_host_kernels *kernels;
@@ -51,9 +66,11 @@ static weft_status host_open(const weft_backend_options *options, weft_backend_s
                          (unsigned long long)SCRATCH_BYTES);
     }
     made->kernels = kernels;
-    made->tight = &weft_host_tight_portable;
+    made->tight = tight_of(kernels);
     made->scratch = scratch;
     scratch_lay(made);
+    made->ranker.rank = made->tight->rank;
+    made->ranker.ranks = made->class_rank;
     pthread_mutex_init(&made->scratching, NULL);
     *state = made;
     return WEFT_OK;
@@ -84,7 +101,12 @@ static void levels_write(weft_backend_state *state, weft_encode_job *job)
 /* Lists the changes and counts their digests; false if a run has more than one frame may code. */
 static bool changes_find(weft_backend_state *state, weft_encode_job *job)
 {
-    if (!weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes))
+    weft_host_ranker *ranker = job->levels >> WEFT_LEVEL_TIGHT & 1 ? &state->ranker : NULL;
+    if (ranker) {
+        memset(ranker->population, 0, sizeof ranker->population);
+        weft_class_map_make(&ranker->map, job->parameters, job->now.width, job->now.exponent_bits);
+    }
+    if (!weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes, ranker))
         return false;
     if (job->now.units > 1 && state->changes.count > WEFT_FRAME_RUN_CHANGES)
         return false;

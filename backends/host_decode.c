@@ -79,7 +79,8 @@ static void full_decode(const weft_host_kernels *kernels, const weft_decode_job 
     now.runs = &run;
     now.run_count = 1;
     now.first = 0;
-    weft_host_diff(kernels, &now, &job->base, job->changes); /* the list holds every element: checked by the caller */
+    weft_host_diff(kernels, &now, &job->base, job->changes,
+                   NULL); /* the list holds every element: checked by the caller */
 }
 
 /* Frames without a base: the list holds bits, or steps of level fast, until `before` is read. */

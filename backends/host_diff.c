@@ -1,11 +1,15 @@
 /* host_diff.c - the differences of two views of one unit, whose runs may be cut differently. */
 #include "backends/host_state.h"
 
+/* Elements compared at a time where their ranks are wanted too: both streams stay in the second cache. */
+#define RANKED_ELEMENTS (1u << 15)
+
 /* Two views of the same elements, and what is done with the changes found. */
 typedef struct comparison {
     const weft_host_kernels *kernels;
     const weft_view *now, *shadow;
     weft_changes *changes;
+    weft_host_ranker *ranker; /* NULL: no ranks */
 } comparison;
 
 static const uint8_t *element_at(const weft_view *view, const weft_run *run, uint32_t position)
@@ -24,6 +28,9 @@ static void stretch_diff(const comparison *c, const weft_run *now, const weft_ru
     uint8_t *after = (uint8_t *)changes->after + ((uint64_t)changes->count << slot);
     uint32_t found = c->kernels->diff[slot](element_at(c->now, now, position), element_at(c->shadow, shadow, position),
                                             count, position, places, before, after);
+    if (c->ranker)
+        c->ranker->rank[slot](element_at(c->shadow, shadow, position), count, position, &c->ranker->map, places, found,
+                              c->ranker->population, c->ranker->ranks + changes->count);
     changes->count += found;
 }
 
@@ -33,9 +40,9 @@ static uint32_t run_limit(const weft_view *view, const weft_run *run)
 }
 
 bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
-                    weft_changes *changes)
+                    weft_changes *changes, weft_host_ranker *ranker)
 {
-    const comparison c = {kernels, now, shadow, changes};
+    const comparison c = {kernels, now, shadow, changes, ranker};
     const weft_run *a = now->runs, *b = shadow->runs;
     changes->unit = now->unit;
     changes->count = 0;
@@ -43,6 +50,8 @@ bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, cons
         uint32_t a_end = run_limit(now, a), b_end = run_limit(shadow, b), end = a_end < b_end ? a_end : b_end;
         uint32_t room = changes->capacity - changes->count, left = end - position;
         uint32_t count = left < room ? left : room;
+        if (ranker && count > RANKED_ELEMENTS)
+            count = RANKED_ELEMENTS;
         if (count == 0)
             return false;
         stretch_diff(&c, a, b, position, count);

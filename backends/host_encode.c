@@ -97,7 +97,7 @@ static uint32_t fast_write(weft_backend_state *state, const weft_encode_job *job
 static uint32_t tight_write(weft_backend_state *state, const weft_encode_job *job, weft_frame_sink *sink)
 {
     weft_host_tight_plan plan;
-    weft_host_tight_plan_make(state, &job->shadow, job->parameters, &plan);
+    weft_host_tight_plan_make(state, &job->shadow, &plan);
     uint64_t payload_bytes = weft_tight_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
     if (!fits(job, payload_bytes))
         return FULL_INSTEAD;

@@ -12,18 +12,29 @@
 #define WEFT_HOST_UNIT_ELEMENTS (1u << 18)
 #define WEFT_HOST_UNIT_BYTES    (1u << 20)
 
+/* Ranks of changes in their classes, found while the elements are at hand. */
+typedef struct weft_host_ranker {
+    void (*const *rank)(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,
+                        const uint32_t *position, uint32_t changes, uint32_t population[WEFT_CLASS_MAX],
+                        uint32_t *ranks); /* the slot of the kernel set */
+    weft_class_map map;
+    uint32_t population[WEFT_CLASS_MAX];
+    uint32_t *ranks; /* one for each change */
+} weft_host_ranker;
+
 struct weft_backend_state {
     const weft_host_kernels *kernels;
     const weft_host_tight_kernels *tight;
     pthread_mutex_t scratching; /* guards the scratch below: one frame at a time is encoded, or decoded from tight */
     uint8_t *scratch;           /* one mapping that holds the arrays below */
     weft_changes changes;
-    uint32_t *rank;       /* exceptions: place in the change list */
-    uint64_t *excess;     /* and magnitude - 2 */
-    uint32_t *class_rank; /* tight: rank of each change in its class */
-    uint32_t *sorted;     /* tight: ranks by class */
-    uint32_t *members;    /* tight: the lists, one behind the other */
-    uint8_t *class_of;    /* tight: class of each change */
+    uint32_t *rank;          /* exceptions: place in the change list */
+    uint64_t *excess;        /* and magnitude - 2 */
+    weft_host_ranker ranker; /* tight */
+    uint32_t *class_rank;    /* tight: rank of each change in its class, then a spare list */
+    uint32_t *sorted;        /* tight: ranks by class */
+    uint32_t *members;       /* tight: the lists, one behind the other */
+    uint8_t *class_of;       /* tight: class of each change */
 };
 
 /* The kernel set for a name: "auto", or one that must be had. Errors: WEFT_E_MISSING. */
@@ -32,9 +43,10 @@ weft_status weft_host_choose(const char *name, const weft_host_kernels **kernels
 /* The probe slot of the table. */
 size_t weft_host_probe(weft_device_info *devices, size_t capacity);
 
-/* Lists the elements in which two views of the same units differ; false if there are more than the list can hold. */
+/* Lists the elements in which two views of the same units differ, and with a ranker their ranks in the shadow's
+ * classes; false if there are more than the list can hold. */
 bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
-                    weft_changes *changes);
+                    weft_changes *changes, weft_host_ranker *ranker);
 /* Adds digest(after) - digest(before) of the listed changes to the tensors' words. */
 void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
                      uint64_t *tensor_delta);

@@ -7,16 +7,15 @@
 
 /* A frame about to be written: its lists lie one behind the other in the state's scratch, in the payload's order. */
 typedef struct weft_host_tight_plan {
-    weft_class_map map;
+    const weft_class_map *map; /* the ranker's */
     weft_tight_shape shape;
     uint32_t exceptions; /* listed in state->rank and state->excess */
     uint64_t unary_bits;
     uint64_t magnitude_bits;
 } weft_host_tight_plan;
 
-/* Lists state->changes by class and decides every parameter of the frame. */
-void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shadow, const weft_parameters *parameters,
-                               weft_host_tight_plan *plan);
+/* Lists state->changes, which were ranked, by class and decides every parameter of the frame. */
+void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shadow, weft_host_tight_plan *plan);
 
 /* Writes the payload: `bytes` of them as weft_tight_payload says for the plan. */
 void weft_host_tight_write(const weft_backend_state *state, const weft_view *now, const weft_host_tight_plan *plan,

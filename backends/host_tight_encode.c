@@ -70,22 +70,6 @@ static uint64_t before_at(const weft_changes *changes, uint32_t index, unsigned 
     return weft_element_get(changes->before, index, width);
 }
 
-/* Ranks of the changes in their classes, and how many elements each class has. */
-static void ranks_take(weft_backend_state *state, const weft_view *shadow, const weft_class_map *map,
-                       uint32_t population[WEFT_CLASS_MAX])
-{
-    const weft_changes *changes = &state->changes;
-    uint32_t from = 0;
-    for (uint32_t r = 0; r < shadow->run_count; r++) {
-        const weft_run *run = &shadow->runs[r];
-        uint32_t end = weft_host_run_end(shadow, run, changes, from);
-        state->tight->rank[weft_host_slot(shadow->width)](run->data, run->count, weft_run_position(shadow, run), map,
-                                                          changes->position + from, end - from, population,
-                                                          state->class_rank + from);
-        from = end;
-    }
-}
-
 /* Numbers of changes by class, and where each class begins when they are sorted by it. */
 typedef struct class_counts {
     uint32_t changed[WEFT_CLASS_MAX];
@@ -174,7 +158,7 @@ static void further_list(weft_backend_state *state, weft_host_tight_plan *plan, 
 {
     uint32_t large = 0, set = 0;
     for (uint32_t j = 0; j < plan->exceptions; j++) {
-        if (exception_exponent(state, &plan->map, j) <= plan->map.classes->magnitude_base)
+        if (exception_exponent(state, plan->map, j) <= plan->map->classes->magnitude_base)
             continue;
         if (state->excess[j] > 0)
             maker->members[set++] = large;
@@ -187,26 +171,23 @@ static void magnitudes_count(const weft_backend_state *state, weft_host_tight_pl
 {
     for (uint32_t j = 0; j < plan->exceptions; j++) {
         weft_tight_code code;
-        if (!exception_code(state, &plan->map, j, &code))
+        if (!exception_code(state, plan->map, j, &code))
             continue;
         plan->unary_bits += code.unary + 1;
         plan->magnitude_bits += code.low_count;
     }
 }
 
-void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shadow, const weft_parameters *parameters,
-                               weft_host_tight_plan *plan)
+void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shadow, weft_host_tight_plan *plan)
 {
     const weft_changes *changes = &state->changes;
-    uint32_t population[WEFT_CLASS_MAX] = {0};
     class_counts counts;
     list_maker maker = {state->members, 0};
-    weft_class_map_make(&plan->map, parameters, shadow->width, shadow->exponent_bits);
+    plan->map = &state->ranker.map;
     plan->shape = (weft_tight_shape){.changed = changes->count};
     plan->unary_bits = plan->magnitude_bits = 0;
-    ranks_take(state, shadow, &plan->map, population);
-    classes_count(state, &plan->map, &counts);
-    positions_list(state, &counts, population, &maker, &plan->shape);
+    classes_count(state, plan->map, &counts);
+    positions_list(state, &counts, state->ranker.population, &maker, &plan->shape);
     plan->exceptions = state->kernels->exceptions[weft_host_slot(shadow->width)](
         changes->before, changes->after, changes->count, shadow->is_float, state->rank, state->excess);
     if (plan->exceptions > 0) {
@@ -266,7 +247,7 @@ static void magnitudes_put(const weft_backend_state *state, const weft_host_tigh
 {
     for (uint32_t j = 0; j < plan->exceptions; j++) {
         weft_tight_code code;
-        if (!exception_code(state, &plan->map, j, &code))
+        if (!exception_code(state, plan->map, j, &code))
             continue;
         weft_bits_put_unary(unary, code.unary);
         weft_bits_put_long(lows, code.low, code.low_count);

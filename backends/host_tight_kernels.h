@@ -26,5 +26,11 @@ typedef struct weft_host_tight_kernels {
 } weft_host_tight_kernels;
 
 extern const weft_host_tight_kernels weft_host_tight_portable;
+#ifdef WEFT_HAVE_AVX2
+extern const weft_host_tight_kernels weft_host_tight_avx2;
+#endif
+#ifdef WEFT_HAVE_AVX512
+extern const weft_host_tight_kernels weft_host_tight_avx512;
+#endif
 
 #endif

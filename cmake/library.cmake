@@ -2,7 +2,7 @@
 function(weft_room name)
     file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
     if(NOT WEFT_X86_64)
-        list(FILTER sources EXCLUDE REGEX "/backends/host_avx[^/]*\\.c$")
+        list(FILTER sources EXCLUDE REGEX "/backends/host_(tight_)?avx[^/]*\\.c$")
     endif()
     add_library(weft_${name} OBJECT ${sources})
     target_compile_definitions(weft_${name} PRIVATE _GNU_SOURCE $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
@@ -25,9 +25,12 @@ endif()
 # These files are compiled for CPUs that the rest of the library does not ask for; they run only where probed.
 if(WEFT_X86_64)
     target_compile_definitions(weft_backends PRIVATE WEFT_HAVE_AVX2 WEFT_HAVE_AVX512)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/host_avx2.c PROPERTIES COMPILE_OPTIONS
-        "-mavx2;-mbmi;-mbmi2;-mpopcnt")
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/host_avx512.c PROPERTIES COMPILE_OPTIONS
+    set(weft_avx2_files host_avx2.c host_tight_avx2.c)
+    set(weft_avx512_files host_avx512.c host_tight_avx512.c)
+    list(TRANSFORM weft_avx2_files PREPEND ${PROJECT_SOURCE_DIR}/backends/)
+    list(TRANSFORM weft_avx512_files PREPEND ${PROJECT_SOURCE_DIR}/backends/)
+    set_source_files_properties(${weft_avx2_files} PROPERTIES COMPILE_OPTIONS "-mavx2;-mbmi;-mbmi2;-mpopcnt")
+    set_source_files_properties(${weft_avx512_files} PROPERTIES COMPILE_OPTIONS
         "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vbmi;-mavx512vbmi2;-mbmi2;-mpopcnt;-mlzcnt")
 endif()
 

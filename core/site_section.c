@@ -164,6 +164,6 @@ weft_status weft_site_value_read(const weft_site_place *place, const weft_site_f
     char need[256];
     if (weft_site_value_parse(field, place->value, value))
         return WEFT_OK;
-    weft_site_value_need(field, place->value, need, sizeof(need));
+    weft_site_value_need(field, need, sizeof(need));
     return weft_site_refuse(place, "%s", need);
 }

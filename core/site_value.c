@@ -148,7 +148,7 @@ void weft_site_value_print(const weft_site_field *field, const weft_site_value *
         print_number(field, value->number, text, capacity);
 }
 
-void weft_site_value_need(const weft_site_field *field, const char *given, char *text, size_t capacity)
+void weft_site_value_need(const weft_site_field *field, char *text, size_t capacity)
 {
     static const char *const kinds[] = {[WEFT_KEY_SIZE] = "a size such as 4MiB",
                                         [WEFT_KEY_TIME] = "a time such as 500ms or 30s",

@@ -16,7 +16,7 @@ bool weft_site_value_parse(const weft_site_field *field, const char *text, weft_
 void weft_site_value_print(const weft_site_field *field, const weft_site_value *value, char *text, size_t capacity);
 
 /* Says what the row allows: "need auto or a size such as 4MiB (64KiB..1GiB)". */
-void weft_site_value_need(const weft_site_field *field, const char *given, char *text, size_t capacity);
+void weft_site_value_need(const weft_site_field *field, char *text, size_t capacity);
 
 /* Moves a value into the struct that the row's offset is of, or back. */
 void weft_site_value_put(const weft_site_field *field, const weft_site_value *value, void *fields);
