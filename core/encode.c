@@ -94,7 +94,7 @@ void weft_encoder_close(weft_encoder *encoder)
 /* ---- parameters */
 
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
-                                weft_parameters *parameters)
+                                uint32_t levels, weft_parameters *parameters)
 {
     const weft_backend *backend = encoder->backend;
     weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements);
@@ -107,7 +107,7 @@ weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, 
         if (status != WEFT_OK)
             return status;
     }
-    weft_parameters_choose(encoder->survey, parameters);
+    weft_parameters_choose(encoder->survey, levels, parameters);
     return WEFT_OK;
 }
 

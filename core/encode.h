@@ -46,9 +46,9 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
                               weft_backend_state *device, const weft_layout *layout, uint32_t lanes);
 void weft_encoder_close(weft_encoder *encoder);
 
-/* Chooses the parameters of an update from a sample of the two bindings. */
+/* Chooses the parameters of an update at `levels` (a mask) from a sample of the two bindings. */
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
-                                weft_parameters *parameters);
+                                uint32_t levels, weft_parameters *parameters);
 
 /* Runs a pass; on an error nothing is known of `delta`. */
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);

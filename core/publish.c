@@ -136,8 +136,8 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
 static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_pass *pass)
 {
     journal_writer writer = {trainer, update};
-    weft_status status =
-        weft_encoder_choose(&trainer->encoder, &trainer->weights, &trainer->shadow, &update->parameters);
+    weft_status status = weft_encoder_choose(&trainer->encoder, &trainer->weights, &trainer->shadow, update->levels,
+                                             &update->parameters);
     if (status != WEFT_OK)
         return status;
     memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);

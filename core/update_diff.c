@@ -54,16 +54,12 @@ static void finish(diff *d)
 
 /* ---- work */
 
-/* Levels that code one unit a frame, by what stands in it alone, have no parameters; level fast has no classes. */
+/* Levels that code one unit a frame, by what stands in it alone, have no parameters. */
 static weft_status choose(diff *d)
 {
-    weft_parameters *parameters = &d->header.parameters;
     if (d->header.level < WEFT_LEVEL_FAST)
         return WEFT_OK;
-    weft_status status = weft_encoder_choose(&d->encoder, &d->target, &d->base, parameters);
-    if (d->header.level == WEFT_LEVEL_FAST)
-        memset(parameters->classes, 0, sizeof parameters->classes);
-    return status;
+    return weft_encoder_choose(&d->encoder, &d->target, &d->base, 1u << d->header.level, &d->header.parameters);
 }
 
 static weft_status frame_write(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)

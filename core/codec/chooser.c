@@ -10,8 +10,10 @@
 /* The sample has at least so many elements, if there are so many, and at most 1 in SURVEY_SPARSEST. */
 #define SURVEY_LEAST    (UINT64_C(1) << 19)
 #define SURVEY_SPARSEST 64u
-/* Changes that a frame should code, so that its header and lists weigh little. */
-#define FRAME_CHANGES 12288u
+/* Changes that a frame should code, so that its header and lists weigh little. Level fast fits its gaps to the density
+ * of a frame and knows no classes: there, shorter runs of more even density are worth more than fewer headers. */
+#define FRAME_CHANGES_TIGHT 12288u
+#define FRAME_CHANGES_FAST  2048u
 /* Classes that the chooser uses of those a frame may have: more cost speed and gain little. */
 #define CLASSES_WANTED 12u
 /* What one more class costs a frame: two descriptors and bits that do not fill a byte. */
@@ -161,17 +163,18 @@ static uint32_t magnitude_base_choose(const weft_survey_kind *kind, const weft_k
     return best;
 }
 
-/* Units of 2^18 elements that together change FRAME_CHANGES elements, as a power of two. */
-static uint32_t run_shift_choose(uint64_t elements, uint64_t changed)
+/* Units of 2^18 elements that together change as many elements as wanted, as a power of two. */
+static uint32_t run_shift_choose(uint64_t elements, uint64_t changed, uint64_t wanted)
 {
     uint32_t shift = 0;
-    while (shift < WEFT_RUN_SHIFT_MAX && (changed << (18 + shift)) / (elements ? elements : 1) < FRAME_CHANGES)
+    while (shift < WEFT_RUN_SHIFT_MAX && (changed << (18 + shift)) / (elements ? elements : 1) < wanted)
         shift++;
     return shift;
 }
 
-void weft_parameters_choose(const weft_survey *survey, weft_parameters *parameters)
+void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_parameters *parameters)
 {
+    const bool tight = levels >> WEFT_LEVEL_TIGHT & 1, fast = levels >> WEFT_LEVEL_FAST & 1;
     uint64_t elements = 0, changed = 0;
     memset(parameters, 0, sizeof *parameters);
     for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
@@ -180,8 +183,9 @@ void weft_parameters_choose(const weft_survey *survey, weft_parameters *paramete
             changed += survey->kinds[k].changed[e];
         }
     }
-    parameters->run_shift = run_shift_choose(elements, changed);
-    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+    if (tight || fast)
+        parameters->run_shift = run_shift_choose(elements, changed, tight ? FRAME_CHANGES_TIGHT : FRAME_CHANGES_FAST);
+    for (uint32_t k = 0; tight && k < WEFT_KIND_COUNT; k++) {
         const weft_survey_kind *kind = &survey->kinds[k];
         steps s;
         steps_take(kind, &s);

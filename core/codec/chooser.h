@@ -14,6 +14,7 @@ typedef struct weft_survey_plan {
 
 weft_survey_plan weft_survey_plan_for(uint64_t elements);
 
-void weft_parameters_choose(const weft_survey *survey, weft_parameters *parameters);
+/* `levels`: mask of 1 << weft_level that will be coded. */
+void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_parameters *parameters);
 
 #endif

@@ -256,7 +256,7 @@ void fuzz_survey(fuzz_world *world)
                                weft_binding_view(&world->base_binding, unit), plan.count, plan.stride, &survey};
         pair_must(weft_backend_host.survey(sets[0], &job), "survey");
     }
-    weft_parameters_choose(&survey, &chosen);
+    weft_parameters_choose(&survey, 1u << WEFT_LEVEL_TIGHT, &chosen);
     world->parameters = &chosen;
 }
 
