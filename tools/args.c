@@ -46,6 +46,11 @@ static const arg_row rows[] = {
     {WEFT_OPTION_LEVEL, "--level", "LEVEL", ARG_TEXT, AT(level), "how to code: full, pairs, fast or tight (tight)"},
     {WEFT_OPTION_BASE, "--base", "MODEL", ARG_TEXT, AT(base), "the model that the first update starts from"},
     {WEFT_OPTION_THREADS, "--threads", "N", ARG_COUNT, AT(threads), "threads to work with (half of the processors)"},
+    {WEFT_OPTION_DENSITY, "--density", "LIST", ARG_TEXT, AT(density),
+     "percent of the elements that change, a table for each (0.1,1.17,8)"},
+    {WEFT_OPTION_TEAMS, "--threads", "LIST", ARG_TEXT, AT(teams),
+     "how many threads to work with, one after the other (1,2)"},
+    {WEFT_OPTION_RUNS, "--runs", "N", ARG_COUNT, AT(runs), "rounds of which medians are taken (7)"},
     {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
      "override a key of the site file; may be repeated"},
     {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},
@@ -212,7 +217,7 @@ static weft_status read_word(const weft_verb *verb, int argc, char **argv, int *
             return option_unknown(verb, word);
         return read_value(row, word[length] ? word + length + 1 : NULL, argc, argv, at, args);
     }
-    for (uint8_t i = 0; i < verb->words; i++)
+    for (uint8_t i = 0; i < verb->words + verb->more; i++)
         if (!args->words[i])
             return args->words[i] = word, WEFT_OK;
     if (!verb->site)
@@ -243,8 +248,15 @@ static weft_status args_finish(const weft_verb *verb, weft_args *args)
 
 weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_args *args)
 {
-    *args =
-        (weft_args){.provider = "tcp", .peers = 3, .params = 16000000, .updates = 8, .changed = 1.2, .timeout = 120};
+    *args = (weft_args){.provider = "tcp",
+                        .peers = 3,
+                        .params = 16000000,
+                        .updates = 8,
+                        .changed = 1.2,
+                        .timeout = 120,
+                        .density = "0.1,1.17,8",
+                        .teams = "1,2",
+                        .runs = 7};
     args->versions.items = calloc((size_t)argc + 1, sizeof(char *));
     args->overrides.items = calloc((size_t)argc + 2, sizeof(char *));
     if (!args->versions.items || !args->overrides.items)

@@ -29,7 +29,10 @@ typedef enum weft_option {
     WEFT_OPTION_OUTPUT,
     WEFT_OPTION_LEVEL,
     WEFT_OPTION_THREADS,
-    WEFT_OPTION_BASE
+    WEFT_OPTION_BASE,
+    WEFT_OPTION_DENSITY,
+    WEFT_OPTION_TEAMS,
+    WEFT_OPTION_RUNS
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
@@ -46,7 +49,7 @@ typedef struct weft_args {
     bool json;
     bool empty;
     const char *site;     /* the positional argument, or */
-    const char *words[2]; /* these, as many as the verb has */
+    const char *words[3]; /* these, as many as the verb has */
     const char *log;
     const char *model;
     const char *follow;
@@ -57,6 +60,8 @@ typedef struct weft_args {
     const char *output;
     const char *level;
     const char *base;
+    const char *density; /* percentages with commas between them */
+    const char *teams;   /* thread counts, the same */
     weft_arg_list versions;
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
@@ -66,7 +71,8 @@ typedef struct weft_args {
     uint64_t updates;
     uint64_t timeout; /* seconds */
     uint64_t threads; /* 0: the library's choice */
-    double changed;   /* percent */
+    uint64_t runs;
+    double changed; /* percent */
     char log_override[64];
 } weft_args;
 
@@ -77,7 +83,8 @@ typedef struct weft_verb {
     const char *summary;
     uint32_t options; /* mask of WEFT_TAKES; --help is taken always */
     bool site;        /* takes SITE.ini */
-    uint8_t words;    /* takes so many other positional arguments, named in the synopsis */
+    uint8_t words;    /* takes so many other positional arguments, named in the synopsis, */
+    uint8_t more;     /* and up to so many further ones */
     int (*run)(const weft_args *args);
 } weft_verb;
 

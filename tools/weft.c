@@ -12,36 +12,40 @@
 
 static const weft_verb verbs[] = {
     {"info", "[--json]", "Says what this build and this machine have: backends, devices, fabric providers",
-     WEFT_TAKES(JSON), false, 0, weft_verb_info},
+     WEFT_TAKES(JSON), false, 0, 0, weft_verb_info},
     {"check", "SITE.ini [--set SECTION.KEY=VALUE]... [--json]",
-     "Validates a site file and prints what it comes to, one line per peer", OVER_SITE, true, 0, weft_verb_check},
+     "Validates a site file and prints what it comes to, one line per peer", OVER_SITE, true, 0, 0, weft_verb_check},
     {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
      "Publishes checkpoints, one version after the other, to the rollouts of a site",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(MODEL) | WEFT_TAKES(VERSIONS) | WEFT_TAKES(FOLLOW) |
          WEFT_TAKES(FIRST_VERSION),
-     true, 0, weft_verb_trainer},
+     true, 0, 0, weft_verb_trainer},
     {"rollout", "SITE.ini --peer NAME (--model FILE | --empty) [--until V] [--save FILE] [options]",
      "Joins a trainer and keeps its weights bit-identical with the trainer's",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(PEER) | WEFT_TAKES(MODEL) | WEFT_TAKES(EMPTY) | WEFT_TAKES(UNTIL) |
          WEFT_TAKES(SAVE),
-     true, 0, weft_verb_rollout},
+     true, 0, 0, weft_verb_rollout},
     {"demo", "[--peers N] [--params M] [--updates K] [options]",
      "Runs one trainer and N rollouts on this machine and proves every rollout bit-identical",
      WEFT_TAKES(JSON) | WEFT_TAKES(SET) | WEFT_TAKES(PEERS) | WEFT_TAKES(PARAMS) | WEFT_TAKES(UPDATES) |
          WEFT_TAKES(CHANGED) | WEFT_TAKES(PROVIDER) | WEFT_TAKES(KEEP) | WEFT_TAKES(TIMEOUT),
-     false, 0, weft_verb_demo},
+     false, 0, 0, weft_verb_demo},
     {"diff", "BASE NEW -o U.weft [--level L] [--threads N] [--first-version N] [--json]",
      "Writes the update that makes model NEW of model BASE",
-     OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(FIRST_VERSION), false, 2, weft_verb_diff},
+     OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(FIRST_VERSION), false, 2, 0, weft_verb_diff},
     {"apply", "BASE U.weft -o NEW [--threads N] [--json]", "Makes the new model of a base and an update, and proves it",
-     OVER_FILES | WEFT_TAKES(OUTPUT), false, 2, weft_verb_apply},
+     OVER_FILES | WEFT_TAKES(OUTPUT), false, 2, 0, weft_verb_apply},
     {"inspect", "U.weft [--model BASE] [--json]", "Says what an update changes, tensor by tensor",
-     WEFT_TAKES(JSON) | WEFT_TAKES(MODEL), false, 1, weft_verb_inspect},
+     WEFT_TAKES(JSON) | WEFT_TAKES(MODEL), false, 1, 0, weft_verb_inspect},
     {"merge", "A.weft B.weft -o AB.weft [--base MODEL] [--level L] [--threads N] [--json]",
      "Makes one update of two that follow each other",
-     OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(BASE), false, 2, weft_verb_merge},
-    {"digest", "MODEL [--threads N] [--json]", "Prints the digest by which versions are known", OVER_FILES, false, 1,
+     OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(BASE), false, 2, 0, weft_verb_merge},
+    {"digest", "MODEL [--threads N] [--json]", "Prints the digest by which versions are known", OVER_FILES, false, 1, 0,
      weft_verb_digest},
+    {"bench", "codec [OLD NEW] [--params M] [--density LIST] [--threads LIST] [--runs N] [--json]",
+     "Measures sizes and speeds of updates beside floors, memory's speed and other methods",
+     WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(DENSITY) | WEFT_TAKES(TEAMS) | WEFT_TAKES(RUNS), false, 1, 2,
+     weft_verb_bench},
 };
 
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
@@ -89,7 +93,7 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT, "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                                         "inspect, merge or digest; see weft --help");
+                                         "inspect, merge, digest or bench; see weft --help");
         return weft_output_error(false, WEFT_PHASE_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
