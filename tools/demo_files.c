@@ -69,12 +69,13 @@ typedef struct demo_link {
     const char *name;
     const char *rate_limit;
     const char *bucket_max;
+    const char *level;
 } demo_link;
 
 static const demo_link links[] = {
-    {"near", "none", "4MiB"},
-    {"mid", "1Gbit/s", "4MiB"},
-    {"far", "200Mbit/s", "2MiB"},
+    {"near", "none", "4MiB", "fast"},
+    {"mid", "1Gbit/s", "4MiB", "tight"},
+    {"far", "200Mbit/s", "2MiB", "tight"},
 };
 
 enum { LINK_COUNT = sizeof links / sizeof *links };
@@ -94,8 +95,9 @@ static void print_site(FILE *site, const weft_args *args, const char *listen)
     for (size_t i = 0; i < args->peers; i++) {
         char name[32];
         weft_demo_peer_name(i, name, sizeof name);
-        fprintf(site, "\n[peer.%s]\nrate_limit = %s\nbucket_max = %s\n", name, links[i % LINK_COUNT].rate_limit,
-                links[i % LINK_COUNT].bucket_max);
+        const demo_link *link = &links[i % LINK_COUNT];
+        fprintf(site, "\n[peer.%s]\nrate_limit = %s\nbucket_max = %s\nlevel = %s\n", name, link->rate_limit,
+                link->bucket_max, link->level);
     }
 }
 
