@@ -9,10 +9,12 @@
 
 #define ROUNDS 60
 
-static const weft_dtype dtypes[] = {WEFT_U8,  WEFT_F8_E4M3, WEFT_F8_E5M2, WEFT_I16, WEFT_BF16, WEFT_F16,
-                                    WEFT_I32, WEFT_F32,     WEFT_I64,     WEFT_F64, WEFT_C64,  WEFT_BOOL};
+static const weft_dtype dtypes[] = {WEFT_BOOL,    WEFT_U8,  WEFT_I8,      WEFT_F8_E4M3, WEFT_F8_E5M2,
+                                    WEFT_F8_E8M0, WEFT_F4,  WEFT_F6_E2M3, WEFT_F6_E3M2, WEFT_I16,
+                                    WEFT_U16,     WEFT_F16, WEFT_BF16,    WEFT_I32,     WEFT_U32,
+                                    WEFT_F32,     WEFT_I64, WEFT_U64,     WEFT_F64,     WEFT_C64};
 static const uint64_t densities[] = {0, 30, 1000, 11700, 79000, 300000, 700000, 1000000};
-static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST, WEFT_LEVEL_TIGHT};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -50,7 +52,7 @@ static void sizes_choose(uint64_t *seed, uint64_t *sizes, uint64_t *count)
         const uint64_t limits[] = {2, 70, 3000, 20000};
         sizes[t] = pair_below(seed, limits[pair_below(seed, 4)]);
     }
-    if (pair_below(seed, 6) == 0)
+    if (pair_below(seed, 15) == 0)
         sizes[0] = (1 << 18) + pair_below(seed, 1000);
 }
 
@@ -62,7 +64,8 @@ static void frame_lands(unit_pair *pair, const uint8_t *bytes, uint64_t length, 
     pair_must(weft_frame_admit(pair->layout, bytes, length, &frame), "admit");
     uint64_t unit = frame.header.unit;
     weft_view view = weft_binding_view(&pair->live_binding, unit);
-    weft_decode_job decode = {.frame = frame, .base = view, .changes = changes, .tensor_delta = delta};
+    weft_decode_job decode = {
+        .frame = frame, .base = view, .parameters = pair->parameters, .changes = changes, .tensor_delta = delta};
     pair_must(weft_backend_host.decode(pair->state, &decode), "decode");
     assert_true(pair_holds(pair, &pair->base_binding, unit));
     weft_apply_job apply = {.target = view, .changes = changes};
@@ -109,8 +112,11 @@ static void random_units_come_through(void **state)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint64_t seed = round, sizes[PAIR_TENSORS], count;
         unit_pair pair;
+        weft_parameters parameters;
+        pair_parameters(&seed, &parameters);
         sizes_choose(&seed, sizes, &count);
         pair_open(&pair, &seed, dtypes[round % COUNT(dtypes)], sizes, count, "auto");
+        pair.parameters = round >= COUNT(dtypes) ? &parameters : NULL;
         pair_change(&pair, &seed, densities[pair_below(&seed, COUNT(densities))], pair_below(&seed, 3) == 0);
         digests defined = digest_defined(&pair, pair.target), found = digest_of(&pair, &pair.target_binding);
         assert_memory_equal(&defined, &found, sizeof(found));
@@ -171,14 +177,17 @@ static void widest_differences_come_through(void **state)
 static void bytes_are_canonical(void **state)
 {
     (void)state;
-    for (uint64_t round = 0; round < 12; round++) {
+    for (uint64_t round = 0; round < COUNT(dtypes); round++) {
         uint64_t seed = 1000 + round, other = 5000 + round;
         const uint64_t sizes[] = {3000, 1, 0, 5000};
         digests ignored = {{0}};
         unit_pair pair, twin;
+        weft_parameters parameters;
+        pair_parameters(&seed, &parameters);
         pair_open(&pair, &seed, dtypes[round], sizes, 4, "portable");
         pair_change(&pair, &seed, 20000, round % 2);
         pair_open(&twin, &other, dtypes[round], sizes, 4, "auto");
+        pair.parameters = twin.parameters = &parameters;
         memcpy(twin.base, pair.base, pair.layout->bytes);
         memcpy(twin.target, pair.target, pair.layout->bytes);
         pair_restore(&twin, &twin.base_binding);

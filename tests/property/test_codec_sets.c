@@ -9,7 +9,7 @@
 #include "log.h"
 #include "tests/support/unit_pair.h"
 
-#define ROUNDS  40
+#define ROUNDS  24
 #define ATTACKS 60
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -17,7 +17,7 @@
 static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_U8,  WEFT_F32, WEFT_F8_E5M2,
                                     WEFT_F64,  WEFT_I16, WEFT_I64, WEFT_BF16};
 static const uint64_t densities[] = {300, 11700, 79000, 500000, 1000000};
-static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST};
+static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST, WEFT_LEVEL_TIGHT};
 
 /* What one set made of one frame. */
 typedef struct outcome {
@@ -36,10 +36,15 @@ static weft_backend_state *set_open(const char *kernels)
     return state;
 }
 
-static void decode_with(weft_backend_state *state, const weft_frame *frame, const weft_view *base, outcome *made)
+static void decode_with(weft_backend_state *state, const weft_parameters *parameters, const weft_frame *frame,
+                        const weft_view *base, outcome *made)
 {
     memset(made->delta, 0, sizeof(made->delta));
-    weft_decode_job job = {.frame = *frame, .base = *base, .changes = &made->changes, .tensor_delta = made->delta};
+    weft_decode_job job = {.frame = *frame,
+                           .base = *base,
+                           .parameters = parameters,
+                           .changes = &made->changes,
+                           .tensor_delta = made->delta};
     made->status = weft_backend_host.decode(state, &job);
     snprintf(made->error, sizeof(made->error), "%s", made->status == WEFT_OK ? "" : weft_last_error());
 }
@@ -72,8 +77,8 @@ static void frame_read_by_both(const unit_pair *pair, weft_backend_state *other,
         }
         if (weft_frame_admit(pair->layout, bytes, length, &frame) == WEFT_OK) {
             weft_view base = weft_binding_view(binding, frame.header.unit);
-            decode_with(pair->state, &frame, &base, &made[0]);
-            decode_with(other, &frame, &base, &made[1]);
+            decode_with(pair->state, pair->parameters, &frame, &base, &made[0]);
+            decode_with(other, pair->parameters, &frame, &base, &made[1]);
             outcomes_agree(&made[0], &made[1], base.width);
         }
         if (i > 1 && i % 3)
@@ -112,7 +117,10 @@ static void set_compared(const char *kernels)
         uint64_t seed = round;
         const uint64_t sizes[] = {1 + pair_below(&seed, 9000), 1 + pair_below(&seed, 70), 3000};
         unit_pair pair;
+        weft_parameters parameters;
         pair_open(&pair, &seed, dtypes[round % COUNT(dtypes)], sizes, COUNT(sizes), "portable");
+        pair_parameters(&seed, &parameters);
+        pair.parameters = &parameters;
         pair_change(&pair, &seed, densities[round % COUNT(densities)], round % 3 == 0);
         for (uint64_t unit = 0; unit < pair.layout->unit_count; unit++) {
             for (size_t i = 0; i < COUNT(levels); i++)

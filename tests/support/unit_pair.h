@@ -13,6 +13,7 @@
 #define PAIR_TENSORS 6
 #define PAIR_PARTS   10 /* words of a digest: a tensor may have a few tiles */
 #define PAIR_PIECES  64
+#define PAIR_PACKED  4 /* elements of a packed dtype that fill whole bytes */
 
 typedef struct unit_pair {
     weft_layout *layout;
@@ -21,6 +22,7 @@ typedef struct unit_pair {
     uint8_t *live;   /* scattered memory, holding the base bits at first */
     weft_binding base_binding, target_binding, live_binding;
     weft_backend_state *state;
+    const weft_parameters *parameters; /* of the frames; NULL: the default ones */
 } unit_pair;
 
 static inline uint64_t pair_random(uint64_t *seed)
@@ -121,14 +123,14 @@ static inline void pair_scatter(unit_pair *pair, uint64_t *seed)
     pair->live = pair_memory(2 * pair->layout->bytes + 64 * PAIR_PIECES);
     for (uint64_t t = 0; t < pair->layout->count; t++) {
         const weft_layout_entry *entry = &pair->layout->entries[t];
-        uint64_t size = entry->row->bits / 8;
+        uint64_t group = entry->row->bits < 8 ? PAIR_PACKED : 1;
         for (uint64_t first = 0; first < entry->elements;) {
-            uint64_t rest = entry->elements - first;
+            uint64_t rest = (entry->elements - first) / group;
             uint64_t count = used + PAIR_TENSORS + 1 < PAIR_PIECES && rest > 1 ? 1 + pair_below(seed, rest) : rest;
             at = (at + 15) / 16 * 16 + 8 * pair_below(seed, 3);
-            pieces[used++] = (weft_piece){t, first, count, pair->live + at};
-            at += count * size;
-            first += count;
+            pieces[used++] = (weft_piece){t, first, count * group, pair->live + at};
+            at += count * group * entry->row->bits / 8;
+            first += count * group;
         }
     }
     pair_must(weft_binding_open(pair->layout, pieces, used, &pair->live_binding), "binding");
@@ -162,22 +164,25 @@ static inline bool pair_holds(unit_pair *pair, const weft_binding *image, uint64
     return same;
 }
 
+/* Sizes are elements; of packed dtypes groups that fill whole bytes. */
 static inline void pair_open(unit_pair *pair, uint64_t *seed, weft_dtype dtype, const uint64_t *sizes, uint64_t count,
                              const char *kernels)
 {
     weft_tensor tensors[PAIR_TENSORS];
     char names[PAIR_TENSORS][8];
+    uint64_t shapes[PAIR_TENSORS];
+    const weft_dtype_row *row = weft_dtype_find(dtype);
     weft_backend_options options = {.device = -1, .kernels = kernels};
     *pair = (unit_pair){0};
     for (uint64_t t = 0; t < count; t++) {
         snprintf(names[t], sizeof(names[t]), "t%u", (unsigned)t);
-        tensors[t] = (weft_tensor){names[t], dtype, 1, &sizes[t]};
+        shapes[t] = sizes[t] * (row->bits < 8 ? PAIR_PACKED : 1);
+        tensors[t] = (weft_tensor){names[t], dtype, 1, &shapes[t]};
     }
     pair_must(weft_layout_create(tensors, count, &pair->layout), "layout");
     pair_must(weft_backend_host.open(&options, &pair->state), "backend");
     pair->base = pair_memory(pair->layout->bytes);
     pair->target = pair_memory(pair->layout->bytes);
-    const weft_dtype_row *row = weft_dtype_find(dtype);
     for (uint64_t i = 0; i < pair->layout->elements; i++)
         pair_put(pair->base, i, pair_bits(seed, row), row->width);
     memcpy(pair->target, pair->base, pair->layout->bytes);
@@ -207,12 +212,29 @@ static inline uint32_t pair_encode(unit_pair *pair, uint64_t unit, weft_level le
     sinks[level] = *sink;
     weft_encode_job job = {.now = weft_binding_view(&pair->target_binding, unit),
                            .shadow = weft_binding_view(&pair->live_binding, unit),
+                           .parameters = pair->parameters,
                            .levels = 1u << level,
                            .sinks = sinks,
                            .tensor_delta = tensor_delta};
     pair_must(weft_backend_host.encode(pair->state, &job), "encode");
     *sink = sinks[level];
     return job.frame_bytes[level];
+}
+
+/* Any classes and magnitude base that an update may have: what they are good for is not asked here. */
+static inline void pair_parameters(uint64_t *seed, weft_parameters *parameters)
+{
+    memset(parameters, 0, sizeof *parameters);
+    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+        weft_classes *classes = &parameters->classes[k];
+        const uint32_t exponents = 1u << weft_kinds[k].exponent_bits;
+        uint32_t next = 1 + (uint32_t)pair_below(seed, exponents / 2 + 1);
+        while (next < exponents && classes->thresholds < pair_below(seed, WEFT_CLASS_MAX)) {
+            classes->threshold[classes->thresholds++] = next;
+            next += 1 + (uint32_t)pair_below(seed, exponents / 8 + 1);
+        }
+        classes->magnitude_base = (uint32_t)pair_below(seed, pair_below(seed, 2) ? 2112 : exponents + 8);
+    }
 }
 
 /* A change list of the largest unit. */
