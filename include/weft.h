@@ -653,12 +653,17 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
 /* Makes one update of several that follow each other: from the first one's base to the last one's target. Elements that
  * came back to their old bits are no change.
  *
+ * Without the base no weight is read, and the target is proved only where the update is applied. Updates of level
+ * "tight" need their base; of levels "fast" and "full" and of "pairs" and "full", any become one, unless
+ * what a unit comes to is as large as the unit; "pairs" and "fast" do not mix.
+ *
  * updates  `count` of them, each from where the one before ends; the newest attachment goes along
- * base     the weights that the first starts from
- * level    as in weft_diff_options
- * As weft_diff otherwise; the target is proved before the sink has all of its file.
- * Errors: WEFT_E_ARGUMENT (they do not follow each other), WEFT_E_LAYOUT, WEFT_E_BASE, WEFT_E_TARGET, WEFT_E_CORRUPT,
- * WEFT_E_CHECK, WEFT_E_MEMORY, those of sources, sink and progress. */
+ * layout   may be NULL without the base: the updates' own
+ * base     the weights that the first starts from, or NULL with base_count 0
+ * level    as in weft_diff_options; NULL without the base: the one that they can have
+ * As weft_diff otherwise; with the base the target is proved before the sink has all of its file.
+ * Errors: WEFT_E_ARGUMENT (they do not follow each other; the base is needed), WEFT_E_LAYOUT, WEFT_E_BASE,
+ * WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY, those of sources, sink and progress. */
 WEFT_API weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
                                        const weft_piece *base, uint64_t base_count, const char *level,
                                        const weft_work *work, const weft_sink *sink, weft_update_info *info);

@@ -17,12 +17,9 @@ typedef struct merge {
 static weft_status open_all(merge *m)
 {
     weft_status status = WEFT_OK;
-    if (!m->args->base)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--base MODEL is missing: the model that %s starts from",
-                               m->args->words[0]);
     for (int i = 0; i < 2 && status == WEFT_OK; i++)
         status = weft_update_open_path(m->args->words[i], &m->updates[i]);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && m->args->base)
         status = weft_model_open(m->args->base, 0, &m->base);
     if (status != WEFT_OK)
         return status;
@@ -35,14 +32,15 @@ static weft_status open_all(merge *m)
 static weft_status body(void *user)
 {
     merge *m = user;
-    uint64_t count;
-    const weft_piece *pieces = weft_model_pieces(m->base, &count);
+    uint64_t count = 0;
+    const weft_piece *pieces = m->base ? weft_model_pieces(m->base, &count) : NULL;
+    const weft_layout *layout = m->base ? weft_model_layout(m->base) : NULL;
     weft_offline_bar bar;
     weft_work work = weft_offline_work(m->args, "merge", &bar);
     weft_sink sink = weft_offline_sink(&m->file);
     m->info.size = sizeof m->info;
-    weft_status status = weft_update_merge(m->updates, 2, weft_model_layout(m->base), pieces, count, m->args->level,
-                                           &work, &sink, &m->info);
+    weft_status status =
+        weft_update_merge(m->updates, 2, layout, pieces, count, m->args->level, &work, &sink, &m->info);
     weft_offline_bar_end(&bar);
     return status;
 }
@@ -52,10 +50,10 @@ static weft_status merge_run(merge *m)
     weft_status status = open_all(m);
     if (status != WEFT_OK)
         return status;
-    status = weft_model_guard(m->base, body, m);
+    status = m->base ? weft_model_guard(m->base, body, m) : body(m);
     if (status != WEFT_E_ARGUMENT && status != WEFT_E_LAYOUT)
         m->phase = WEFT_PHASE_WORK;
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && m->base)
         status = weft_model_unchanged(m->base);
     if (status == WEFT_OK)
         status = weft_file_finish(&m->file);

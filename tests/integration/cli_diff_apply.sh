@@ -56,6 +56,23 @@ json merge_wrong "lines[0]['error']['status'] == 'argument'"
 run merge_base 3 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft" --base "$v1"
 absent "$work/no.weft"
 
+# ---- merged without the base: updates of level fast, by their own bytes
+run no_base 2 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft"
+says no_base 'level tight, which says nothing without the base; give the base'
+run no_tight 2 "$WEFT_BIN" merge "$work/fast.weft" "$work/next.weft" -o "$work/no.weft" --level tight
+run no_mixture 2 "$WEFT_BIN" merge "$work/pairs.weft" "$work/next.weft" -o "$work/no.weft" --json
+json no_mixture "'give the base' in lines[0]['error']['text']"
+absent "$work/no.weft"
+run free 0 "$WEFT_BIN" merge "$work/fast.weft" "$work/next.weft" -o "$work/free.weft" --json
+json free "lines[0]['base'] == 0 and lines[0]['target'] == 2 and lines[0]['level'] == 'fast'"
+run direct 0 "$WEFT_BIN" diff "$v0" "$v2" -o "$work/direct.weft" --level fast --json
+json free "lines[0]['changed'] == $(sed -E 's/.*"changed": ?([0-9]+).*/\1/' "$work/direct.out")"
+run apply_free 0 "$WEFT_BIN" apply "$v0" "$work/free.weft" -o "$work/free.st"
+same "$work/free.st" "$v2"
+run free_full 0 "$WEFT_BIN" merge "$work/full.weft" "$work/next.weft" -o "$work/free_full.weft"
+run apply_free_full 0 "$WEFT_BIN" apply "$v0" "$work/free_full.weft" -o "$work/free_full.st"
+same "$work/free_full.st" "$v2"
+
 # ---- wrong bases and wrong use
 run wrong_base 3 "$WEFT_BIN" apply "$v1" "$work/tight.weft" -o "$work/no.st" --json
 json wrong_base "lines[0]['error']['status'] == 'base'"
@@ -71,7 +88,6 @@ run no_file 2 "$WEFT_BIN" apply "$v0" "$work/none.weft" -o "$work/no.st"
 run no_folder 2 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/none/no.weft"
 run no_update 2 "$WEFT_BIN" inspect "$v0"
 says no_update 'no update file'
-run no_base 2 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft"
 absent "$work/no.weft"
 absent "$work/no.st"
 
