@@ -193,7 +193,7 @@ void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_par
             continue;
         /* a frame's price of a class, for the part of a frame that was seen here */
         uint64_t frame = (changed << (18 + parameters->run_shift)) / elements + 1;
-        uint64_t price = (CLASS_BITS * s.changed[s.count] << FRACTION) / frame + ((uint64_t)CLASS_BITS / 4 << FRACTION);
+        uint64_t price = (CLASS_BITS * s.changed[s.count] << FRACTION) / frame + ((uint64_t)CLASS_BITS / 8 << FRACTION);
         thresholds_choose(&s, price, &parameters->classes[k]);
         parameters->classes[k].magnitude_base = magnitude_base_choose(kind, &weft_kinds[k]);
     }
