@@ -40,6 +40,16 @@ static inline void weft_simde_store32(void *out, uint16_t mask, simde__m512i lan
 #define _mm512_mask_storeu_epi32 weft_simde_store32
 #endif
 
+#undef _pdep_u64
+static inline uint64_t weft_simde_deposit(uint64_t bits, uint64_t mask)
+{
+    uint64_t out = 0;
+    for (; mask; mask &= mask - 1, bits >>= 1)
+        out |= bits & 1 ? mask & (0 - mask) : 0;
+    return out;
+}
+#define _pdep_u64 weft_simde_deposit
+
 /* simde computes some 64-bit lanes as signed ones, whose overflow is undefined. */
 #define WEFT_SIMDE_LANES64(NAME, OPERATOR)                                                                             \
     static inline simde__m512i NAME(simde__m512i a, simde__m512i b)                                                    \
@@ -117,6 +127,21 @@ static inline simde__m512i weft_simde_widen_32_64(simde__m256i lanes)
     return weft_simde_widen(&lanes, 8, 4);
 }
 #define _mm512_cvtepu32_epi64 weft_simde_widen_32_64
+#endif
+
+#ifndef _mm512_cvtepi32_epi8
+static inline simde__m128i weft_simde_narrow_32_8(simde__m512i lanes)
+{
+    uint32_t in[16];
+    uint8_t out[16];
+    simde__m128i bytes;
+    memcpy(in, &lanes, 64);
+    for (unsigned i = 0; i < 16; i++)
+        out[i] = (uint8_t)in[i];
+    memcpy(&bytes, out, 16);
+    return bytes;
+}
+#define _mm512_cvtepi32_epi8 weft_simde_narrow_32_8
 #endif
 
 #ifndef _mm512_i32gather_epi32

@@ -2,7 +2,6 @@
  * with those flags. */
 #if defined(WEFT_SIMDE)
 #include "backends/host_avx512_simde.h"
-#include <immintrin.h>
 #elif defined(WEFT_HAVE_AVX512)
 #include <immintrin.h>
 #endif

@@ -1,0 +1,42 @@
+/* The loops of level tight of every kernel set that this CPU runs do what their contract says. */
+#include "tests/support/kernel_tight.h"
+
+#include "backends/host_state.h"
+
+static void set_is_right(const char *name)
+{
+    const weft_backend_options options = {.device = -1, .kernels = name};
+    weft_backend_state *state = NULL;
+    if (weft_backend_host.open(&options, &state) != WEFT_OK)
+        skip();
+    tight_is_right(state->tight);
+    weft_backend_host.close(state);
+}
+
+static void portable_is_right(void **state)
+{
+    (void)state;
+    set_is_right("portable");
+}
+
+static void avx2_is_right(void **state)
+{
+    (void)state;
+    set_is_right("avx2");
+}
+
+static void avx512_is_right(void **state)
+{
+    (void)state;
+    set_is_right("avx512");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(portable_is_right),
+        cmocka_unit_test(avx2_is_right),
+        cmocka_unit_test(avx512_is_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
