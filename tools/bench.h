@@ -125,9 +125,9 @@ const char *weft_bench_yard_name(weft_bench_yard yard);
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS]);
 
 typedef enum weft_bench_stage {
-    WEFT_BENCH_ENCODE_TIGHT, /* diff and encode, the lanes' mean */
+    WEFT_BENCH_ENCODE_TIGHT, /* parameters chosen, compared and encoded: bench/codec/rig.h */
     WEFT_BENCH_ENCODE_FAST,
-    WEFT_BENCH_DECODE_TIGHT, /* decode, the lanes' mean, and apply */
+    WEFT_BENCH_DECODE_TIGHT, /* frames checked, decoded and applied */
     WEFT_BENCH_DECODE_FAST,
     WEFT_BENCH_DIGEST,
     WEFT_BENCH_PACK, /* weights into byte planes */
@@ -145,6 +145,7 @@ extern const weft_bench_stage_row weft_bench_stages[WEFT_BENCH_STAGES];
 
 typedef struct weft_bench_speed {
     uint32_t rounds, teams, sets;
+    double waited; /* share of the time for which the measuring thread was ready but had no core */
     uint32_t threads[WEFT_BENCH_TEAMS_MAX];
     char kernels[WEFT_BENCH_SETS][16];
     double yard[WEFT_BENCH_TEAMS_MAX][WEFT_BENCH_YARDS][WEFT_BENCH_ROUNDS_MAX];
@@ -153,6 +154,8 @@ typedef struct weft_bench_speed {
 
 weft_status weft_bench_speed_run(weft_bench_pair *pair, const weft_bench_terms *terms, weft_bench_speed *speed);
 
+/* How long the calling thread was ready but without a core so far; 0 where the system does not tell. */
+double weft_bench_waited_ms(void);
 /* Of `count` values, at most WEFT_BENCH_ROUNDS_MAX. */
 double weft_bench_median(const double *values, uint32_t count);
 /* Median over the rounds of yardstick / stage. */

@@ -94,10 +94,11 @@ static json_t *json_stages(const weft_bench_case *c)
 void weft_bench_print_json(const weft_bench_case *c)
 {
     const weft_layout *layout = c->pair.layout;
-    weft_output_object(json_pack(
-        "{s:s,s:o,s:o,s:o,s:o,s:o,s:i,s:o,s:o,s:o,s:o,s:o}", "weights", c->pair.name, "elements",
-        weft_json_count(layout->elements), "tensors", weft_json_count(layout->count), "tiles",
-        weft_json_count(layout->unit_count), "changed", weft_json_count(c->floor.changed), "dense_bytes",
-        weft_json_count(layout->bytes), "runs", (int)c->speed.rounds, "levels", json_sizes(c), "floor",
-        json_floor(&c->floor), "methods", json_rivals(c), "yardsticks", json_yards(c), "stages", json_stages(c)));
+    weft_output_object(json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:i,s:f,s:o,s:o,s:o,s:o,s:o}", "weights", c->pair.name,
+                                 "elements", weft_json_count(layout->elements), "tensors",
+                                 weft_json_count(layout->count), "tiles", weft_json_count(layout->unit_count),
+                                 "changed", weft_json_count(c->floor.changed), "dense_bytes",
+                                 weft_json_count(layout->bytes), "runs", (int)c->speed.rounds, "waited",
+                                 c->speed.waited, "levels", json_sizes(c), "floor", json_floor(&c->floor), "methods",
+                                 json_rivals(c), "yardsticks", json_yards(c), "stages", json_stages(c)));
 }

@@ -114,6 +114,7 @@ static void print_speed(const weft_bench_case *c)
 {
     const weft_bench_speed *s = &c->speed;
     print_yards(c);
+    printf("  (medians of %u rounds; ready but without a core for %.0f %% of the time)\n", s->rounds, 100 * s->waited);
     printf("\n  %-22s %-9s %7s %10s %10s %30s %5s  against %u thread%s\n", "stage", "kernels", "threads", "ms", "GB/s",
            "ratio", "bar", s->threads[0], s->threads[0] == 1 ? "" : "s");
     for (int stage = 0; stage < WEFT_BENCH_STAGES; stage++)

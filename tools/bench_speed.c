@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "bench/codec/rig.h"
 #include "output.h"
 #include "status.h"
 
@@ -47,18 +48,31 @@ static weft_status sets_find(weft_bench_speed *speed)
 
 /* ---- stages */
 
-static weft_status level_time(weft_bench_pair *pair, const char *level, uint32_t threads, weft_bench_bytes *file,
-                              double *encode_ms, double *decode_ms)
+typedef struct speed_run {
+    weft_bench_pair *pair;
+    weft_bench_speed *speed;
+    weft_bench_rig *rigs[WEFT_BENCH_SETS][WEFT_BENCH_TEAMS_MAX];
+    weft_bench_bytes file;
+} speed_run;
+
+/* Old weights to work on, and none of them near. */
+static weft_status work_restore(weft_bench_pair *pair)
 {
-    weft_update_info diffed;
-    weft_apply_info applied;
-    weft_status status = weft_bench_diff(pair, level, threads, file, &diffed);
+    double ms[WEFT_BENCH_YARDS];
+    memcpy(pair->work, pair->before, pair->bytes);
+    return weft_bench_yards_time(pair, 1, ms);
+}
+
+static weft_status level_time(weft_bench_pair *pair, weft_bench_rig *rig, const char *level, double *encode_ms,
+                              double *decode_ms)
+{
+    weft_status status = weft_bench_rig_encode(rig, level, encode_ms);
     if (status == WEFT_OK)
-        status = weft_bench_apply(pair, file, threads, &applied);
-    if (status == WEFT_OK) {
-        *encode_ms = diffed.diff_ms + diffed.encode_ms;
-        *decode_ms = applied.decode_ms + applied.apply_ms;
-    }
+        status = work_restore(pair);
+    if (status == WEFT_OK)
+        status = weft_bench_rig_apply(rig, decode_ms);
+    if (status == WEFT_OK && memcmp(pair->work, pair->after, pair->bytes) != 0)
+        status = weft_fail(WEFT_E_TARGET, "frames of level %s did not give the new weights", level);
     return status;
 }
 
@@ -72,45 +86,88 @@ static weft_status digest_time(const weft_bench_pair *pair, uint32_t threads, do
     return status;
 }
 
-/* `planes`: byte planes too, which are the same code in every set. */
-static weft_status stages_time(weft_bench_pair *pair, uint32_t threads, bool planes, weft_bench_bytes *file,
-                               double ms[WEFT_BENCH_STAGES])
+static weft_status planes_time(speed_run *run, uint32_t threads, double *pack_ms, double *unpack_ms)
 {
-    weft_status status =
-        level_time(pair, "tight", threads, file, &ms[WEFT_BENCH_ENCODE_TIGHT], &ms[WEFT_BENCH_DECODE_TIGHT]);
+    weft_update_info diffed;
+    weft_apply_info applied;
+    weft_status status = weft_bench_diff(run->pair, "full", threads, &run->file, &diffed);
     if (status == WEFT_OK)
-        status = level_time(pair, "fast", threads, file, &ms[WEFT_BENCH_ENCODE_FAST], &ms[WEFT_BENCH_DECODE_FAST]);
-    if (status == WEFT_OK)
-        status = digest_time(pair, threads, &ms[WEFT_BENCH_DIGEST]);
-    if (status == WEFT_OK && planes)
-        status = level_time(pair, "full", threads, file, &ms[WEFT_BENCH_PACK], &ms[WEFT_BENCH_UNPACK]);
+        status = weft_bench_apply(run->pair, &run->file, threads, &applied);
+    if (status == WEFT_OK) {
+        *pack_ms = diffed.encode_ms;
+        *unpack_ms = applied.decode_ms;
+    }
     return status;
 }
 
 /* ---- rounds */
 
-static weft_status set_round(weft_bench_pair *pair, weft_bench_speed *speed, uint32_t team, uint32_t set,
-                             uint32_t round, weft_bench_bytes *file)
+static weft_status set_round(speed_run *run, uint32_t set, uint32_t team, double ms[WEFT_BENCH_STAGES])
 {
-    double ms[WEFT_BENCH_STAGES] = {0};
-    setenv(KERNELS_VARIABLE, speed->kernels[set], 1); /* read when a backend is opened; no other thread runs now */
-    weft_status status = stages_time(pair, speed->threads[team], set == 0, file, ms);
-    for (int stage = 0; stage < WEFT_BENCH_STAGES; stage++)
-        speed->stage[set][team][stage][round] = ms[stage];
+    weft_bench_rig *rig = run->rigs[set][team];
+    const uint32_t threads = run->speed->threads[team];
+    setenv(KERNELS_VARIABLE, run->speed->kernels[set], 1); /* for what has no rig: read when a backend is opened */
+    weft_status status =
+        level_time(run->pair, rig, "tight", &ms[WEFT_BENCH_ENCODE_TIGHT], &ms[WEFT_BENCH_DECODE_TIGHT]);
+    if (status == WEFT_OK)
+        status = level_time(run->pair, rig, "fast", &ms[WEFT_BENCH_ENCODE_FAST], &ms[WEFT_BENCH_DECODE_FAST]);
+    if (status == WEFT_OK)
+        status = digest_time(run->pair, threads, &ms[WEFT_BENCH_DIGEST]);
+    if (status == WEFT_OK && set == 0 && team == 0) /* the same code in every set, and one thread packs */
+        status = planes_time(run, threads, &ms[WEFT_BENCH_PACK], &ms[WEFT_BENCH_UNPACK]);
     return status;
 }
 
-static weft_status round_run(weft_bench_pair *pair, weft_bench_speed *speed, uint32_t round, weft_bench_bytes *file)
+/* Everything once; the first turn warms memory up and is not kept. */
+static weft_status round_run(speed_run *run, uint32_t turn)
 {
+    weft_bench_speed *speed = run->speed;
     weft_status status = WEFT_OK;
     for (uint32_t team = 0; team < speed->teams && status == WEFT_OK; team++) {
-        double ms[WEFT_BENCH_YARDS];
-        status = weft_bench_yards_time(pair, speed->threads[team], ms);
-        for (int yard = 0; yard < WEFT_BENCH_YARDS && status == WEFT_OK; yard++)
-            speed->yard[team][yard][round] = ms[yard];
+        double yards[WEFT_BENCH_YARDS], stages[WEFT_BENCH_SETS][WEFT_BENCH_STAGES] = {{0}};
+        status = weft_bench_yards_time(run->pair, speed->threads[team], yards);
         for (uint32_t set = 0; set < speed->sets && status == WEFT_OK; set++)
-            status = set_round(pair, speed, team, set, round, file);
+            status = set_round(run, set, team, stages[set]);
+        for (int yard = 0; yard < WEFT_BENCH_YARDS && turn > 0; yard++)
+            speed->yard[team][yard][turn - 1] = yards[yard];
+        for (uint32_t set = 0; set < speed->sets && turn > 0; set++)
+            for (int stage = 0; stage < WEFT_BENCH_STAGES; stage++)
+                speed->stage[set][team][stage][turn - 1] = stages[set][stage];
     }
+    return status;
+}
+
+static weft_status rigs_open(speed_run *run)
+{
+    const weft_bench_pair *pair = run->pair;
+    const weft_bench_weights weights = {pair->layout, pair->pieces_before, pair->pieces_after, pair->pieces_work,
+                                        pair->count};
+    weft_status status = WEFT_OK;
+    for (uint32_t set = 0; set < run->speed->sets; set++)
+        for (uint32_t team = 0; team < run->speed->teams && status == WEFT_OK; team++)
+            status = weft_bench_rig_open(&weights, run->speed->kernels[set], run->speed->threads[team],
+                                         &run->rigs[set][team]);
+    return status;
+}
+
+static void rigs_close(speed_run *run)
+{
+    for (uint32_t set = 0; set < WEFT_BENCH_SETS; set++)
+        for (uint32_t team = 0; team < WEFT_BENCH_TEAMS_MAX; team++)
+            weft_bench_rig_close(run->rigs[set][team]);
+}
+
+static weft_status rounds_run(speed_run *run)
+{
+    const double begun = weft_now_ms(), waited = weft_bench_waited_ms();
+    weft_status status = rigs_open(run);
+    if (status == WEFT_OK)
+        status = weft_bench_bytes_open(&run->file, 2 * run->pair->bytes + (1u << 20));
+    for (uint32_t turn = 0; turn <= run->speed->rounds && status == WEFT_OK; turn++)
+        status = round_run(run, turn);
+    run->speed->waited = (weft_bench_waited_ms() - waited) / (weft_now_ms() - begun);
+    weft_bench_bytes_close(&run->file);
+    rigs_close(run);
     return status;
 }
 
@@ -118,17 +175,12 @@ weft_status weft_bench_speed_run(weft_bench_pair *pair, const weft_bench_terms *
 {
     const char *before = getenv(KERNELS_VARIABLE);
     char *kept = before ? strdup(before) : NULL;
-    weft_bench_bytes file;
+    speed_run run = {.pair = pair, .speed = speed};
     *speed = (weft_bench_speed){.rounds = terms->rounds, .teams = terms->teams};
     memcpy(speed->threads, terms->threads, sizeof speed->threads);
     weft_status status = sets_find(speed);
     if (status == WEFT_OK)
-        status = weft_bench_bytes_open(&file, 2 * pair->bytes + (1u << 20));
-    if (status == WEFT_OK) {
-        for (uint32_t round = 0; round < speed->rounds && status == WEFT_OK; round++)
-            status = round_run(pair, speed, round, &file);
-        weft_bench_bytes_close(&file);
-    }
+        status = rounds_run(&run);
     if (kept)
         setenv(KERNELS_VARIABLE, kept, 1);
     else
@@ -138,6 +190,17 @@ weft_status weft_bench_speed_run(weft_bench_pair *pair, const weft_bench_terms *
 }
 
 /* ---- figures */
+
+double weft_bench_waited_ms(void)
+{
+    unsigned long long ran, waited = 0; /* nanoseconds of the calling thread */
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    if (file && fscanf(file, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    if (file)
+        fclose(file);
+    return (double)waited / 1e6;
+}
 
 static int by_value(const void *a, const void *b)
 {
