@@ -654,8 +654,8 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
  * came back to their old bits are no change.
  *
  * Without the base no weight is read, and the target is proved only where the update is applied. Updates of level
- * "tight" need their base; of levels "fast" and "full" and of "pairs" and "full", any become one, unless
- * what a unit comes to is as large as the unit; "pairs" and "fast" do not mix.
+ * "tight" need their base. Any of "fast" and "full" become one, and any of "pairs" and "full", unless what they make
+ * of some unit is as large as that unit; "pairs" and "fast" do not mix.
  *
  * updates  `count` of them, each from where the one before ends; the newest attachment goes along
  * layout   may be NULL without the base: the updates' own

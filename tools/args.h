@@ -43,13 +43,15 @@ typedef struct weft_arg_list {
     size_t count;
 } weft_arg_list;
 
+#define WEFT_ARG_WORDS 32u
+
 typedef struct weft_args {
     uint32_t given; /* WEFT_TAKES of every option that was there */
     bool help;
     bool json;
     bool empty;
-    const char *site;     /* the positional argument, or */
-    const char *words[3]; /* these, as many as the verb has */
+    const char *site;                  /* the positional argument, or */
+    const char *words[WEFT_ARG_WORDS]; /* these, as many as the verb has */
     const char *log;
     const char *model;
     const char *follow;
@@ -84,7 +86,7 @@ typedef struct weft_verb {
     uint32_t options; /* mask of WEFT_TAKES; --help is taken always */
     bool site;        /* takes SITE.ini */
     uint8_t words;    /* takes so many other positional arguments, named in the synopsis, */
-    uint8_t more;     /* and up to so many further ones */
+    uint8_t more;     /* and up to so many further ones; WEFT_ARG_WORDS in all */
     int (*run)(const weft_args *args);
 } weft_verb;
 

@@ -1,4 +1,4 @@
-/* merge.c - weft merge: two updates that follow each other, made one. */
+/* merge.c - weft merge: updates that follow each other, made one; level tight needs the base. */
 #include <stdio.h>
 
 #include "offline.h"
@@ -8,7 +8,8 @@
 typedef struct merge {
     const weft_args *args;
     weft_model *base;
-    weft_update_file *updates[2];
+    weft_update_file *updates[WEFT_ARG_WORDS];
+    size_t count;
     weft_file file;
     weft_update_info info;
     weft_phase phase;
@@ -17,8 +18,8 @@ typedef struct merge {
 static weft_status open_all(merge *m)
 {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < 2 && status == WEFT_OK; i++)
-        status = weft_update_open_path(m->args->words[i], &m->updates[i]);
+    for (; m->count < WEFT_ARG_WORDS && m->args->words[m->count] && status == WEFT_OK; m->count++)
+        status = weft_update_open_path(m->args->words[m->count], &m->updates[m->count]);
     if (status == WEFT_OK && m->args->base)
         status = weft_model_open(m->args->base, 0, &m->base);
     if (status != WEFT_OK)
@@ -40,7 +41,7 @@ static weft_status body(void *user)
     weft_sink sink = weft_offline_sink(&m->file);
     m->info.size = sizeof m->info;
     weft_status status =
-        weft_update_merge(m->updates, 2, layout, pieces, count, m->args->level, &work, &sink, &m->info);
+        weft_update_merge(m->updates, m->count, layout, pieces, count, m->args->level, &work, &sink, &m->info);
     weft_offline_bar_end(&bar);
     return status;
 }
@@ -82,7 +83,7 @@ int weft_verb_merge(const weft_args *args)
     if (status == WEFT_OK)
         report(&m);
     weft_file_drop(&m.file);
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < m.count; i++)
         weft_update_close(m.updates[i]);
     weft_model_close(m.base);
     return code;

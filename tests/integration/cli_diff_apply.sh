@@ -69,6 +69,11 @@ run direct 0 "$WEFT_BIN" diff "$v0" "$v2" -o "$work/direct.weft" --level fast --
 json free "lines[0]['changed'] == $(sed -E 's/.*"changed": ?([0-9]+).*/\1/' "$work/direct.out")"
 run apply_free 0 "$WEFT_BIN" apply "$v0" "$work/free.weft" -o "$work/free.st"
 same "$work/free.st" "$v2"
+run third 0 "$WEFT_BIN" diff "$v2" "$v1" -o "$work/third.weft" --level fast --first-version 2
+run long 0 "$WEFT_BIN" merge "$work/fast.weft" "$work/next.weft" "$work/third.weft" -o "$work/long.weft" --json
+json long "lines[0]['target'] == 3"
+run apply_long 0 "$WEFT_BIN" apply "$v0" "$work/long.weft" -o "$work/long.st"
+same "$work/long.st" "$v1"
 run free_full 0 "$WEFT_BIN" merge "$work/full.weft" "$work/next.weft" -o "$work/free_full.weft"
 run apply_free_full 0 "$WEFT_BIN" apply "$v0" "$work/free_full.weft" -o "$work/free_full.st"
 same "$work/free_full.st" "$v2"
