@@ -29,11 +29,14 @@ static weft_status sizes_find(weft_bench_case *c)
                                                           [WEFT_BENCH_FULL] = "full"};
     weft_bench_bytes file;
     weft_update_info info;
+    weft_apply_info made;
     weft_status status = weft_bench_bytes_open(&file, 2 * c->pair.bytes + (1u << 20));
     for (int level = 0; level < WEFT_BENCH_LEVELS && status == WEFT_OK; level++) {
         weft_bench_size *size = &c->sizes[level];
         size->level = levels[level];
         status = weft_bench_diff(&c->pair, size->level, 1, &file, &info);
+        if (status == WEFT_OK)
+            status = weft_bench_rewrite(&c->pair, &file, 1, &made);
         if (status == WEFT_OK)
             status = weft_bench_describe(&file, &size->header);
         if (status == WEFT_OK && level <= WEFT_BENCH_FAST)

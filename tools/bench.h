@@ -55,15 +55,16 @@ weft_status weft_bench_bytes_put(weft_bench_bytes *bytes, const void *data, uint
 /* Writes the update of a pair at a level over what is in `file`. */
 weft_status weft_bench_diff(const weft_bench_pair *pair, const char *level, uint32_t threads, weft_bench_bytes *file,
                             weft_update_info *info);
-/* Applies it to the old weights, in `work`. Errors: also WEFT_E_TARGET if that does not give the new weights. */
-weft_status weft_bench_apply(weft_bench_pair *pair, const weft_bench_bytes *file, uint32_t threads,
-                             weft_apply_info *info);
+/* Makes the new weights of it and compares them. Errors: also WEFT_E_TARGET (they differ). */
+weft_status weft_bench_rewrite(const weft_bench_pair *pair, const weft_bench_bytes *file, uint32_t threads,
+                               weft_apply_info *info);
 weft_status weft_bench_describe(const weft_bench_bytes *file, weft_update_header *header);
 
 /* ---- floors */
 
-/* Bits per changed element below which no code goes that knows no more of an element than its old exponent (or, free of
- * a base, nothing), each entropy being that of the data itself. */
+/* Bits per changed element for a code that knows the shares of this very update and of an element its old exponent, or,
+ * free of a base, nothing; what changes from tile to tile it does not know, so that a code which follows that may go
+ * below. */
 typedef struct weft_bench_floor {
     uint64_t elements, changed;
     double position, direction, magnitude; /* exponent known */

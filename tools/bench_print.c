@@ -18,12 +18,10 @@ static double gb_s(uint64_t bytes, double ms)
 
 /* ---- sizes */
 
-static void print_floor(const weft_bench_floor *f)
+static void print_entropy(const char *name, double position, double direction, double magnitude)
 {
-    printf("  floor, old exponent known        %26.2f   = position %.2f + direction %.2f + magnitude %.2f\n",
-           f->position + f->direction + f->magnitude, f->position, f->direction, f->magnitude);
-    printf("  floor, nothing known             %26.2f   = position %.2f + direction %.2f + magnitude %.2f\n",
-           f->position_free + f->direction + f->magnitude_free, f->position_free, f->direction, f->magnitude_free);
+    printf("  %-26s %33.3f   = position %.2f + direction %.2f + magnitude %.2f\n", name,
+           position + direction + magnitude, position, direction, magnitude);
 }
 
 static void print_sizes(const weft_bench_case *c)
@@ -39,7 +37,8 @@ static void print_sizes(const weft_bench_case *c)
                share(8 * bytes, changed), share(dense, bytes), header->frames,
                share((double)header->frame_bytes, tiles));
     }
-    print_floor(&c->floor);
+    print_entropy("floor, old exponent known", c->floor.position, c->floor.direction, c->floor.magnitude);
+    print_entropy("entropy, nothing known", c->floor.position_free, c->floor.direction, c->floor.magnitude_free);
     printf("  full in byte planes: %.3f of dense\n", share((double)c->sizes[WEFT_BENCH_FULL].header.bytes, dense));
 }
 

@@ -92,7 +92,7 @@ static weft_status planes_time(speed_run *run, uint32_t threads, double *pack_ms
     weft_apply_info applied;
     weft_status status = weft_bench_diff(run->pair, "full", threads, &run->file, &diffed);
     if (status == WEFT_OK)
-        status = weft_bench_apply(run->pair, &run->file, threads, &applied);
+        status = weft_bench_rewrite(run->pair, &run->file, threads, &applied);
     if (status == WEFT_OK) {
         *pack_ms = diffed.encode_ms;
         *unpack_ms = applied.decode_ms;

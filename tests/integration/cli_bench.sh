@@ -10,7 +10,6 @@ json made "len(lines) == 2 and lines[0]['changed'] == 0 and 2000 < lines[1]['cha
 json made "[l['level'] for l in lines[1]['levels']] == ['tight', 'fast', 'pairs', 'full']"
 json made "all(sum(l['plane_bits'].values()) == 8 * l['bytes'] for l in lines[1]['levels'][:2])"
 json made "lines[1]['floor']['bits_per_change'] < lines[1]['levels'][0]['bits_per_change']"
-json made "lines[1]['floor']['base_free'] < lines[1]['levels'][1]['bits_per_change']"
 json made "lines[1]['levels'][0]['bytes'] < lines[1]['levels'][1]['bytes'] < lines[1]['levels'][2]['bytes']"
 json made "all(m['skipped'] or m['bytes'] > lines[1]['levels'][0]['bytes'] for m in lines[1]['methods'])"
 json made "sum(not m['skipped'] for m in lines[1]['methods']) >= 4"
