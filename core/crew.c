@@ -2,11 +2,11 @@
 #include "crew.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 
 #include "mem.h"
 #include "status.h"
+#include "thread.h"
 
 #define LANES_AUTO 8u
 
@@ -41,12 +41,8 @@ static void *help(void *argument)
 static weft_status helper_start(weft_crew *crew, uint32_t lane)
 {
     struct weft_crew_helper *helper = &crew->helpers[lane - 1];
-    sigset_t all, before;
     *helper = (struct weft_crew_helper){.crew = crew, .lane = lane};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&helper->thread, NULL, help, helper);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = weft_thread_start(&helper->thread, help, helper);
     if (failed)
         return weft_fail(WEFT_E_SYSTEM, "thread %u of %u: %s", lane, crew->lanes, strerror(failed));
     crew->started++;

@@ -25,7 +25,7 @@ typedef struct weft_crew {
     bool ends;
 } weft_crew;
 
-/* Starts lanes - 1 threads, with all signals blocked. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
+/* Starts lanes - 1 threads (thread.h). Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_crew_open(weft_crew *crew, uint32_t lanes);
 void weft_crew_close(weft_crew *crew);
 /* Runs the task once in every lane, and returns when all have returned. One caller at a time. */

@@ -1,7 +1,6 @@
 #include "session.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,6 +10,7 @@
 #include "digest.h"
 #include "mem.h"
 #include "status.h"
+#include "thread.h"
 
 /* A session that waits for nothing looks around this often. */
 #define IDLE_NS (250 * WEFT_NS_PER_MS)
@@ -240,11 +240,7 @@ static void *run(void *argument)
 
 weft_status weft_session_start(weft_session *session)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it: signals are the application's */
-    int error = pthread_create(&session->thread, NULL, run, session);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = weft_thread_start(&session->thread, run, session);
     session->running = error == 0;
     return error ? weft_fail(WEFT_E_SYSTEM, "no progress thread: %s", strerror(error)) : WEFT_OK;
 }
