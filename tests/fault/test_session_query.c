@@ -11,7 +11,8 @@ static fleet_fake fake;
 /* A rollout in the test's hands that holds the version 0, while three more are published. */
 static int setup(void **state)
 {
-    fleet *f = fleet_open(FLEET_TILES, NULL);
+    static const char *const overrides[] = {"peers.heartbeat=60s", NULL}; /* the fake sends no pings */
+    fleet *f = fleet_open(FLEET_TILES, overrides);
     weft_wire_hello hello;
     uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
