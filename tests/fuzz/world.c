@@ -110,7 +110,8 @@ fuzz_world *fuzz_world_of(const uint8_t choices[FUZZ_CHOICES])
 {
     static fuzz_world worlds[DTYPES][COUNT(shapes)][PATTERNS];
     const unsigned dtype = choices[0] % DTYPES, pattern = choices[2] % PATTERNS;
-    const bool large = choices[1] >= FUZZ_LARGE && choices[1] < FUZZ_LARGE + COUNT(shapes) - SMALL;
+    const bool large =
+        choices[0] >= FUZZ_LARGE_DTYPE && choices[1] >= FUZZ_LARGE && choices[1] < FUZZ_LARGE + COUNT(shapes) - SMALL;
     const unsigned shape = large ? SMALL + choices[1] - FUZZ_LARGE : choices[1] % SMALL;
     fuzz_world *world = &worlds[dtype][shape][pattern];
     if (!world->layout)

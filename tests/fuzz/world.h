@@ -12,8 +12,11 @@
 #define FUZZ_TENSORS 3
 #define FUZZ_PARTS   4 /* words of a digest */
 #define FUZZ_CHOICES 3 /* bytes that choose a world: dtype, shape, pattern of bits and parameters */
-#define FUZZ_LARGE                                                                                                     \
-    0x91u /* the shape of a tile and an element; the next one is a tile of words of 8 bytes and two more */
+
+/* The shape of a tile and an element; the next one is a tile of words of 8 bytes, an element and five more. Both take
+ * long: only dtypes chosen by FUZZ_LARGE_DTYPE + number - 1 have them, so that few inputs do. */
+#define FUZZ_LARGE       0x91u
+#define FUZZ_LARGE_DTYPE 220u
 
 typedef struct fuzz_world {
     weft_layout *layout;

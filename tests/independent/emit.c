@@ -99,10 +99,10 @@ static void fresh_tiles(void)
     static const weft_dtype dtypes[] = {WEFT_F8_E5M2, WEFT_BF16, WEFT_F32, WEFT_F64};
     for (size_t d = 0; d < COUNT(dtypes); d++) {
         for (unsigned parameters = (unsigned)d % 2; parameters < 5; parameters += 2)
-            fresh((uint8_t)(dtypes[d] - 1), FUZZ_LARGE, parameters, d % 2 ? 1000 : 11700,
+            fresh((uint8_t)(FUZZ_LARGE_DTYPE + dtypes[d] - 1), FUZZ_LARGE, parameters, d % 2 ? 1000 : 11700,
                   parameters == 3 ? WEFT_LEVEL_FAST : WEFT_LEVEL_TIGHT);
     }
-    fresh(WEFT_I64 - 1, FUZZ_LARGE + 1, 3, 100, WEFT_LEVEL_TIGHT);
+    fresh(FUZZ_LARGE_DTYPE + WEFT_I64 - 1, FUZZ_LARGE + 1, 3, 100, WEFT_LEVEL_TIGHT);
 }
 
 /* Tensors of every size around the tile's, of three dtypes or fewer. */
