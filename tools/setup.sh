@@ -4,7 +4,8 @@
 WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
-# tier, Debian package, how to see that it is there: "command NAME" or "header PATH [PATH]" (any of them will do).
+# tier, Debian package, how to see that it is there: "command NAME", "header PATH [PATH]" (any of them will do)
+# or "runtime NAME" (of clang).
 WEFT_PACKAGES='
 build  gcc              command cc
 build  libc6-dev        header stdio.h
@@ -22,6 +23,7 @@ test   binutils         command nm
 test   pkg-config       command pkg-config
 test   python3          command python3
 ci     clang            command clang
+ci     libclang-rt-dev  runtime fuzzer
 ci     clang-format     command clang-format
 ci     clang-tidy       command clang-tidy
 ci     git              command git
@@ -40,12 +42,16 @@ weft_stop() # weft_stop CODE TEXT...
     exit "$code"
 }
 
-weft_present() # weft_present command NAME | header PATH...
+weft_present() # weft_present command NAME | header PATH... | runtime NAME
 {
     local kind=$1 path
     shift
     if [ "$kind" = command ]; then
         command -v "$1" >/dev/null
+        return
+    fi
+    if [ "$kind" = runtime ]; then
+        [ -e "$(clang -print-file-name="libclang_rt.$1-$(uname -m).a" 2>/dev/null)" ]
         return
     fi
     for path in "$@"; do
