@@ -30,6 +30,16 @@ run split 0 "$WEFT_BIN" diff "$work/m/v0.safetensors" "$work/s1" -o "$work/split
 run parted 0 "$WEFT_BIN" apply "$work/m/v0.safetensors" "$work/split.weft" -o "$work/parted"
 diff -r "$work/parted" "$work/s1" || fail "parted differs from s1"
 
+# ---- over the fabric: the rollout saves the same files
+if fabric_is_here tcp; then
+    site "$work/site.ini" a
+    start trainer "$WEFT_BIN" trainer "$work/site.ini" --model "$work/s0" --versions "$work/s1"
+    start a "$WEFT_BIN" rollout "$work/site.ini" --peer a --model "$work/s0" --until 1 --save "$work/saved"
+    finish a 0
+    finish trainer 0
+    diff -r "$work/saved" "$work/s1" || fail "saved differs from s1"
+fi
+
 # ---- a full disk leaves no half folder
 # shellcheck disable=SC2016
 run full 1 bash -c 'ulimit -f 100 && exec "$@"' "" "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/no"

@@ -146,14 +146,19 @@ site()
     } >"$file"
 }
 
-# fabric NAME: skips the test where the provider cannot be had
-fabric()
+# fabric_is_here NAME: whether the provider can be had
+fabric_is_here()
 {
     local list
     list=$("$WEFT_BIN" info --json) || fail "weft info"
     python3 -c 'import json, sys
-sys.exit(not any(p["provider"] == sys.argv[1] and p["usable"] for p in json.loads(sys.argv[2])["providers"]))' "$1" "$list" ||
-        { echo "skipped: the provider $1 cannot be had here" && exit 77; }
+sys.exit(not any(p["provider"] == sys.argv[1] and p["usable"] for p in json.loads(sys.argv[2])["providers"]))' "$1" "$list"
+}
+
+# fabric NAME: skips the test where the provider cannot be had
+fabric()
+{
+    fabric_is_here "$1" || { echo "skipped: the provider $1 cannot be had here" && exit 77; }
 }
 
 models() # models DIR COUNT [SEED]: v0.safetensors to vCOUNT.safetensors
