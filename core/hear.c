@@ -58,12 +58,9 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0
                                    : rollout->holds && update.base.root == base->root;
     if (rollout->queued == WEFT_UPDATES_AHEAD ||
-        memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout) ||
-        update.attachment_bytes > WEFT_ATTACHMENT_MAX)
-        return weft_fail(
-            WEFT_E_PROTOCOL,
-            "UPDATE of version %llu: %u under way already, or another layout, or an attachment of %llu bytes",
-            (unsigned long long)update.target.number, rollout->queued, (unsigned long long)update.attachment_bytes);
+        memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already, or another layout",
+                         (unsigned long long)update.target.number, rollout->queued);
     if (!follows)
         return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
                          (unsigned long long)update.target.number, (unsigned long long)update.base.root,

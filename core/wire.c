@@ -271,6 +271,12 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
     if (kind > 1 || update->level >= WEFT_LEVEL_COUNT)
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE: kind %llu, level %u is not known to protocol %u",
                          (unsigned long long)kind, (unsigned)update->level, WEFT_PROTOCOL);
+    if (update->attachment_bytes > WEFT_ATTACHMENT_MAX)
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE: an attachment of %llu bytes, at most %llu",
+                         (unsigned long long)update->attachment_bytes, (unsigned long long)WEFT_ATTACHMENT_MAX);
+    if (!update->attachment_bytes != !update->attachment)
+        return weft_fail(WEFT_E_CHECK, "UPDATE: an attachment of %llu bytes with hash %016llx",
+                         (unsigned long long)update->attachment_bytes, (unsigned long long)update->attachment);
     return get_parameters(&in, parameters, &update->parameters);
 }
 

@@ -244,6 +244,31 @@ static void levels(void **state)
     }
 }
 
+/* An attachment of a size that none has, and one that is hash or bytes alone. */
+static void hostile_attachment(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t bytes, hash;
+        weft_status status;
+    } rows[] = {{0, 0, WEFT_OK},
+                {1, 1, WEFT_OK},
+                {WEFT_ATTACHMENT_MAX, 7, WEFT_OK},
+                {WEFT_ATTACHMENT_MAX + 1, 7, WEFT_E_PROTOCOL},
+                {UINT64_MAX, 7, WEFT_E_PROTOCOL},
+                {0, 7, WEFT_E_CHECK},
+                {5, 0, WEFT_E_CHECK}};
+    uint8_t body[WEFT_MESSAGE_MAX];
+    const sample_row *row = sample_of("wire_update.bin");
+    sample_any value;
+    uint64_t length = sample_write(row, body);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        weft_bytes_put(body + 112, rows[i].bytes, 8);
+        weft_bytes_put(body + 120, rows[i].hash, 8);
+        assert_int_equal(sample_read(row, body, length, &value), rows[i].status);
+    }
+}
+
 static void signature_bytes(void **state)
 {
     (void)state;
@@ -411,12 +436,13 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),       cmocka_unit_test(longest_hello),   cmocka_unit_test(golden_messages),
-        cmocka_unit_test(golden_bucket),    cmocka_unit_test(fixed_lengths),   cmocka_unit_test(truncated),
-        cmocka_unit_test(reserved_fields),  cmocka_unit_test(other_protocol),  cmocka_unit_test(other_mark),
-        cmocka_unit_test(levels),           cmocka_unit_test(signature_bytes), cmocka_unit_test(hostile_slots),
-        cmocka_unit_test(hostile_address),  cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),
-        cmocka_unit_test(altered_messages), cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),
+        cmocka_unit_test(round_trip),      cmocka_unit_test(longest_hello),      cmocka_unit_test(golden_messages),
+        cmocka_unit_test(golden_bucket),   cmocka_unit_test(fixed_lengths),      cmocka_unit_test(truncated),
+        cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),     cmocka_unit_test(other_mark),
+        cmocka_unit_test(levels),          cmocka_unit_test(hostile_attachment), cmocka_unit_test(signature_bytes),
+        cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),    cmocka_unit_test(hostile_texts),
+        cmocka_unit_test(random_bytes),    cmocka_unit_test(altered_messages),   cmocka_unit_test(names),
+        cmocka_unit_test(hostile_digests),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
