@@ -34,10 +34,10 @@ static json_t *json_sizes(const weft_bench_case *c)
 
 static json_t *json_floor(const weft_bench_floor *f)
 {
-    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "bits_per_change", f->position + f->direction + f->magnitude,
+    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "bits_per_change", f->position + f->direction + f->magnitude,
                      "position", f->position, "direction", f->direction, "magnitude", f->magnitude, "base_free",
                      f->position_free + f->direction + f->magnitude_free, "position_base_free", f->position_free,
-                     "one_step", f->one_step);
+                     "one_step", f->one_step, "magnitude_base_free", f->magnitude_free);
 }
 
 static json_t *json_rivals(const weft_bench_case *c)

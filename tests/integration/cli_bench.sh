@@ -21,6 +21,13 @@ run given 0 "$WEFT_BIN" bench codec "$work/m/v0.safetensors" "$work/m/v1.safeten
 says given "v0.safetensors to v1.safetensors"
 says given "diff \+ encode tight"
 says given "written for 16-bit weights only"
+run floor 0 "$WEFT_BIN" bench codec "$work/m/v0.safetensors" "$work/m/v1.safetensors" --runs 1 --threads 1 --json
+python3 "$support/entropy.py" "$work/m/v0.safetensors" "$work/m/v1.safetensors" >"$work/entropy.out" || fail "no entropies"
+python3 - "$work/floor.out" "$work/entropy.out" <<'PYTHON' || fail "the floor is another"
+import json, sys
+said, found = (json.load(open(path)) for path in sys.argv[1:])
+sys.exit(any(abs(found[k] - said["floor"][k]) > 1e-6 for k in found if k != "changed") or found["changed"] != said["changed"])
+PYTHON
 WEFT_KERNELS=portable run forced 0 "$WEFT_BIN" bench codec --params 100K --density 3 --runs 1 --threads 1 --json
 json forced "{s['kernels'] for s in lines[0]['stages']} == {'portable'}"
 [ -z "$(find "$work" -maxdepth 1 -name 'weft-bench-*')" ] || fail "folders are left behind"
