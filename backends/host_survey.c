@@ -16,15 +16,16 @@ static void exception_note(weft_survey_kind *kind, uint32_t exponent, uint64_t m
         (weft_survey_magnitude){exponent, excess < UINT32_MAX ? (uint32_t)excess : UINT32_MAX};
 }
 
-static void elements_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t count,
-                           weft_survey_kind *kind)
+/* `position` is the first one's in the view: what is counted does not depend on where memory is cut. */
+static void elements_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
+                           uint32_t count, weft_survey_kind *kind)
 {
     const unsigned width = view->width, shift = view->exponent_bits ? 8 * width - 1 - view->exponent_bits : 0;
     const uint64_t mask = (UINT64_C(1) << view->exponent_bits) - 1;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t before = weft_element_get(shadow, i, width), after = weft_element_get(now, i, width);
         uint32_t exponent = (uint32_t)(before >> shift & mask);
-        if (i % POPULATION_EACH == 0)
+        if ((position + i) % POPULATION_EACH == 0)
             kind->elements[exponent] += POPULATION_EACH;
         if (before == after)
             continue;
@@ -52,7 +53,7 @@ static uint32_t piece_count(const weft_survey_job *job, uint32_t position, uint3
     count = now->count - a < count ? now->count - a : count;
     count = shadow->count - b < count ? shadow->count - b : count;
     elements_count(&job->now, now->data + (uint64_t)a * job->now.width, shadow->data + (uint64_t)b * job->now.width,
-                   count, kind);
+                   position, count, kind);
     return count;
 }
 
