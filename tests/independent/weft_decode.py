@@ -5,6 +5,7 @@
 
 LAYOUT is a layout in its serialised form, BASE the dense bytes of its tensors in layout order, FRAMES frames back to
 back, PARAMETERS the parameter words of their update. Prints what each frame changes and the root of the result. Slow: it is for tests."""
+import functools
 import sys
 
 import weft_digest
@@ -17,6 +18,7 @@ def apply(layout, image, data, parameters):
     """Applies the frame at the begin of `data` to an image (a bytearray). Bytes taken, unit, changes."""
     number = int.from_bytes(data[:4], "little")
 
+    @functools.cache
     def base(position):
         tensor, _, at = layout.place(number, position)
         return int.from_bytes(image[at : at + layout.tensors[tensor].dtype.width], "little")
