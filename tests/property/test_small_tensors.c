@@ -63,7 +63,7 @@ static int weights_drop(void **state)
 static weft_update_header size_of(const weights *weights, uint64_t count, uint64_t each, const char *level)
 {
     weft_tensor *tensors = calloc(count, sizeof *tensors);
-    char(*names)[16] = calloc(count, sizeof *names);
+    char(*names)[24] = calloc(count, sizeof *names);
     weft_piece *from = calloc(count, sizeof *from), *to = calloc(count, sizeof *to);
     for (uint64_t i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "w%llu", (unsigned long long)i);
