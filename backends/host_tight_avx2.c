@@ -6,16 +6,13 @@
 #include "backends/host_lanes256.h"
 #include "backends/host_tight_kernels.h"
 
-/* Exponents of 64 elements, a byte each, with the top bit flipped: AVX2 compares bytes as signed ones. */
-typedef struct word_exponents {
-    __m256i low, high;
-} word_exponents;
-
+/* AVX2 compares bytes as signed ones: their top bits are flipped. */
 WEFT_ALWAYS_INLINE __m256i flip(__m256i bytes)
 {
     return _mm256_xor_si256(bytes, _mm256_set1_epi8((char)0x80));
 }
 
+/* Exponents of 32 elements, a byte each. */
 WEFT_ALWAYS_INLINE __m256i exponents_1(const uint8_t *data, __m128i shift, uint32_t mask)
 {
     return _mm256_and_si256(_mm256_srl_epi16(WEFT_LOAD_256(data), shift), _mm256_set1_epi8((char)mask));
@@ -40,28 +37,28 @@ WEFT_ALWAYS_INLINE __m256i exponents_4(const uint8_t *data, __m128i shift, uint3
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-WEFT_ALWAYS_INLINE word_exponents exponents_take(const uint8_t *data, const weft_class_map *map, unsigned width)
+WEFT_ALWAYS_INLINE __m256i exponents_take(const uint8_t *data, __m128i shift, uint32_t mask, unsigned width)
 {
-    const __m128i shift = _mm_cvtsi32_si128((int)map->shift);
-    const uint8_t *half = data + 32 * (uint64_t)width;
     switch (width) {
     case 1:
-        return (word_exponents){flip(exponents_1(data, shift, map->mask)), flip(exponents_1(half, shift, map->mask))};
+        return exponents_1(data, shift, mask);
     case 2:
-        return (word_exponents){flip(exponents_2(data, shift, map->mask)), flip(exponents_2(half, shift, map->mask))};
+        return exponents_2(data, shift, mask);
     default:
-        return (word_exponents){flip(exponents_4(data, shift, map->mask)), flip(exponents_4(half, shift, map->mask))};
+        return exponents_4(data, shift, mask);
     }
 }
 
 WEFT_ALWAYS_INLINE void above_take(const uint8_t *data, const __m256i *thresholds, const weft_class_map *map,
                                    uint64_t *above, uint32_t count, unsigned width)
 {
-    word_exponents exponents = exponents_take(data, map, width);
+    const __m128i shift = _mm_cvtsi32_si128((int)map->shift);
+    const __m256i first = flip(exponents_take(data, shift, map->mask, width));
+    const __m256i second = flip(exponents_take(data + 32 * (uint64_t)width, shift, map->mask, width));
     _Pragma("GCC unroll 16") for (uint32_t t = 0; t < count; t++)
     {
-        uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(exponents.low, thresholds[t]));
-        uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(exponents.high, thresholds[t]));
+        uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(first, thresholds[t]));
+        uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(second, thresholds[t]));
         above[t] = low | (uint64_t)high << 32;
     }
 }
@@ -78,12 +75,17 @@ static void thresholds_make(const weft_class_map *map, __m256i *thresholds)
     thresholds_make(map, name)
 #define WORD_ABOVE(data, thresholds, map, above, n, width) above_take(data, thresholds, map, above, n, width)
 
-#include "backends/host_tight_words.h"
+#define BLOCK_EXPONENTS(data, map, width) exponents_take(data, (map)->shift, (map)->mask, width)
+
+#include "backends/host_tight_blocks.h"
 
 WEFT_TIGHT_WORDS(avx2, 1)
 WEFT_TIGHT_WORDS(avx2, 2)
 WEFT_TIGHT_WORDS(avx2, 4)
 WEFT_TIGHT_SINGLES(avx2, 8)
+WEFT_TIGHT_BLOCKS(avx2, 1)
+WEFT_TIGHT_BLOCKS(avx2, 2)
+WEFT_TIGHT_BLOCKS(avx2, 4)
 
 const weft_host_tight_kernels weft_host_tight_avx2 = {
     .rank = {avx2_rank_1, avx2_rank_2, avx2_rank_4, avx2_rank_8},

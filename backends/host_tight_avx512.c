@@ -74,8 +74,8 @@ WEFT_TIGHT_WORDS(avx512, 4)
 WEFT_TIGHT_SINGLES(avx512, 8)
 
 const weft_host_tight_kernels weft_host_tight_avx512 = {
-    .rank = {avx512_rank_1, avx512_rank_2, avx512_rank_4, avx512_rank_8},
-    .place = {avx512_place_1, avx512_place_2, avx512_place_4, avx512_place_8},
+    .rank = {avx512_rank_words_1, avx512_rank_words_2, avx512_rank_words_4, avx512_rank_8},
+    .place = {avx512_place_words_1, avx512_place_words_2, avx512_place_words_4, avx512_place_8},
 };
 
 #else

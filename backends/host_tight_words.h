@@ -126,17 +126,18 @@ static __attribute__((noinline)) uint64_t weft_word_listed(weft_host_class *clas
     WEFT_TIGHT_WORDS_OF(P, W, 8)                                                                                       \
     WEFT_TIGHT_WORDS_OF(P, W, 12)                                                                                      \
     WEFT_TIGHT_WORDS_OF(P, W, 16)                                                                                      \
-    static void P##_rank_##W(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,           \
-                             const uint32_t *position, uint32_t changes, uint32_t population[WEFT_CLASS_MAX],          \
-                             uint32_t *ranks)                                                                          \
+    static void P##_rank_words_##W(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,     \
+                                   const uint32_t *position, uint32_t changes, uint32_t population[WEFT_CLASS_MAX],    \
+                                   uint32_t *ranks)                                                                    \
     {                                                                                                                  \
         static void (*const of[])(const uint8_t *, uint32_t, uint32_t, const weft_class_map *, const uint32_t *,       \
                                   uint32_t, uint32_t *, uint32_t *) = {P##_rank_##W##_4, P##_rank_##W##_8,             \
                                                                        P##_rank_##W##_12, P##_rank_##W##_16};          \
         of[(map->count - 1) / 4](data, count, first, map, position, changes, population, ranks);                       \
     }                                                                                                                  \
-    static uint32_t P##_place_##W(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,      \
-                                  weft_host_class classes[WEFT_CLASS_MAX], uint32_t *position, uint32_t room)          \
+    static uint32_t P##_place_words_##W(const uint8_t *data, uint32_t count, uint32_t first,                           \
+                                        const weft_class_map *map, weft_host_class classes[WEFT_CLASS_MAX],            \
+                                        uint32_t *position, uint32_t room)                                             \
     {                                                                                                                  \
         static uint32_t (*const of[])(const uint8_t *, uint32_t, uint32_t, const weft_class_map *, weft_host_class *,  \
                                       uint32_t *, uint32_t) = {P##_place_##W##_4, P##_place_##W##_8,                   \
