@@ -130,6 +130,7 @@ typedef enum weft_bench_stage {
     WEFT_BENCH_ENCODE_FAST,
     WEFT_BENCH_DECODE_TIGHT, /* frames checked, decoded and applied */
     WEFT_BENCH_DECODE_FAST,
+    WEFT_BENCH_CHOOSE, /* the parameters of tight; in its first stage */
     WEFT_BENCH_DIGEST,
     WEFT_BENCH_PACK, /* weights into byte planes */
     WEFT_BENCH_UNPACK,

@@ -127,7 +127,7 @@ static weft_status frame_keep(void *user, weft_level level, const uint8_t *frame
     return WEFT_OK;
 }
 
-weft_status weft_bench_rig_encode(weft_bench_rig *rig, const char *level, double *ms)
+weft_status weft_bench_rig_encode(weft_bench_rig *rig, const char *level, double *ms, double *choose_ms)
 {
     weft_level number;
     weft_status status = weft_level_by_name(level, &number);
@@ -143,6 +143,7 @@ weft_status weft_bench_rig_encode(weft_bench_rig *rig, const char *level, double
     rig->frames_used = rig->slot_count = 0;
     uint64_t begun = weft_clock_ns();
     status = weft_encoder_choose(&rig->encoder, &rig->after, &rig->before, pass.levels, &rig->parameters);
+    *choose_ms = weft_clock_ms(begun, weft_clock_ns());
     if (status == WEFT_OK)
         status = weft_encoder_run(&rig->encoder, &pass);
     *ms = weft_clock_ms(begun, weft_clock_ns());

@@ -26,8 +26,9 @@ weft_status weft_bench_rig_open(const weft_bench_weights *weights, const char *k
 void weft_bench_rig_close(weft_bench_rig *rig);
 
 /* Chooses the parameters, compares `after` with `before` and encodes; keeps the frames. `ms` receives what the clock
- * says from beginning to end. Errors: WEFT_E_ARGUMENT (no such level), the backend's. */
-weft_status weft_bench_rig_encode(weft_bench_rig *rig, const char *level, double *ms);
+ * says from beginning to end, `choose_ms` what of it the choice took, which is one thread's work. Errors:
+ * WEFT_E_ARGUMENT (no such level), the backend's. */
+weft_status weft_bench_rig_encode(weft_bench_rig *rig, const char *level, double *ms, double *choose_ms);
 
 /* Checks and decodes the frames against `work`, digests what changes, then applies all of it. */
 weft_status weft_bench_rig_apply(weft_bench_rig *rig, double *ms);
