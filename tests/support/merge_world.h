@@ -39,10 +39,10 @@ static inline uint8_t *world_image(merge_world *w, weft_binding *binding)
     return image;
 }
 
-/* One stretch of tensors of the given sizes, and its first version. */
+/* One stretch of tensors of the given sizes, and its first version; kernels of one set or another. */
 static inline void world_open(merge_world *w, uint64_t *seed, weft_dtype dtype, const uint64_t *sizes, uint64_t count)
 {
-    static const weft_backend_options options = {.device = -1, .kernels = "auto"};
+    const weft_backend_options options = {.device = -1, .kernels = pair_below(seed, 2) ? "auto" : "portable"};
     weft_tensor tensors[16];
     char names[16][8];
     *w = (merge_world){.row = weft_dtype_find(dtype), .versions = 1};
