@@ -1,6 +1,7 @@
 /* update_inspect.c - what an update file says: of itself, and frame by frame of each tensor. */
 #include <string.h>
 
+#include "digest.h"
 #include "mem.h"
 #include "status.h"
 #include "update_prove.h"
@@ -80,6 +81,23 @@ static weft_status bind_zeros(sums *s)
     return status;
 }
 
+/* Another base would not always be noticed by the frames, and tell of other tensors. */
+static weft_status base_judge(sums *s)
+{
+    const weft_version *base = &s->file->header.base;
+    weft_status status = WEFT_OK;
+    for (uint64_t unit = 0; unit < s->layout->unit_count && status == WEFT_OK; unit++) {
+        weft_digest_job job = {weft_binding_view(&s->base, unit), s->discard};
+        status = weft_backend_wait(s->team.backend, s->team.lanes[0].device,
+                                   s->team.backend->digest(s->team.lanes[0].device, &job), &job);
+    }
+    uint64_t root = weft_digest_parts_root(s->layout, s->discard);
+    if (status != WEFT_OK || root == base->root)
+        return status;
+    return weft_fail(WEFT_E_BASE, "the weights have digest %016llx, the update starts from %016llx (version %llu)",
+                     (unsigned long long)root, (unsigned long long)base->root, (unsigned long long)base->number);
+}
+
 /* Where positions are unknown each tensor gets its share by its elements. */
 static void share_out(sums *s, const weft_view *view, uint32_t changed, uint64_t bytes)
 {
@@ -141,8 +159,9 @@ weft_status weft_update_tensors(weft_update_file *update, const weft_layout *lay
                                 uint64_t piece_count, weft_update_tensor *tensors, int *exact)
 {
     sums s = {.file = update, .layout = layout, .bound = pieces != NULL, .tensors = tensors, .exact = true};
-    weft_status status =
-        s.bound ? weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, piece_count, &s.base) : bind_zeros(&s);
+    weft_status status = s.bound ? weft_update_layout_fits(update, layout) : bind_zeros(&s);
+    if (status == WEFT_OK && s.bound)
+        status = weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, piece_count, &s.base);
     s.discard = weft_mem_take(layout->part_count + 1, sizeof *s.discard);
     memset(tensors, 0, layout->count * sizeof *tensors);
     if (status == WEFT_OK && !s.discard)
@@ -151,6 +170,8 @@ weft_status weft_update_tensors(weft_update_file *update, const weft_layout *lay
         status = weft_update_team_open(&s.team, layout, NULL);
     if (status == WEFT_OK)
         status = weft_update_cursor_open(&s.cursor, update, layout);
+    if (status == WEFT_OK && s.bound)
+        status = base_judge(&s);
     if (status == WEFT_OK)
         status = frames_count(&s);
     if (status == WEFT_OK && exact)

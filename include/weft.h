@@ -615,7 +615,8 @@ typedef struct weft_update_tensor {
  *          changed, and `changed` of such a frame is shared out by the tensors' elements
  * tensors  array of weft_layout_count entries
  * exact    receives 1 if nothing had to be shared out, or NULL
- * Blocks: for decoding all frames. Errors: as weft_update_apply. */
+ * Blocks: for decoding all frames, and with pieces for a pass over the weights, which proves the base. Errors: as
+ * weft_update_apply; without pieces neither WEFT_E_BASE nor WEFT_E_LAYOUT. */
 WEFT_API weft_status weft_update_tensors(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                          uint64_t piece_count, weft_update_tensor *tensors, int *exact);
 

@@ -319,6 +319,9 @@ static void wrong_bases_are_refused(void **state)
             assert_int_equal(weft_update_rewrite(file, p.base.layout, p.work.pieces, TENSORS, NULL, &sink, NULL),
                              WEFT_E_BASE);
             assert_int_equal(out.bytes, 0);
+            weft_update_tensor tensors[TENSORS];
+            assert_int_equal(weft_update_tensors(file, p.base.layout, p.work.pieces, TENSORS, tensors, NULL),
+                             WEFT_E_BASE);
             assert_memory_equal(before, p.work.data, p.work.bytes);
             free(before);
         }
@@ -390,6 +393,8 @@ static void other_layouts_are_refused(void **state)
     assert_int_equal(weft_layout_create(tensors, TENSORS, &other), WEFT_OK);
     weft_update_file *file = pair_open(&p);
     assert_int_equal(weft_update_apply(file, other, p.work.pieces, TENSORS, NULL, NULL), WEFT_E_LAYOUT);
+    weft_update_tensor sums[TENSORS];
+    assert_int_equal(weft_update_tensors(file, other, p.work.pieces, TENSORS, sums, NULL), WEFT_E_LAYOUT);
     weft_update_close(file);
     weft_layout_free(other);
     pair_free(&p);
