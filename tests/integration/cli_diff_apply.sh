@@ -86,6 +86,9 @@ python3 "$support/models.py" "$work/m" 0 1 100 && mv "$v0" "$work/other.st" && m
 run other_model 2 "$WEFT_BIN" diff "$v0" "$work/other.st" -o "$work/no.weft"
 says other_model "tensor 4 is 'model.embed.weight' BF16 \[100,512\], but 'model.embed.weight' BF16 \[700,512\]"
 run other_base 2 "$WEFT_BIN" apply "$work/other.st" "$work/tight.weft" -o "$work/no.st"
+run other_inspect 2 "$WEFT_BIN" inspect "$work/tight.weft" --model "$work/other.st"
+run wrong_inspect 3 "$WEFT_BIN" inspect "$work/tight.weft" --model "$v1"
+says wrong_inspect 'the update starts from'
 run no_level 2 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/no.weft" --level thick
 run no_output 2 "$WEFT_BIN" diff "$v0" "$v1"
 run no_word 2 "$WEFT_BIN" apply "$v0" -o "$work/no.st"
