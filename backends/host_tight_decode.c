@@ -33,23 +33,45 @@ static weft_status wrong_base(const tight_reader *reader, const char *what, uint
                      reader->unit, there, what, wanted);
 }
 
+/* Reads a list's gaps; returns one past its last rank or the first that is out of range, UINT64_MAX if the unary plane
+ * ends early. `inside`: eight bytes can be read wherever low bits begin. */
+WEFT_ALWAYS_INLINE uint64_t gaps_read(const tight_reader *reader, weft_bit_walker *unary, const weft_tight_list *list,
+                                      uint32_t *member, bool inside)
+{
+    const weft_bit_source source = reader->source;
+    const uint32_t k = list->low_bits;
+    const uint64_t mask = (UINT64_C(1) << k) - 1, limit = reader->base->count;
+    uint64_t next = 0, at = reader->lows;
+    for (uint32_t i = 0; i < list->members; i++, at += k) {
+        uint64_t high = weft_bits_unary(unary), word;
+        if (high == UINT64_MAX)
+            return UINT64_MAX;
+        if (inside)
+            memcpy(&word, source.data + at / 8, 8);
+        else
+            word = weft_bits_word(&source, at / 8);
+        next += high << k | (word >> at % 8 & mask);
+        member[i] = (uint32_t)next++;
+        if (next > limit)
+            break;
+    }
+    return next;
+}
+
 static weft_status list_read(tight_reader *reader, const weft_tight_list *list, uint32_t *member)
 {
-    const uint32_t k = list->low_bits;
-    uint64_t next = 0;
-    for (uint32_t i = 0; i < list->members; i++, reader->lows += k) {
-        uint64_t low = weft_bits_get(&reader->source, reader->lows, k);
-        uint64_t high = weft_bits_unary(&reader->unary);
-        if (high == UINT64_MAX)
-            return corrupt_end(reader);
-        uint64_t rank = next + (high << k | low);
-        if (rank >= reader->base->count)
-            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: rank %llu among %u elements", reader->unit,
-                             (unsigned long long)rank, reader->base->count);
-        member[i] = (uint32_t)rank;
-        next = rank + 1;
-    }
+    const uint64_t end = reader->lows + (uint64_t)list->members * list->low_bits;
+    weft_bit_walker unary = reader->unary;
+    uint64_t next = end / 8 + 8 <= reader->source.bytes ? gaps_read(reader, &unary, list, member, true)
+                                                        : gaps_read(reader, &unary, list, member, false);
+    if (next == UINT64_MAX)
+        return corrupt_end(reader);
+    if (next > reader->base->count)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: rank %llu among %u elements", reader->unit,
+                         (unsigned long long)(next - 1), reader->base->count);
     member[list->members] = UINT32_MAX;
+    reader->lows = end;
+    reader->unary = unary;
     return WEFT_OK;
 }
 
@@ -118,26 +140,68 @@ typedef struct coded {
 } coded;
 #define LARGE_BASE UINT64_C(256)
 
-/* One step up or down for each change; exceptions of two steps on a large base have no code; the others are listed. */
-static weft_status steps_read(tight_reader *reader, coded *list)
+/* One step up or down for each change. */
+WEFT_ALWAYS_INLINE void directions_put(const weft_bit_source *source, uint64_t at, uint32_t count, uint8_t *steps,
+                                       unsigned width)
 {
-    weft_changes *changes = reader->changes;
-    const weft_class_map *map = &reader->map;
-    const uint64_t directions = 8 * weft_tight_lists_bytes(&reader->shape);
-    for (uint32_t i = 0; i < changes->count; i++) {
-        uint64_t down = weft_bits_get(&reader->source, directions + i, 1);
-        uint32_t exponent = weft_class_exponent(map, weft_element_get(changes->before, i, map->width)), steps = 1;
-        uint32_t class = map->of[exponent];
-        if ((reader->shape.exceptional >> class & 1) && belongs(&reader->exceptions[class])) {
-            bool large = exponent > map->classes->magnitude_base;
-            steps = 2;
-            if (!large || belongs(&reader->further)) {
-                list->index[list->count] = i;
-                list->rice[list->count++] = large ? LARGE_BASE : weft_class_magnitude_bits(map, exponent);
-            }
-        }
-        weft_element_put(changes->after, i, down ? (uint64_t)0 - steps : steps, map->width);
+    for (uint32_t i = 0; i < count; i += 32) {
+        const uint32_t some = count - i < 32 ? count - i : 32;
+        uint64_t down = weft_bits_get(source, at + i, some);
+        for (uint32_t j = 0; j < some; j++, down >>= 1)
+            weft_element_put(steps, i + j, 1 - 2 * (down & 1), width);
     }
+}
+
+static void directions_read(const tight_reader *reader)
+{
+    const uint64_t at = 8 * weft_tight_lists_bytes(&reader->shape);
+    const weft_changes *changes = reader->changes;
+    switch (reader->map.width) {
+    case 1:
+        directions_put(&reader->source, at, changes->count, changes->after, 1);
+        return;
+    case 2:
+        directions_put(&reader->source, at, changes->count, changes->after, 2);
+        return;
+    case 4:
+        directions_put(&reader->source, at, changes->count, changes->after, 4);
+        return;
+    default:
+        directions_put(&reader->source, at, changes->count, changes->after, 8);
+    }
+}
+
+/* An exception has two steps, or is one of those to whose magnitude a code is added. */
+static void exception_step(tight_reader *reader, uint32_t index, coded *list)
+{
+    const weft_class_map *map = &reader->map;
+    const weft_changes *changes = reader->changes;
+    uint32_t exponent = weft_class_exponent(map, weft_element_get(changes->before, index, map->width));
+    bool large = exponent > map->classes->magnitude_base;
+    bool down = weft_steps_down(weft_element_get(changes->after, index, map->width), map->width);
+    weft_element_put(changes->after, index, down ? 0 - UINT64_C(2) : 2, map->width);
+    if (large && !belongs(&reader->further))
+        return;
+    list->index[list->count] = index;
+    list->rice[list->count++] = large ? LARGE_BASE : weft_class_magnitude_bits(map, exponent);
+}
+
+/* Exceptions lie among the changes as changes do among the elements. */
+static void exceptions_find(const weft_backend_state *state, tight_reader *reader, coded *list)
+{
+    const weft_changes *changes = reader->changes;
+    uint32_t found = state->tight->place[weft_host_slot(reader->base->width)](
+        changes->before, changes->count, 0, &reader->map, reader->exceptions, list->index, changes->count);
+    for (uint32_t i = 0; i < found; i++) /* what is listed overtakes nothing that is still to be read */
+        exception_step(reader, list->index[i], list);
+}
+
+/* Steps of all changes but those whose magnitude is coded: these are listed. */
+static weft_status steps_read(const weft_backend_state *state, tight_reader *reader, coded *list)
+{
+    directions_read(reader);
+    if (reader->shape.exceptional)
+        exceptions_find(state, reader, list);
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
         if ((reader->shape.exceptional >> c & 1) && *reader->exceptions[c].next != UINT32_MAX)
             return wrong_base(reader, "changes of a class", reader->exceptions[c].population,
@@ -229,7 +293,7 @@ weft_status weft_host_tight_read(weft_backend_state *state, const weft_decode_jo
     if (status == WEFT_OK)
         status = places_find(state, &reader);
     if (status == WEFT_OK)
-        status = steps_read(&reader, &list);
+        status = steps_read(state, &reader, &list);
     if (status == WEFT_OK)
         status = magnitudes_find(&reader, list.count);
     if (status == WEFT_OK)
