@@ -1,36 +1,24 @@
 /* host_tight_encode.c - level tight: changes sorted into lists by class, parameters by exact rules, then the planes. */
 #include <string.h>
 
-#include "backends/host_bits.h"
-#include "backends/host_element.h"
+#include "backends/host_fast_loops.h"
 #include "backends/host_tight.h"
 #include "codec/fast.h"
 
 /* The lists while they grow: one behind the other in the state's scratch. */
 typedef struct list_maker {
+    const weft_host_kernels *kernels;
     uint32_t *members; /* the next free place */
     uint64_t unary_bits;
 } list_maker;
 
-static uint64_t high_sum(const uint32_t *member, uint32_t count, uint32_t low_bits)
-{
-    uint64_t sum = 0;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += (member[i] - next) >> low_bits;
-        next = member[i] + 1;
-    }
-    return sum;
-}
-
 /* The Rice parameter of a list: from the rule on counts downwards for as long as the coded bits shrink. */
 static void low_bits_choose(list_maker *maker, weft_tight_list *list, uint32_t universe)
 {
-    const uint32_t *member = maker->members;
     uint32_t k = weft_fast_rice(universe, list->members);
-    uint64_t sum = high_sum(member, list->members, k);
+    uint64_t sum = maker->kernels->gap_sum(maker->members, list->members, k);
     while (k > 0) {
-        uint64_t below = high_sum(member, list->members, k - 1);
+        uint64_t below = maker->kernels->gap_sum(maker->members, list->members, k - 1);
         if (below >= sum + list->members)
             break;
         sum = below;
@@ -77,14 +65,42 @@ typedef struct class_counts {
     uint32_t begin[WEFT_CLASS_MAX];
 } class_counts;
 
-static void classes_count(const weft_backend_state *state, const weft_class_map *map, class_counts *counts)
+WEFT_ALWAYS_INLINE void classes_of(const uint8_t *before, uint32_t count, const weft_class_map *map, uint8_t *class_of,
+                                   unsigned width)
+{
+    const uint32_t shift = map->shift, mask = map->mask;
+    for (uint32_t i = 0; i < count; i++)
+        class_of[i] = map->of[weft_element_get(before, i, width) >> shift & mask];
+}
+
+static void classes_find(const weft_backend_state *state, const weft_class_map *map)
 {
     const weft_changes *changes = &state->changes;
-    memset(counts, 0, sizeof *counts);
-    for (uint32_t i = 0; i < changes->count; i++) {
-        state->class_of[i] = map->of[weft_class_exponent(map, before_at(changes, i, map->width))];
-        counts->changed[state->class_of[i]]++;
+    switch (map->width) {
+    case 1:
+        classes_of(changes->before, changes->count, map, state->class_of, 1);
+        return;
+    case 2:
+        classes_of(changes->before, changes->count, map, state->class_of, 2);
+        return;
+    case 4:
+        classes_of(changes->before, changes->count, map, state->class_of, 4);
+        return;
+    default:
+        classes_of(changes->before, changes->count, map, state->class_of, 8);
     }
+}
+
+/* Counts alternate between two rows: neighbours are often of one class, and wait for one another. */
+static void classes_count(const weft_backend_state *state, const weft_class_map *map, class_counts *counts)
+{
+    uint32_t changed[2][WEFT_CLASS_MAX] = {{0}};
+    memset(counts, 0, sizeof *counts);
+    classes_find(state, map);
+    for (uint32_t i = 0; i < state->changes.count; i++)
+        changed[i % 2][state->class_of[i]]++;
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++)
+        counts->changed[c] = changed[0][c] + changed[1][c];
     for (uint32_t c = 1; c < WEFT_CLASS_MAX; c++)
         counts->begin[c] = counts->begin[c - 1] + counts->changed[c - 1];
 }
@@ -92,10 +108,13 @@ static void classes_count(const weft_backend_state *state, const weft_class_map 
 /* Sorts the changes' ranks by class into state->sorted. */
 static void ranks_sort(const weft_backend_state *state, const class_counts *counts)
 {
-    uint32_t next[WEFT_CLASS_MAX];
-    memcpy(next, counts->begin, sizeof next);
-    for (uint32_t i = 0; i < state->changes.count; i++)
-        state->sorted[next[state->class_of[i]]++] = state->class_rank[i];
+    const uint8_t *class_of = state->class_of;
+    const uint32_t *rank = state->class_rank, count = state->changes.count;
+    uint32_t *next[WEFT_CLASS_MAX];
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++)
+        next[c] = state->sorted + counts->begin[c];
+    for (uint32_t i = 0; i < count; i++)
+        *next[class_of[i]]++ = rank[i];
 }
 
 static void positions_list(weft_backend_state *state, const class_counts *counts, const uint32_t *population,
@@ -111,22 +130,24 @@ static void positions_list(weft_backend_state *state, const class_counts *counts
     }
 }
 
-/* Sorts the exceptions' ranks among the changes of their class by class into state->sorted. */
-static void exceptions_sort(const weft_backend_state *state, uint32_t exceptions, class_counts *counts)
+/* Sorts the exceptions' ranks among the changes of their class by class into state->sorted: they lie among the changes
+ * as changes do among the elements. */
+static void exceptions_sort(const weft_backend_state *state, const weft_class_map *map, uint32_t exceptions,
+                            class_counts *counts)
 {
-    uint32_t seen[WEFT_CLASS_MAX] = {0}, at = 0;
+    uint32_t population[WEFT_CLASS_MAX] = {0};
+    state->tight->rank[weft_host_slot((uint8_t)map->width)](state->changes.before, state->changes.count, 0, map,
+                                                            state->rank, exceptions, population, state->class_rank);
     for (uint32_t j = 0; j < exceptions; j++) {
-        for (; at < state->rank[j]; at++)
-            seen[state->class_of[at]]++;
-        uint32_t class = state->class_of[at];
-        state->sorted[counts->begin[class] + counts->exceptions[class]++] = seen[class];
+        uint32_t class = state->class_of[state->rank[j]];
+        state->sorted[counts->begin[class] + counts->exceptions[class]++] = state->class_rank[j];
     }
 }
 
-static void exceptions_list(weft_backend_state *state, uint32_t exceptions, class_counts *counts, list_maker *maker,
-                            weft_tight_shape *shape)
+static void exceptions_list(weft_backend_state *state, const weft_host_tight_plan *plan, class_counts *counts,
+                            list_maker *maker, weft_tight_shape *shape)
 {
-    exceptions_sort(state, exceptions, counts);
+    exceptions_sort(state, plan->map, plan->exceptions, counts);
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
         if (counts->exceptions[c] == 0)
             continue;
@@ -182,7 +203,7 @@ void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shado
 {
     const weft_changes *changes = &state->changes;
     class_counts counts;
-    list_maker maker = {state->members, 0};
+    list_maker maker = {state->kernels, state->members, 0};
     plan->map = &state->ranker.map;
     plan->shape = (weft_tight_shape){.changed = changes->count};
     plan->unary_bits = plan->magnitude_bits = 0;
@@ -191,7 +212,7 @@ void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shado
     plan->exceptions = state->kernels->exceptions[weft_host_slot(shadow->width)](
         changes->before, changes->after, changes->count, shadow->is_float, state->rank, state->excess);
     if (plan->exceptions > 0) {
-        exceptions_list(state, plan->exceptions, &counts, &maker, &plan->shape);
+        exceptions_list(state, plan, &counts, &maker, &plan->shape);
         further_list(state, plan, &maker);
         magnitudes_count(state, plan);
     }
@@ -200,44 +221,42 @@ void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shado
 
 /* ---- planes */
 
-static uint8_t *directions_write(const weft_changes *changes, const weft_view *now, uint8_t *out, const uint8_t *end)
+/* The low bits of a list's gaps. */
+static void lows_put(const weft_tight_list *list, const uint32_t *member, weft_ones_writer *writer)
 {
-    weft_bit_writer writer = {out, end, 0, 0};
-    for (uint32_t i = 0; i < changes->count; i++) {
-        uint64_t steps = weft_element_steps(weft_element_get(changes->before, i, now->width),
-                                            weft_element_get(changes->after, i, now->width), now->width, now->is_float);
-        weft_bits_put(&writer, weft_steps_down(steps, now->width), 1);
-    }
-    return weft_bits_end(&writer);
-}
-
-/* A list's gaps: their low bits, or their high parts in unary. */
-static void lows_put(const weft_tight_list *list, const uint32_t *member, weft_bit_writer *writer)
-{
-    uint64_t mask = (UINT64_C(1) << list->low_bits) - 1;
+    const uint32_t k = list->low_bits, mask = (UINT32_C(1) << k) - 1;
+    weft_ones_writer local = *writer;
     uint32_t next = 0;
-    for (uint32_t i = 0; i < list->members; i++) {
-        weft_bits_put(writer, (member[i] - next) & mask, list->low_bits);
+    for (uint32_t i = 0; k > 0 && i < list->members; i++) {
+        weft_ones_add(&local, (member[i] - next) & mask, k);
         next = member[i] + 1;
     }
+    *writer = local;
 }
 
-static void highs_put(const weft_tight_list *list, const uint32_t *member, weft_bit_writer *writer)
+static uint8_t *lows_write(const weft_backend_state *state, const weft_tight_shape *shape, uint8_t *out,
+                           const uint8_t *end)
 {
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < list->members; i++) {
-        weft_bits_put_unary(writer, (member[i] - next) >> list->low_bits);
-        next = member[i] + 1;
+    const uint32_t *member = state->members;
+    weft_ones_writer writer = {out, 0, 0};
+    weft_bit_writer last = {out, end, 0, 0};
+    for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
+        const weft_tight_list *list = weft_tight_list_at(shape, i);
+        lows_put(list, member, &writer);
+        member += list->members;
     }
+    weft_ones_end(&writer, &last);
+    return weft_bits_end(&last);
 }
 
-static void lists_put(const weft_backend_state *state, const weft_tight_shape *shape, weft_bit_writer *writer,
-                      void (*put)(const weft_tight_list *, const uint32_t *, weft_bit_writer *))
+/* The high parts in unary. */
+static void highs_write(const weft_backend_state *state, const weft_tight_shape *shape, weft_bit_writer *unary)
 {
     const uint32_t *member = state->members;
     for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
         const weft_tight_list *list = weft_tight_list_at(shape, i);
-        put(list, member, writer);
+        if (list->members > 0)
+            state->kernels->gap_ones(member, list->members, list->low_bits, unary);
         member += list->members;
     }
 }
@@ -257,16 +276,16 @@ static void magnitudes_put(const weft_backend_state *state, const weft_host_tigh
 void weft_host_tight_write(const weft_backend_state *state, const weft_view *now, const weft_host_tight_plan *plan,
                            uint8_t *payload, uint64_t bytes)
 {
+    const weft_changes *changes = &state->changes;
     const uint8_t *end = payload + bytes;
     uint8_t *at = payload + weft_tight_lists_bytes(&plan->shape);
     weft_tight_write_lists(&plan->shape, payload);
-    at = directions_write(&state->changes, now, at, end);
-    weft_bit_writer lows = {at, end, 0, 0};
-    lists_put(state, &plan->shape, &lows, lows_put);
-    at = weft_bits_end(&lows);
+    at = state->kernels->fields[weft_host_slot(now->width)](changes->position, changes->before, changes->after,
+                                                            changes->count, now->is_float, 0, at, end);
+    at = lows_write(state, &plan->shape, at, end);
     uint8_t *behind = at + (plan->unary_bits + 7) / 8; /* the unary plane must not store over the magnitudes */
     weft_bit_writer unary = {at, behind, 0, 0}, magnitudes = {behind, end, 0, 0};
-    lists_put(state, &plan->shape, &unary, highs_put);
+    highs_write(state, &plan->shape, &unary);
     magnitudes_put(state, plan, &unary, &magnitudes);
     at = weft_bits_end(&magnitudes);
     memset(at, 0, (size_t)(end - at));
