@@ -269,6 +269,13 @@ void fuzz_digest(const fuzz_world *world, const weft_binding *binding, uint64_t 
     }
 }
 
+uint64_t fuzz_root(const fuzz_world *world, const weft_binding *binding)
+{
+    uint64_t parts[FUZZ_PARTS] = {0};
+    fuzz_digest(world, binding, parts);
+    return weft_digest_parts_root(world->layout, parts);
+}
+
 bool fuzz_apply(unsigned set, fuzz_decoded *decoded)
 {
     weft_apply_job job = {.target = decoded->target, .changes = &decoded->changes};

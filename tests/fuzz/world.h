@@ -76,6 +76,8 @@ void fuzz_survey(fuzz_world *world);
 /* Adds the digests of all parts of an image. */
 void fuzz_digest(const fuzz_world *world, const weft_binding *binding, uint64_t digests[FUZZ_PARTS]);
 
+uint64_t fuzz_root(const fuzz_world *world, const weft_binding *binding);
+
 /* Puts changes on the target; false if an element was not `before`. Undo takes them back. */
 bool fuzz_apply(unsigned set, fuzz_decoded *decoded);
 void fuzz_undo(unsigned set, const fuzz_decoded *decoded);

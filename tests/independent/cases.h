@@ -4,7 +4,8 @@
  * begins one. Images are the dense bytes of a layout in its order, words the update's parameters.
  *   fresh   layout, words, base, target, frames, before and after: digests of the tensors as u64, then the root
  *   judged  layout, words, base, frame, status and, if that is "ok", target
- *   grid    layout, units: each u64 first tensor, u64 first element in it, u32 elements, u32 bytes of a word */
+ *   file    layout, hash of it, base, file, status and, if that is "ok", target; shape: status of the layout in the
+ * file grid    layout, units: each u64 first tensor, u64 first element in it, u32 elements, u32 bytes of a word */
 #ifndef WEFT_TESTS_INDEPENDENT_CASES_H
 #define WEFT_TESTS_INDEPENDENT_CASES_H
 

@@ -12,6 +12,7 @@ import sys
 
 import weft_decode
 import weft_digest
+import weft_file
 from weft_layout import Layout, Refused
 from weft_parameters import Parameters
 from weft_planes import Missing
@@ -132,6 +133,31 @@ def judged(parts):
     must(image == parts.get("target", parts["base"]), f"{name}: other elements")
 
 
+def outcome(act):
+    try:
+        act()
+        return "ok"
+    except Refused as refused:
+        return str(refused)
+
+
+def file(parts):
+    """Mutated files break several rules more often than not: both ends refuse, or both apply."""
+    image, name = bytearray(parts["base"]), parts["file"].hex()
+    whole = weft_file.File
+
+    def apply():
+        whole(parts["file"]).apply(Layout(parts["layout"]), parts["hash"], image)
+
+    checks = [("status", apply)]
+    if "shape" in parts:
+        checks.append(("shape", lambda: whole(parts["file"]).tensors()))
+    for part, act in checks:
+        mine, theirs = outcome(act), parts[part].decode()
+        must((mine == "ok") == (theirs == "ok"), f"{name}: {part} {mine}, not {theirs}")
+    must(parts["status"] != b"ok" or image == parts["target"], f"{name}: other elements")
+
+
 def grid(parts):
     made = [(*unit.parts[0][:2], unit.count, unit.dtype.width) for unit in Layout(parts["layout"]).units]
     must(made == list(struct.iter_unpack("<QQII", parts["units"])), "another grid")
@@ -141,7 +167,7 @@ def all_cases(command):
     count = 0
     for kind, parts in cases(command):
         try:
-            {"fresh": fresh, "judged": judged, "grid": grid}[kind](parts)
+            {"fresh": fresh, "judged": judged, "file": file, "grid": grid}[kind](parts)
         except Missing as missing:
             left_out.append(f"a case {kind}: {missing}")
         except Refused as refused:

@@ -41,31 +41,34 @@ def plane(data, kind, n):
 
 
 def unpacked(data, n):
-    if zstd_measure(data, n) != len(data):
-        corrupt("planes: not one frame of zstd")
+    """The n bytes that one zstd frame holds."""
+    length, size = zstd_measure(data)
+    if (length, size) != (len(data), n):
+        corrupt("not one frame of zstd, or of another size")
     command = shutil.which("zstd")
     if not command:
         raise Missing("the command zstd")
     done = subprocess.run([command, "-dcq"], input=data, capture_output=True, check=False)
     if done.returncode or len(done.stdout) != n:
-        corrupt("planes: zstd")
+        corrupt("zstd")
     return done.stdout
 
 
-def zstd_measure(data, n):
-    """Bytes of the frame of RFC 8878 that begins `data`; 0 if it cannot be one that states n bytes without dictionary."""
+def zstd_measure(data):
+    """Bytes of the frame of RFC 8878 that begins `data`, and of what it holds; None if it has a dictionary or does not
+    say, or is none."""
     if len(data) < 6 or data[:4] != bytes.fromhex("28b52ffd") or data[4] & 0x0B:
-        return 0  # magic number, reserved bit, dictionary flag
+        return None, None  # magic number, reserved bit, dictionary flag
     single, size_flag = data[4] >> 5 & 1, data[4] >> 6
     size_bytes = (1 if single else 0, 2, 4, 8)[size_flag]
     at = 5 + (not single)
     size = int.from_bytes(data[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
     at += size_bytes
-    if not size_bytes or size != n:
-        return 0
+    if not size_bytes:
+        return None, None
     while at + 3 <= len(data):
         block = int.from_bytes(data[at : at + 3], "little")
         at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
         if block & 1:
-            return at + (4 if data[4] & 4 else 0)
-    return 0
+            return at + (4 if data[4] & 4 else 0), size
+    return None, None
