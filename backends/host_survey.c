@@ -3,8 +3,15 @@
 #include "backends/host_state.h"
 #include "codec/survey.h"
 
-/* One element in so many stands for all where only the population of its exponent is counted. */
+/* Where only the population of its exponent is counted, one element of four stands for all, each time another of the
+ * four: weights may repeat in twos, fours or eights (real and imaginary parts, fused rows). */
 #define POPULATION_EACH 4u
+
+static bool population_counts(uint32_t position)
+{
+    return (position ^ position / POPULATION_EACH ^ position / (POPULATION_EACH * POPULATION_EACH)) % POPULATION_EACH ==
+           0;
+}
 
 static void exception_note(weft_survey_kind *kind, uint32_t exponent, uint64_t magnitude)
 {
@@ -25,7 +32,7 @@ static void elements_count(const weft_view *view, const uint8_t *now, const uint
     for (uint32_t i = 0; i < count; i++) {
         uint64_t before = weft_element_get(shadow, i, width), after = weft_element_get(now, i, width);
         uint32_t exponent = (uint32_t)(before >> shift & mask);
-        if ((position + i) % POPULATION_EACH == 0)
+        if (population_counts(position + i))
             kind->elements[exponent] += POPULATION_EACH;
         if (before == after)
             continue;

@@ -296,6 +296,27 @@ static void levels_have_the_parameters_they_need(void **state)
     assert_int_equal(weft_parameters_write(&others, words), 0);
 }
 
+/* Weights that repeat in twos, fours or eights, as the two parts of complex numbers do: the sample sees all of them. */
+static void alternating_populations_are_seen(void **state)
+{
+    (void)state;
+    const uint64_t size = 1 << 14;
+    for (uint64_t period = 2; period <= 8; period *= 2) {
+        uint64_t seed = period;
+        unit_pair pair;
+        memset(&survey, 0, sizeof survey);
+        pair_open(&pair, &seed, WEFT_BF16, &size, 1, "auto");
+        for (uint64_t i = 0; i < size; i++)
+            pair_put(pair.base, i, (100 + i % period) << 7, 2);
+        weft_survey_job job = {weft_binding_view(&pair.target_binding, 0), weft_binding_view(&pair.base_binding, 0),
+                               256, 256, &survey};
+        assert_int_equal(weft_backend_host.survey(pair.state, &job), WEFT_OK);
+        for (uint64_t e = 0; e < period; e++)
+            assert_in_range(survey.kinds[BF16].elements[100 + e], size / period / 2, 2 * size / period);
+        pair_close(&pair);
+    }
+}
+
 /* A sample is all of a small layout, and at most one in 64 of a large one. */
 static void samples_are_bounded(void **state)
 {
@@ -327,6 +348,7 @@ int main(void)
         TEST(any_survey_leads_to_parameters),
         TEST(runs_are_longer_where_less_changes),
         TEST(levels_have_the_parameters_they_need),
+        TEST(alternating_populations_are_seen),
         TEST(samples_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
