@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "layout.h"
 #include "offline.h"
 #include "status.h"
@@ -162,12 +163,13 @@ static void print_tensors(const inspect *in)
     for (uint64_t t = 0; t < in->layout->count; t++) {
         const weft_layout_entry *entry = &in->layout->entries[t];
         const weft_update_tensor *sum = &in->tensors[t];
-        char bits[24] = "-";
+        char bits[24] = "-", name[WEFT_MAX_NAME + 1];
+        snprintf(name, sizeof name, "%s", entry->tensor.name);
+        weft_bytes_clean(name); /* the file may be anybody's */
         if (sum->changed)
             snprintf(bits, sizeof bits, "%.2f", 8 * sum->bytes / (double)sum->changed);
-        printf("%-52.200s %-8s %14" PRIu64 " %12" PRIu64 " %7.3f %% %14s\n", entry->tensor.name, entry->row->name,
-               entry->coded, sum->changed, entry->coded ? 100.0 * (double)sum->changed / (double)entry->coded : 0,
-               bits);
+        printf("%-52.200s %-8s %14" PRIu64 " %12" PRIu64 " %7.3f %% %14s\n", name, entry->row->name, entry->coded,
+               sum->changed, entry->coded ? 100.0 * (double)sum->changed / (double)entry->coded : 0, bits);
     }
     if (!in->exact)
         puts("Some frames code several tensors: what changed in each is an estimate; --model BASE counts it.");

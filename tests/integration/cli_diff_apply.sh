@@ -99,6 +99,19 @@ says no_update 'no update file'
 absent "$work/no.weft"
 absent "$work/no.st"
 
+# ---- names are anybody's: what steers a terminal is not printed
+for step in 0 1; do
+    python3 - "$work/steer$step.st" "$step" <<'PYTHON'
+import json, struct, sys
+header = json.dumps({"a\u001b[2Jb": {"dtype": "U8", "shape": [9], "data_offsets": [0, 9]}}).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(header)) + header + bytes([int(sys.argv[2])] * 9))
+PYTHON
+done
+run steer_diff 0 "$WEFT_BIN" diff "$work/steer0.st" "$work/steer1.st" -o "$work/steer.weft"
+run steer_inspect 0 "$WEFT_BIN" inspect "$work/steer.weft" --model "$work/steer0.st"
+grep -q 'a?\[2Jb' "$work/steer_inspect.out" || fail "the name is not told"
+! grep -q $'\033' "$work/steer_inspect.out" || fail "the name steers the terminal"
+
 # ---- damaged files
 damage() # damage NAME PYTHON: applies the expression over `data`; the result must be refused and leave nothing
 {
