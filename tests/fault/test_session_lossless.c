@@ -5,7 +5,8 @@
 
 static int setup(void **state)
 {
-    static const char *const overrides[] = {"peer.a.level=fast", "peer.b.level=pairs", "peer.c.level=full", NULL};
+    static const char *const overrides[] = {"peer.a.level=fast", "peer.b.level=pairs", "peer.c.level=full",
+                                            "peer.x*.level=tight", NULL};
     *state = fleet_open(FLEET_TILES, overrides);
     fleet_start_trainer(*state, NULL);
     return 0;
@@ -17,18 +18,18 @@ static int teardown(void **state)
     return 0;
 }
 
-static void join_three(fleet *f)
+static void join_all(fleet *f)
 {
-    for (unsigned at = 0; at < 3; at++)
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
         fleet_join(f, at, FLEET_SAME);
-    for (unsigned at = 0; at < 3; at++)
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
         fleet_catch_up(f, at);
 }
 
-static void publish_to_three(fleet *f, uint32_t per_mille)
+static void publish_to_all(fleet *f, uint32_t per_mille)
 {
     fleet_publish(f, per_mille);
-    for (unsigned at = 0; at < 3; at++) {
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) {
         fleet_catch_up(f, at);
         fleet_check_bytes(f, at, f->dense);
     }
@@ -39,9 +40,9 @@ static void sparse_dense_and_nothing(void **state)
 {
     static const uint32_t densities[] = {1, 0, 30, 1000, 0, 400, 5};
     fleet *f = *state;
-    join_three(f);
+    join_all(f);
     for (size_t i = 0; i < sizeof densities / sizeof densities[0]; i++)
-        publish_to_three(f, densities[i]);
+        publish_to_all(f, densities[i]);
 }
 
 /* One element of each tensor, then back again: A, B, A are three versions, two of them with equal bits. */
@@ -50,11 +51,11 @@ static void there_and_back(void **state)
     fleet *f = *state;
     uint8_t *before = test_malloc(f->bytes);
     memcpy(before, f->dense, f->bytes);
-    join_three(f);
-    publish_to_three(f, 10);
+    join_all(f);
+    publish_to_all(f, 10);
     memcpy(f->dense, before, f->bytes);
     test_free(before);
-    publish_to_three(f, 0);
+    publish_to_all(f, 0);
     assert_true(f->history[0].root == f->history[2].root);
     assert_true(f->history[0].root != f->history[1].root);
 }
@@ -68,11 +69,11 @@ static void single_bits(void **state)
     memcpy(f->dense + scalar, zero, 4);
     memcpy(f->dense + single, nan, 4);
     fleet_publish_dense(f, NULL);
-    join_three(f);
+    join_all(f);
     f->dense[scalar + 3] = 0x80;
-    publish_to_three(f, 0);
+    publish_to_all(f, 0);
     f->dense[single] = 2;
-    publish_to_three(f, 0);
+    publish_to_all(f, 0);
     assert_true(f->history[f->history_count - 1].root != f->history[f->history_count - 2].root);
 }
 
@@ -80,10 +81,10 @@ static void single_bits(void **state)
 static void versions_queue_up(void **state)
 {
     fleet *f = *state;
-    join_three(f);
+    join_all(f);
     for (int i = 0; i < 6; i++)
         fleet_publish(f, 20);
-    for (unsigned at = 0; at < 3; at++)
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
         fleet_catch_up(f, at);
 }
 

@@ -1,0 +1,196 @@
+/* Peers at every level beside each other, on tensors of several tiles, where few changes make runs of units: the bits
+ * are the trainer's at all of them, through faults too; so are those of snapshots that runs of deltas follow. */
+#include "tests/support/fleet.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+    static const char *const overrides[] = {"peer.a.level=tight", "peer.b.level=pairs",    "peer.c.level=fast",
+                                            "peer.x*.level=full", "trainer.journal=64MiB", NULL};
+    *state = fleet_open(FLEET_LARGE, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static void all_hold(fleet *f)
+{
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) {
+        fleet_catch_up(f, at);
+        fleet_check_bytes(f, at, f->dense);
+    }
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
+}
+
+static void all_join(fleet *f)
+{
+    static const char *const names[FLEET_ROLLOUTS] = {"a", "b", "c", "x1"};
+    static const char *const levels[FLEET_ROLLOUTS] = {"tight", "pairs", "fast", "full"};
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+        fleet_join(f, at, FLEET_SAME);
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) /* levels are encoded for peers that are there */
+        fleet_wait_state(f, names[at], WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fleet_publish(f, 3);
+    all_hold(f);
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) {
+        weft_peer_info info = {0};
+        assert_true(fleet_peer(f, names[at], &info));
+        assert_string_equal(info.level, levels[at]);
+    }
+}
+
+/* From runs of 64 units to units that are sent as they are, and nothing. */
+static void every_density_at_every_level(void **state)
+{
+    static const uint32_t densities[] = {1, 0, 150, 5};
+    fleet *f = *state;
+    all_join(f);
+    for (size_t i = 0; i < sizeof densities / sizeof *densities; i++) {
+        fleet_publish(f, densities[i]);
+        all_hold(f);
+    }
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+        assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+static void faults_at_every_level(void **state)
+{
+    fleet *f = *state;
+    all_join(f);
+    fleet_suffer(f, FLEET_ROLLOUTS,
+                 (weft_loop_faults){.seed = 11, .corrupt_every = 31, .duplicate_every = 7, .reorder_window = 4}, 600);
+    fleet_recover(f, FLEET_ROLLOUTS);
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+        fleet_check_bytes(f, at, f->dense);
+}
+
+#define BIG UINT64_C(1500000) /* elements of big.0 */
+
+/* In big.0 every second weight is small. */
+static int setup_small(void **state)
+{
+    static const char *const overrides[] = {"peer.a.level=tight", NULL};
+    fleet *f = fleet_open(FLEET_LARGE, overrides);
+    uint8_t *big = f->dense + fleet_tensor_at(f->layout, "big.0");
+    for (uint64_t i = 0; i < BIG; i++) {
+        big[2 * i] = (uint8_t)(i * 37);
+        big[2 * i + 1] = i % 2 ? 0x3f : 0x33;
+    }
+    fleet_start_trainer(f, NULL);
+    *state = f;
+    return 0;
+}
+
+/* Weights that are not the base of a frame of a run: called so, mended, and followed on. */
+static void a_wrong_base_heals(void **state)
+{
+    fleet *f = *state;
+    weft_event event = {0};
+    const uint64_t big = fleet_tensor_at(f->layout, "big.0");
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    for (uint64_t i = 0; i < BIG; i += 2) /* the small ones are large now: nothing that is listed is there */
+        *fleet_model_at(&f->rollouts[0].model, big + 2 * i + 1) ^= 0x0c;
+    for (uint64_t i = 0; i < BIG; i += 1000)
+        f->dense[big + 2 * i] ^= 1;
+    fleet_publish_dense(f, NULL);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_RESYNC, NULL, FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_BASE);
+    assert_non_null(strstr(event.text, "big.0"));
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+    fleet_publish(f, 2);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+}
+
+/* ---- deltas behind a snapshot's cursor */
+
+/* Over a slow link, so that versions are published between a tensor's first tile and its last. */
+static int setup_slow(void **state)
+{
+    static const char *const overrides[] = {"peers.bucket_min=64KiB",
+                                            "peers.bucket=128KiB",
+                                            "peers.rate_limit=64Mbit/s",
+                                            "provider.loop.chunk=64KiB",
+                                            "peers.snapshot_coding=verbatim",
+                                            "peers.level=tight",
+                                            NULL};
+    *state = fleet_open(FLEET_LARGE, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+typedef struct committer {
+    weft_session *session;
+    weft_status status;
+    weft_version held;
+} committer;
+
+/* Asserts nothing: it is not the test's thread. */
+static void *commit_snapshot(void *argument)
+{
+    committer *c = argument;
+    weft_staged_info staged = {.size = sizeof staged};
+    c->status = weft_staged(c->session, FLEET_WAIT_MS, &staged);
+    if (c->status == WEFT_OK)
+        c->status = weft_commit(c->session, staged.target.number, NULL, 0, &c->held);
+    return NULL;
+}
+
+/* One change in a thousand makes one run of all tiles of a tensor: of a delta's frame only what lies in front of the
+ * cursor counts, for the tiles behind it are read from the newer bits. */
+static void runs_reach_beyond_the_cursor(fleet *f, const char *mode)
+{
+    pthread_t thread;
+    fleet_open_rollout(f, 0, mode);
+    fleet_bind_rollout(f, 0, FLEET_OTHER, NULL);
+    committer c = {f->rollouts[0].session, WEFT_AGAIN, {0, 0, 0}};
+    assert_int_equal(pthread_create(&thread, NULL, commit_snapshot, &c), 0);
+    for (int i = 0; i < 5; i++) {
+        fleet_sleep_ms(60);
+        fleet_publish(f, 1);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(c.status, WEFT_OK);
+    assert_true(c.held.number > 0);
+    fleet_check(f, 0);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    fleet_publish(f, 1); /* as before, at its own level */
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+}
+
+static void runs_reach_beyond_the_cursor_staged(void **state)
+{
+    runs_reach_beyond_the_cursor(*state, "commit.snapshot=staged");
+}
+
+static void runs_reach_beyond_the_cursor_in_place(void **state)
+{
+    runs_reach_beyond_the_cursor(*state, "commit.snapshot=in_place");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_density_at_every_level, setup, teardown),
+        cmocka_unit_test_setup_teardown(faults_at_every_level, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_wrong_base_heals, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(runs_reach_beyond_the_cursor_staged, setup_slow, teardown),
+        cmocka_unit_test_setup_teardown(runs_reach_beyond_the_cursor_in_place, setup_slow, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
