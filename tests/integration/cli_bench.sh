@@ -20,7 +20,7 @@ json made "len(lines[1]['yardsticks']) == 6"
 run given 0 "$WEFT_BIN" bench codec "$work/m/v0.safetensors" "$work/m/v1.safetensors" --runs 1
 says given "v0.safetensors to v1.safetensors"
 says given "diff \+ encode tight"
-says given "written for 16-bit weights only"
+says given "weights of 16 bits"
 run floor 0 "$WEFT_BIN" bench codec "$work/m/v0.safetensors" "$work/m/v1.safetensors" --runs 1 --threads 1 --json
 python3 "$support/entropy.py" "$work/m/v0.safetensors" "$work/m/v1.safetensors" >"$work/entropy.out" || fail "no entropies"
 python3 - "$work/floor.out" "$work/entropy.out" <<'PYTHON' || fail "the floor is another"
