@@ -13,6 +13,7 @@
 #include "digest.h"
 #include "layout.h"
 #include "model/synth.h"
+#include "tests/support/encode_pass.h"
 #include "tests/support/memory_file.h"
 
 #define TENSORS 20000u
@@ -59,36 +60,57 @@ static int weights_drop(void **state)
     return 0;
 }
 
-/* The same weights cut into `count` tensors of `each` elements; sizes of the update and of its frames. */
+/* The same weights cut into tensors, and bound. */
+typedef struct cut {
+    weft_layout *layout;
+    weft_tensor *tensors;
+    char (*names)[24];
+    weft_piece *from, *to;
+    uint64_t count, each;
+} cut;
+
+static cut cut_make(const weights *weights, uint64_t count, uint64_t each)
+{
+    cut made = {.count = count, .each = each};
+    made.tensors = calloc(count, sizeof *made.tensors);
+    made.names = calloc(count, sizeof *made.names);
+    made.from = calloc(count, sizeof *made.from);
+    made.to = calloc(count, sizeof *made.to);
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(made.names[i], sizeof made.names[i], "w%llu", (unsigned long long)i);
+        made.tensors[i] = (weft_tensor){made.names[i], WEFT_BF16, 1, &each};
+        made.from[i] = (weft_piece){i, 0, each, weights->base + i * each};
+        made.to[i] = (weft_piece){i, 0, each, weights->target + i * each};
+    }
+    assert_int_equal(weft_layout_create(made.tensors, count, &made.layout), WEFT_OK);
+    return made;
+}
+
+static void cut_free(cut *made)
+{
+    weft_layout_free(made->layout);
+    free(made->to);
+    free(made->from);
+    free(made->names);
+    free(made->tensors);
+}
+
+/* Sizes of the update and of its frames. */
 static weft_update_header size_of(const weights *weights, uint64_t count, uint64_t each, const char *level)
 {
-    weft_tensor *tensors = calloc(count, sizeof *tensors);
-    char(*names)[24] = calloc(count, sizeof *names);
-    weft_piece *from = calloc(count, sizeof *from), *to = calloc(count, sizeof *to);
-    for (uint64_t i = 0; i < count; i++) {
-        snprintf(names[i], sizeof names[i], "w%llu", (unsigned long long)i);
-        tensors[i] = (weft_tensor){names[i], WEFT_BF16, 1, &each};
-        from[i] = (weft_piece){i, 0, each, weights->base + i * each};
-        to[i] = (weft_piece){i, 0, each, weights->target + i * each};
-    }
-    weft_layout *layout;
-    assert_int_equal(weft_layout_create(tensors, count, &layout), WEFT_OK);
+    cut made = cut_make(weights, count, each);
     memory_file file = {0};
     weft_sink sink = memory_sink(&file);
     weft_diff_options options = {.size = sizeof options, .level = level, .target.number = 1};
     weft_update_file *update;
     weft_update_header header = {.size = sizeof header};
-    assert_int_equal(weft_diff(layout, from, count, to, count, &options, NULL, &sink, NULL), WEFT_OK);
+    assert_int_equal(weft_diff(made.layout, made.from, count, made.to, count, &options, NULL, &sink, NULL), WEFT_OK);
     weft_source source = memory_source(&file);
     assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
     assert_int_equal(weft_update_describe(update, &header), WEFT_OK);
     weft_update_close(update);
     memory_free(&file);
-    weft_layout_free(layout);
-    free(to);
-    free(from);
-    free(names);
-    free(tensors);
+    cut_free(&made);
     return header;
 }
 
@@ -100,6 +122,7 @@ static void compare(const weights *weights, const char *level)
                   (unsigned long long)many.bytes, (unsigned long long)many.frame_bytes,
                   (double)many.bytes / (double)one.bytes);
     assert_int_equal(one.changed, many.changed);
+    assert_int_equal(one.frames, many.frames);
     assert_in_range(one.changed, ALL / 120, ALL / 80); /* about 1 % */
     if (10 * many.bytes > 11 * one.bytes)
         fail_msg("%u tensors cost %llu bytes, one %llu: more than 1.1 times", TENSORS, (unsigned long long)many.bytes,
@@ -116,11 +139,45 @@ static void fast_does_not_mind(void **state)
     compare(*state, "fast");
 }
 
+/* Jobs of encoding and frames at both levels, with runs of four units. */
+static void work_of(const weights *weights, uint64_t count, uint64_t each, uint64_t *jobs, uint64_t *frames)
+{
+    cut made = cut_make(weights, count, each);
+    weft_binding now, shadow;
+    encode_result result;
+    const weft_parameters parameters = {.run_shift = 2};
+    const uint32_t levels = 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_TIGHT;
+    uint64_t *delta = calloc(made.layout->part_count, sizeof *delta);
+    assert_int_equal(weft_binding_open(made.layout, made.to, count, &now), WEFT_OK);
+    assert_int_equal(weft_binding_open(made.layout, made.from, count, &shadow), WEFT_OK);
+    assert_int_equal(encode_all(&now, &shadow, &parameters, levels, 2, "auto", delta, NULL, &result), WEFT_OK);
+    *jobs = result.jobs;
+    *frames = result.level[WEFT_LEVEL_FAST].count + result.level[WEFT_LEVEL_TIGHT].count;
+    encode_result_free(&result);
+    weft_binding_close(&now);
+    weft_binding_close(&shadow);
+    free(delta);
+    cut_free(&made);
+}
+
+/* What is done once a unit is done no more often, and nothing is done once a tensor. */
+static void small_tensors_are_no_more_work(void **state)
+{
+    uint64_t jobs[2], frames[2];
+    work_of(*state, 1, ALL, &jobs[0], &frames[0]);
+    work_of(*state, TENSORS, EACH, &jobs[1], &frames[1]);
+    assert_int_equal(jobs[0], jobs[1]);
+    assert_int_equal(frames[0], frames[1]);
+    assert_in_range(jobs[0], ALL >> 20, (ALL >> 20) + 1); /* runs of 2^20 elements */
+    assert_int_equal(frames[0], 2 * jobs[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tight_does_not_mind),
         cmocka_unit_test(fast_does_not_mind),
+        cmocka_unit_test(small_tensors_are_no_more_work),
     };
     return cmocka_run_group_tests(tests, weights_make, weights_drop);
 }
