@@ -78,11 +78,12 @@ static void thresholds_make(const weft_class_map *map, __m256i *thresholds)
 #define BLOCK_EXPONENTS(data, map, width) exponents_take(data, (map)->shift, (map)->mask, width)
 
 #include "backends/host_tight_blocks.h"
+#include "backends/host_tight_packed.h"
 
 WEFT_TIGHT_WORDS(avx2, 1)
 WEFT_TIGHT_WORDS(avx2, 2)
 WEFT_TIGHT_WORDS(avx2, 4)
-WEFT_TIGHT_SINGLES(avx2, 8)
+WEFT_TIGHT_PACKED(avx2, 8)
 WEFT_TIGHT_BLOCKS(avx2, 1)
 WEFT_TIGHT_BLOCKS(avx2, 2)
 WEFT_TIGHT_BLOCKS(avx2, 4)

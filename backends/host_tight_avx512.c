@@ -66,12 +66,13 @@ static void thresholds_make(const weft_class_map *map, __m512i *thresholds)
     thresholds_make(map, name)
 #define WORD_ABOVE(data, thresholds, map, above, n, width) above_take(data, thresholds, map, above, n, width)
 
+#include "backends/host_tight_packed.h"
 #include "backends/host_tight_words.h"
 
 WEFT_TIGHT_WORDS(avx512, 1)
 WEFT_TIGHT_WORDS(avx512, 2)
 WEFT_TIGHT_WORDS(avx512, 4)
-WEFT_TIGHT_SINGLES(avx512, 8)
+WEFT_TIGHT_PACKED(avx512, 8)
 
 const weft_host_tight_kernels weft_host_tight_avx512 = {
     .rank = {avx512_rank_words_1, avx512_rank_words_2, avx512_rank_words_4, avx512_rank_8},

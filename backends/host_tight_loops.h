@@ -43,18 +43,4 @@ WEFT_ALWAYS_INLINE uint32_t weft_loop_place(const uint8_t *data, uint32_t count,
     return found;
 }
 
-/* Functions of one width for the slots of a set, named PREFIX_slot_WIDTH. */
-#define WEFT_TIGHT_SINGLES(P, W)                                                                                       \
-    static void P##_rank_##W(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,           \
-                             const uint32_t *position, uint32_t changes, uint32_t population[WEFT_CLASS_MAX],          \
-                             uint32_t *ranks)                                                                          \
-    {                                                                                                                  \
-        weft_loop_rank(data, count, first, map, position, changes, population, ranks, W);                              \
-    }                                                                                                                  \
-    static uint32_t P##_place_##W(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,      \
-                                  weft_host_class classes[WEFT_CLASS_MAX], uint32_t *position, uint32_t room)          \
-    {                                                                                                                  \
-        return weft_loop_place(data, count, first, map, classes, position, room, W);                                   \
-    }
-
 #endif

@@ -1,10 +1,10 @@
 /* host_tight_portable.c - the loops of level tight in plain C: the judge. */
-#include "backends/host_tight_loops.h"
+#include "backends/host_tight_packed.h"
 
-WEFT_TIGHT_SINGLES(portable, 1)
-WEFT_TIGHT_SINGLES(portable, 2)
-WEFT_TIGHT_SINGLES(portable, 4)
-WEFT_TIGHT_SINGLES(portable, 8)
+WEFT_TIGHT_PACKED(portable, 1)
+WEFT_TIGHT_PACKED(portable, 2)
+WEFT_TIGHT_PACKED(portable, 4)
+WEFT_TIGHT_PACKED(portable, 8)
 
 const weft_host_tight_kernels weft_host_tight_portable = {
     .rank = {portable_rank_1, portable_rank_2, portable_rank_4, portable_rank_8},
