@@ -55,7 +55,8 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     if (status != WEFT_OK)
         return status;
     const weft_version *base = rollout->queued ? &rollout->queue[rollout->queued - 1].header.target : &rollout->held;
-    bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0
+    const bool from_nothing = update.base.run == 0 && update.base.number == 0 && update.base.root == 0;
+    bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0 && from_nothing
                                    : rollout->holds && update.base.root == base->root;
     if (rollout->queued == WEFT_UPDATES_AHEAD ||
         memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))

@@ -83,7 +83,7 @@ typedef struct weft_search {
     weft_search_reason reason;
     bool tiles;           /* of `tensor`; else the tensors are gone through */
     bool done;            /* found, or there is nothing to find */
-    bool late;            /* given up with a question under way: one answer is to be passed over */
+    uint32_t late;        /* searches given up with a question under way: so many answers are passed over first */
     const uint64_t *mine; /* digests of parts here; borrowed */
     weft_wire_query query;
     weft_version version;           /* compared with; all 0: the newest */

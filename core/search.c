@@ -40,6 +40,7 @@ static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
     rollout->search = (weft_search){.reason = reason,
+                                    .late = rollout->search.late,
                                     .mine = mine,
                                     .version = version,
                                     .nearest_count = UINT64_MAX,
@@ -142,8 +143,8 @@ weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_
     weft_status status = weft_wire_get_digests(body, length, &answer);
     if (status != WEFT_OK)
         return status;
-    if (search->reason == WEFT_SEARCH_NONE && search->late) { /* given up before it came */
-        search->late = false;
+    if (search->late > 0) { /* answers come in the order of the questions: this one was given up before it came */
+        search->late--;
         return WEFT_OK;
     }
     if (search->reason == WEFT_SEARCH_NONE || search->done || !fits(&search->query, &answer))
@@ -202,7 +203,8 @@ weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits
         weft_waits_until(waits, search->until_ns);
         return WEFT_OK;
     }
-    bool late = !search->done, joins = search->reason == WEFT_SEARCH_JOIN;
+    uint32_t late = search->late + !search->done;
+    bool joins = search->reason == WEFT_SEARCH_JOIN;
     if (joins) {
         tell_join(rollout);
         rollout->told = true;

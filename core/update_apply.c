@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "status.h"
 #include "update_prove.h"
+#include "update_work.h"
 
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
 
@@ -41,6 +42,8 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
 {
     weft_update_prover prover;
     weft_staging staging;
+    weft_work own;
+    work = weft_update_work_take(work, &own);
     weft_status status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
     if (status != WEFT_OK)
         return status;

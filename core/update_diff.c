@@ -5,6 +5,7 @@
 #include "encode.h"
 #include "mem.h"
 #include "status.h"
+#include "update_work.h"
 #include "update_writer.h"
 
 typedef unsigned long long ull;
@@ -124,7 +125,8 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
                       uint64_t target_count, const weft_diff_options *options, const weft_work *work,
                       const weft_sink *sink, weft_update_info *info)
 {
-    diff d = {.layout = layout, .work = work};
+    weft_work own;
+    diff d = {.layout = layout, .work = weft_update_work_take(work, &own)};
     weft_diff_options taken;
     weft_layout *bound = (weft_layout *)(uintptr_t)layout; /* bindings only read it */
     weft_status status = options_take(options, &taken, &d.header.level);

@@ -3,6 +3,7 @@
 #include "mem.h"
 #include "status.h"
 #include "update_team.h"
+#include "update_work.h"
 
 typedef struct weft_update_digester {
     weft_binding binding;
@@ -50,10 +51,11 @@ weft_status weft_update_digest(const weft_layout *layout, const weft_piece *piec
 weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
                                 const weft_work *work, uint64_t *tensors, uint64_t *root)
 {
+    weft_work own;
     uint64_t *parts = weft_mem_take(layout->part_count + 1, sizeof *parts);
     if (!parts)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
-    weft_status status = weft_update_digest(layout, pieces, count, work, parts);
+    weft_status status = weft_update_digest(layout, pieces, count, weft_update_work_take(work, &own), parts);
     for (uint64_t t = 0; t < layout->count && status == WEFT_OK && tensors; t++)
         tensors[t] = weft_digest_tensor(layout, parts, t);
     if (status == WEFT_OK)

@@ -11,6 +11,7 @@
 #include "status.h"
 #include "update_merge.h"
 #include "update_prove.h"
+#include "update_work.h"
 
 #define SPAN_SHIFT  WEFT_RUN_SHIFT_MAX /* runs of any update end where these do */
 #define SAMPLE_EACH 8u                 /* one of so many spans is looked at for the parameters, if there are many */
@@ -208,7 +209,7 @@ static weft_status encode(merger *m, weft_encode_pass *pass)
 
 static weft_status judge_base(merger *m, const weft_piece *base, uint64_t count)
 {
-    weft_work work = {.threads = m->work ? m->work->threads : 1};
+    weft_work work = {.size = sizeof work, .threads = m->work ? m->work->threads : 1};
     weft_status status = weft_update_digest(m->layout, base, count, &work, m->digests);
     uint64_t root = status == WEFT_OK ? weft_digest_parts_root(m->layout, m->digests) : 0;
     if (status == WEFT_OK && root != m->chain.updates[0]->header.base.root)
@@ -262,12 +263,13 @@ weft_status weft_update_merge(weft_update_file *const *updates, size_t count, co
                               const weft_piece *base, uint64_t base_count, const char *level, const weft_work *work,
                               const weft_sink *sink, weft_update_info *info)
 {
-    merger m = {.layout = layout, .work = work};
+    weft_work own;
+    merger m = {.layout = layout, .work = weft_update_work_take(work, &own)};
     weft_level wanted = WEFT_LEVEL_TIGHT;
     if (count == 0)
         return weft_fail(WEFT_E_ARGUMENT, "no updates to merge");
     if (!base)
-        return weft_update_merge_free(updates, count, layout, level, work, sink, info);
+        return weft_update_merge_free(updates, count, layout, level, m.work, sink, info);
     weft_status status = level ? weft_level_by_name(level, &wanted) : WEFT_OK;
     if (status == WEFT_OK)
         status = merger_open(&m, updates, count, base, base_count);

@@ -5,6 +5,7 @@
 #include "mem.h"
 #include "status.h"
 #include "update_prove.h"
+#include "update_work.h"
 
 typedef struct weft_update_rewriter {
     weft_update_prover *prover;
@@ -114,6 +115,8 @@ weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *lay
                                 uint64_t count, const weft_work *work, const weft_sink *sink, weft_apply_info *info)
 {
     weft_update_prover prover;
+    weft_work own;
+    work = weft_update_work_take(work, &own);
     weft_status status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
     if (status != WEFT_OK)
         return status;
