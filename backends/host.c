@@ -10,8 +10,9 @@
 #include "status.h"
 
 #define UNIT_WORDS(type) (WEFT_HOST_UNIT_ELEMENTS * (uint64_t)sizeof(type))
-/* Every kind of list of a tight frame has at most as many members as the frame has changes, and an end mark. */
-#define MEMBERS_BYTES (3 * UNIT_WORDS(uint32_t) + WEFT_TIGHT_LISTS * sizeof(uint32_t))
+/* Every kind of list of a tight frame has at most as many members as the frame has changes, and an end mark;
+ * seven words can be read behind the last. */
+#define MEMBERS_BYTES (3 * UNIT_WORDS(uint32_t) + (WEFT_TIGHT_LISTS + 7) * sizeof(uint32_t))
 
 #define SCRATCH_BYTES (25 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + MEMBERS_BYTES)
 

@@ -197,36 +197,88 @@ WEFT_ALWAYS_INLINE void weft_block_mark(const weft_block *block, uint32_t number
     changed[2 * part + upper] ^= _pdep_u64(UINT64_C(1) << (in - (upper ? low : 0)), word);
 }
 
-/* Marks what the class says changed; returns how many of its listed members the block has. */
-WEFT_ALWAYS_INLINE uint32_t weft_block_class(const weft_block *block, uint32_t number, weft_host_class *class,
-                                             uint64_t *changed)
+/* Listed members of a block: their ranks among their class there, and its number. */
+typedef struct weft_block_hits {
+    uint32_t rank[WEFT_BLOCK_ELEMENTS + 8], number[WEFT_BLOCK_ELEMENTS + 8];
+    uint32_t count;
+} weft_block_hits;
+
+/* Eight at a time, without a branch on how many there are if they are fewer. */
+WEFT_ALWAYS_INLINE void weft_block_collect(uint32_t members, uint32_t number, weft_host_class *class,
+                                           weft_block_hits *hits)
 {
-    const uint32_t members = block->all[number], population = class->population;
-    const uint32_t *next = class->next;
-    for (uint32_t p = 0; class->inverted && members > 0 && p < WEFT_BLOCK_PARTS; p++) {
-        weft_block_mask all = weft_block_members(block, p, number);
-        changed[2 * p] ^= all.low;
-        changed[2 * p + 1] ^= all.high;
+    const __m256i all = _mm256_set1_epi32((int)members), of = _mm256_set1_epi32((int)number);
+    const __m256i population = _mm256_set1_epi32((int)class->population);
+    uint32_t some;
+    do {
+        __m256i rank = _mm256_sub_epi32(WEFT_LOAD_256(class->next), population);
+        __m256i behind = _mm256_cmpeq_epi32(_mm256_max_epu32(rank, all), rank);
+        some = (uint32_t)__builtin_ctz((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(behind)) | 256);
+        memcpy(hits->rank + hits->count, &rank, sizeof rank);
+        memcpy(hits->number + hits->count, &of, sizeof of);
+        hits->count += some;
+        class->next += some;
+    } while (some == 8);
+    class->population += members;
+}
+
+/* Turns over all members of an inverted class. */
+WEFT_ALWAYS_INLINE void weft_block_invert(const weft_block *block, uint32_t number, uint64_t *changed)
+{
+    for (uint32_t p = 0; block->all[number] > 0 && p < WEFT_BLOCK_PARTS; p++) {
+        weft_block_mask members = weft_block_members(block, p, number);
+        changed[2 * p] ^= members.low;
+        changed[2 * p + 1] ^= members.high;
     }
-    for (; *next - population < members; next++)
-        weft_block_mark(block, number, *next - population, changed);
-    uint32_t listed = (uint32_t)(next - class->next);
-    class->population = population + members;
-    class->next = next;
-    return listed;
+}
+
+/* Marks what changed; returns how many listed members the block has. */
+WEFT_ALWAYS_INLINE uint32_t weft_block_place(const weft_block *block, weft_host_class *classes, uint32_t count,
+                                             uint64_t *changed, uint32_t n)
+{
+    weft_block_hits hits;
+    hits.count = 0;
+    for (uint32_t c = 0; c < count; c++) {
+        const uint32_t number = weft_block_number(c, n);
+        if (classes[c].inverted)
+            weft_block_invert(block, number, changed);
+        weft_block_collect(block->all[number], number, &classes[c], &hits);
+    }
+    for (uint32_t i = 0; i < hits.count; i++)
+        weft_block_mark(block, hits.number[i], hits.rank[i], changed);
+    return hits.count;
+}
+
+#define WEFT_BLOCK_WORDS (WEFT_BLOCK_ELEMENTS / 64)
+
+static uint32_t weft_block_sum(const uint64_t *changed)
+{
+    uint32_t all = 0;
+    for (uint32_t w = 0; w < WEFT_BLOCK_WORDS; w++)
+        all += (uint32_t)__builtin_popcountll(changed[w]);
+    return all;
+}
+
+/* A bit for each word that is not zero. */
+WEFT_ALWAYS_INLINE uint32_t weft_block_filled(const uint64_t *changed)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    uint32_t empty = 0;
+    WEFT_UNROLL for (uint32_t w = 0; w < WEFT_BLOCK_WORDS; w += 4)
+    {
+        __m256i same = _mm256_cmpeq_epi64(WEFT_LOAD_256(changed + w), zero);
+        empty |= (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(same)) << w;
+    }
+    return ~empty;
 }
 
 /* Lists the positions marked; returns how many, or room + 1. */
 WEFT_ALWAYS_INLINE uint32_t weft_block_list(const uint64_t *changed, uint32_t begin, uint32_t *position, uint32_t room)
 {
-    uint32_t found = 0, all = 0, words = 0;
-    for (uint32_t w = 0; w < WEFT_BLOCK_ELEMENTS / 64; w++) {
-        all += (uint32_t)__builtin_popcountll(changed[w]);
-        words |= (uint32_t)(changed[w] != 0) << w;
-    }
-    if (all > room)
+    uint32_t found = 0;
+    if (room < WEFT_BLOCK_ELEMENTS && weft_block_sum(changed) > room)
         return room + 1;
-    for (; words; words &= words - 1) {
+    for (uint32_t words = weft_block_filled(changed); words; words &= words - 1) {
         const uint32_t w = (uint32_t)__builtin_ctz(words);
         if (room - found >= 64)
             found += weft_word_list(changed[w], begin + 64 * w, position + found);
@@ -265,12 +317,10 @@ WEFT_ALWAYS_INLINE uint32_t weft_block_list(const uint64_t *changed, uint32_t be
         uint32_t found = 0, listed = 0;                                                                                \
         weft_block block;                                                                                              \
         for (; limit - *at >= WEFT_BLOCK_ELEMENTS && listed < WEFT_BLOCK_MANY; *at += WEFT_BLOCK_ELEMENTS) {           \
-            uint64_t changed[WEFT_BLOCK_ELEMENTS / 64] = {0};                                                          \
+            uint64_t changed[WEFT_BLOCK_WORDS] = {0};                                                                  \
             weft_block_take(data + (uint64_t)*at * W, &numbers, &block, N, W);                                         \
             weft_block_turn(&block);                                                                                   \
-            listed = 0;                                                                                                \
-            for (uint32_t c = 0; c < map->count; c++)                                                                  \
-                listed += weft_block_class(&block, weft_block_number(c, N), &classes[c], changed);                     \
+            listed = weft_block_place(&block, classes, map->count, changed, N);                                        \
             found += weft_block_list(changed, first + *at, position + found, room - found);                            \
             if (found > room)                                                                                          \
                 return found;                                                                                          \

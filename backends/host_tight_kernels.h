@@ -10,7 +10,8 @@
 typedef struct weft_host_class {
     uint32_t population;  /* elements of the class so far */
     uint32_t inverted;    /* 1: the listed members did not change, the others did */
-    const uint32_t *next; /* rank of the next listed member; the list ends with UINT32_MAX */
+    const uint32_t *next; /* rank of the next listed member; the list ends with UINT32_MAX, and seven more words behind
+                             that can be read */
 } weft_host_class;
 
 typedef struct weft_host_tight_kernels {

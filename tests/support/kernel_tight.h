@@ -15,7 +15,7 @@ typedef struct tight_case {
     uint8_t *data;
 } tight_case;
 
-/* Ranks by class, each list ended by UINT32_MAX and in a block of its own. */
+/* Ranks by class, each list ended by UINT32_MAX and seven words of anything, in a block of its own. */
 typedef struct tight_lists {
     uint32_t population[WEFT_CLASS_MAX];
     uint32_t inverted; /* mask of classes */
@@ -146,7 +146,7 @@ static inline tight_lists lists_draw(const tight_case *of, uint64_t sparse)
     uint32_t ranks[WEFT_CLASS_MAX] = {0}, listed[WEFT_CLASS_MAX] = {0};
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
         made.population[c] = ranks[c] = (uint32_t)(any() % 100000);
-        made.member[c] = words_take(of->count + 4);
+        made.member[c] = words_take(of->count + 4 + 7);
     }
     for (uint32_t i = 0; i < of->count; i++) {
         uint32_t class = class_at(of, i), rank = ranks[class]++;
@@ -159,7 +159,9 @@ static inline tight_lists lists_draw(const tight_case *of, uint64_t sparse)
         for (uint32_t beyond = (uint32_t)(any() % 3); beyond > 0; beyond--)
             made.member[c][listed[c]++] = ranks[c] += (uint32_t)(any() % 9) + 1;
         made.member[c][listed[c]] = UINT32_MAX;
-        made.member[c] = realloc(made.member[c], 4 * (uint64_t)(listed[c] + 1));
+        for (uint32_t i = 0; i < 7; i++)
+            made.member[c][listed[c] + 1 + i] = (uint32_t)any();
+        made.member[c] = realloc(made.member[c], 4 * (uint64_t)(listed[c] + 8));
     }
     return made;
 }
