@@ -11,11 +11,25 @@ typedef unsigned long long ull;
 
 /* ---- open */
 
-weft_status weft_update_layout_fits(const weft_update_file *file, const weft_layout *layout)
+/* Whether the grid that the file carries is the layout's: what it is read with must be what it is applied to. */
+static weft_status grid_fits(weft_update_file *file, const weft_layout *layout)
+{
+    const weft_layout *said;
+    int named;
+    weft_status status = weft_update_layout(file, &said, &named);
+    if (status != WEFT_OK)
+        return status;
+    bool same = said->count == layout->count;
+    for (uint64_t t = 0; t < layout->count && same; t++)
+        same = said->entries[t].row == layout->entries[t].row && said->entries[t].coded == layout->entries[t].coded;
+    return same ? WEFT_OK : weft_fail(WEFT_E_CORRUPT, "the update's grid is not that of the layout it names");
+}
+
+weft_status weft_update_layout_fits(weft_update_file *file, const weft_layout *layout)
 {
     const uint64_t *want = file->header.layout, *have = layout->hash;
     if (want[0] == have[0] && want[1] == have[1])
-        return WEFT_OK;
+        return grid_fits(file, layout);
     return weft_fail(WEFT_E_LAYOUT,
                      "the update is for a layout with hash %016llx%016llx, the weights have %016llx%016llx",
                      (ull)want[1], (ull)want[0], (ull)have[1], (ull)have[0]);

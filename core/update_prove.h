@@ -23,7 +23,7 @@ typedef struct weft_update_prover {
 } weft_update_prover;
 
 /* Errors: WEFT_E_LAYOUT (the update is for another one). */
-weft_status weft_update_layout_fits(const weft_update_file *file, const weft_layout *layout);
+weft_status weft_update_layout_fits(weft_update_file *file, const weft_layout *layout);
 
 weft_status weft_update_prover_open(weft_update_prover *prover, weft_update_file *file, const weft_layout *layout,
                                     const weft_piece *pieces, uint64_t count, const weft_work *work);
