@@ -73,10 +73,11 @@ static int world_close(void **state)
 /* ---- a backend whose jobs take times of their own, and fail at a given unit */
 
 static uint32_t fails_at;
-static _Atomic uint32_t opened, opens_left;
+static _Atomic uint32_t opened, opens_left, encoded;
 
 static weft_status slow_encode(weft_backend_state *state, weft_encode_job *job)
 {
+    atomic_fetch_add(&encoded, 1);
     usleep((job->now.unit * 7919u + 13u) % 17u * 40u);
     if (job->now.unit == fails_at)
         return weft_fail(WEFT_E_DEVICE, "unit %u does not come back", job->now.unit);
@@ -237,8 +238,10 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
 {
     weft_log_sink sink = {WEFT_LOG_ERROR, line_count}, *before = weft_log_enter(&sink);
     lines = 0;
+    encoded = 0;
     assert_int_equal(pass_run(encoder, t), status);
     weft_log_enter(before);
+    assert_true(encoded <= unit + encoder->crew.lanes); /* what other lanes had in hand, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
     assert_int_equal(lines, weft_status_scope(status) >= WEFT_SCOPE_PEER); /* lanes are silent, the caller is told */
