@@ -149,7 +149,8 @@ WEFT_ALWAYS_INLINE uint32_t weft_block_rank(const weft_block *block, uint32_t be
         uint32_t at = position[i] - begin, number = block->number[at], part = at / WEFT_BLOCK_PART;
         weft_block_mask members = weft_block_members(block, part, number);
         uint32_t in = at % WEFT_BLOCK_PART;
-        uint64_t low = _bzhi_u64(members.low, in < 64 ? in : 64), high = _bzhi_u64(members.high, in < 64 ? 0 : in - 64);
+        uint64_t low = _bzhi_u64(members.low, in), high = _bzhi_u64(members.high, in - 64); /* beyond 63: all bits */
+        high &= 0 - (uint64_t)(in / 64);
         ranks[i] = reached[number] + block->before[part][number] +
                    (uint32_t)(__builtin_popcountll(low) + __builtin_popcountll(high));
     }
@@ -192,9 +193,10 @@ WEFT_ALWAYS_INLINE void weft_block_mark(const weft_block *block, uint32_t number
     uint32_t part = WEFT_BLOCK_PARTS - 1 - (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_epi8(behind)) / 2;
     weft_block_mask members = weft_block_members(block, part, number);
     uint32_t in = rank - block->starts[number][part], low = (uint32_t)__builtin_popcountll(members.low);
-    uint32_t upper = in >= low;
-    uint64_t word = upper ? members.high : members.low;
-    changed[2 * part + upper] ^= _pdep_u64(UINT64_C(1) << (in - (upper ? low : 0)), word);
+    const uint32_t upper = in >= low;
+    const uint64_t all = 0 - (uint64_t)upper; /* no branch: either half is as likely */
+    uint64_t word = members.low ^ ((members.low ^ members.high) & all);
+    changed[2 * part + upper] ^= _pdep_u64(UINT64_C(1) << (in - (low & (uint32_t)all)), word);
 }
 
 /* Listed members of a block: their ranks among their class there, and its number. */
