@@ -13,21 +13,32 @@ static bool population_counts(uint32_t position)
            0;
 }
 
+/* Keeps every other one of a full list, and takes half as many from now on: the list speaks for the whole sample. */
+static void magnitudes_thin(weft_survey_kind *kind)
+{
+    kind->magnitudes /= 2;
+    kind->sparsity++;
+    for (uint32_t i = 0; i < kind->magnitudes; i++)
+        kind->magnitude[i] = kind->magnitude[2 * i];
+}
+
 static void exception_note(weft_survey_kind *kind, uint32_t exponent, uint64_t magnitude)
 {
     uint64_t excess = magnitude - 2;
     kind->exceptions[exponent]++;
-    if (kind->magnitudes == WEFT_SURVEY_MAGNITUDES)
+    if (kind->seen++ >> kind->sparsity << kind->sparsity != kind->seen - 1)
         return;
+    if (kind->magnitudes == WEFT_SURVEY_MAGNITUDES)
+        magnitudes_thin(kind);
     kind->magnitude[kind->magnitudes++] =
         (weft_survey_magnitude){exponent, excess < UINT32_MAX ? (uint32_t)excess : UINT32_MAX};
 }
 
 /* `position` is the first one's in the view: what is counted does not depend on where memory is cut. */
-static void elements_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
-                           uint32_t count, weft_survey_kind *kind)
+WEFT_ALWAYS_INLINE void width_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
+                                    uint32_t count, weft_survey_kind *kind, unsigned width)
 {
-    const unsigned width = view->width, shift = view->exponent_bits ? 8 * width - 1 - view->exponent_bits : 0;
+    const unsigned shift = view->exponent_bits ? 8 * width - 1 - view->exponent_bits : 0;
     const uint64_t mask = (UINT64_C(1) << view->exponent_bits) - 1;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t before = weft_element_get(shadow, i, width), after = weft_element_get(now, i, width);
@@ -41,6 +52,24 @@ static void elements_count(const weft_view *view, const uint8_t *now, const uint
         uint64_t magnitude = weft_steps_magnitude(steps, width);
         if (magnitude > 1)
             exception_note(kind, exponent, magnitude);
+    }
+}
+
+static void elements_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
+                           uint32_t count, weft_survey_kind *kind)
+{
+    switch (view->width) {
+    case 1:
+        width_count(view, now, shadow, position, count, kind, 1);
+        return;
+    case 2:
+        width_count(view, now, shadow, position, count, kind, 2);
+        return;
+    case 4:
+        width_count(view, now, shadow, position, count, kind, 4);
+        return;
+    default:
+        width_count(view, now, shadow, position, count, kind, 8);
     }
 }
 

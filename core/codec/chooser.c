@@ -97,18 +97,20 @@ static uint64_t class_cost(const steps *s, uint32_t from, uint32_t to, uint64_t 
  * classes, begin[c][j] where the last of them begins. */
 static void thresholds_choose(const steps *s, uint64_t price, weft_classes *classes)
 {
-    uint64_t cost[CLASSES_WANTED][STEPS_MAX + 1];
+    uint64_t cost[CLASSES_WANTED][STEPS_MAX + 1], of[STEPS_MAX][STEPS_MAX + 1]; /* of: one class from step to step */
     uint8_t begin[CLASSES_WANTED][STEPS_MAX + 1];
     uint32_t best = 0;
     for (uint32_t j = 1; j <= s->count; j++) {
-        cost[0][j] = class_cost(s, 0, j, price);
+        for (uint32_t i = 0; i < j; i++)
+            of[i][j] = class_cost(s, i, j, price);
+        cost[0][j] = of[0][j];
         begin[0][j] = 0;
     }
     for (uint32_t c = 1; c < CLASSES_WANTED; c++) {
         for (uint32_t j = 1; j <= s->count; j++) {
             cost[c][j] = UINT64_MAX;
             for (uint32_t i = c; i < j; i++) {
-                uint64_t total = cost[c - 1][i] + class_cost(s, i, j, price);
+                uint64_t total = cost[c - 1][i] + of[i][j];
                 if (total < cost[c][j]) {
                     cost[c][j] = total;
                     begin[c][j] = (uint8_t)i;

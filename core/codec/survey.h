@@ -4,7 +4,7 @@
 
 #include "codec/classes.h"
 
-#define WEFT_SURVEY_MAGNITUDES 4096u
+#define WEFT_SURVEY_MAGNITUDES 1024u
 
 typedef struct weft_survey_magnitude {
     uint32_t exponent;
@@ -16,7 +16,9 @@ typedef struct weft_survey_kind {
     uint64_t elements[WEFT_EXPONENTS_MAX];
     uint64_t changed[WEFT_EXPONENTS_MAX];
     uint64_t exceptions[WEFT_EXPONENTS_MAX];
-    uint32_t magnitudes; /* listed of the exceptions: the first ones seen */
+    uint64_t seen;       /* exceptions */
+    uint32_t sparsity;   /* one of 2^sparsity of them is listed */
+    uint32_t magnitudes; /* listed */
     weft_survey_magnitude magnitude[WEFT_SURVEY_MAGNITUDES];
 } weft_survey_kind;
 
