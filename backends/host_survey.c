@@ -26,7 +26,7 @@ static void exception_note(weft_survey_kind *kind, uint32_t exponent, uint64_t m
 {
     uint64_t excess = magnitude - 2;
     kind->exceptions[exponent]++;
-    if (kind->seen++ >> kind->sparsity << kind->sparsity != kind->seen - 1)
+    if (kind->seen++ % (UINT64_C(1) << kind->sparsity) != 0)
         return;
     if (kind->magnitudes == WEFT_SURVEY_MAGNITUDES)
         magnitudes_thin(kind);
