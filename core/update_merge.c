@@ -142,7 +142,7 @@ static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_su
 {
     const weft_backend *backend = m->team.backend;
     weft_backend_state *device = m->team.lanes[0].device;
-    weft_survey_plan plan = weft_survey_plan_for(m->layout->elements);
+    weft_survey_plan plan = weft_survey_plan_for(m->layout->elements, 1u << m->chain.header.level);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {
         weft_survey_job job = {weft_binding_view(&m->moved, unit + i), weft_binding_view(&m->base, unit + i),

@@ -7,9 +7,12 @@
 
 /* Each stretch of so many elements is looked at in one go: a few cache lines. */
 #define SURVEY_COUNT 256u
-/* The sample has at least so many elements, if there are so many, and at most 1 in SURVEY_SPARSEST. */
-#define SURVEY_LEAST    (UINT64_C(1) << 19)
-#define SURVEY_SPARSEST 64u
+/* The sample has at least so many elements, if there are so many, and at most 1 in so many: what changes at each
+ * exponent is what level tight asks, what changes at all is enough for level fast. */
+#define SURVEY_LEAST_TIGHT    (UINT64_C(1) << 18)
+#define SURVEY_SPARSEST_TIGHT 128u
+#define SURVEY_LEAST_FAST     (UINT64_C(1) << 16)
+#define SURVEY_SPARSEST_FAST  1024u
 /* Changes that a frame should code, so that its header and lists weigh little. Level fast fits its gaps to the density
  * of a frame and knows no classes: there, shorter runs of more even density are worth more than fewer headers. */
 #define FRAME_CHANGES_TIGHT 12288u
@@ -23,10 +26,12 @@
 /* Fixed point of the logarithms. */
 #define FRACTION 16u
 
-weft_survey_plan weft_survey_plan_for(uint64_t elements)
+weft_survey_plan weft_survey_plan_for(uint64_t elements, uint32_t levels)
 {
-    uint64_t sparsity = elements / SURVEY_LEAST;
-    sparsity = sparsity < 1 ? 1 : sparsity > SURVEY_SPARSEST ? SURVEY_SPARSEST : sparsity;
+    const bool tight = levels >> WEFT_LEVEL_TIGHT & 1;
+    const uint64_t most = tight ? SURVEY_SPARSEST_TIGHT : SURVEY_SPARSEST_FAST;
+    uint64_t sparsity = elements / (tight ? SURVEY_LEAST_TIGHT : SURVEY_LEAST_FAST);
+    sparsity = sparsity < 1 ? 1 : sparsity > most ? most : sparsity;
     return (weft_survey_plan){SURVEY_COUNT, SURVEY_COUNT * (uint32_t)sparsity};
 }
 

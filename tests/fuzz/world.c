@@ -250,7 +250,7 @@ void fuzz_survey(fuzz_world *world)
 {
     static weft_survey survey;
     static weft_parameters chosen;
-    const weft_survey_plan plan = weft_survey_plan_for(world->layout->elements);
+    const weft_survey_plan plan = weft_survey_plan_for(world->layout->elements, 1u << WEFT_LEVEL_TIGHT);
     memset(&survey, 0, sizeof(survey));
     for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
         weft_survey_job job = {weft_binding_view(&world->target_binding, unit),

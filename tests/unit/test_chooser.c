@@ -317,17 +317,26 @@ static void alternating_populations_are_seen(void **state)
     }
 }
 
-/* A sample is all of a small layout, and at most one in 64 of a large one. */
+/* A sample is all of a small layout, and at most one in so many of a large one; level fast asks less than level tight.
+ */
 static void samples_are_bounded(void **state)
 {
     (void)state;
-    const uint64_t sizes[] = {0, 1, 1 << 19, (1 << 20) - 1, 1 << 20, UINT64_C(1) << 25, UINT64_C(1) << 40, UINT64_MAX};
-    for (size_t i = 0; i < COUNT(sizes); i++) {
-        weft_survey_plan plan = weft_survey_plan_for(sizes[i]);
-        assert_true(plan.count > 0 && plan.stride % plan.count == 0);
-        assert_in_range(plan.stride / plan.count, 1, 64);
-        assert_true(sizes[i] >= 1 << 20 || plan.stride == plan.count);
-        assert_true(sizes[i] < 1 << 20 || sizes[i] / (plan.stride / plan.count) >= 1 << 19);
+    const uint64_t sizes[] = {0, 1, 1 << 16, (1 << 17) - 1, 1 << 19, UINT64_C(1) << 25, UINT64_C(1) << 40, UINT64_MAX};
+    const struct {
+        uint32_t levels;
+        uint64_t least, sparsest;
+    } rows[] = {{1u << WEFT_LEVEL_FAST, 1 << 16, 1024},
+                {1u << WEFT_LEVEL_TIGHT, 1 << 18, 128},
+                {1u << WEFT_LEVEL_TIGHT | 1u << WEFT_LEVEL_FAST, 1 << 18, 128}};
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        for (size_t i = 0; i < COUNT(sizes); i++) {
+            weft_survey_plan plan = weft_survey_plan_for(sizes[i], rows[r].levels);
+            assert_true(plan.count > 0 && plan.stride % plan.count == 0);
+            assert_in_range(plan.stride / plan.count, 1, rows[r].sparsest);
+            assert_true(sizes[i] >= 2 * rows[r].least || plan.stride == plan.count);
+            assert_true(sizes[i] < rows[r].least || sizes[i] / (plan.stride / plan.count) >= rows[r].least);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ static weft_survey whole, cut;
 
 static void survey_take(const unit_pair *pair, const weft_binding *shadow, weft_survey *survey)
 {
-    const weft_survey_plan plan = weft_survey_plan_for(pair->layout->elements);
+    const weft_survey_plan plan = weft_survey_plan_for(pair->layout->elements, 1u << WEFT_LEVEL_TIGHT);
     memset(survey, 0, sizeof *survey);
     for (uint64_t unit = 0; unit < pair->layout->unit_count; unit++) {
         weft_survey_job job = {weft_binding_view(&pair->target_binding, unit), weft_binding_view(shadow, unit),
