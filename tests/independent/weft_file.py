@@ -93,6 +93,7 @@ class File:
     def apply(self, layout, layout_hash, image):
         """Moves the dense bytes of the base to the target's, of which it returns the root."""
         must(layout_hash == self.layout_hash, "layout", "weights of another layout")
+        must(self.tensors() == [(t.dtype, t.words) for t in layout.tensors], "corrupt", "a grid of another layout")
         must(weft_digest.root(weft_digest.of_image(layout, image)) == self.base_root, "base", "root")
         at = unit = 0
         for check in self.checks:
