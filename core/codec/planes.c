@@ -186,8 +186,8 @@ uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *f
     header.parameters = header.payload_bytes ? WEFT_FULL_PLANES : 0;
     if (header.payload_bytes == 0) { /* what stood here was overwritten in part */
         uint64_t elements = (uint64_t)unit->count * unit->width;
-        for (uint32_t p = 0; p < unit->width; p++)
-            plane[p] = packer->split + (uint64_t)p * unit->count;
+        for (uint32_t p = 0; p < 8; p++) /* those beyond the width are not read */
+            plane[p] = packer->split + (uint64_t)(p < unit->width ? p : 0) * unit->count;
         join(unit, plane, payload);
         memset(payload + elements, 0, dense - elements);
         header.payload_bytes = dense;
