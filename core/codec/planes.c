@@ -283,6 +283,8 @@ static bool zstd_unpack(const weft_unpacker *unpacker, const uint8_t *packed, ui
 static weft_status planes_unpack(weft_unpacker *unpacker, const weft_frame *frame, const weft_unit *unit)
 {
     const uint8_t *plane[8], *at = frame->payload + ENTRY_BYTES * (uint64_t)unit->width;
+    for (uint32_t p = 0; p < 8; p++) /* those beyond the width are not read */
+        plane[p] = unpacker->split;
     for (uint32_t p = 0; p < unit->width; p++) {
         plane_entry entry = entry_read(frame->payload, p);
         uint8_t *out = unpacker->split + (uint64_t)p * unit->count;
