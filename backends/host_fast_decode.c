@@ -2,6 +2,7 @@
 #include "backends/host_bits.h"
 #include "backends/host_element.h"
 #include "backends/host_fast.h"
+#include "backends/host_payload.h"
 #include "codec/fast.h"
 #include "status.h"
 
@@ -14,12 +15,6 @@ typedef struct fast_reader {
     uint64_t ranks;      /* bit at which the ranks begin */
     uint64_t magnitudes; /* bit at which the magnitudes begin */
 } fast_reader;
-
-static weft_status no_end(const fast_reader *reader)
-{
-    return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the unary plane runs past the payload's %llu bytes",
-                     reader->unit, (unsigned long long)reader->source.bytes);
-}
 
 /* Says what a kernel refused. */
 static weft_status gaps_refuse(const fast_reader *reader)
@@ -36,7 +31,7 @@ static weft_status gaps_refuse(const fast_reader *reader)
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %llu of %u elements", reader->unit,
                              (unsigned long long)position, reader->shape.count);
     }
-    return no_end(reader);
+    return weft_host_unary_short(reader->unit, &reader->source);
 }
 
 /* Address that position 0 of the base has or would have, 0 if its runs do not follow one another in memory. */
@@ -63,18 +58,6 @@ static weft_status gaps_read(const weft_host_kernels *kernels, const weft_view *
                                                    changes->after))
         return WEFT_OK;
     return gaps_refuse(reader);
-}
-
-/* Where the magnitudes begin: behind the byte that holds the last unary one. */
-static weft_status magnitudes_find(fast_reader *reader)
-{
-    weft_bit_walker walker = reader->unary;
-    if (!weft_bits_skip(&walker, 2 * (uint64_t)reader->shape.exceptions))
-        return no_end(reader);
-    if (!weft_bits_tail_clear(&reader->source, walker.last))
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: ones behind the unary plane's last number", reader->unit);
-    reader->magnitudes = (walker.last + 7) / 8 * 8;
-    return WEFT_OK;
 }
 
 /* The magnitude whose unary length comes next; 0 if it is out of range for the width. */
@@ -112,31 +95,16 @@ WEFT_ALWAYS_INLINE weft_status exceptions_read(fast_reader *reader, weft_changes
     return WEFT_OK;
 }
 
-/* The fixed planes' last bits, and everything behind the magnitudes. */
-static weft_status ends_check(const fast_reader *reader)
-{
-    uint64_t fields_end = (uint64_t)reader->shape.changed * (reader->shape.gap_bits + 1);
-    uint64_t used = (reader->magnitudes + 7) / 8;
-    bool clear = weft_bits_tail_clear(&reader->source, fields_end) &&
-                 weft_bits_tail_clear(&reader->source, reader->ranks) &&
-                 weft_bits_tail_clear(&reader->source, reader->magnitudes);
-    if (weft_frame_pad(used) != reader->source.bytes)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the planes end at byte %llu of a payload of %llu",
-                         reader->unit, (unsigned long long)used, (unsigned long long)reader->source.bytes);
-    for (uint64_t i = used; i < reader->source.bytes; i++)
-        clear = clear && reader->source.data[i] == 0;
-    if (!clear)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: padding that is not zero", reader->unit);
-    return WEFT_OK;
-}
-
 WEFT_ALWAYS_INLINE weft_status tail_read(fast_reader *reader, weft_changes *changes, unsigned width)
 {
-    weft_status status = magnitudes_find(reader);
+    weft_status status = weft_host_magnitudes_find(reader->unit, &reader->source, &reader->unary,
+                                                   2 * (uint64_t)reader->shape.exceptions, &reader->magnitudes);
     if (status == WEFT_OK)
         status = exceptions_read(reader, changes, width);
     if (status == WEFT_OK)
-        status = ends_check(reader);
+        status = weft_host_payload_end(reader->unit, &reader->source,
+                                       (uint64_t)reader->shape.changed * (reader->shape.gap_bits + 1), reader->ranks,
+                                       reader->magnitudes);
     return status;
 }
 

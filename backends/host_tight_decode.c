@@ -3,6 +3,7 @@
 
 #include "backends/host_bits.h"
 #include "backends/host_element.h"
+#include "backends/host_payload.h"
 #include "backends/host_tight.h"
 #include "status.h"
 
@@ -20,12 +21,6 @@ typedef struct tight_reader {
     uint32_t *members[WEFT_TIGHT_LISTS]; /* each ends with UINT32_MAX */
     weft_host_class positions[WEFT_CLASS_MAX], exceptions[WEFT_CLASS_MAX], further;
 } tight_reader;
-
-static weft_status corrupt_end(const tight_reader *reader)
-{
-    return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the unary plane runs past the payload's %llu bytes",
-                     reader->unit, (unsigned long long)reader->source.bytes);
-}
 
 static weft_status wrong_base(const tight_reader *reader, const char *what, uint32_t there, uint32_t wanted)
 {
@@ -65,7 +60,7 @@ static weft_status list_read(tight_reader *reader, const weft_tight_list *list, 
     uint64_t next = end / 8 + 8 <= reader->source.bytes ? gaps_read(reader, &unary, list, member, true)
                                                         : gaps_read(reader, &unary, list, member, false);
     if (next == UINT64_MAX)
-        return corrupt_end(reader);
+        return weft_host_unary_short(reader->unit, &reader->source);
     if (next > reader->base->count)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: rank %llu among %u elements", reader->unit,
                          (unsigned long long)(next - 1), reader->base->count);
@@ -212,18 +207,6 @@ static weft_status steps_read(const weft_backend_state *state, tight_reader *rea
                : wrong_base(reader, "exceptions", reader->further.population, *reader->further.next);
 }
 
-/* Where the magnitudes begin: behind the byte that holds the last unary one. */
-static weft_status magnitudes_find(tight_reader *reader, uint32_t count)
-{
-    weft_bit_walker walker = reader->unary;
-    if (!weft_bits_skip(&walker, count))
-        return corrupt_end(reader);
-    if (!weft_bits_tail_clear(&reader->source, walker.last))
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: ones behind the unary plane's last number", reader->unit);
-    reader->magnitudes = (walker.last + 7) / 8 * 8;
-    return WEFT_OK;
-}
-
 /* The next coded value; UINT64_MAX if it is out of any range. */
 static uint64_t value_read(tight_reader *reader, uint32_t rice)
 {
@@ -257,24 +240,6 @@ static weft_status magnitudes_read(tight_reader *reader, const coded *list)
     return WEFT_OK;
 }
 
-/* The planes' last bits, and everything behind the magnitudes. */
-static weft_status ends_check(const tight_reader *reader)
-{
-    uint64_t directions_end = 8 * weft_tight_lists_bytes(&reader->shape) + reader->shape.changed;
-    uint64_t used = (reader->magnitudes + 7) / 8;
-    bool clear = weft_bits_tail_clear(&reader->source, directions_end) &&
-                 weft_bits_tail_clear(&reader->source, reader->lows) &&
-                 weft_bits_tail_clear(&reader->source, reader->magnitudes);
-    if (weft_frame_pad(used) != reader->source.bytes)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: the planes end at byte %llu of a payload of %llu",
-                         reader->unit, (unsigned long long)used, (unsigned long long)reader->source.bytes);
-    for (uint64_t i = used; i < reader->source.bytes; i++)
-        clear = clear && reader->source.data[i] == 0;
-    if (!clear)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: padding that is not zero", reader->unit);
-    return WEFT_OK;
-}
-
 weft_status weft_host_tight_read(weft_backend_state *state, const weft_decode_job *job)
 {
     const weft_frame_header *header = &job->frame.header;
@@ -295,8 +260,11 @@ weft_status weft_host_tight_read(weft_backend_state *state, const weft_decode_jo
     if (status == WEFT_OK)
         status = steps_read(state, &reader, &list);
     if (status == WEFT_OK)
-        status = magnitudes_find(&reader, list.count);
+        status = weft_host_magnitudes_find(reader.unit, &reader.source, &reader.unary, list.count, &reader.magnitudes);
     if (status == WEFT_OK)
         status = magnitudes_read(&reader, &list);
-    return status == WEFT_OK ? ends_check(&reader) : status;
+    if (status != WEFT_OK)
+        return status;
+    const uint64_t directions_end = 8 * weft_tight_lists_bytes(&reader.shape) + reader.shape.changed;
+    return weft_host_payload_end(reader.unit, &reader.source, directions_end, reader.lows, reader.magnitudes);
 }
