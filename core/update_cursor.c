@@ -1,8 +1,10 @@
 #include "update_cursor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "mem.h"
+#include "part.h"
 #include "status.h"
 
 #define WINDOW (UINT64_C(1) << 20) /* read at once, beyond what the largest frame needs */
@@ -60,16 +62,29 @@ static weft_status place(weft_update_cursor *cursor, const uint8_t *frame, uint6
     return WEFT_OK;
 }
 
+/* What the frame codes by its header, as far as that can be. */
+static void name_frame(const weft_layout *layout, const uint8_t *frame, char name[WEFT_PART_TEXT])
+{
+    uint64_t unit = weft_bytes_get(frame, 4), units = (weft_bytes_get(frame + 8, 4) >> 20) + 1, last = unit + units - 1;
+    if (last < layout->unit_count)
+        weft_part_name_range(layout, weft_part_of_unit(layout, unit),
+                             weft_part_of_unit(layout, last) + layout->units[last].tensor_count - 1, name);
+    else
+        snprintf(name, WEFT_PART_TEXT, "its header names no units of the layout");
+}
+
 static weft_status check(const weft_update_cursor *cursor, const uint8_t *frame, uint64_t bytes)
 {
     const weft_update_file *file = cursor->file;
     if (cursor->frame >= file->trailer.frames)
         return weft_fail(WEFT_E_CORRUPT, "update file: more frames than the %llu of its trailer",
                          (ull)file->trailer.frames);
-    if (weft_frame_check(frame, bytes) != weft_bytes_get(file->checks + 8 * cursor->frame, 8))
-        return weft_fail(WEFT_E_CHECK, "update file: frame %llu of %llu, at byte %llu, is not what was written",
-                         (ull)cursor->frame, (ull)file->trailer.frames, (ull)(file->frames_at + cursor->at));
-    return WEFT_OK;
+    if (weft_frame_check(frame, bytes) == weft_bytes_get(file->checks + 8 * cursor->frame, 8))
+        return WEFT_OK;
+    char name[WEFT_PART_TEXT];
+    name_frame(cursor->layout, frame, name);
+    return weft_fail(WEFT_E_CHECK, "update file: frame %llu of %llu, at byte %llu, is not what was written: %s",
+                     (ull)cursor->frame, (ull)file->trailer.frames, (ull)(file->frames_at + cursor->at), name);
 }
 
 weft_status weft_update_cursor_next(weft_update_cursor *cursor, uint64_t unit_limit, const uint8_t **frame,

@@ -120,6 +120,9 @@ static weft_status trailer_read(weft_update_file *file)
     if (status != WEFT_OK)
         return status;
     weft_update_tail_get(bytes, &file->tail);
+    if (memcmp(bytes + WEFT_TAIL_BYTES, "WFTR", 4) != 0)
+        return weft_fail(WEFT_E_CORRUPT, "update file: no trailer at the end of its %llu bytes: it is cut short",
+                         (unsigned long long)file->source.bytes);
     return weft_wire_get_trailer(bytes + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
 }
 

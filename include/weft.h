@@ -300,7 +300,7 @@ typedef struct weft_update_info {
     size_t size;          /* sizeof(weft_update_info) */
     weft_version base;    /* what it starts from; run, number and root 0 for a snapshot */
     weft_version target;  /* what it makes */
-    const char *level;    /* densest level encoded: "fast", "pairs", "full"; static */
+    const char *level;    /* densest level encoded: "tight", "fast", "pairs", "full"; static */
     uint64_t elements;    /* of the layout, in coded elements */
     uint64_t changed;     /* elements whose bits differ */
     uint64_t dense_bytes; /* of the layout */
