@@ -138,8 +138,10 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
         if (peer->greeted && !succeeds(peer, hello))
             return refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name",
                           hello->name, peer->control.peer);
-        if (peer->greeted)
+        if (peer->greeted) {
+            weft_peer_move(trainer, peer, WEFT_ON_REPLACED);
             weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
+        }
         *record = peer;
     }
     if (others >= trainer->session->site->trainer.max_peers)
@@ -218,7 +220,6 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     peer->site = *site;
     peer->hello = *hello;
     weft_bytes_clean(peer->hello.backend);
-    peer->state = WEFT_PEER_JOINING;
     peer->slots_free = hello->slots;
     peer->next_slot = 0;
     peer->sequence = 0;
@@ -244,7 +245,7 @@ static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
     return weft_control_send_long(&peer->control, WEFT_MESSAGE_LAYOUT, trainer->layout_bytes, trainer->layout_length);
 }
 
-static void announce_join(weft_trainer *trainer, weft_peer *peer)
+static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
 {
     weft_session *session = trainer->session;
     bool current = peer->held_order == trainer->newest_order;
@@ -256,11 +257,11 @@ static void announce_join(weft_trainer *trainer, weft_peer *peer)
                                                       : "an older version");
     weft_log(WEFT_LOG_INFO, "joined: %s", text);
     session->stats.peers_joined++;
-    peer->state = current ? WEFT_PEER_LIVE : WEFT_PEER_CATCHING_UP;
     weft_session_event(session, WEFT_EVENT_JOINED, WEFT_OK, peer->name, &peer->held, text);
     if (current)
         weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, peer->name, &peer->held, "");
     weft_session_changed(session);
+    return weft_peer_move(trainer, peer, current ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
 
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,
@@ -289,10 +290,12 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     *greeted = peer;
     peer->lane = lane;
     settle_record(trainer, peer, &hello, &site);
-    status = open_port(peer, &hello, &welcome);
+    status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
+    if (status == WEFT_OK)
+        status = open_port(peer, &hello, &welcome);
     if (status == WEFT_OK)
         status = send_welcome(trainer, peer, &welcome);
     if (status == WEFT_OK)
-        announce_join(trainer, peer);
+        status = announce_join(trainer, peer);
     return status;
 }

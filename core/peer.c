@@ -27,6 +27,13 @@ uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
     return trainer->newest_order - peer->held_order;
 }
 
+static weft_peer_event event_of(weft_status status)
+{
+    if (status == WEFT_OK)
+        return WEFT_ON_GOODBYE;
+    return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT ? WEFT_ON_BROKEN : WEFT_ON_CLOSED;
+}
+
 void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
 {
     weft_session *session = trainer->session;
@@ -43,7 +50,8 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     if (!peer->greeted)
         return;
     peer->greeted = false;
-    peer->state = WEFT_PEER_LOST;
+    if (peer->state != WEFT_PEER_LOST)
+        weft_peer_move(trainer, peer, event_of(status));
     session->stats.peers_lost += status != WEFT_OK;
     if (status != WEFT_OK)
         weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->name, (unsigned long long)peer->held.number,
@@ -76,11 +84,11 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
     peer->info.commit_ms = (double)held->commit_ns / 1e6;
     peer->expected_count--;
     memmove(&peer->expected[0], &peer->expected[1], peer->expected_count * sizeof peer->expected[0]);
-    peer->state = peer->held_order == trainer->newest_order ? WEFT_PEER_LIVE : WEFT_PEER_CATCHING_UP;
     weft_log(WEFT_LOG_DEBUG, "%s holds version %llu", peer->name, (unsigned long long)peer->held.number);
     weft_session_event(trainer->session, WEFT_EVENT_HELD, WEFT_OK, peer->name, &peer->held, "");
     weft_session_changed(trainer->session);
-    return WEFT_OK;
+    bool newest = peer->held_order == trainer->newest_order;
+    return weft_peer_move(trainer, peer, newest ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
 
 /* The peer could not make a version of what it got: it closes and joins again with what it really holds. */
@@ -89,6 +97,7 @@ static weft_status take_fault(weft_trainer *trainer, weft_peer *peer, weft_wire_
     weft_bytes_clean(notice->text);
     const weft_version version = {trainer->run, notice->version, 0};
     weft_session_event(trainer->session, WEFT_EVENT_RESYNC, notice->status, peer->name, &version, notice->text);
+    weft_peer_move(trainer, peer, WEFT_ON_FAULT);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s): %s; it will join again",
                            (unsigned long long)notice->version, weft_status_name(notice->status), notice->text);
 }
@@ -157,10 +166,10 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     if (status == WEFT_OK)
         return WEFT_OK;
     bool was_greeted = (*peer)->greeted;
+    weft_peer_move(trainer, *peer, WEFT_ON_REFUSED);
     weft_status refused = turn_away(*peer, status);
     if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
         (*peer)->greeted = false;
-        (*peer)->state = WEFT_PEER_LOST;
         if ((*peer)->port)
             (*peer)->lane->provider->port_close((*peer)->port);
         (*peer)->port = NULL;
@@ -211,13 +220,17 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
 {
     uint64_t silence_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
     uint64_t io_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
-    if (now_ns > peer->control.heard_ns + silence_ns)
+    if (now_ns > peer->control.heard_ns + silence_ns) {
+        weft_peer_move(trainer, peer, WEFT_ON_SILENCE);
         return weft_fail_quiet(WEFT_E_PEER_LOST, "silent for %llu ms (heartbeat = %llu ms)",
                                (unsigned long long)((now_ns - peer->control.heard_ns) / WEFT_NS_PER_MS),
                                (unsigned long long)peer->site.heartbeat_ms);
-    if ((peer->writes || peer->again) && now_ns > peer->progress_ns + io_ns)
+    }
+    if ((peer->writes || peer->again) && now_ns > peer->progress_ns + io_ns) {
+        weft_peer_move(trainer, peer, WEFT_ON_STALL);
         return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for %llu ms (io_deadline), %u under way",
                                (unsigned long long)((now_ns - peer->progress_ns) / WEFT_NS_PER_MS), peer->writes);
+    }
     weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->pinged_ns + every_ns);
     return now_ns >= peer->pinged_ns + every_ns ? ping(peer, now_ns) : WEFT_OK;

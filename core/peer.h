@@ -1,11 +1,5 @@
-/* peer.h - one rollout as the trainer sees it: its connection, its slots, its stream, what it has proved to hold.
- *
- *              HELLO                 held = newest                 a publish
- *   (guest) ---------> joining ---> catching up <---------------> live
- *                                        |  ^                        |
- *                        unknown bits    v  | ACCEPT ... HELD        |
- *                                     offered                        |
- *        connection lost, silence, fault, goodbye: ---> lost <-------+
+/* peer.h - one rollout as the trainer sees it: its connection, its slots, its stream, what it has proved to hold. Its
+ * states are a table of their own (peer_state.h).
  *
  * A stream gives a peer either the journal's updates one after the other, or a snapshot from the shadow. At most
  * WEFT_UPDATES_AHEAD versions are under way beyond what it holds. */
@@ -17,6 +11,7 @@
 #include "control.h"
 #include "encode.h"
 #include "history.h"
+#include "peer_state.h"
 #include "session.h"
 
 /* A fabric address of the trainer with the regions every peer on it shares. */
@@ -78,12 +73,12 @@ typedef struct weft_flight {
     int32_t slab;   /* -1: none */
 } weft_flight;
 
-typedef struct weft_peer {
+struct weft_peer {
     char name[WEFT_SITE_NAME];
-    bool known;   /* the record is in use, by a name seen in this run */
-    bool greeted; /* HELLO was accepted on the present connection */
-    bool leaving; /* REFUSE, LAYOUT or BYE is on its way out; closed when flushed */
-    weft_peer_state state;
+    bool known;            /* the record is in use, by a name seen in this run */
+    bool greeted;          /* HELLO was accepted on the present connection */
+    bool leaving;          /* REFUSE, LAYOUT or BYE is on its way out; closed when flushed */
+    weft_peer_state state; /* written by weft_peer_move only */
     weft_site_peer site;
     weft_control control;
     uint64_t opened_ns;
@@ -121,7 +116,7 @@ typedef struct weft_peer {
     weft_estimate estimate;
     weft_bucket_bound bound;
     weft_peer_info info; /* counters and last figures; the rest is filled in when asked */
-} weft_peer;
+};
 
 #define WEFT_ORDER_UNKNOWN UINT64_MAX
 #define WEFT_HEADER_STRIDE 256u /* of the ring of bucket headers: whole cache lines, no two slots share one */
@@ -175,11 +170,12 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
     return levels[choice];
 }
 
-/* ---- peer.c: the state machine's transitions */
+/* ---- peer.c: what a peer says, and its end */
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);
 /* Reads and acts on what the peer said. Errors end the connection: weft_peer_lose. */
 weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
-/* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. */
+/* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. Who knows a more
+ * telling event than a goodbye, a broken protocol or a lost connection has moved the peer before. */
 void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why);
 /* Heartbeats and deadlines. */
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);

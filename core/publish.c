@@ -70,9 +70,11 @@ static bool drop_oldest(weft_trainer *trainer)
     weft_log_sink *before = weft_session_enter(trainer->session);
     weft_update *oldest = weft_journal_oldest(&trainer->journal);
     for (uint32_t i = 0; oldest && oldest->readers && i < trainer->peer_count; i++)
-        if (trainer->peers[i].greeted && reads(&trainer->peers[i], oldest->order))
+        if (trainer->peers[i].greeted && reads(&trainer->peers[i], oldest->order)) {
+            weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_EVICTED);
             weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST,
                            "it lags and the journal is full; raise [trainer] journal, or its link is too slow");
+        }
     if (oldest)
         weft_journal_drop(&trainer->journal);
     weft_session_leave(trainer->session, before);
@@ -177,10 +179,11 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         weft_peer *peer = &trainer->peers[i];
         if (!peer->greeted)
             continue;
-        if (peer->state == WEFT_PEER_LIVE)
-            peer->state = WEFT_PEER_CATCHING_UP;
-        if (!weft_stream_follow(trainer, peer, kept))
+        weft_peer_move(trainer, peer, WEFT_ON_PUBLISH);
+        if (!weft_stream_follow(trainer, peer, kept)) {
+            weft_peer_move(trainer, peer, WEFT_ON_EVICTED);
             weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "its snapshot cannot follow this version; it joins again");
+        }
     }
     trainer->shadow_busy = false;
     weft_session_wake(session);

@@ -108,9 +108,9 @@ static weft_status offer_snapshot(weft_trainer *trainer, weft_peer *peer)
     memset(&peer->stream, 0, sizeof peer->stream);
     peer->stream.kind = WEFT_STREAM_OFFERED;
     peer->held_order = WEFT_ORDER_UNKNOWN;
-    peer->state = WEFT_PEER_CATCHING_UP;
     weft_wire_put_version(&out, &trainer->newest);
-    return weft_control_send(&peer->control, WEFT_MESSAGE_OFFER, out.data, out.used);
+    weft_status status = weft_peer_move(trainer, peer, WEFT_ON_OFFERED);
+    return status != WEFT_OK ? status : weft_control_send(&peer->control, WEFT_MESSAGE_OFFER, out.data, out.used);
 }
 
 weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
@@ -119,6 +119,9 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     weft_version target = {trainer->run, trainer->newest.number, 0};
     if (peer->stream.kind != WEFT_STREAM_OFFERED)
         return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->name);
+    weft_status status = weft_peer_move(trainer, peer, WEFT_ON_ACCEPTED);
+    if (status != WEFT_OK)
+        return status;
     peer->held = nothing; /* in place it holds nothing from now on */
     memset(&peer->stream, 0, sizeof peer->stream);
     peer->stream.level = WEFT_LEVEL_FULL;

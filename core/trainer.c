@@ -29,8 +29,10 @@ static weft_peer *free_record(weft_trainer *trainer)
             return peer;
         lost = lost ? lost : peer;
     }
-    if (lost)
-        lost->known = false;
+    if (!lost)
+        return NULL;
+    weft_peer_move(trainer, lost, WEFT_ON_FORGOTTEN);
+    lost->known = false;
     return lost;
 }
 
@@ -252,8 +254,11 @@ static void close_trainer(weft_session *session)
     while (flush_all(trainer) && weft_clock_ns() < deadline_ns)
         nanosleep(&pause, NULL);
     for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (weft_peer_connected(&trainer->peers[i]))
+        if (weft_peer_connected(&trainer->peers[i])) {
+            if (trainer->peers[i].greeted)
+                weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_ENDED);
             weft_peer_lose(trainer, &trainer->peers[i], WEFT_OK, "the trainer closes");
+        }
     weft_log_enter(before);
     give_back(trainer);
 }
