@@ -1,4 +1,4 @@
-/* encode.c - lanes that take runs of units in turn, and hand their frames on in turn. */
+/* encode.c - lanes that take runs of units in turn; what they make is handed on in turn. */
 #include "encode.h"
 
 #include <stdio.h>
@@ -13,11 +13,22 @@
 /* What one lane works with. */
 typedef struct weft_encode_lane {
     weft_backend_state *device;
-    bool owned;                      /* the device was opened for this lane */
-    uint8_t *room[WEFT_LEVEL_COUNT]; /* frames of one run; pages never touched cost nothing */
-    weft_encode_job job;             /* times add up in it */
+    bool owned;                              /* the device was opened for this lane */
+    weft_frame_sink sinks[WEFT_LEVEL_COUNT]; /* frames of its runs; pages never touched cost nothing */
+    weft_encode_job job;                     /* times add up in it */
     uint64_t changed;
+    uint32_t waiting; /* of its runs, for their turn; guarded by the encoder's lock */
+    char text[512];   /* of the run that failed, its last one */
 } weft_encode_lane;
+
+/* A run on its way from a lane to who takes the frames. */
+typedef struct weft_encode_turn {
+    weft_encode_lane *lane;
+    uint64_t from[WEFT_LEVEL_COUNT], to[WEFT_LEVEL_COUNT]; /* its frames in the lane's sinks */
+    uint64_t end;                                          /* the unit behind it */
+    weft_status status;
+    bool made;
+} weft_encode_turn;
 
 static uint64_t room_bytes(const weft_layout *layout)
 {
@@ -37,8 +48,9 @@ static weft_status lane_open(weft_encoder *encoder, weft_encode_lane *lane, cons
         lane->owned = true;
     }
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        lane->room[level] = weft_mem_map(room_bytes(encoder->layout));
-        got = got && lane->room[level];
+        lane->sinks[level] = (weft_frame_sink){.data = weft_mem_map(room_bytes(encoder->layout)),
+                                               .capacity = room_bytes(encoder->layout)};
+        got = got && lane->sinks[level].data;
     }
     return got ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for the frames of one run of units");
 }
@@ -46,8 +58,8 @@ static weft_status lane_open(weft_encoder *encoder, weft_encode_lane *lane, cons
 static void lane_close(weft_encoder *encoder, weft_encode_lane *lane)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (lane->room[level])
-            weft_mem_unmap(lane->room[level], room_bytes(encoder->layout));
+        if (lane->sinks[level].data)
+            weft_mem_unmap(lane->sinks[level].data, lane->sinks[level].capacity);
     if (lane->owned)
         encoder->backend->close(lane->device);
 }
@@ -64,8 +76,9 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
     pthread_mutex_init(&encoder->lock, NULL);
     pthread_cond_init(&encoder->moved, NULL);
     encoder->lanes = weft_mem_take(lanes, sizeof *encoder->lanes);
+    encoder->turns = weft_mem_take(lanes * (uint64_t)WEFT_ENCODE_AHEAD, sizeof *encoder->turns);
     encoder->survey = weft_mem_take(1, sizeof *encoder->survey);
-    if (!encoder->lanes || !encoder->survey)
+    if (!encoder->lanes || !encoder->turns || !encoder->survey)
         status = weft_fail(WEFT_E_MEMORY, "no memory for %u lanes of encoding", lanes);
     if (status == WEFT_OK)
         encoder->lanes[0].device = device;
@@ -85,6 +98,7 @@ void weft_encoder_close(weft_encoder *encoder)
     for (uint32_t lane = 0; encoder->lanes && lane < lanes; lane++)
         lane_close(encoder, &encoder->lanes[lane]);
     weft_mem_give(encoder->survey);
+    weft_mem_give(encoder->turns);
     weft_mem_give(encoder->lanes);
     pthread_cond_destroy(&encoder->moved);
     pthread_mutex_destroy(&encoder->lock);
@@ -162,52 +176,122 @@ static weft_status run_encode(weft_encoder *encoder, weft_encode_lane *lane, uin
     return status;
 }
 
-static weft_status frames_emit(const weft_encode_pass *pass, const weft_frame_sink *sinks)
+static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_turn *turn)
 {
     weft_status status = WEFT_OK;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        for (uint64_t at = 0; status == WEFT_OK && at < sinks[level].used;) {
-            uint64_t bytes = weft_frame_measure(sinks[level].data + at, sinks[level].used - at);
-            status = pass->emit(pass->user, (weft_level)level, sinks[level].data + at, (uint32_t)bytes);
+        const uint8_t *data = turn->lane->sinks[level].data;
+        for (uint64_t at = turn->from[level]; status == WEFT_OK && at < turn->to[level];) {
+            uint64_t bytes = weft_frame_measure(data + at, turn->to[level] - at);
+            status = pass->emit(pass->user, (weft_level)level, data + at, (uint32_t)bytes);
             at += bytes;
         }
     }
     return status;
 }
 
-/* The next run for a lane and its turn; false at the end or after a failure. */
-static bool run_take(weft_encoder *encoder, uint64_t *unit, uint32_t *units, uint64_t *turn)
+/* ---- turns */
+
+static void sinks_empty(weft_encode_lane *lane)
 {
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        lane->sinks[level].used = 0;
+}
+
+/* Whether a lane may make so many units more: their frames lie behind those that wait for their turn. */
+static bool room_is_there(const weft_encoder *encoder, weft_encode_lane *lane, uint32_t units)
+{
+    const uint64_t need = units * (uint64_t)encoder->layout->largest_frame;
+    bool fits = lane->waiting < WEFT_ENCODE_AHEAD;
+    if (lane->waiting == 0)
+        sinks_empty(lane);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        fits = fits && lane->sinks[level].capacity - lane->sinks[level].used >= need;
+    return fits;
+}
+
+/* The next run for a lane and its turn; false at the end or after a failure. */
+static bool run_take(weft_encoder *encoder, weft_encode_lane *lane, uint64_t *unit, uint32_t *units, uint64_t *number)
+{
+    bool taken = false;
     pthread_mutex_lock(&encoder->lock);
-    bool more = encoder->status == WEFT_OK && encoder->next_unit < encoder->layout->unit_count;
-    if (more) {
+    while (!taken && !encoder->stopped && encoder->next_unit < encoder->layout->unit_count) {
         *unit = encoder->next_unit;
         *units = weft_layout_run(encoder->layout, *unit, encoder->pass->parameters->run_shift);
-        *turn = encoder->taken++;
+        taken = room_is_there(encoder, lane, *units);
+        if (!taken)
+            pthread_cond_wait(&encoder->moved, &encoder->lock);
+    }
+    if (taken) {
+        *number = encoder->taken++;
         encoder->next_unit += *units;
     }
     pthread_mutex_unlock(&encoder->lock);
-    return more;
+    return taken;
 }
 
-/* Hands the frames of a run on when it is its turn. */
-static void run_emit(weft_encoder *encoder, uint64_t turn, uint64_t end, const weft_frame_sink *sinks,
-                     weft_status status)
+/* Hands the frames of a run on; the first failure in order is the pass's. */
+static void turn_emit(weft_encoder *encoder, const weft_encode_turn *turn)
 {
-    pthread_mutex_lock(&encoder->lock);
-    while (encoder->emitted != turn)
-        pthread_cond_wait(&encoder->moved, &encoder->lock);
-    if (status == WEFT_OK && encoder->status == WEFT_OK)
-        status = frames_emit(encoder->pass, sinks);
-    if (status == WEFT_OK && encoder->status == WEFT_OK && encoder->pass->moved)
-        status = encoder->pass->moved(encoder->pass->user, end);
-    if (encoder->status == WEFT_OK && status != WEFT_OK) {
-        encoder->status = status;
-        snprintf(encoder->text, sizeof encoder->text, "%s", weft_last_error());
+    weft_status status = turn->status;
+    if (encoder->status != WEFT_OK)
+        return;
+    if (status != WEFT_OK) {
+        memcpy(encoder->text, turn->lane->text, sizeof encoder->text);
+    } else {
+        status = frames_emit(encoder->pass, turn);
+        if (status == WEFT_OK && encoder->pass->moved)
+            status = encoder->pass->moved(encoder->pass->user, turn->end);
+        if (status != WEFT_OK)
+            snprintf(encoder->text, sizeof encoder->text, "%s", weft_last_error());
     }
-    encoder->emitted++;
-    pthread_cond_broadcast(&encoder->moved);
+    encoder->status = status;
+}
+
+/* Puts a run in its place, and hands on all whose turn it is, unless another lane is at that: it sees this one too. */
+static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64_t number)
+{
+    const uint64_t places = encoder->crew.lanes * (uint64_t)WEFT_ENCODE_AHEAD;
+    pthread_mutex_lock(&encoder->lock);
+    encoder->turns[number % places] = *made;
+    made->lane->waiting++;
+    encoder->stopped |= made->status != WEFT_OK;
+    if (!encoder->emitting) {
+        encoder->emitting = true;
+        for (weft_encode_turn *turn; (turn = &encoder->turns[encoder->emitted % places])->made; encoder->emitted++) {
+            pthread_mutex_unlock(&encoder->lock);
+            turn_emit(encoder, turn);
+            pthread_mutex_lock(&encoder->lock);
+            turn->made = false;
+            turn->lane->waiting--;
+            encoder->stopped |= encoder->status != WEFT_OK;
+            pthread_cond_broadcast(&encoder->moved);
+        }
+        encoder->emitting = false;
+    }
     pthread_mutex_unlock(&encoder->lock);
+}
+
+/* Encodes a run behind what the lane's sinks hold. */
+static weft_encode_turn turn_make(weft_encoder *encoder, weft_encode_lane *lane, uint64_t unit, uint32_t units)
+{
+    weft_encode_turn turn = {.lane = lane, .end = unit + units, .made = true};
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        turn.from[level] = lane->sinks[level].used;
+    turn.status = run_encode(encoder, lane, unit, units);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        turn.to[level] = lane->sinks[level].used;
+    if (turn.status != WEFT_OK)
+        snprintf(lane->text, sizeof lane->text, "%s", weft_last_error());
+    return turn;
+}
+
+static void lane_begin(const weft_encoder *encoder, weft_encode_lane *lane)
+{
+    lane->job = (weft_encode_job){
+        .parameters = encoder->pass->parameters, .largest_frame = encoder->layout->largest_frame, .sinks = lane->sinks};
+    lane->changed = lane->waiting = 0;
+    sinks_empty(lane);
 }
 
 static void mute(weft_log_sink *sink, weft_log_level level, const char *line)
@@ -217,22 +301,17 @@ static void mute(weft_log_sink *sink, weft_log_level level, const char *line)
     (void)line;
 }
 
-static void lane_run(void *context, uint32_t number)
+static void lane_run(void *context, uint32_t lane_number)
 {
     weft_encoder *encoder = context;
-    weft_encode_lane *lane = &encoder->lanes[number];
-    weft_frame_sink sinks[WEFT_LEVEL_COUNT];
-    uint64_t unit, turn;
+    weft_encode_lane *lane = &encoder->lanes[lane_number];
+    uint64_t unit, number;
     uint32_t units;
-    lane->job = (weft_encode_job){
-        .parameters = encoder->pass->parameters, .largest_frame = encoder->layout->largest_frame, .sinks = sinks};
     weft_log_sink quiet = {WEFT_LOG_ERROR, mute}, *before = weft_log_enter(&quiet); /* the caller says it */
-    lane->changed = 0;
-    while (run_take(encoder, &unit, &units, &turn)) {
-        for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-            sinks[level] = (weft_frame_sink){lane->room[level], room_bytes(encoder->layout), 0, false};
-        weft_status status = run_encode(encoder, lane, unit, units);
-        run_emit(encoder, turn, unit + units, sinks, status);
+    lane_begin(encoder, lane);
+    while (run_take(encoder, lane, &unit, &units, &number)) {
+        const weft_encode_turn turn = turn_make(encoder, lane, unit, units);
+        turn_end(encoder, &turn, number);
     }
     weft_log_enter(before);
 }
@@ -240,18 +319,13 @@ static void lane_run(void *context, uint32_t number)
 weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units)
 {
     weft_encode_lane *lane = &encoder->lanes[0];
-    weft_frame_sink sinks[WEFT_LEVEL_COUNT];
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        sinks[level] = (weft_frame_sink){lane->room[level], room_bytes(encoder->layout), 0, false};
-    lane->job = (weft_encode_job){
-        .parameters = pass->parameters, .largest_frame = encoder->layout->largest_frame, .sinks = sinks};
-    lane->changed = 0;
     encoder->pass = pass;
-    weft_status status = run_encode(encoder, lane, unit, units);
+    lane_begin(encoder, lane);
+    const weft_encode_turn turn = turn_make(encoder, lane, unit, units);
     pass->changed += lane->changed;
     pass->diff_ms += lane->job.diff_ms;
     pass->encode_ms += lane->job.encode_ms;
-    return status == WEFT_OK ? frames_emit(pass, sinks) : status;
+    return turn.status == WEFT_OK ? frames_emit(pass, &turn) : turn.status;
 }
 
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
@@ -259,6 +333,7 @@ weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
     const uint32_t lanes = encoder->crew.lanes;
     encoder->pass = pass;
     encoder->next_unit = encoder->taken = encoder->emitted = 0;
+    encoder->stopped = false;
     encoder->status = WEFT_OK;
     pass->changed = 0;
     pass->diff_ms = pass->encode_ms = 0;

@@ -6,6 +6,9 @@
 #include "crew.h"
 #include "port_backend.h"
 
+/* So many runs a lane may have made whose turn has not come: one that is late keeps no other from working. */
+#define WEFT_ENCODE_AHEAD 4u
+
 /* Takes a frame; called in the order of the units at each level, from one lane at a time. */
 typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);
 
@@ -30,13 +33,16 @@ typedef struct weft_encoder {
     weft_crew crew;
     struct weft_encode_lane *lanes;
     weft_survey *survey;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t moved;
     weft_encode_pass *pass;
-    uint64_t next_unit; /* not yet taken by a lane */
-    uint64_t taken;     /* runs taken */
-    uint64_t emitted;   /* runs whose frames were handed on */
-    weft_status status; /* the first failure: no lane takes more */
+    pthread_mutex_t lock;           /* guards what follows */
+    pthread_cond_t moved;           /* runs were handed on */
+    struct weft_encode_turn *turns; /* a ring: runs made and not yet handed on, by their number */
+    uint64_t next_unit;             /* not yet taken by a lane */
+    uint64_t taken;                 /* runs taken */
+    uint64_t emitted;               /* runs whose frames were handed on */
+    bool emitting;                  /* a lane is at that: what follows is its alone meanwhile */
+    bool stopped;                   /* something failed: no lane takes more */
+    weft_status status;             /* the first failure, in order of the runs */
     char text[512];
 } weft_encoder;
 

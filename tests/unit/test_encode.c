@@ -70,15 +70,21 @@ static int world_close(void **state)
     return 0;
 }
 
-/* ---- a backend whose jobs take times of their own, and fail at a given unit */
+/* ---- a backend whose jobs take times of their own, and fail at a given unit or wait there for others */
 
-static uint32_t fails_at;
-static _Atomic uint32_t opened, opens_left, encoded;
+static uint32_t fails_at, waits_at, waits_for;
+static _Atomic uint32_t opened, opens_left, encoded, late; /* late: encoded when the one that waited went on */
 
 static weft_status slow_encode(weft_backend_state *state, weft_encode_job *job)
 {
     atomic_fetch_add(&encoded, 1);
     usleep((job->now.unit * 7919u + 13u) % 17u * 40u);
+    for (int i = 0; job->now.unit == waits_at && encoded < waits_for && i < 10000; i++)
+        usleep(1000);
+    if (job->now.unit == waits_at) {
+        usleep(20000); /* whoever would go too far */
+        late = encoded;
+    }
     if (job->now.unit == fails_at)
         return weft_fail(WEFT_E_DEVICE, "unit %u does not come back", job->now.unit);
     return weft_backend_host.encode(state, job);
@@ -162,7 +168,7 @@ static void encoder_open(weft_encoder *encoder, const weft_backend *backend, uin
 {
     static const weft_backend_options options = {-1, "auto", 0};
     opens_left = 100;
-    fails_at = NEVER;
+    fails_at = waits_at = NEVER;
     assert_int_equal(weft_encoder_open(encoder, backend, &options, NULL, w.layout, lanes), WEFT_OK);
 }
 
@@ -224,6 +230,27 @@ static void frames_come_in_order(void **state)
     encode_result_free(&first);
 }
 
+/* While a lane is at a run, the others go on as far ahead as they may, and no further. */
+static void a_late_lane_keeps_none_from_working(void **state)
+{
+    (void)state;
+    const weft_backend backend = slow_backend();
+    for (uint32_t lanes = 2; lanes <= 5; lanes++) {
+        weft_encoder encoder;
+        taker t = {.refuses = NEVER, .stops = NEVER};
+        encoder_open(&encoder, &backend, lanes);
+        waits_at = UNITS / 2;
+        waits_for = waits_at + 1 + (lanes - 1) * WEFT_ENCODE_AHEAD;
+        encoded = 0;
+        late = 0;
+        assert_int_equal(pass_run(&encoder, &t), WEFT_OK);
+        assert_int_equal(late, waits_for);
+        whole(&t);
+        encode_result_free(&t.got);
+        weft_encoder_close(&encoder);
+    }
+}
+
 static unsigned lines;
 
 static void line_count(weft_log_sink *sink, weft_log_level level, const char *line)
@@ -241,7 +268,7 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
     encoded = 0;
     assert_int_equal(pass_run(encoder, t), status);
     weft_log_enter(before);
-    assert_true(encoded <= unit + encoder->crew.lanes); /* what other lanes had in hand, and no more */
+    assert_true(encoded <= unit + encoder->crew.lanes * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
     assert_int_equal(lines, weft_status_scope(status) >= WEFT_SCOPE_PEER); /* lanes are silent, the caller is told */
@@ -334,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_in_order),
+        cmocka_unit_test(a_late_lane_keeps_none_from_working),
         cmocka_unit_test(failures_end_the_pass),
         cmocka_unit_test(a_lane_that_cannot_be_opened_leaves_nothing),
         cmocka_unit_test(one_run_has_the_frames_of_a_pass),
