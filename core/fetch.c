@@ -13,17 +13,26 @@
 
 #define RETRY_MS 50
 
+/* Waits for `events` on a descriptor (none: for the time alone). */
+static void wait_for(int fd, short events, uint64_t ms)
+{
+    struct pollfd wait = {.fd = fd, .events = events};
+    if (weft_clock_own && poll(&wait, 1, 0) == 0)
+        weft_clock_pass(ms * WEFT_NS_PER_MS);
+    else if (!weft_clock_own)
+        poll(&wait, 1, (int)ms);
+}
+
 /* Reads exactly `bytes`, waiting for each part until the deadline. */
 static weft_status read_all(int fd, uint8_t *data, uint64_t bytes, uint64_t deadline_ns)
 {
     uint64_t got = 0;
     while (got < bytes) {
         uint64_t now_ns = weft_clock_ns();
-        struct pollfd wait = {.fd = fd, .events = POLLIN};
         if (now_ns >= deadline_ns)
             return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer did not come in time");
         uint64_t left_ms = (deadline_ns - now_ns) / WEFT_NS_PER_MS + 1;
-        poll(&wait, 1, left_ms < 1000 ? (int)left_ms : 1000);
+        wait_for(fd, POLLIN, left_ms < 1000 ? left_ms : 1000);
         ssize_t part = recv(fd, data + got, bytes - got, MSG_DONTWAIT);
         if (part == 0)
             return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer closed the connection");
@@ -43,8 +52,7 @@ static weft_status send_hello(weft_control *control, const char *peer, uint64_t 
     weft_wire_put_hello(&out, &hello);
     weft_status status = weft_control_send(control, WEFT_MESSAGE_HELLO, out.data, out.used);
     while (status == WEFT_OK && weft_control_wants_write(control)) {
-        struct pollfd wait = {.fd = control->fd, .events = POLLOUT};
-        poll(&wait, 1, RETRY_MS);
+        wait_for(control->fd, POLLOUT, RETRY_MS);
         status = weft_control_flush(control);
         if (status == WEFT_OK && weft_clock_ns() >= deadline_ns)
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", control->peer);
@@ -103,7 +111,7 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
         if (status != WEFT_E_UNREACHABLE && status != WEFT_E_PEER_LOST)
             break;
         weft_control_hang_up(&control);
-        poll(NULL, 0, RETRY_MS);
+        wait_for(-1, 0, RETRY_MS);
     } while (weft_clock_ns() < deadline_ns);
     weft_control_close(&control);
     if (status != WEFT_E_PEER_LOST && status != WEFT_E_UNREACHABLE)

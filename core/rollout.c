@@ -155,7 +155,6 @@ static void close_rollout(weft_session *session)
 {
     weft_rollout *rollout = session->rollout;
     uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
-    const struct timespec pause = {0, 1000000};
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_session_stop(session);
@@ -166,7 +165,7 @@ static void close_rollout(weft_session *session)
         weft_join_send(rollout, WEFT_MESSAGE_BYE, &out);
         while (weft_control_flush(&rollout->control) == WEFT_OK && weft_control_wants_write(&rollout->control) &&
                weft_clock_ns() < deadline_ns)
-            nanosleep(&pause, NULL);
+            weft_clock_pass(WEFT_NS_PER_MS);
     }
     weft_log_enter(before);
     give_back(rollout);

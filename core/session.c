@@ -185,11 +185,14 @@ static void sleep_for(weft_waits *waits, uint64_t deadline_ns, uint64_t *blind_n
         until = now + *blind_ns;
         *blind_ns = *blind_ns * 2 < BLIND_MAX_NS ? *blind_ns * 2 : BLIND_MAX_NS;
     }
-    uint64_t left = until > now ? until - now : 0;
+    uint64_t left = until > now && !weft_clock_own ? until - now : 0;
     struct timespec t = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-    if (ppoll(waits->fds, waits->count, &t, NULL) > 0 && waits->fds[0].revents)
+    int ready = ppoll(waits->fds, waits->count, &t, NULL);
+    if (ready > 0 && waits->fds[0].revents)
         while (read(waits->fds[0].fd, &ignored, sizeof ignored) > 0)
             ;
+    if (weft_clock_own && ready == 0 && until > now)
+        weft_clock_pass(until - now);
 }
 
 /* Helps the caller's thread and sleeps until woken, until that has taken the steps off it no longer. */
@@ -240,6 +243,10 @@ static void *run(void *argument)
 
 weft_status weft_session_start(weft_session *session)
 {
+    if (weft_clock_own && session->site->session.progress != WEFT_PROGRESS_MANUAL)
+        return weft_fail(WEFT_E_STATE, "a clock of one's own needs [session] progress = manual");
+    if (weft_clock_own)
+        return WEFT_OK;
     int error = weft_thread_start(&session->thread, run, session);
     session->running = error == 0;
     return error ? weft_fail(WEFT_E_SYSTEM, "no progress thread: %s", strerror(error)) : WEFT_OK;

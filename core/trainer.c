@@ -247,12 +247,11 @@ static void close_trainer(weft_session *session)
 {
     weft_trainer *trainer = session->trainer;
     uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
-    const struct timespec pause = {0, 1000000};
     weft_session_stop(session);
     weft_log_sink *before = weft_log_enter(&session->sink);
     say_goodbye(trainer);
     while (flush_all(trainer) && weft_clock_ns() < deadline_ns)
-        nanosleep(&pause, NULL);
+        weft_clock_pass(WEFT_NS_PER_MS);
     for (uint32_t i = 0; i < trainer->peer_count; i++)
         if (weft_peer_connected(&trainer->peers[i])) {
             if (trainer->peers[i].greeted)
