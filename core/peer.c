@@ -43,7 +43,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
         peer->lane->provider->port_close(peer->port);
     peer->port = NULL;
     weft_send_abandon(trainer, peer);
-    weft_stream_end(trainer, peer);
+    weft_stream_end(peer);
     weft_control_hang_up(&peer->control);
     peer->expected_count = 0;
     peer->leaving = false;

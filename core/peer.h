@@ -31,14 +31,15 @@ typedef enum weft_stream_kind {
 
 /* Deltas that a publish queued behind a snapshot's cursor. */
 typedef struct weft_behind {
-    uint64_t order; /* of the update */
+    weft_update *update; /* held */
     uint64_t unit_limit;
 } weft_behind;
 #define WEFT_BEHIND_MAX 64u
 
 typedef struct weft_stream {
     weft_stream_kind kind;
-    uint64_t order; /* update being sent; snapshot: newest update folded in */
+    weft_update *update; /* being sent, held; NULL: a snapshot, or only an attachment */
+    uint64_t order;      /* what it leads to; snapshot: newest update folded in */
     weft_level level;
     weft_cursor cursor; /* in the update, or in the delta being sent */
     bool cursor_set;    /* snapshot: a delta is being sent */
@@ -69,8 +70,8 @@ typedef struct weft_flight {
     uint64_t sequence;
     uint64_t bytes;
     uint64_t posted_ns;
-    uint64_t order; /* update whose chain it reads; 0: none */
-    int32_t slab;   /* -1: none */
+    weft_update *update; /* whose chain it reads, held; NULL: none */
+    int32_t slab;        /* -1: none */
 } weft_flight;
 
 struct weft_peer {
@@ -100,8 +101,8 @@ struct weft_peer {
     uint32_t slabs_used;
     uint64_t sequence;
     weft_bucket bucket;    /* being posted */
-    uint64_t bucket_order; /* update whose chain it reads; 0: none */
-    int32_t bucket_slab;   /* -1: none */
+    weft_update *bucket_update; /* whose chain it reads, held; NULL: none */
+    int32_t bucket_slab;        /* -1: none */
     bool posting;
     uint32_t posting_slot, posting_extent, posting_chunk;
     uint64_t posting_offset; /* in the extent */
@@ -194,9 +195,9 @@ weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lan
 weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
 /* The peer accepted the offer: its snapshot begins. */
 weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer);
-void weft_stream_end(weft_trainer *trainer, weft_peer *peer);
+void weft_stream_end(weft_peer *peer);
 /* A publish appended `update`: queues it behind the cursor of a snapshot under way. False: it cannot follow. */
-bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_update *update);
+bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
 
 /* ---- answer.c: digests of versions for a peer that looks for a wrong bit */

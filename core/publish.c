@@ -53,15 +53,15 @@ void weft_publish_close(weft_trainer *trainer)
 
 /* ---- room in the journal */
 
-static bool reads(const weft_peer *peer, uint64_t order)
+static bool reads(const weft_peer *peer, const weft_update *update)
 {
     const weft_stream *stream = &peer->stream;
-    bool found = stream->kind == WEFT_STREAM_UPDATE && stream->order == order;
+    bool found = stream->update == update;
     for (uint32_t i = stream->behind_begin; i < stream->behind_end; i++)
-        found = found || stream->behind[i % WEFT_BEHIND_MAX].order == order;
+        found = found || stream->behind[i % WEFT_BEHIND_MAX].update == update;
     for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
-        found = found || (peer->flights[slot].used && peer->flights[slot].order == order);
-    return found || (peer->posting && peer->bucket_order == order);
+        found = found || (peer->flights[slot].used && peer->flights[slot].update == update);
+    return found || (peer->posting && peer->bucket_update == update);
 }
 
 /* Drops the oldest update; peers that still read it are lost (they join again), since the journal is bounded. */
@@ -70,7 +70,7 @@ static bool drop_oldest(weft_trainer *trainer)
     weft_log_sink *before = weft_session_enter(trainer->session);
     weft_update *oldest = weft_journal_oldest(&trainer->journal);
     for (uint32_t i = 0; oldest && oldest->readers && i < trainer->peer_count; i++)
-        if (trainer->peers[i].greeted && reads(&trainer->peers[i], oldest->order)) {
+        if (trainer->peers[i].greeted && reads(&trainer->peers[i], oldest)) {
             weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_EVICTED);
             weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST,
                            "it lags and the journal is full; raise [trainer] journal, or its link is too slow");

@@ -45,7 +45,7 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     flight->sequence = header->sequence;
     flight->bytes = header->payload_bytes;
     flight->posted_ns = now_ns;
-    flight->order = peer->bucket_order;
+    flight->update = peer->bucket_update;
     flight->slab = peer->bucket_slab;
     peer->slots_free--;
     peer->posting = true;
@@ -138,14 +138,14 @@ static void release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight)
 {
     if (!flight->used || !flight->receipted || flight->writes > 0)
         return;
-    weft_update *update = flight->order ? weft_journal_at(&trainer->journal, flight->order) : NULL;
-    if (update)
-        update->readers--;
+    if (flight->update)
+        flight->update->readers--;
     if (flight->slab >= 0) {
         trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)flight->slab;
         peer->slabs_used--;
     }
     flight->used = false;
+    flight->update = NULL;
     peer->slots_free++;
 }
 

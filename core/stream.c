@@ -82,6 +82,7 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     memset(stream, 0, sizeof *stream);
     stream->level = level_for(peer, update);
     peer->level = stream->level;
+    stream->update = update;
     stream->order = update->order;
     stream->changed = update->changed;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
@@ -130,7 +131,7 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     return announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
 }
 
-bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_update *update)
+bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update)
 {
     weft_stream *stream = &peer->stream;
     if (stream->kind != WEFT_STREAM_SNAPSHOT)
@@ -139,27 +140,20 @@ bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, const weft_updat
                              weft_staging_largest(trainer->session->layout) > peer->hello.staging_bytes))
         return false;
     if (stream->unit > 0) {
-        stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update->order, stream->unit};
-        weft_journal_at(&trainer->journal, update->order)->readers++;
+        stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->unit};
+        update->readers++;
     }
     stream->order = peer->sent_order = update->order;
     return true;
 }
 
-static void unread(weft_trainer *trainer, uint64_t order)
-{
-    weft_update *update = order ? weft_journal_at(&trainer->journal, order) : NULL;
-    if (update)
-        update->readers--;
-}
-
-void weft_stream_end(weft_trainer *trainer, weft_peer *peer)
+void weft_stream_end(weft_peer *peer)
 {
     weft_stream *stream = &peer->stream;
-    if (stream->kind == WEFT_STREAM_UPDATE)
-        unread(trainer, stream->order);
+    if (stream->update)
+        stream->update->readers--;
     for (; stream->behind_begin < stream->behind_end; stream->behind_begin++)
-        unread(trainer, stream->behind[stream->behind_begin % WEFT_BEHIND_MAX].order);
+        stream->behind[stream->behind_begin % WEFT_BEHIND_MAX].update->readers--;
     weft_blob_drop(stream->attachment);
     memset(stream, 0, sizeof *stream);
 }
@@ -179,7 +173,7 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
-    weft_stream_end(trainer, peer);
+    weft_stream_end(peer);
     return status;
 }
 
@@ -191,7 +185,7 @@ static void begin_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_vers
     peer->bucket.header.base = *base;
     peer->bucket.header.target = *target;
     peer->bucket.header.offset = offset;
-    peer->bucket_order = 0;
+    peer->bucket_update = NULL;
     peer->bucket_slab = -1;
 }
 
@@ -271,7 +265,7 @@ static void next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *upd
     begin_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&trainer->journal.arena, &stream->cursor, unit_limit,
                      bucket_bytes(peer, update->chain[level].bytes), peer->chunk_bytes, &peer->bucket);
-    peer->bucket_order = update->order;
+    peer->bucket_update = update;
     update->readers++;
     count_bucket(peer);
 }
@@ -279,7 +273,7 @@ static void next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *upd
 static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
 {
     weft_stream *stream = &peer->stream;
-    weft_update *update = stream->order ? weft_journal_at(&trainer->journal, stream->order) : NULL;
+    weft_update *update = stream->update;
     weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
     if (attachment_left(stream))
         return next_attachment(trainer, peer, &base, &target);
@@ -375,7 +369,7 @@ static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
         return next_attachment(trainer, peer, &nothing, &trainer->newest);
     while (stream->behind_begin < stream->behind_end) {
         const weft_behind *behind = &stream->behind[stream->behind_begin % WEFT_BEHIND_MAX];
-        weft_update *update = weft_journal_at(&trainer->journal, behind->order);
+        weft_update *update = behind->update;
         if (!stream->cursor_set)
             stream->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
         stream->cursor_set = true;
@@ -385,7 +379,7 @@ static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
         }
         stream->cursor_set = false;
         stream->behind_begin++;
-        unread(trainer, update->order);
+        update->readers--;
     }
     if (trainer->shadow_busy)
         return WEFT_AGAIN;
