@@ -22,6 +22,8 @@ test   g++              command c++
 test   binutils         command nm
 test   pkg-config       command pkg-config
 test   python3          command python3
+test   iproute2         command tc
+bench  gnuplot-nox      command gnuplot
 ci     clang            command clang
 ci     libclang-rt-dev  runtime fuzzer
 ci     clang-format     command clang-format

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# The cable of one peer is pulled in the middle of an update. Back before the heartbeat is due, the update goes on; back
+# after it, the peer was lost by name, joins again and is brought to the newest version. The other peer notices nothing.
+# shellcheck source=tests/net/net.sh
+. "$(dirname "$0")/../net/net.sh"
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$support_folder/cli.sh"
+weft=$WEFT_BIN
+net_open
+net_peer near
+net_peer far rate=4
+fabric tcp
+models "$work/m" 3 1 20000
+net_site "$work/site.ini" near far <<<'level = pairs'
+mkdir "$work/in"
+
+give() # give VERSION: to the trainer that follows the folder
+{
+    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
+}
+
+reached() # reached BYTES: so many came by far's wire
+{
+    [ "$(net_received far)" -ge "$1" ]
+}
+
+# both at version 1, which takes far more than a second
+fleet() # fleet HEARTBEAT
+{
+    rm -f "$work"/in/*
+    net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in" --set peers.heartbeat="$1"
+    for name in near far; do
+        net_start $name rollout --peer $name --model "$work/m/v0.safetensors" --until 3 --save "$work/$name.safetensors" \
+            --json --set peers.heartbeat="$1"
+        await 20 said trainer "\b$name\b.*(joined|holds)"
+    done
+}
+
+ended() # all hold version 3, and near took every version
+{
+    finish near 0
+    finish far 0
+    interrupt trainer
+    finish trainer 0
+    same "$work/near.safetensors" "$work/m/v3.safetensors"
+    same "$work/far.safetensors" "$work/m/v3.safetensors"
+    json near "[o['target'] for o in lines] == [1, 2, 3]"
+}
+
+# ---- back in time
+fleet 20s
+before=$(net_received far)
+give 1
+await 10 reached $((before + 100000))
+net_cut far
+give 2
+await 30 said near '"target":2'
+sleep 3
+said far '"target":1' && fail "the update was over before the cable was pulled"
+net_mend far
+give 3
+ended
+said trainer 'lost: far' && fail "far was lost although it came back in time"
+
+# ---- too late
+fleet 1s
+before=$(net_received far)
+give 1
+await 10 reached $((before + 100000))
+net_cut far
+give 2
+await 30 said trainer 'lost: far'
+said trainer 'lost: near' && fail "near was lost with far"
+await 30 said near '"target":2'
+net_mend far
+give 3
+ended
+echo "a peer that is cut off for a while ends with the trainer's bits"
