@@ -3,15 +3,7 @@
 #include "backends/host_state.h"
 #include "codec/survey.h"
 
-/* Where only the population of its exponent is counted, one element of four stands for all, each time another of the
- * four: weights may repeat in twos, fours or eights (real and imaginary parts, fused rows). */
-#define POPULATION_EACH 4u
-
-static bool population_counts(uint32_t position)
-{
-    return (position ^ position / POPULATION_EACH ^ position / (POPULATION_EACH * POPULATION_EACH)) % POPULATION_EACH ==
-           0;
-}
+#define LINE 64u /* bytes */
 
 /* Keeps every other one of a full list, and takes half as many from now on: the list speaks for the whole sample. */
 static void magnitudes_thin(weft_survey_kind *kind)
@@ -34,24 +26,45 @@ static void exception_note(weft_survey_kind *kind, uint32_t exponent, uint64_t m
         (weft_survey_magnitude){exponent, excess < UINT32_MAX ? (uint32_t)excess : UINT32_MAX};
 }
 
-/* `position` is the first one's in the view: what is counted does not depend on where memory is cut. */
+/* Where only the population of its exponent is counted, one element of four stands for all, each time another of the
+ * four: weights may repeat in twos, fours or eights (real and imaginary parts, fused rows). `position` is the first
+ * one's in the view: what is counted does not depend on where memory is cut. */
+WEFT_ALWAYS_INLINE void population_count(const uint8_t *shadow, uint32_t position, uint32_t count, unsigned shift,
+                                         uint64_t mask, weft_survey_kind *kind, unsigned width)
+{
+    for (uint32_t four = position / 4; four <= (position + count - 1) / 4; four++) {
+        const uint32_t i = 4 * four + (four ^ four / 4) % 4 - position;
+        if (i < count)
+            kind->elements[weft_element_get(shadow, i, width) >> shift & mask] += 4;
+    }
+}
+
+WEFT_ALWAYS_INLINE void change_count(uint64_t before, uint64_t after, bool is_float, uint32_t exponent,
+                                     weft_survey_kind *kind, unsigned width)
+{
+    const uint64_t magnitude = weft_steps_magnitude(weft_element_steps(before, after, width, is_float), width);
+    kind->changed[exponent]++;
+    if (magnitude > 1)
+        exception_note(kind, exponent, magnitude);
+}
+
+/* Whether words of 8 bytes are equal says it of several elements: few of them change. */
 WEFT_ALWAYS_INLINE void width_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
                                     uint32_t count, weft_survey_kind *kind, unsigned width)
 {
     const unsigned shift = view->exponent_bits ? 8 * width - 1 - view->exponent_bits : 0;
     const uint64_t mask = (UINT64_C(1) << view->exponent_bits) - 1;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t before = weft_element_get(shadow, i, width), after = weft_element_get(now, i, width);
-        uint32_t exponent = (uint32_t)(before >> shift & mask);
-        if (population_counts(position + i))
-            kind->elements[exponent] += POPULATION_EACH;
-        if (before == after)
+    const uint32_t each = 8 / width;
+    population_count(shadow, position, count, shift, mask, kind, width);
+    for (uint32_t i = 0; i < count; i += each) {
+        const uint32_t end = count - i < each ? count : i + each;
+        if (end == i + each && weft_element_get(shadow, i / each, 8) == weft_element_get(now, i / each, 8))
             continue;
-        kind->changed[exponent]++;
-        uint64_t steps = weft_element_steps(before, after, width, view->is_float);
-        uint64_t magnitude = weft_steps_magnitude(steps, width);
-        if (magnitude > 1)
-            exception_note(kind, exponent, magnitude);
+        for (uint32_t k = i; k < end; k++) {
+            uint64_t before = weft_element_get(shadow, k, width), after = weft_element_get(now, k, width);
+            if (before != after)
+                change_count(before, after, view->is_float, (uint32_t)(before >> shift & mask), kind, width);
+        }
     }
 }
 
@@ -81,16 +94,31 @@ static const weft_run *run_of(const weft_view *view, uint32_t position)
     return run;
 }
 
-/* Counts what both views hold in one piece from `position` on, at most `count`; returns how many. */
-static uint32_t piece_count(const weft_survey_job *job, uint32_t position, uint32_t count, weft_survey_kind *kind)
+/* What both views hold in one piece each from `position` on, at most `count`. */
+typedef struct piece {
+    const uint8_t *now, *shadow;
+    uint32_t count;
+} piece;
+
+static piece piece_at(const weft_survey_job *job, uint32_t position, uint32_t count)
 {
     const weft_run *now = run_of(&job->now, position), *shadow = run_of(&job->shadow, position);
     uint32_t a = position - weft_run_position(&job->now, now), b = position - weft_run_position(&job->shadow, shadow);
     count = now->count - a < count ? now->count - a : count;
     count = shadow->count - b < count ? shadow->count - b : count;
-    elements_count(&job->now, now->data + (uint64_t)a * job->now.width, shadow->data + (uint64_t)b * job->now.width,
-                   position, count, kind);
-    return count;
+    return (piece){now->data + (uint64_t)a * job->now.width, shadow->data + (uint64_t)b * job->now.width, count};
+}
+
+/* Asks for what is looked at next, which is nowhere near. */
+static void stretch_fetch(const weft_survey_job *job, uint64_t begin)
+{
+    if (begin >= job->now.count)
+        return;
+    const piece next = piece_at(job, (uint32_t)begin, job->count);
+    for (uint32_t byte = 0; byte < next.count * job->now.width; byte += LINE) {
+        __builtin_prefetch(next.now + byte);
+        __builtin_prefetch(next.shadow + byte);
+    }
 }
 
 weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
@@ -98,10 +126,15 @@ weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
     const weft_view *view = &job->now;
     weft_survey_kind *kind = &job->survey->kinds[weft_kind_of(view->width, view->exponent_bits)];
     (void)state;
+    stretch_fetch(job, 0);
     for (uint64_t begin = 0; begin < view->count; begin += job->stride) {
         uint64_t end = begin + job->count < view->count ? begin + job->count : view->count;
-        for (uint32_t at = (uint32_t)begin; at < end;)
-            at += piece_count(job, at, (uint32_t)end - at, kind);
+        stretch_fetch(job, begin + job->stride);
+        for (uint32_t at = (uint32_t)begin; at < end;) {
+            const piece p = piece_at(job, at, (uint32_t)end - at);
+            elements_count(view, p.now, p.shadow, at, p.count, kind);
+            at += p.count;
+        }
     }
     return WEFT_OK;
 }

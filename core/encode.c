@@ -112,7 +112,7 @@ weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, 
 {
     const weft_backend *backend = encoder->backend;
     weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements, levels);
-    memset(encoder->survey, 0, sizeof *encoder->survey);
+    weft_survey_clear(encoder->survey);
     for (uint64_t unit = 0; unit < encoder->layout->unit_count; unit++) {
         weft_survey_job job = {weft_binding_view(now, unit), weft_binding_view(shadow, unit), plan.count, plan.stride,
                                encoder->survey};

@@ -35,6 +35,24 @@ weft_survey_plan weft_survey_plan_for(uint64_t elements, uint32_t levels)
     return (weft_survey_plan){SURVEY_COUNT, SURVEY_COUNT * (uint32_t)sparsity};
 }
 
+static uint32_t exponents_of(uint32_t kind)
+{
+    return 1u << weft_kinds[kind].exponent_bits;
+}
+
+void weft_survey_clear(weft_survey *survey)
+{
+    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+        weft_survey_kind *kind = &survey->kinds[k];
+        const size_t counted = exponents_of(k) * sizeof *kind->elements;
+        memset(kind->elements, 0, counted);
+        memset(kind->changed, 0, counted);
+        memset(kind->exceptions, 0, counted);
+        kind->seen = 0;
+        kind->sparsity = kind->magnitudes = 0;
+    }
+}
+
 /* log2 in 1/65536, by squaring the mantissa bit by bit. */
 static uint64_t log2_fixed(uint64_t x)
 {
@@ -68,14 +86,14 @@ typedef struct steps {
     uint64_t elements[STEPS_MAX + 1], changed[STEPS_MAX + 1], exceptions[STEPS_MAX + 1];
 } steps;
 
-static void steps_take(const weft_survey_kind *kind, steps *steps)
+static void steps_take(const weft_survey_kind *kind, uint32_t exponents, steps *steps)
 {
     uint32_t used = 0, seen = 0;
-    for (uint32_t e = 0; e < WEFT_EXPONENTS_MAX; e++)
+    for (uint32_t e = 0; e < exponents; e++)
         used += kind->elements[e] > 0;
     uint32_t group = (used + STEPS_MAX - 1) / STEPS_MAX;
     memset(steps, 0, sizeof *steps);
-    for (uint32_t e = 0; e < WEFT_EXPONENTS_MAX; e++) {
+    for (uint32_t e = 0; e < exponents; e++) {
         if (kind->elements[e] == 0)
             continue;
         if (seen++ % group == 0) {
@@ -185,7 +203,7 @@ void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_par
     uint64_t elements = 0, changed = 0;
     memset(parameters, 0, sizeof *parameters);
     for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
-        for (uint32_t e = 0; e < WEFT_EXPONENTS_MAX; e++) {
+        for (uint32_t e = 0; e < exponents_of(k); e++) {
             elements += survey->kinds[k].elements[e];
             changed += survey->kinds[k].changed[e];
         }
@@ -195,7 +213,7 @@ void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_par
     for (uint32_t k = 0; tight && k < WEFT_KIND_COUNT; k++) {
         const weft_survey_kind *kind = &survey->kinds[k];
         steps s;
-        steps_take(kind, &s);
+        steps_take(kind, exponents_of(k), &s);
         if (s.count == 0 || s.changed[s.count] == 0)
             continue;
         /* a frame's price of a class, for the part of a frame that was seen here */

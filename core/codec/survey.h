@@ -11,7 +11,7 @@ typedef struct weft_survey_magnitude {
     uint32_t excess; /* magnitude - 2, at most UINT32_MAX */
 } weft_survey_magnitude;
 
-/* Counts of one kind of elements. */
+/* Counts of one kind of elements; what lies beyond the exponents of the kind is not read. */
 typedef struct weft_survey_kind {
     uint64_t elements[WEFT_EXPONENTS_MAX];
     uint64_t changed[WEFT_EXPONENTS_MAX];
