@@ -9,13 +9,25 @@
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
-static _Atomic uint64_t allocations;
+static _Atomic uint64_t allocations, blocks;
 
 static void *counted(void *memory)
 {
     if (memory)
         atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     return memory;
+}
+
+static void *held(void *memory)
+{
+    if (memory)
+        atomic_fetch_add_explicit(&blocks, 1, memory_order_relaxed);
+    return memory;
+}
+
+uint64_t weft_mem_blocks(void)
+{
+    return atomic_load_explicit(&blocks, memory_order_relaxed);
 }
 
 uint64_t weft_mem_allocations(void)
@@ -29,7 +41,7 @@ void *weft_mem_take(uint64_t count, uint64_t bytes)
     uint64_t size;
     if (__builtin_mul_overflow(count, bytes, &size))
         return NULL;
-    return counted(calloc(1, size ? size : 1));
+    return held(counted(calloc(1, size ? size : 1)));
 }
 
 void *weft_mem_grow(void *memory, uint64_t old_count, uint64_t new_count, uint64_t bytes)
@@ -39,6 +51,8 @@ void *weft_mem_grow(void *memory, uint64_t old_count, uint64_t new_count, uint64
     if (__builtin_mul_overflow(old_count, bytes, &old_bytes) || __builtin_mul_overflow(new_count, bytes, &new_bytes))
         return NULL;
     uint8_t *grown = counted(realloc(memory, new_bytes ? new_bytes : 1));
+    if (!memory)
+        held(grown);
     if (grown && new_bytes > old_bytes)
         memset(grown + old_bytes, 0, new_bytes - old_bytes);
     return grown;
@@ -55,6 +69,8 @@ char *weft_mem_text(const char *text)
 
 void weft_mem_give(void *memory)
 {
+    if (memory)
+        atomic_fetch_sub_explicit(&blocks, 1, memory_order_relaxed);
     free(memory);
 }
 
@@ -78,11 +94,13 @@ void *weft_mem_map(uint64_t bytes)
         return NULL;
     if (size >= HUGE_PAGE)
         (void)madvise(memory, size, MADV_HUGEPAGE); /* a kernel without huge pages refuses, which costs only speed */
-    return counted(memory);
+    return held(counted(memory));
 }
 
 void weft_mem_unmap(void *memory, uint64_t bytes)
 {
-    if (memory)
-        (void)munmap(memory, page_bytes(bytes));
+    if (!memory)
+        return;
+    atomic_fetch_sub_explicit(&blocks, 1, memory_order_relaxed);
+    (void)munmap(memory, page_bytes(bytes));
 }

@@ -21,5 +21,7 @@ void weft_mem_unmap(void *memory, uint64_t bytes);
 
 /* Blocks taken by the calling process so far, both kinds. */
 uint64_t weft_mem_allocations(void);
+/* Of these, not given back yet. */
+uint64_t weft_mem_blocks(void);
 
 #endif

@@ -1,0 +1,409 @@
+#include "tests/support/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "peer.h"
+#include "rollout.h"
+
+#define TICK_NS WEFT_NS_PER_MS
+
+static const char site_text[] = "[trainer]\n"
+                                "listen = 127.0.0.1:0\n"
+                                "journal = 16MiB\n"
+                                "threads = 1\n"
+                                "max_peers = 8\n"
+                                "[peers]\n"
+                                "provider = loop\n"
+                                "bucket_max = 2MiB\n"
+                                "window = 2\n"
+                                "staging = 16MiB\n"
+                                "heartbeat = 200ms\n"
+                                "[peer.auto*]\n[peer.fast*]\nlevel = fast\n[peer.tight*]\nlevel = tight\n"
+                                "[peer.pairs*]\nlevel = pairs\nbucket = 64KiB\n[peer.full*]\nlevel = full\n"
+                                "[provider.loop]\nchunk = 16KiB\n"
+                                "[session]\n"
+                                "progress = manual\n"
+                                "connect_deadline = 3600s\n"
+                                "close_deadline = 50ms\n"
+                                "io_deadline = 300ms\n"
+                                "[commit]\n"
+                                "deadline = 400ms\n"
+                                "[log]\n"
+                                "level = debug\n";
+
+static uint64_t now_ns(void *user)
+{
+    return ((const sim *)user)->now_ns;
+}
+
+/* A session waits: the others go on meanwhile. */
+static void pass(void *user, uint64_t ns)
+{
+    sim *s = user;
+    (void)ns;
+    sim_round(s);
+}
+
+static void hear(void *user, weft_log_level level, const char *line)
+{
+    if (getenv("WEFT_TEST_LOG"))
+        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)(weft_clock_ns() / WEFT_NS_PER_MS), (const char *)user,
+                level, line);
+}
+
+_Noreturn void sim_fail(const sim *s, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fail_msg("WEFT_SEED=%llu, round %llu, %llu ms: %s", (unsigned long long)s->first_seed,
+             (unsigned long long)s->rounds, (unsigned long long)(s->now_ns / WEFT_NS_PER_MS), text);
+    abort();
+}
+
+static void must(const sim *s, weft_status status, const char *what)
+{
+    if (status != WEFT_OK)
+        sim_fail(s, "%s: %s: %s", what, weft_status_name(status), weft_last_error());
+}
+
+uint64_t sim_below(sim *s, uint64_t limit)
+{
+    return fleet_below(&s->seed, limit);
+}
+
+sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed)
+{
+    sim *s = calloc(1, sizeof *s);
+    if (!s)
+        abort();
+    s->seed = s->first_seed = seed;
+    s->now_ns = 1;
+    s->clock = (weft_clock){now_ns, pass, s};
+    s->rollout_count = rollouts;
+    s->small = size == FLEET_SMALL;
+    weft_clock_own = &s->clock;
+    weft_loop_set_faults(NULL);
+    site_scratch_open(&s->scratch);
+    site_scratch_write(&s->scratch, site_text, sizeof site_text - 1);
+    s->layout = fleet_layout(size);
+    s->bytes = weft_layout_bytes(s->layout);
+    s->dense = malloc(s->bytes);
+    s->other = malloc(s->bytes);
+    if (!s->dense || !s->other)
+        abort();
+    fleet_fill(s->layout, s->dense, &s->seed);
+    snprintf(s->trainer.name, sizeof s->trainer.name, "trainer");
+    snprintf(s->listen, sizeof s->listen, "trainer.listen=127.0.0.1:0");
+    return s;
+}
+
+static void close_end(sim_end *end)
+{
+    weft_close(end->session);
+    end->session = NULL;
+    fleet_model_close(&end->model);
+    free(end->start);
+    end->start = NULL;
+    end->zombie = false;
+    end->stopped_until_ns = 0;
+}
+
+void sim_close(sim *s)
+{
+    s->act = NULL;
+    weft_loop_set_faults(NULL);
+    for (unsigned i = 0; i < s->rollout_count; i++)
+        close_end(&s->rollouts[i]);
+    close_end(&s->trainer);
+    for (uint64_t i = 0; i < s->history_count; i++)
+        free(s->history[i].dense);
+    weft_layout_free(s->layout);
+    free(s->dense);
+    free(s->other);
+    site_scratch_close(&s->scratch);
+    weft_clock_own = NULL;
+    free(s);
+}
+
+static weft_site *load_site(const sim *s, const char *override)
+{
+    const char *overrides[] = {s->listen, override};
+    weft_site *site = NULL;
+    must(s, weft_site_load(s->scratch.path, overrides, override ? 2 : 1, &site), "site");
+    return site;
+}
+
+/* ---- rounds */
+
+bool sim_awake(const sim *s, const sim_end *end)
+{
+    return end->session && !end->zombie && !end->blocked && s->now_ns >= end->stopped_until_ns;
+}
+
+void sim_step(sim *s, sim_end *end)
+{
+    weft_event event;
+    must(s, weft_progress(end->session, 0), "progress");
+    while (weft_events(end->session, &event) == WEFT_OK)
+        ;
+}
+
+void sim_check(sim *s, const sim_end *end)
+{
+    weft_version held;
+    if (weft_held(end->session, &held) != WEFT_OK)
+        return; /* nothing is held, and it says so */
+    const uint8_t *expected = end->start && held.root == end->start_root ? end->start : NULL;
+    for (uint64_t i = s->history_count; i-- > 0 && !expected;)
+        if (s->history[i].root == held.root)
+            expected = s->history[i].dense;
+    if (!expected)
+        sim_fail(s, "%s holds version %llu, digest %016llx, which nobody published", end->name,
+                 (unsigned long long)held.number, (unsigned long long)held.root);
+    fleet_model_get(&end->model, s->other);
+    if (memcmp(s->other, expected, s->bytes) != 0)
+        sim_fail(s, "%s has other bits than those of version %llu", end->name, (unsigned long long)held.number);
+}
+
+/* A rollout that says nothing is lost after its heartbeat, whatever else goes on. */
+static void check_silent(const sim *s, const sim_end *end)
+{
+    weft_peer_info info;
+    uint64_t since = end->stopped_since_ns > s->trainer_steady_ns ? end->stopped_since_ns : s->trainer_steady_ns;
+    bool stopped = end->session && !end->zombie && s->now_ns < end->stopped_until_ns;
+    if (!stopped || !sim_awake(s, &s->trainer) || s->now_ns < since + (SIM_HEARTBEAT_MS + 20) * WEFT_NS_PER_MS)
+        return;
+    if (sim_peer(s, end->name, &info) && info.state != WEFT_PEER_LOST)
+        sim_fail(s, "%s is %s, silent for %llu ms", end->name, weft_peer_state_name(info.state),
+                 (unsigned long long)((s->now_ns - since) / WEFT_NS_PER_MS));
+}
+
+void sim_commit(sim *s, sim_end *end)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_version held;
+    weft_status status = weft_staged(end->session, 0, &info);
+    if (status == WEFT_E_REFUSED) {
+        close_end(end);
+        return;
+    }
+    if (status != WEFT_OK)
+        return;
+    uint64_t begun_ns = s->now_ns;
+    end->blocked = true;
+    status = weft_commit(end->session, info.target.number, NULL, 0, &held);
+    end->blocked = false;
+    if (weft_status_scope(status) == WEFT_SCOPE_CALL && status != WEFT_E_TIMEOUT && status != WEFT_E_STATE)
+        sim_fail(s, "%s: commit: %s: %s", end->name, weft_status_name(status), weft_last_error());
+    if (s->now_ns > begun_ns + 60000 * WEFT_NS_PER_MS)
+        sim_fail(s, "%s: a commit took %llu ms", end->name,
+                 (unsigned long long)((s->now_ns - begun_ns) / WEFT_NS_PER_MS));
+    sim_check(s, end);
+}
+
+void sim_round(sim *s)
+{
+    sim_end *order[SIM_ROLLOUTS + 1];
+    unsigned count = 0;
+    s->rounds++;
+    s->now_ns += TICK_NS;
+    for (unsigned i = 0; i < s->rollout_count; i++)
+        order[count++] = &s->rollouts[i];
+    order[count++] = &s->trainer;
+    for (unsigned i = count; i > 1; i--) {
+        unsigned other = (unsigned)sim_below(s, i);
+        sim_end *end = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = end;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!sim_awake(s, order[i])) /* a commit that waits inside this loop plays rounds of its own */
+            continue;
+        sim_step(s, order[i]);
+        if (order[i] != &s->trainer && sim_below(s, 3) == 0)
+            sim_commit(s, order[i]);
+    }
+    for (unsigned i = 0; i < s->rollout_count; i++) {
+        if (s->small && s->rollouts[i].session)
+            sim_check(s, &s->rollouts[i]);
+        check_silent(s, &s->rollouts[i]);
+    }
+    if (s->act && sim_below(s, 16) == 0)
+        s->act(s);
+}
+
+void sim_rounds(sim *s, uint64_t count)
+{
+    while (count-- > 0)
+        sim_round(s);
+}
+
+void sim_calm(sim *s, uint64_t rounds)
+{
+    void (*act)(sim *) = s->act;
+    s->act = NULL;
+    sim_rounds(s, rounds);
+    s->act = act;
+}
+
+/* ---- the trainer */
+
+static void remember(sim *s)
+{
+    weft_version held;
+    must(s, weft_held(s->trainer.session, &held), "held");
+    s->newest = held.number;
+    if (s->history_count && s->history[s->history_count - 1].root == held.root)
+        return; /* the same bits under another label */
+    if (s->history_count == FLEET_HISTORY)
+        sim_fail(s, "more than %d versions", FLEET_HISTORY);
+    s->history[s->history_count] = (fleet_version){held.root, held.number, malloc(s->bytes)};
+    memcpy(s->history[s->history_count++].dense, s->dense, s->bytes);
+}
+
+void sim_start_trainer(sim *s)
+{
+    sim_end *end = &s->trainer;
+    weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
+    options.first_version = s->newest;
+    options.incarnation = ++s->incarnation;
+    weft_site *site = load_site(s, NULL);
+    weft_status status = weft_trainer_open(site, s->layout, &options, &end->session);
+    weft_site_free(site);
+    must(s, status, "trainer");
+    fleet_model_open(&end->model, s->layout, 0);
+    fleet_model_put(&end->model, s->dense);
+    must(s, weft_bind(end->session, end->model.pieces, end->model.piece_count, s->attachment, strlen(s->attachment), 0),
+         "bind trainer");
+    weft_stats_info stats = fleet_stats(end->session);
+    snprintf(s->listen, sizeof s->listen, "trainer.listen=%s", stats.listen);
+    s->trainer_steady_ns = s->now_ns;
+    remember(s);
+}
+
+void sim_stop_trainer(sim *s)
+{
+    close_end(&s->trainer);
+}
+
+void sim_kill_trainer(sim *s)
+{
+    weft_trainer *trainer = s->trainer.session->trainer;
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (trainer->peers[i].control.fd >= 0)
+            shutdown(trainer->peers[i].control.fd, SHUT_RDWR);
+    close_end(&s->trainer);
+}
+
+void sim_publish(sim *s, uint32_t per_mille)
+{
+    weft_publish_options options = {sizeof options, s->attachment, strlen(s->attachment)};
+    uint64_t before_ns = s->now_ns;
+    fleet_change(s->layout, s->dense, per_mille, &s->seed);
+    fleet_model_put(&s->trainer.model, s->dense);
+    must(s, weft_publish(s->trainer.session, s->newest + 1, NULL, &options, NULL), "publish");
+    if (s->now_ns != before_ns)
+        sim_fail(s, "publish waited");
+    remember(s);
+}
+
+bool sim_peer(const sim *s, const char *name, weft_peer_info *info)
+{
+    weft_peer_info infos[64];
+    size_t count = 0;
+    if (!s->trainer.session || weft_peers(s->trainer.session, infos, 64, &count) != WEFT_OK)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(infos[i].name, name) == 0) {
+            *info = infos[i];
+            return true;
+        }
+    return false;
+}
+
+/* ---- rollouts */
+
+void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, const char *override)
+{
+    weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
+    options.incarnation = ++s->incarnation;
+    snprintf(end->name, sizeof end->name, "%s", name);
+    weft_site *site = load_site(s, override);
+    weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);
+    weft_site_free(site);
+    must(s, status, "rollout");
+    fleet_model_open(&end->model, s->layout, (unsigned)sim_below(s, 4));
+    if (dense) {
+        fleet_model_put(&end->model, dense);
+        end->start = malloc(s->bytes);
+        memcpy(end->start, dense, s->bytes);
+        must(s, weft_digest(s->layout, end->model.pieces, end->model.piece_count, &end->start_root), "digest");
+    }
+    must(s, weft_bind(end->session, end->model.pieces, end->model.piece_count, NULL, 0, dense ? 0 : WEFT_BIND_EMPTY),
+         "bind rollout");
+}
+
+void sim_leave(sim *s, sim_end *end)
+{
+    (void)s;
+    close_end(end);
+}
+
+void sim_kill(sim *s, sim_end *end)
+{
+    (void)s;
+    if (end->session->rollout->control.fd >= 0)
+        shutdown(end->session->rollout->control.fd, SHUT_RDWR); /* a goodbye finds no way out */
+    close_end(end);
+}
+
+void sim_stop(sim *s, sim_end *end, uint64_t ms)
+{
+    end->stopped_since_ns = s->now_ns;
+    end->stopped_until_ns = s->now_ns + ms * WEFT_NS_PER_MS;
+    if (end == &s->trainer)
+        s->trainer_steady_ns = end->stopped_until_ns;
+}
+
+static bool settled(const sim *s)
+{
+    weft_version newest, held;
+    weft_peer_info info;
+    must(s, weft_held(s->trainer.session, &newest), "held");
+    for (unsigned i = 0; i < s->rollout_count; i++) {
+        const sim_end *end = &s->rollouts[i];
+        if (!end->session)
+            continue;
+        if (weft_held(end->session, &held) != WEFT_OK || memcmp(&held, &newest, sizeof held) != 0)
+            return false;
+        if (!sim_peer(s, end->name, &info) || info.state != WEFT_PEER_LIVE)
+            return false;
+    }
+    return true;
+}
+
+void sim_settle(sim *s, uint64_t bound_ms)
+{
+    uint64_t end_ns = s->now_ns + bound_ms * WEFT_NS_PER_MS;
+    s->trainer.stopped_until_ns = 0;
+    for (unsigned i = 0; i < s->rollout_count; i++) {
+        if (s->rollouts[i].zombie)
+            close_end(&s->rollouts[i]);
+        s->rollouts[i].stopped_until_ns = 0;
+    }
+    while (!settled(s)) {
+        if (s->now_ns > end_ns)
+            sim_fail(s, "not settled after %llu ms", (unsigned long long)bound_ms);
+        sim_calm(s, 1);
+    }
+    for (unsigned i = 0; i < s->rollout_count; i++)
+        if (s->rollouts[i].session) {
+            sim_check(s, &s->rollouts[i]);
+            must(s, weft_scrub(s->rollouts[i].session), "scrub");
+        }
+}

@@ -1,0 +1,95 @@
+/* sim.h - a trainer and rollouts over the loop, in one thread, on a clock and a seed of their own: one seed is one
+ * schedule.
+ *
+ * Nothing happens but in a round: every end that is neither stopped nor inside a call that waits takes one step, in
+ * random order, engines commit what is staged, and a millisecond passes. Every round checks the bits of every end. */
+#ifndef WEFT_TESTS_SIM_H
+#define WEFT_TESTS_SIM_H
+
+#include "tests/support/fleet.h"
+
+#include "clock.h"
+
+#define SIM_ROLLOUTS 10
+
+/* Deadlines of the site, in ms of the simulation. */
+#define SIM_HEARTBEAT_MS 200u
+#define SIM_IO_MS        300u
+#define SIM_COMMIT_MS    400u
+
+typedef struct sim_end {
+    char name[32];
+    weft_session *session; /* NULL: not there */
+    fleet_model model;
+    uint8_t *start; /* the bits bound at first; NULL: none */
+    uint64_t start_root;
+    bool blocked; /* in a call that waits, which makes its steps */
+    bool zombie;  /* stopped for good: another one bears its name now */
+    uint64_t stopped_until_ns, stopped_since_ns;
+} sim_end;
+
+typedef struct sim {
+    uint64_t seed, first_seed;
+    uint64_t now_ns;
+    uint64_t rounds;
+    weft_clock clock;
+    site_scratch scratch;
+    char listen[96];
+    weft_layout *layout;
+    uint64_t bytes;
+    bool small; /* bits are compared in every round, not only after a commit */
+    uint8_t *dense, *other;
+    sim_end trainer;
+    uint64_t trainer_steady_ns; /* it has been stepped in every round since then */
+    sim_end rollouts[SIM_ROLLOUTS];
+    unsigned rollout_count;
+    fleet_version history[FLEET_HISTORY];
+    uint64_t history_count;
+    uint64_t newest, incarnation;
+    char attachment[32];
+    /* Called within rounds, also while an end is blocked; NULL: calm. */
+    void (*act)(struct sim *s);
+} sim;
+
+/* Makes it without sessions; `rollouts` at most SIM_ROLLOUTS. */
+sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed);
+/* Closes what is open. */
+void sim_close(sim *s);
+
+uint64_t sim_below(sim *s, uint64_t limit);
+/* What went wrong, with the seed; the test fails. */
+_Noreturn void sim_fail(const sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void sim_round(sim *s);
+void sim_rounds(sim *s, uint64_t count);
+/* As sim_rounds, with nobody acting meanwhile. */
+void sim_calm(sim *s, uint64_t rounds);
+/* One step of one end and nothing else. */
+void sim_step(sim *s, sim_end *end);
+
+/* ---- the trainer; it has the bits of s->dense */
+void sim_start_trainer(sim *s);
+void sim_stop_trainer(sim *s);
+/* A process that dies: no goodbye. */
+void sim_kill_trainer(sim *s);
+void sim_publish(sim *s, uint32_t per_mille);
+
+/* ---- rollouts */
+/* Joins under `name` with these bits (NULL: none). */
+void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, const char *override);
+void sim_leave(sim *s, sim_end *end);
+void sim_kill(sim *s, sim_end *end);
+/* Takes no step for so long, as a process under SIGSTOP. */
+void sim_stop(sim *s, sim_end *end, uint64_t ms);
+/* What an engine does between two decode steps: commits what is staged. */
+void sim_commit(sim *s, sim_end *end);
+bool sim_awake(const sim *s, const sim_end *end);
+/* The trainer's line for a name; false: never seen. */
+bool sim_peer(const sim *s, const char *name, weft_peer_info *info);
+
+/* The bits are those of what is held. */
+void sim_check(sim *s, const sim_end *end);
+/* Ends every stop, and waits until all rollouts that are there hold the newest version. */
+void sim_settle(sim *s, uint64_t bound_ms);
+
+#endif
