@@ -105,6 +105,9 @@ static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, we
     info->lag = weft_peer_lag(trainer, peer);
     info->rate_bytes_s = peer->estimate.rate_bytes_s;
     info->rtt_ms = peer->estimate.rtt_s * 1e3;
+    info->apply_bytes_s = weft_estimate_apply(&peer->estimate, peer->level);
+    info->bucket_cost_ms = (weft_estimate_post(&peer->estimate) + weft_estimate_accept(&peer->estimate)) * 1e3;
+    info->bucket_bound = weft_bucket_bound_name(peer->bound);
 }
 
 static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
@@ -115,6 +118,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->state = rollout->join == WEFT_JOIN_JOINED ? WEFT_PEER_LIVE : WEFT_PEER_LOST;
     info->provider = rollout->provider->name;
     info->level = "fast";
+    info->bucket_bound = "";
     info->held = rollout->held;
     info->update_bytes = rollout->last.bytes;
 }

@@ -5,6 +5,7 @@
 #ifndef WEFT_CORE_BUCKET_H
 #define WEFT_CORE_BUCKET_H
 
+#include "estimate.h"
 #include "journal.h"
 #include "wire.h"
 
@@ -42,39 +43,43 @@ void weft_bucket_plan(const weft_arena *arena, weft_cursor *cursor, uint64_t uni
 void weft_bucket_wrap(const uint8_t *data, uint64_t bytes, uint32_t frames, uint64_t check, uint64_t chunk_bytes,
                       weft_bucket *bucket);
 
-/* Bytes over seconds, older ones fading: a rate that a receipt without time of its own (it was read together with the
- * one before) does not upset. */
-typedef struct weft_flow {
-    double bytes, seconds;
-} weft_flow;
-
-/* Live estimates of one peer's link, from acknowledgement times. All 0 until measured. */
-typedef struct weft_estimate {
-    double rate_bytes_s;  /* R */
-    double apply_bytes_s; /* A: copy, check and decode at the peer */
-    double rtt_s;         /* L */
-    double bucket_s;      /* o: fixed cost per bucket */
-    weft_flow link, peer; /* what R and A are made of */
-} weft_estimate;
-
-void weft_estimate_rtt(weft_estimate *estimate, double seconds);
-/* A receipt: `bytes` of one bucket were acknowledged `seconds` after the link was free for them; the peer spent
- * `take_s` on them. */
-void weft_estimate_receipt(weft_estimate *estimate, uint64_t bytes, double seconds, double take_s);
-
 /* What decided a bucket's size. */
 typedef enum weft_bucket_bound {
-    WEFT_BOUND_FIXED = 0,
-    WEFT_BOUND_MODEL = 1,
-    WEFT_BOUND_FLOOR = 2,
-    WEFT_BOUND_CEILING = 3
+    WEFT_BOUND_FIXED = 0,   /* [peer] bucket */
+    WEFT_BOUND_MODEL = 1,   /* the least time */
+    WEFT_BOUND_FLOOR = 2,   /* bucket_min */
+    WEFT_BOUND_CEILING = 3, /* bucket_max, or the peer's slot */
+    WEFT_BOUND_WINDOW = 4,  /* with smaller ones the slots granted would not fill the link */
+    WEFT_BOUND_START = 5    /* bucket_start: nothing is measured yet */
 } weft_bucket_bound;
 
-/* The size of the next bucket for a stream of `stream_bytes`: the optimum B* = sqrt(S * o * A) of
- * T(B) = L + S / min(R, W * B / L) + (S / B) * o + B / A, not below R * L / W nor the site's floor, not above the slot.
- */
-uint64_t weft_bucket_size(const weft_site_peer *site, const weft_estimate *estimate, uint64_t stream_bytes,
-                          uint64_t slot_payload, weft_bucket_bound *bound);
+/* "fixed", "model", "floor", "ceiling", "window", "start". Static. */
+const char *weft_bucket_bound_name(weft_bucket_bound bound);
+
+/* What a stream's time follows from. */
+typedef struct weft_sizing {
+    double rate_bytes_s;  /* R */
+    double apply_bytes_s; /* A */
+    double rtt_s;         /* L */
+    double post_s;        /* o: on the way there */
+    double accept_s;      /* and at the peer */
+    double window;        /* W; 0: as many as are wanted */
+} weft_sizing;
+
+weft_sizing weft_sizing_of(const weft_site_peer *site, const weft_estimate *estimate, weft_level level);
+
+/* T(B): seconds from the first write until the peer has decoded all of a stream cut into buckets of `size`. Wire and
+ * peer work side by side, each bucket on one after the other (a flow shop of two machines: the longest path through
+ * it); and each time that all slots are used up there is a pause until the first comes back:
+ *   w = o_post + b/R and a = o_accept + b/A for each of n full buckets, w' and a' for the rest
+ *   T = L + max(w + n a + a', n w + a + a', n w + w' + a') + rounds * max(0, L + w + o_accept - W max(w, a)) */
+double weft_bucket_time(const weft_sizing *sizing, double stream_bytes, double size);
+
+/* The size of the next buckets of a stream of `stream_bytes` at `level`: of those about as fast as the fastest the
+ * largest, since each costs both ends some work. `before`, the last choice (0: none), stays while it is nearly as good,
+ * so that noise does not move it. Never outside floor and ceiling. */
+uint64_t weft_bucket_size(const weft_site_peer *site, const weft_estimate *estimate, weft_level level,
+                          uint64_t stream_bytes, uint64_t slot_payload, uint64_t before, weft_bucket_bound *bound);
 
 /* Token bucket for [peers] rate_limit. */
 typedef struct weft_pace {

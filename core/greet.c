@@ -211,8 +211,10 @@ static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wir
 static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello,
                           const weft_site_peer *site)
 {
-    if (!peer->known)
+    if (!peer->known) {
         peer->info = (weft_peer_info){0};
+        peer->estimate = (weft_estimate){0};
+    }
     snprintf(peer->name, sizeof peer->name, "%s", hello->name);
     peer->level = weft_peer_level(site->level);
     trainer->levels |= 1u << peer->level;
@@ -224,7 +226,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     peer->next_slot = 0;
     peer->sequence = 0;
     peer->expected_count = 0;
-    peer->estimate = (weft_estimate){0};
+    weft_estimate_resume(&peer->estimate);
     peer->progress_ns = weft_clock_ns();
     weft_pace_begin(&peer->pace, site->rate_limit);
     memset(peer->flights, 0, sizeof peer->flights);

@@ -81,6 +81,7 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
     peer->info.update_bytes = expected->bytes;
     peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->last_receipt_ns);
     peer->info.apply_ms = (double)held->decode_ns / 1e6;
+    weft_estimate_decode(&peer->estimate, expected->level, expected->frame_bytes, (double)held->decode_ns / 1e9);
     peer->info.commit_ms = (double)held->commit_ns / 1e6;
     peer->expected_count--;
     memmove(&peer->expected[0], &peer->expected[1], peer->expected_count * sizeof peer->expected[0]);

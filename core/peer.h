@@ -58,6 +58,8 @@ typedef struct weft_stream {
 typedef struct weft_expected {
     uint64_t order;
     weft_version version;
+    weft_level level;
+    uint64_t frame_bytes;
     uint64_t bytes;
     uint64_t begun_ns;
 } weft_expected;

@@ -93,6 +93,8 @@ static weft_status count_chunk(weft_rollout *rollout, uint32_t immediate)
     if (slot->has_header && slot->count > slot->header.chunks + 1)
         return weft_fail(WEFT_E_PROTOCOL, "slot %u: %u chunks came, its bucket has %u", at, slot->count - 1,
                          slot->header.chunks);
+    if (slot->has_header && slot->count == slot->header.chunks + 1)
+        slot->whole_ns = rollout->moved_ns;
     return WEFT_OK;
 }
 
@@ -102,16 +104,16 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
     size_t count = rollout->provider->poll(rollout->port, list, POLL_BATCH);
     weft_status status = WEFT_OK;
     *any = count > 0;
+    if (count) {
+        rollout->moved_ns = weft_clock_ns();
+        rollout->session->stirred = true;
+    }
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         if (list[i].kind == WEFT_COMPLETION_ARRIVED)
             status = count_chunk(rollout, list[i].immediate);
         else if (list[i].kind == WEFT_COMPLETION_FAILED)
             status =
                 weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));
-    }
-    if (count) {
-        rollout->moved_ns = weft_clock_ns();
-        rollout->session->stirred = true;
     }
     return status;
 }
@@ -214,13 +216,14 @@ static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *he
                      (unsigned long long)rollout->book.frame_bytes);
 }
 
-static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t take_ns)
+/* `begun_ns`: taking began. */
+static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t begun_ns)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
     weft_slot *slot = &rollout->slots.slot[at];
-    weft_wire_receipt receipt = {slot->header.sequence, at, take_ns};
-    rollout->moved_ns = weft_clock_ns();
+    uint64_t now_ns = rollout->moved_ns = weft_clock_ns();
+    weft_wire_receipt receipt = {slot->header.sequence, at, now_ns - begun_ns, begun_ns - slot->whole_ns};
     memset(slot, 0, sizeof *slot);
     weft_wire_put_receipt(&out, &receipt);
     return weft_join_send(rollout, WEFT_MESSAGE_RECEIPT, &out);
@@ -267,5 +270,5 @@ weft_status weft_receive_take(weft_rollout *rollout)
     }
     rollout->next_sequence++;
     note_taken(rollout, &header, begun_ns);
-    return grant(rollout, at, weft_clock_ns() - begun_ns);
+    return grant(rollout, at, begun_ns);
 }

@@ -34,8 +34,9 @@ typedef enum weft_phase {
 
 typedef struct weft_slot {
     uint64_t arrived[WEFT_CHUNK_WORDS];
-    uint32_t count;  /* chunks arrived */
-    bool has_header; /* chunk 0 was read and judged */
+    uint32_t count;    /* chunks arrived */
+    uint64_t whole_ns; /* when the last did */
+    bool has_header;   /* chunk 0 was read and judged */
     weft_wire_bucket header;
 } weft_slot;
 

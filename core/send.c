@@ -177,9 +177,8 @@ weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft
     if (!flight || !whole || !flight->used || flight->receipted || flight->sequence != receipt->sequence)
         return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
                          (unsigned long long)receipt->sequence, receipt->slot);
-    uint64_t free_ns = flight->posted_ns > peer->last_receipt_ns ? flight->posted_ns : peer->last_receipt_ns;
-    weft_estimate_receipt(&peer->estimate, flight->bytes, weft_clock_ms(free_ns, now_ns) / 1e3,
-                          (double)receipt->take_ns / 1e9);
+    const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
+    weft_estimate_receipt(&peer->estimate, &times);
     peer->last_receipt_ns = now_ns;
     flight->receipted = true;
     release(trainer, peer, flight);

@@ -36,6 +36,7 @@ typedef struct weft_site_peer {
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
     uint64_t bucket;               /* bytes; 0: auto */
+    uint64_t bucket_start;         /* while nothing is measured */
     uint64_t bucket_min;
     uint64_t bucket_max; /* the slot's payload */
     uint64_t window;     /* slots */

@@ -14,6 +14,9 @@
 /* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
 
+/* Buckets from one choice of their size to the next. */
+#define SIZE_EVERY 8u
+
 static bool uses_slabs(const weft_peer *peer)
 {
     return peer->greeted && (peer->stream.kind == WEFT_STREAM_SNAPSHOT || peer->stream.attachment);
@@ -169,7 +172,8 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
     bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
     uint64_t order = stream->order ? stream->order : peer->sent_order;
-    peer->expected[peer->expected_count++] = (weft_expected){order, *target, stream->bytes, stream->begun_ns};
+    peer->expected[peer->expected_count++] =
+        (weft_expected){order, *target, stream->level, stream->frame_bytes, stream->bytes, stream->begun_ns};
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
@@ -219,10 +223,14 @@ static void give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab)
     peer->slabs_used--;
 }
 
-static uint64_t bucket_bytes(weft_peer *peer, uint64_t stream_bytes)
+/* Chosen when a stream begins, and again as it tells more of the link. */
+static uint64_t bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes)
 {
-    peer->info.bucket_bytes =
-        weft_bucket_size(&peer->site, &peer->estimate, stream_bytes, peer->hello.slot_payload, &peer->bound);
+    if (peer->stream.buckets % SIZE_EVERY == 0) {
+        weft_estimate_settle(&peer->estimate);
+        peer->info.bucket_bytes = weft_bucket_size(&peer->site, &peer->estimate, level, stream_bytes,
+                                                   peer->hello.slot_payload, peer->info.bucket_bytes, &peer->bound);
+    }
     return peer->info.bucket_bytes;
 }
 
@@ -264,7 +272,7 @@ static void next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *upd
     weft_stream *stream = &peer->stream;
     begin_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&trainer->journal.arena, &stream->cursor, unit_limit,
-                     bucket_bytes(peer, update->chain[level].bytes), peer->chunk_bytes, &peer->bucket);
+                     bucket_bytes(peer, level, update->chain[level].bytes), peer->chunk_bytes, &peer->bucket);
     peer->bucket_update = update;
     update->readers++;
     count_bucket(peer);
@@ -329,7 +337,7 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
     weft_stream *stream = &peer->stream;
     const weft_layout *layout = trainer->session->layout;
     const weft_version nothing = {0, 0, 0};
-    uint64_t most = bucket_bytes(peer, layout->bytes), bytes = 0;
+    uint64_t most = bucket_bytes(peer, WEFT_LEVEL_FULL, layout->bytes), bytes = 0;
     uint32_t frames = 0;
     XXH3_state_t checks;
     int32_t slab = take_slab(trainer, peer);

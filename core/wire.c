@@ -315,6 +315,7 @@ void weft_wire_put_receipt(weft_out *out, const weft_wire_receipt *receipt)
     weft_out_word(out, receipt->sequence, 8);
     weft_out_word(out, receipt->slot, 4);
     weft_out_word(out, receipt->take_ns, 8);
+    weft_out_word(out, receipt->waited_ns, 8);
 }
 
 weft_status weft_wire_get_receipt(const uint8_t *body, uint64_t length, weft_wire_receipt *receipt)
@@ -323,6 +324,7 @@ weft_status weft_wire_get_receipt(const uint8_t *body, uint64_t length, weft_wir
     receipt->sequence = weft_in_word(&in, 8);
     receipt->slot = (uint32_t)weft_in_word(&in, 4);
     receipt->take_ns = weft_in_word(&in, 8);
+    receipt->waited_ns = weft_in_word(&in, 8);
     return weft_wire_done(&in, "RECEIPT");
 }
 

@@ -105,7 +105,8 @@ typedef struct weft_wire_trailer {
 typedef struct weft_wire_receipt {
     uint64_t sequence;
     uint32_t slot;
-    uint64_t take_ns; /* copy and check of the bucket */
+    uint64_t take_ns;   /* copy and check of the bucket */
+    uint64_t waited_ns; /* before that it lay whole in its slot */
 } weft_wire_receipt;
 
 typedef struct weft_wire_held {

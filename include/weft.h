@@ -426,6 +426,10 @@ typedef struct weft_peer_info {
     double send_ms;          /* of the last update: first bucket posted to last bucket acknowledged */
     double apply_ms;         /* of the last update, reported by the peer: decode and proof */
     double commit_ms;        /* of the last update, reported by the peer */
+    /* What bucket_bytes follows from, besides rate and round trip: docs/OPERATIONS.md. */
+    double apply_bytes_s;     /* estimated: bytes of `level` that the peer copies, checks and decodes in a second */
+    double bucket_cost_ms;    /* estimated: fixed cost of a bucket, whatever its size */
+    const char *bucket_bound; /* what decided: "model", "floor", "ceiling", "window", "fixed", "start"; static */
 } weft_peer_info;
 
 /* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.

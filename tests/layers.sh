@@ -35,7 +35,8 @@ stages='
 5 merge
 5 proof
 6 wire
-7 bucket estimate pace
+7 bucket pace
+6 estimate
 7 session
 7 update
 8 control

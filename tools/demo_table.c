@@ -57,8 +57,9 @@ static void print_update(weft_demo_table *table)
 
 static void print_head(weft_demo_table *table)
 {
-    fprintf(table->out, "  %-6s %-11s %7s %4s %11s %8s %11s %10s %9s %9s %9s", "peer", "state", "version", "lag",
-            "bytes", "x dense", "bucket", "MB/s", "send ms", "apply ms", "commit ms");
+    fprintf(table->out, "  %-6s %-11s %7s %4s %11s %8s %-5s %11s %-7s %8s %7s %10s %7s", "peer", "state", "version",
+            "lag", "bytes", "x dense", "level", "bucket", "bound", "MB/s", "rtt ms", "apply MB/s", "cost us");
+    fprintf(table->out, " %9s %9s %9s", "send ms", "apply ms", "commit ms");
     print_line(table);
 }
 
@@ -79,12 +80,14 @@ static cell cell_of(const json_t *object, const char *key, double unit)
 static void print_peer(weft_demo_table *table, const json_t *peer)
 {
     double bytes = number_of(peer, "bytes"), held = number_of(peer, "held");
-    fprintf(table->out, "  %-6s %-11s %7.0f %4.0f %11s %8.1f %11s", text_of(peer, "name"), text_of(peer, "state"), held,
-            number_of(peer, "lag"), weft_output_size(bytes).text,
-            ratio(held * number_of(table->update, "dense_bytes"), bytes),
-            weft_output_size(number_of(peer, "bucket_bytes")).text);
-    fprintf(table->out, " %10s %9s %9s %9s", cell_of(peer, "rate_bytes_s", 1e6).text, cell_of(peer, "send_ms", 1).text,
-            cell_of(peer, "apply_ms", 1).text, cell_of(peer, "commit_ms", 1).text);
+    fprintf(table->out, "  %-6s %-11s %7.0f %4.0f %11s %8.1f %-5s %11s %-7s", text_of(peer, "name"),
+            text_of(peer, "state"), held, number_of(peer, "lag"), weft_output_size(bytes).text,
+            ratio(held * number_of(table->update, "dense_bytes"), bytes), text_of(peer, "level"),
+            weft_output_size(number_of(peer, "bucket_bytes")).text, text_of(peer, "bucket_bound"));
+    fprintf(table->out, " %8s %7s %10s %7s", cell_of(peer, "rate_bytes_s", 1e6).text, cell_of(peer, "rtt_ms", 1).text,
+            cell_of(peer, "apply_bytes_s", 1e6).text, cell_of(peer, "bucket_cost_ms", 1e-3).text);
+    fprintf(table->out, " %9s %9s %9s", cell_of(peer, "send_ms", 1).text, cell_of(peer, "apply_ms", 1).text,
+            cell_of(peer, "commit_ms", 1).text);
     print_line(table);
 }
 

@@ -73,7 +73,7 @@ static const weft_wire_update sample_update = {.level = WEFT_LEVEL_FAST,
                                                .attachment = UINT64_C(0x5151525354555657)};
 static const weft_wire_trailer sample_trailer = {
     .target = SAMPLE_NEXT, .buckets = 3, .frames = 17, .frame_bytes = 123456, .changed = UINT64_C(0xa1a2a3a4a5a6a7)};
-static const weft_wire_receipt sample_receipt = {UINT64_C(0x7071727374757677), 3, 250000};
+static const weft_wire_receipt sample_receipt = {UINT64_C(0x7071727374757677), 3, 250000, 1250000};
 static const weft_wire_held sample_held = {.layout = SAMPLE_LAYOUT,
                                            .version = SAMPLE_NEXT,
                                            .attachment = UINT64_C(0x5051525354555657),
