@@ -102,7 +102,7 @@ struct weft_peer {
     uint32_t next_slot;
     uint32_t slabs_used;
     uint64_t sequence;
-    weft_bucket bucket;    /* being posted */
+    weft_bucket bucket;         /* being posted */
     weft_update *bucket_update; /* whose chain it reads, held; NULL: none */
     int32_t bucket_slab;        /* -1: none */
     bool posting;
