@@ -107,22 +107,30 @@ void weft_encoder_close(weft_encoder *encoder)
 
 /* ---- parameters */
 
-weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
-                                uint32_t levels, weft_parameters *parameters)
+weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
 {
     const weft_backend *backend = encoder->backend;
-    weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements, levels);
+    weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements, pass->levels);
     weft_survey_clear(encoder->survey);
     for (uint64_t unit = 0; unit < encoder->layout->unit_count; unit++) {
-        weft_survey_job job = {weft_binding_view(now, unit), weft_binding_view(shadow, unit), plan.count, plan.stride,
-                               encoder->survey};
+        weft_survey_job job = {weft_binding_view(pass->now, unit), weft_binding_view(pass->shadow, unit), plan.count,
+                               plan.stride, encoder->survey};
         weft_backend_state *device = encoder->lanes[0].device;
         weft_status status = weft_backend_wait(backend, device, backend->survey(device, &job), &job);
+        if (status == WEFT_OK && pass->moved)
+            status = pass->moved(pass->user, 0);
         if (status != WEFT_OK)
             return status;
     }
-    weft_parameters_choose(encoder->survey, levels, parameters);
+    weft_parameters_choose(encoder->survey, pass->levels, parameters);
     return WEFT_OK;
+}
+
+weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
+                                uint32_t levels, weft_parameters *parameters)
+{
+    const weft_encode_pass pass = {.now = now, .shadow = shadow, .levels = levels};
+    return weft_encoder_choose_for(encoder, &pass, parameters);
 }
 
 /* ---- a pass */

@@ -55,6 +55,8 @@ void weft_encoder_close(weft_encoder *encoder);
 /* Chooses the parameters of an update at `levels` (a mask) from a sample of the two bindings. */
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
                                 uint32_t levels, weft_parameters *parameters);
+/* The same for a pass that is to be run with them; its `moved` is told unit 0 now and then, and may end the choice. */
+weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters);
 
 /* Runs a pass; on an error nothing is known of `delta`. */
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);

@@ -55,14 +55,6 @@ static void finish(diff *d)
 
 /* ---- work */
 
-/* Levels that code one unit a frame, by what stands in it alone, have no parameters. */
-static weft_status choose(diff *d)
-{
-    if (d->header.level < WEFT_LEVEL_FAST)
-        return WEFT_OK;
-    return weft_encoder_choose(&d->encoder, &d->target, &d->base, 1u << d->header.level, &d->header.parameters);
-}
-
 static weft_status frame_write(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
 {
     diff *d = user;
@@ -93,6 +85,18 @@ static void report(const diff *d, const weft_encode_pass *pass, weft_update_info
     memcpy(info, &all, size);
 }
 
+static weft_status frames_write(diff *d, const weft_diff_options *options, const weft_sink *sink,
+                                weft_encode_pass *pass)
+{
+    weft_wire_update *header = &d->header;
+    weft_status status = WEFT_OK;
+    if (header->level >= WEFT_LEVEL_FAST) /* those below code one unit a frame, by what stands in it alone */
+        status = weft_encoder_choose_for(&d->encoder, pass, &header->parameters);
+    if (status == WEFT_OK)
+        status = weft_update_writer_begin(&d->writer, sink, header, options->attachment, options->attachment_bytes);
+    return status == WEFT_OK ? weft_encoder_run(&d->encoder, pass) : status;
+}
+
 static weft_status write_file(diff *d, const weft_diff_options *options, const weft_sink *sink, weft_update_info *info)
 {
     weft_wire_update *header = &d->header;
@@ -105,10 +109,7 @@ static weft_status write_file(diff *d, const weft_diff_options *options, const w
                              .emit = frame_write,
                              .moved = moved,
                              .user = d};
-    weft_status status =
-        weft_update_writer_begin(&d->writer, sink, header, options->attachment, options->attachment_bytes);
-    if (status == WEFT_OK)
-        status = weft_encoder_run(&d->encoder, &pass);
+    weft_status status = frames_write(d, options, sink, &pass);
     if (status != WEFT_OK)
         return status;
     header->base.root = weft_digest_parts_root(d->layout, d->digests);
@@ -139,8 +140,6 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
         status = weft_binding_open(bound, target, target_count, &d.target);
     if (status == WEFT_OK)
         status = lanes_open(&d);
-    if (status == WEFT_OK)
-        status = choose(&d);
     if (status == WEFT_OK)
         status = write_file(&d, &taken, sink, info);
     finish(&d);

@@ -82,6 +82,16 @@ static void merger_close(merger *m)
     weft_update_chain_close(&m->chain);
 }
 
+/* The base is digested, the parameters are chosen, the frames are made: a pass each. */
+enum { PASS_DIGEST, PASS_CHOICE, PASS_FRAMES, PASSES };
+
+static weft_status told(const merger *m, uint32_t pass, uint64_t unit)
+{
+    const weft_work *work = m->work;
+    const uint64_t units = m->layout->unit_count;
+    return work && work->progress ? work->progress(work->user, pass * units + unit, PASSES * units) : WEFT_OK;
+}
+
 /* ---- a span of units */
 
 static weft_status frame_apply(merger *m, const weft_update_file *file, const uint8_t *bytes, uint64_t length)
@@ -165,6 +175,8 @@ static weft_status choose(merger *m)
         status = span_move(m, unit, units, wanted);
         if (status == WEFT_OK && wanted)
             status = span_survey(m, unit, units, survey);
+        if (status == WEFT_OK)
+            status = told(m, PASS_CHOICE, unit + units);
     }
     if (status == WEFT_OK)
         weft_parameters_choose(survey, 1u << m->chain.header.level, &m->chain.header.parameters);
@@ -201,15 +213,21 @@ static weft_status encode(merger *m, weft_encode_pass *pass)
         status = span_move(m, unit, units, true);
         if (status == WEFT_OK)
             status = span_encode(m, pass, unit, unit + units);
-        if (status == WEFT_OK && m->work && m->work->progress)
-            status = m->work->progress(m->work->user, unit + units, m->layout->unit_count);
+        if (status == WEFT_OK)
+            status = told(m, PASS_FRAMES, unit + units);
     }
     return status == WEFT_OK ? weft_update_chain_end(&m->chain) : status;
 }
 
+static weft_status digested(void *user, uint64_t done, uint64_t total)
+{
+    (void)total;
+    return told(user, PASS_DIGEST, done);
+}
+
 static weft_status judge_base(merger *m, const weft_piece *base, uint64_t count)
 {
-    weft_work work = {.size = sizeof work, .threads = m->work ? m->work->threads : 1};
+    weft_work work = {.size = sizeof work, .threads = m->work ? m->work->threads : 1, .progress = digested, .user = m};
     weft_status status = weft_update_digest(m->layout, base, count, &work, m->digests);
     uint64_t root = status == WEFT_OK ? weft_digest_parts_root(m->layout, m->digests) : 0;
     if (status == WEFT_OK && root != m->chain.updates[0]->header.base.root)

@@ -420,6 +420,31 @@ static weft_status stop_half(void *user, uint64_t done, uint64_t total)
     return 2 * done > total ? WEFT_E_TIMEOUT : WEFT_OK;
 }
 
+static weft_status stop_at_once(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    assert_true(done <= total);
+    return WEFT_E_TIMEOUT;
+}
+
+/* Whoever asks for an end while the parameters are chosen does not wait for a pass over the weights. */
+static void callers_may_stop_the_choice(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    weft_work work = {.size = sizeof work, .threads = 2, .progress = stop_at_once};
+    weft_sink sink = memory_sink(&p.file);
+    for (size_t fast = 2; fast < sizeof levels / sizeof *levels; fast++) {
+        weft_diff_options options = {.size = sizeof options, .level = levels[fast]};
+        assert_int_equal(
+            weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, &options, &work, &sink, NULL),
+            WEFT_E_TIMEOUT);
+        assert_int_equal(p.file.bytes, 0);
+    }
+    pair_free(&p);
+}
+
 static void callers_may_stop_it(void **state)
 {
     (void)state;
@@ -459,6 +484,7 @@ int main(void)
         cmocka_unit_test(other_layouts_are_refused),
         cmocka_unit_test(budgets_hold),
         cmocka_unit_test(callers_may_stop_it),
+        cmocka_unit_test(callers_may_stop_the_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

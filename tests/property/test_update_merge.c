@@ -329,6 +329,53 @@ static void what_does_not_follow_is_refused(void **state)
     chain_close(&c);
 }
 
+typedef struct asker {
+    uint32_t calls, at; /* the call that ends the work, counted from 1; 0: none */
+    uint64_t done, total;
+} asker;
+
+static weft_status told(void *user, uint64_t done, uint64_t total)
+{
+    asker *s = user;
+    assert_true(done >= s->done && done <= total);
+    s->done = done;
+    s->total = total;
+    return ++s->calls == s->at ? WEFT_E_TIMEOUT : WEFT_OK;
+}
+
+/* With the base and without: whoever asks for an end does not wait for a pass over the weights. */
+static void callers_may_stop_a_merge(void **state)
+{
+    (void)state;
+    chain c;
+    memory_file merged = {0};
+    chain_open(&c);
+    chain_step(&c, 900, "fast");
+    chain_step(&c, 900, "fast");
+    for (int bound = 0; bound < 2; bound++) {
+        asker all = {0};
+        weft_piece base[TENSORS];
+        weft_sink sink = memory_sink(&merged);
+        weft_work work = {.size = sizeof work, .threads = 2, .progress = told, .user = &all};
+        pieces_of(&c, c.image[0], base);
+        const uint64_t pieces = bound ? TENSORS : 0;
+        assert_int_equal(
+            weft_update_merge(c.updates, 2, c.layout, bound ? base : NULL, pieces, "fast", &work, &sink, NULL),
+            WEFT_OK);
+        assert_true(all.calls > 1 && all.done == all.total);
+        for (uint32_t at = 1; at <= all.calls; at++) {
+            asker early = {.at = at};
+            work.user = &early;
+            assert_int_equal(
+                weft_update_merge(c.updates, 2, c.layout, bound ? base : NULL, pieces, "fast", &work, &sink, NULL),
+                WEFT_E_TIMEOUT);
+            assert_int_equal(early.calls, at);
+        }
+    }
+    memory_free(&merged);
+    chain_close(&c);
+}
+
 static void another_layout_is_refused(void **state)
 {
     chain c;
@@ -381,6 +428,7 @@ int main(void)
         cmocka_unit_test(absolute_updates_merge_by_their_frames),
         cmocka_unit_test(merged_files_merge_on),
         cmocka_unit_test(what_does_not_follow_is_refused),
+        cmocka_unit_test(callers_may_stop_a_merge),
         cmocka_unit_test(another_layout_is_refused),
         cmocka_unit_test(struck_files_are_refused),
     };
