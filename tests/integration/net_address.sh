@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# A fabric address that is none of the host's, or an interface that is not there, is told by name at once.
+# shellcheck source=tests/net/net.sh
+. "$(dirname "$0")/../net/net.sh"
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$support_folder/cli.sh"
+weft=$WEFT_BIN
+net_open
+net_peer a
+fabric tcp
+models "$work/m" 1
+net_site "$work/site.ini" a </dev/null
+mkdir "$work/in"
+
+rollout() # rollout NAME CODE ADDRESS
+{
+    run "$1" "$2" nsenter --net=/run/netns/a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" \
+        --json --set peer.a.address="$3" --until 1 --set session.connect_deadline=3s
+}
+
+trainer_at() # trainer_at NAME CODE ADDRESS
+{
+    run "$1" "$2" nsenter --net=/run/netns/trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" \
+        --versions "$work/m/v1.safetensors" --json --set trainer.address="$3" --set trainer.join_deadline=1s
+}
+
+trainer_at foreign_trainer 2 10.77.0.99
+says foreign_trainer '10\.77\.0\.99.*not on this host'
+trainer_at absent_trainer 2 eth7
+says absent_trainer 'eth7'
+
+net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in"
+rollout foreign 2 10.77.0.99
+says foreign '10\.77\.0\.99.*not on this host.*eth0'
+rollout nowhere 2 eth7
+says nowhere 'eth7'
+interrupt trainer
+finish trainer 0
+echo "wrong addresses are told"
