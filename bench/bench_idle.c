@@ -28,7 +28,7 @@ static void run_rollout(int in, int out, const void *user)
     bench_model_open(&model, options->mib);
     if (!bench_receive(in, &order, sizeof order))
         return;
-    weft_site *site = bench_site(options->provider, order.listen, "5s");
+    weft_site *site = bench_site(options, order.listen, "5s");
     bench_need(weft_rollout_open(site, "a", model.layout, NULL, &rollout), "open the rollout");
     bench_need(weft_bind(rollout, model.pieces, model.count, NULL, 0, 0), "bind the rollout");
     weft_staged(rollout, SETTLE_MS, &staged);
@@ -71,7 +71,7 @@ static void measure(const bench_options *options)
 int main(int argc, char **argv)
 {
     static const char *const all[] = {"tcp", "tcp-rxm", "shm"};
-    bench_options options = {NULL, 16, 1, 10};
+    bench_options options = {.mib = 16, .rounds = 1, .seconds = 10};
     bench_options_read(argc, argv, &options);
     if (options.provider) {
         measure(&options);

@@ -1,21 +1,17 @@
 /* bench_snapshot.c - a snapshot through weft beside a raw TCP stream of the same bytes (bar T1).
  *
  * Two processes on loopback; the rollout's clock runs from the call of weft_commit, which accepts the offer, to its
- * return, proof included. The raw stream is one connection, 1 MiB writes, 1 MiB reads into one buffer, no pass over the
- * bytes. Rounds alternate. */
-#include <arpa/inet.h>
+ * return, proof included. Rounds with a raw stream of the same bytes alternate. With --listen and --peer the rollout
+ * stands behind a link (bar T2). */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fleet.h"
-
-#define WRITE_BYTES (1u << 20)
+#include "raw.h"
 
 typedef struct order {
-    char what; /* 's': a snapshot from `listen`; 'r': the raw stream from `port` */
+    char what; /* 's': a snapshot from `listen`; 'r': the raw stream from `port` of its host */
     char listen[64];
     uint16_t port;
 } order;
@@ -33,7 +29,7 @@ static void take_snapshot(const bench_options *options, const bench_model *model
     weft_session *rollout;
     weft_staged_info staged = {.size = sizeof staged};
     weft_version held;
-    weft_site *site = bench_site(options->provider, order->listen, "30s");
+    weft_site *site = bench_site(options, order->listen, "30s");
     bench_need(weft_rollout_open(site, "a", model->layout, NULL, &rollout), "open the rollout");
     bench_need(weft_bind(rollout, model->pieces, model->count, NULL, 0, WEFT_BIND_EMPTY), "bind the rollout");
     bench_need(weft_staged(rollout, 30000, &staged), "the offer");
@@ -49,22 +45,11 @@ static void take_snapshot(const bench_options *options, const bench_model *model
 
 static void take_raw(const bench_model *model, const order *order, answer *answer)
 {
-    static char buffer[WRITE_BYTES];
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(order->port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to))
-        bench_die("no raw connection");
+    char host[64];
+    bench_host(order->listen, host);
+    int fd = bench_raw_dial(host, order->port);
     bench_cpu before = bench_cpu_now();
-    double begun = bench_now_ms();
-    bench_send(fd, "g", 1);
-    for (uint64_t left = model->bytes; left;) {
-        ssize_t got = read(fd, buffer, left < sizeof buffer ? left : sizeof buffer);
-        if (got <= 0)
-            bench_die("the raw stream broke");
-        left -= (uint64_t)got;
-    }
-    answer->ms = bench_now_ms() - begun;
+    answer->ms = bench_raw_take_ms(fd, model->bytes);
     answer->cpu = bench_cpu_since(before);
     close(fd);
 }
@@ -74,6 +59,7 @@ static void run_rollout(int in, int out, const void *user)
     const bench_options *options = user;
     bench_model model;
     order order;
+    bench_netns_enter(options->peers[0]);
     bench_model_open(&model, options->mib);
     while (bench_receive(in, &order, sizeof order)) {
         answer answer = {0};
@@ -94,28 +80,10 @@ typedef struct figures {
     bench_cpu sender, receiver; /* sums over the rounds */
 } figures;
 
-static int listen_raw(uint16_t *port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t length = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 1) ||
-        getsockname(fd, (struct sockaddr *)&at, &length))
-        bench_die("no raw socket");
-    *port = ntohs(at.sin_port);
-    return fd;
-}
-
 static void give_raw(int listen_fd, const bench_model *model)
 {
-    char go;
-    int fd = accept(listen_fd, NULL, NULL);
-    if (fd < 0 || !bench_receive(fd, &go, 1))
-        bench_die("no raw connection");
-    const char *at = (const char *)model->weights;
-    for (uint64_t sent = 0; sent < model->bytes; sent += WRITE_BYTES)
-        bench_send(fd, at + sent, model->bytes - sent < WRITE_BYTES ? model->bytes - sent : WRITE_BYTES);
+    int fd = bench_raw_accept(listen_fd);
+    bench_raw_give(fd, model->weights, model->bytes);
     close(fd);
 }
 
@@ -164,7 +132,8 @@ static void print(const char *what, const figures *figures, int rounds, uint64_t
 
 int main(int argc, char **argv)
 {
-    bench_options options = {"tcp", 256, 7, 1};
+    bench_options options = {.provider = "tcp", .mib = 256, .rounds = 7, .seconds = 1};
+    char host[64] = "127.0.0.1";
     bench_model model;
     bench_child child;
     static figures weft, raw, warm;
@@ -173,8 +142,11 @@ int main(int argc, char **argv)
     bench_options_read(argc, argv, &options);
     bench_child_open(&child, run_rollout, &options);
     bench_model_open(&model, options.mib);
-    int raw_fd = listen_raw(&stream.port);
+    if (options.listen)
+        bench_host(options.listen, host);
+    int raw_fd = bench_raw_listen(host, &stream.port);
     weft_session *trainer = bench_trainer_open(&options, "30s", &model, snapshot.listen);
+    memcpy(stream.listen, snapshot.listen, sizeof stream.listen);
     bench_need(weft_held(trainer, &newest), "held");
     printf("snapshot of %llu MiB of bf16, provider %s, median of %d\n", (unsigned long long)options.mib,
            options.provider, options.rounds);
@@ -185,8 +157,10 @@ int main(int argc, char **argv)
     }
     print("weft", &weft, options.rounds, model.bytes);
     print("raw tcp", &raw, options.rounds, model.bytes);
-    printf("T1: %.3f of the raw stream (bar 0.90)\n",
-           bench_median(raw.ms, options.rounds) / bench_median(weft.ms, options.rounds));
+    double weft_ms = bench_median(weft.ms, options.rounds), raw_ms = bench_median(raw.ms, options.rounds);
+    printf("%.3f of the raw stream (T1's bar on loopback: 0.90)\n", raw_ms / weft_ms);
+    printf("{\"what\": \"snapshot\", \"provider\": \"%s\", \"bytes\": %llu, \"weft_ms\": %.3f, \"raw_ms\": %.3f}\n",
+           options.provider, (unsigned long long)model.bytes, weft_ms, raw_ms);
     weft_close(trainer);
     bench_child_close(&child);
     bench_model_close(&model);

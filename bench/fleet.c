@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,23 +30,48 @@ void bench_need(weft_status status, const char *what)
     exit(1);
 }
 
+static bool option_read(bench_options *options, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        const char **text;
+    } texts[] = {{"--provider", &options->provider},
+                 {"--listen", &options->listen},
+                 {"--cut", &options->cut},
+                 {"--mend", &options->mend},
+                 {"--peer", options->peer_count < BENCH_PEERS_MAX ? &options->peers[options->peer_count] : NULL},
+                 {"--set", options->set_count < BENCH_SETS_MAX ? &options->sets[options->set_count] : NULL}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(name, texts[i].name) == 0 && texts[i].text) {
+            *texts[i].text = value;
+            options->peer_count += strcmp(name, "--peer") == 0;
+            options->set_count += strcmp(name, "--set") == 0;
+            return true;
+        }
+    if (strcmp(name, "--mib") == 0)
+        options->mib = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--rounds") == 0)
+        options->rounds = atoi(value);
+    else if (strcmp(name, "--seconds") == 0)
+        options->seconds = atoi(value);
+    else if (strcmp(name, "--changed") == 0)
+        options->changed = atof(value);
+    else
+        return false;
+    return true;
+}
+
 void bench_options_read(int argc, char **argv, bench_options *options)
 {
-    for (int i = 1; i + 1 < argc; i += 2) {
-        const char *value = argv[i + 1];
-        if (strcmp(argv[i], "--provider") == 0)
-            options->provider = value;
-        else if (strcmp(argv[i], "--mib") == 0)
-            options->mib = strtoull(value, NULL, 10);
-        else if (strcmp(argv[i], "--rounds") == 0)
-            options->rounds = atoi(value);
-        else if (strcmp(argv[i], "--seconds") == 0)
-            options->seconds = atoi(value);
-        else
-            bench_die("options are --provider NAME --mib N --rounds N --seconds N");
-    }
+    for (int i = 1; i + 1 < argc; i += 2)
+        if (!option_read(options, argv[i], argv[i + 1])) {
+            fprintf(stderr, "bench: %s?\n", argv[i]);
+            bench_die(
+                "options are --provider NAME --mib N --rounds N --seconds N --listen HOST:PORT --peer NAME[@NETNS] "
+                "--set KEY=VALUE --changed PERCENT --cut COMMAND --mend COMMAND");
+        }
     if (argc % 2 == 0 || options->mib == 0 || options->rounds < 1 || options->rounds > BENCH_ROUNDS_MAX ||
-        options->seconds < 1)
+        options->seconds < 1 || options->changed < 0 || options->changed > 100)
         bench_die("an option lacks its value, or a number is out of range");
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
@@ -178,11 +205,17 @@ void bench_model_step(bench_model *model, uint32_t stride, uint64_t seed)
 
 /* ---- sessions */
 
-weft_site *bench_site(const char *provider, const char *listen, const char *heartbeat)
+void bench_host(const char *listen, char text[64])
+{
+    const char *colon = strrchr(listen, ':');
+    snprintf(text, 64, "%.*s", colon ? (int)(colon - listen) : 63, listen);
+}
+
+weft_site *bench_site(const bench_options *options, const char *listen, const char *heartbeat)
 {
     const char *folder = getenv("TMPDIR");
     char path[4096], address[96];
-    const char *override[] = {address};
+    const char *override[BENCH_SETS_MAX + 1] = {address};
     weft_site *site;
     snprintf(path, sizeof path, "%s/weft-bench-XXXXXX", folder ? folder : "/tmp");
     int fd = mkstemp(path);
@@ -190,10 +223,16 @@ weft_site *bench_site(const char *provider, const char *listen, const char *hear
     if (!file)
         bench_die("no temporary file for the site");
     fprintf(file, "[trainer]\nmax_peers = 8\n[peers]\nprovider = %s\nheartbeat = %s\n[peer.*]\n[log]\nlevel = error\n",
-            provider, heartbeat);
+            options->provider, heartbeat);
+    if (options->listen)
+        fprintf(file, "[security]\nmode = open\n");
     fclose(file);
-    snprintf(address, sizeof address, "trainer.listen=%s", listen ? listen : "127.0.0.1:0");
-    weft_status status = weft_site_load(path, override, 1, &site);
+    snprintf(address, sizeof address, "trainer.listen=%s",
+             listen            ? listen
+             : options->listen ? options->listen
+                               : "127.0.0.1:0");
+    memcpy(override + 1, options->sets, (size_t)options->set_count * sizeof *override);
+    weft_status status = weft_site_load(path, override, 1 + (size_t)options->set_count, &site);
     unlink(path);
     bench_need(status, "site");
     return site;
@@ -204,7 +243,7 @@ weft_session *bench_trainer_open(const bench_options *options, const char *heart
 {
     weft_stats_info stats = {.size = sizeof stats};
     weft_session *trainer;
-    weft_site *site = bench_site(options->provider, NULL, heartbeat);
+    weft_site *site = bench_site(options, NULL, heartbeat);
     bench_need(weft_trainer_open(site, model->layout, NULL, &trainer), "open the trainer");
     bench_need(weft_bind(trainer, model->pieces, model->count, NULL, 0, 0), "bind the trainer");
     bench_need(weft_stats(trainer, &stats), "stats");
@@ -242,6 +281,19 @@ bool bench_receive(int fd, void *data, size_t bytes)
         }
     }
     return true;
+}
+
+void bench_netns_enter(const char *peer)
+{
+    char path[128];
+    const char *at = peer ? strchr(peer, '@') : NULL;
+    if (!at)
+        return;
+    snprintf(path, sizeof path, "/run/netns/%s", at + 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0)
+        bench_die("a peer's network namespace cannot be entered");
+    close(fd);
 }
 
 void bench_child_open(bench_child *child, void (*body)(int in, int out, const void *user), const void *user)

@@ -11,16 +11,26 @@
 
 #include "weft.h"
 
+#define BENCH_ROUNDS_MAX 99
+#define BENCH_PEERS_MAX  32
+#define BENCH_SETS_MAX   16
+
 typedef struct bench_options {
     const char *provider;
     uint64_t mib; /* of the model's weights */
     int rounds;   /* measurements of which the median is taken, at most BENCH_ROUNDS_MAX */
     int seconds;
+    const char *listen;                 /* host:port of the trainer; NULL: loopback, any port */
+    const char *peers[BENCH_PEERS_MAX]; /* NAME or NAME@NETNS: a network namespace that the process enters */
+    int peer_count;
+    const char *sets[BENCH_SETS_MAX]; /* section.key=value, over the site */
+    int set_count;
+    double changed;         /* share of the elements that an update changes, in percent */
+    const char *cut, *mend; /* shell commands that take a peer's link away and give it back */
 } bench_options;
 
-#define BENCH_ROUNDS_MAX 99
-
-/* --provider NAME --mib N --rounds N --seconds N; what is absent keeps the value in `options`. */
+/* --provider NAME --mib N --rounds N --seconds N --listen HOST:PORT --peer NAME[@NETNS] (repeated) --set KEY=VALUE
+ * (repeated) --changed PERCENT --cut COMMAND --mend COMMAND; what is absent keeps the value in `options`. */
 void bench_options_read(int argc, char **argv, bench_options *options);
 
 /* Ends the process unless `status` is WEFT_OK. */
@@ -29,6 +39,8 @@ _Noreturn void bench_die(const char *what);
 
 double bench_now_ms(void);
 void bench_sleep_ms(double ms);
+/* `text` gets the host of "host:port". */
+void bench_host(const char *listen, char text[64]);
 double bench_median(const double *values, int count); /* at most BENCH_ROUNDS_MAX */
 /* What this process and its threads had of the cores so far; `queued`: ready to run while others ran. */
 typedef struct bench_cpu {
@@ -51,8 +63,8 @@ void bench_model_close(bench_model *model);
 /* Changes about one element in `stride`, as a training step would: bits of the low half. */
 void bench_model_step(bench_model *model, uint32_t stride, uint64_t seed);
 
-/* A site on loopback whose peers have any name. `listen`: where the trainer is; NULL: any free port. */
-weft_site *bench_site(const char *provider, const char *listen, const char *heartbeat);
+/* A site whose peers have any name. `listen`: where the trainer is; NULL: as the options say. */
+weft_site *bench_site(const bench_options *options, const char *listen, const char *heartbeat);
 weft_session *bench_trainer_open(const bench_options *options, const char *heartbeat, const bench_model *model,
                                  char listen[64]);
 
@@ -63,6 +75,8 @@ typedef struct bench_child {
 
 /* Forks a process that runs `body` with the pipe's other ends and exits 0. */
 void bench_child_open(bench_child *child, void (*body)(int in, int out, const void *user), const void *user);
+/* Enters the namespace of "NAME@NETNS", if there is one; for the calling process, before it has threads. */
+void bench_netns_enter(const char *peer);
 /* Kills it if it still runs, and reaps it. */
 void bench_child_close(bench_child *child);
 void bench_send(int fd, const void *data, size_t bytes);

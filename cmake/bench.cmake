@@ -1,10 +1,11 @@
-# Measurements, not installed: one program for each bench/bench_*.c, on weft.h alone.
+# Measurements, not installed: one program for each bench/bench_*.c, on weft.h and the models of model/.
 file(GLOB programs CONFIGURE_DEPENDS bench/bench_*.c)
 file(GLOB shared CONFIGURE_DEPENDS bench/*.c)
 list(REMOVE_ITEM shared ${programs})
 foreach(program ${programs})
     get_filename_component(name ${program} NAME_WE)
-    add_executable(${name} ${program} ${shared})
+    add_executable(${name} ${program} ${shared} $<TARGET_OBJECTS:weft_model>)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
-    target_link_libraries(${name} PRIVATE weft_static)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${name} PRIVATE weft_static weft_dep_jansson)
 endforeach()

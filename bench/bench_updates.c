@@ -1,0 +1,134 @@
+/* bench_updates.c - updates over given links: from the call of weft_publish until each peer has proved that it holds
+ * the version, beside a raw TCP stream of the same bytes over the same link (bars T3 to T6).
+ *
+ * One made-up model (its weights and steps obey the law of the exponents), one process a peer. In each round every peer
+ * first takes the raw stream, alone; then one version is published and all take it at once. The first two rounds are
+ * not counted. Every line printed is a JSON object: one a round, with all figures of that round. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rig.h"
+
+#define SETTLE_MS     20
+#define POLL_MS       0.1
+#define BULK_MS_LEAST 400.0 /* the link's own rate is taken from a stream of at least so long */
+
+typedef struct work {
+    bench_rig rig;
+    double bulk_bytes_s[BENCH_PEERS_MAX];
+    double raw_ms[BENCH_PEERS_MAX]; /* of as many bytes as the last update took */
+    double held_ms[BENCH_PEERS_MAX];
+    weft_peer_info infos[BENCH_PEERS_MAX];
+} work;
+
+static double raw_ms(bench_rig *rig, int peer, uint64_t bytes)
+{
+    uint64_t count;
+    const void *data = weft_model_pieces(rig->model, &count)[0].data;
+    return bench_peer_raw_ms(&rig->peers[peer], rig->listen, data, bytes);
+}
+
+/* What the link carries when nothing but the link matters: a stream that is made longer until it takes a while. */
+static void measure_bulk(work *work)
+{
+    for (int i = 0; i < work->rig.options->peer_count; i++)
+        for (uint64_t bytes = 1u << 20;; bytes *= 4) {
+            double ms = raw_ms(&work->rig, i, bytes);
+            work->bulk_bytes_s[i] = (double)bytes / ms * 1e3;
+            if (ms >= BULK_MS_LEAST)
+                break;
+        }
+}
+
+static int peer_at(const work *work, const char *name)
+{
+    for (int i = 0; i < work->rig.options->peer_count; i++)
+        if (strcmp(work->rig.peers[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* Until every peer holds the version, when each did. */
+static void watch(work *work, double begun)
+{
+    weft_event event;
+    int left = work->rig.options->peer_count;
+    memset(work->held_ms, 0, sizeof work->held_ms);
+    while (left && bench_now_ms() < begun + BENCH_DEADLINE_MS) {
+        if (weft_events(work->rig.trainer, &event) != WEFT_OK) {
+            bench_sleep_ms(POLL_MS);
+            continue;
+        }
+        int peer = peer_at(work, event.peer);
+        if (event.kind == WEFT_EVENT_LOST)
+            bench_die("a peer was lost");
+        if (event.kind == WEFT_EVENT_HELD && peer >= 0 && event.version.number == work->rig.version) {
+            work->held_ms[peer] = bench_now_ms() - begun;
+            left--;
+        }
+    }
+    if (left)
+        bench_die("a version did not arrive");
+}
+
+static void collect(work *work)
+{
+    weft_peer_info all[BENCH_PEERS_MAX];
+    size_t count = 0;
+    bench_need(weft_peers(work->rig.trainer, all, BENCH_PEERS_MAX, &count), "peers");
+    for (size_t i = 0; i < count && i < BENCH_PEERS_MAX; i++)
+        if (peer_at(work, all[i].name) >= 0)
+            work->infos[peer_at(work, all[i].name)] = all[i];
+}
+
+static void print_peer(const work *work, int at)
+{
+    const weft_peer_info *info = &work->infos[at];
+    printf("%s{\"name\": \"%s\", \"level\": \"%s\", \"held_ms\": %.3f, \"raw_ms\": %.3f, \"bulk_bytes_s\": %.0f, "
+           "\"send_ms\": %.3f, \"apply_ms\": %.3f, \"commit_ms\": %.3f, \"bytes\": %llu, \"bucket_bytes\": %llu, "
+           "\"rate_bytes_s\": %.0f, \"rtt_ms\": %.4f}",
+           at ? ", " : "", info->name, info->level, work->held_ms[at], work->raw_ms[at], work->bulk_bytes_s[at],
+           info->send_ms, info->apply_ms, info->commit_ms, (unsigned long long)info->update_bytes,
+           (unsigned long long)info->bucket_bytes, info->rate_bytes_s, info->rtt_ms);
+}
+
+static void print_round(const work *work, int round, const weft_update_info *info, double publish_ms)
+{
+    printf("{\"what\": \"update\", \"round\": %d, \"elements\": %llu, \"changed\": %llu, \"dense_bytes\": %llu, "
+           "\"bytes\": %llu, \"publish_ms\": %.3f, \"diff_ms\": %.3f, \"encode_ms\": %.3f, \"peers\": [",
+           round, (unsigned long long)info->elements, (unsigned long long)info->changed,
+           (unsigned long long)info->dense_bytes, (unsigned long long)info->bytes, publish_ms, info->diff_ms,
+           info->encode_ms);
+    for (int i = 0; i < work->rig.options->peer_count; i++)
+        print_peer(work, i);
+    printf("]}\n");
+}
+
+static void run_round(work *work, int round)
+{
+    weft_update_info info = {.size = sizeof info};
+    for (int i = 0; round > 1 && i < work->rig.options->peer_count; i++)
+        work->raw_ms[i] = raw_ms(&work->rig, i, work->infos[i].update_bytes);
+    bench_rig_step(&work->rig);
+    bench_sleep_ms(SETTLE_MS);
+    double publish_ms = bench_rig_publish_ms(&work->rig, &info);
+    watch(work, bench_now_ms() - publish_ms);
+    bench_sleep_ms(SETTLE_MS);
+    collect(work);
+    if (round > 1)
+        print_round(work, round - 1, &info, publish_ms);
+}
+
+int main(int argc, char **argv)
+{
+    static work work;
+    bench_options options = {.provider = "tcp", .mib = 128, .rounds = 5, .seconds = 1, .changed = 1.17};
+    bench_options_read(argc, argv, &options);
+    bench_rig_open(&work.rig, &options);
+    bench_rig_join_all(&work.rig);
+    measure_bulk(&work);
+    for (int round = 0; round <= options.rounds + 1; round++)
+        run_round(&work, round);
+    bench_rig_close(&work.rig);
+    return 0;
+}

@@ -1,0 +1,69 @@
+#include "raw.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fleet.h"
+
+#define PIECE_BYTES (1u << 20)
+
+static struct sockaddr_in address_of(const char *host, uint16_t port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (inet_pton(AF_INET, host, &at.sin_addr) != 1)
+        bench_die("the raw stream needs an IPv4 address");
+    return at;
+}
+
+int bench_raw_listen(const char *host, uint16_t *port)
+{
+    struct sockaddr_in at = address_of(host, 0);
+    socklen_t length = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, BENCH_PEERS_MAX) ||
+        getsockname(fd, (struct sockaddr *)&at, &length))
+        bench_die("no raw socket");
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+int bench_raw_accept(int listen_fd)
+{
+    int fd = accept(listen_fd, NULL, NULL);
+    if (fd < 0)
+        bench_die("no raw connection");
+    return fd;
+}
+
+int bench_raw_dial(const char *host, uint16_t port)
+{
+    struct sockaddr_in to = address_of(host, port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to))
+        bench_die("no raw connection");
+    return fd;
+}
+
+void bench_raw_give(int fd, const void *data, uint64_t bytes)
+{
+    char go;
+    if (!bench_receive(fd, &go, 1))
+        bench_die("the raw connection broke");
+    for (uint64_t sent = 0; sent < bytes; sent += PIECE_BYTES)
+        bench_send(fd, data, bytes - sent < PIECE_BYTES ? bytes - sent : PIECE_BYTES);
+}
+
+double bench_raw_take_ms(int fd, uint64_t bytes)
+{
+    static char buffer[PIECE_BYTES];
+    double begun = bench_now_ms();
+    bench_send(fd, "g", 1);
+    for (uint64_t left = bytes; left;) {
+        ssize_t got = read(fd, buffer, left < sizeof buffer ? left : sizeof buffer);
+        if (got <= 0)
+            bench_die("the raw stream broke");
+        left -= (uint64_t)got;
+    }
+    return bench_now_ms() - begun;
+}
