@@ -1,8 +1,10 @@
+/* update_pack.c - zstd at its densest, or the bytes as they are. */
 #include "update_pack.h"
 
 #include <string.h>
 #include <zstd.h>
 
+#include "codec/packed.h"
 #include "mem.h"
 #include "status.h"
 
@@ -30,12 +32,13 @@ weft_status weft_update_unpack(const uint8_t *packed, uint64_t packed_bytes, uin
     uint8_t *made = weft_mem_take(bytes ? bytes : 1, 1);
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory to unpack %llu bytes", (ull)bytes);
-    size_t got = packed_bytes;
-    if (packed_bytes < bytes)
-        got = ZSTD_decompress(made, bytes, packed, packed_bytes);
-    else if (packed_bytes == bytes)
+    bool unpacked = packed_bytes == bytes;
+    if (unpacked && bytes > 0)
         memcpy(made, packed, bytes);
-    if (ZSTD_isError(got) || got != bytes) {
+    else if (packed_bytes < bytes)
+        unpacked = weft_packed_is_one(packed, packed_bytes, bytes) &&
+                   ZSTD_decompress(made, bytes, packed, packed_bytes) == bytes;
+    if (!unpacked) {
         weft_mem_give(made);
         return weft_fail(WEFT_E_CORRUPT, "update file: %llu packed bytes do not unpack to %llu", (ull)packed_bytes,
                          (ull)bytes);

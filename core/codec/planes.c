@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "bytes.h"
+#include "codec/packed.h"
 #include "mem.h"
 #include "status.h"
 
@@ -271,12 +272,10 @@ static weft_status directory_check(const weft_frame *frame, const weft_unit *uni
     return WEFT_OK;
 }
 
-/* One zstd frame that says it holds `count` bytes, and does. */
 static bool zstd_unpack(const weft_unpacker *unpacker, const uint8_t *packed, uint32_t bytes, uint8_t *out,
                         uint32_t count)
 {
-    return bytes > 4 && weft_bytes_get(packed, 4) == ZSTD_MAGICNUMBER &&
-           ZSTD_getFrameContentSize(packed, bytes) == count && ZSTD_findFrameCompressedSize(packed, bytes) == bytes &&
+    return weft_packed_is_one(packed, bytes, count) &&
            ZSTD_decompressDCtx(unpacker->context, out, count, packed, bytes) == count;
 }
 
