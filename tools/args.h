@@ -32,7 +32,8 @@ typedef enum weft_option {
     WEFT_OPTION_BASE,
     WEFT_OPTION_DENSITY,
     WEFT_OPTION_TEAMS,
-    WEFT_OPTION_RUNS
+    WEFT_OPTION_RUNS,
+    WEFT_OPTION_PROCESSES
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
@@ -50,6 +51,7 @@ typedef struct weft_args {
     bool help;
     bool json;
     bool empty;
+    bool processes;
     const char *site;                  /* the positional argument, or */
     const char *words[WEFT_ARG_WORDS]; /* these, as many as the verb has */
     const char *log;

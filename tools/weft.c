@@ -43,10 +43,13 @@ static const weft_verb verbs[] = {
      weft_verb_merge},
     {"digest", "MODEL [--threads N] [--json]", "Prints the digest by which versions are known", OVER_FILES, false, 1, 0,
      weft_verb_digest},
-    {"bench", "codec [OLD NEW] [--params M] [--density LIST] [--threads LIST] [--runs N] [--json]",
-     "Measures sizes and speeds of updates beside floors, memory's speed and other methods",
-     WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(DENSITY) | WEFT_TAKES(TEAMS) | WEFT_TAKES(RUNS), false, 1, 2,
-     weft_verb_bench},
+    {"bench",
+     "codec [OLD NEW] [--params M] [--density LIST] [--threads LIST] [--runs N] [--json]\n"
+     "       weft bench fleet [--peers N] [--processes] [--params M] [--changed PERCENT] [--updates K] [--json]",
+     "Measures sizes and speeds of updates beside floors, memory's speed and other methods; and what a fleet costs",
+     WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(DENSITY) | WEFT_TAKES(TEAMS) | WEFT_TAKES(RUNS) |
+         WEFT_TAKES(PEERS) | WEFT_TAKES(PROCESSES) | WEFT_TAKES(CHANGED) | WEFT_TAKES(UPDATES),
+     false, 1, 2, weft_verb_bench},
 };
 
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
