@@ -214,10 +214,13 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     if (!peer->known) {
         peer->info = (weft_peer_info){0};
         peer->estimate = (weft_estimate){0};
+        peer->decoding = (weft_decoding){0};
     }
     snprintf(peer->name, sizeof peer->name, "%s", hello->name);
-    peer->level = weft_peer_level(site->level);
-    trainer->levels |= 1u << peer->level;
+    if (!peer->known || site->level != WEFT_CHOICE_AUTO)
+        peer->wanted = weft_peer_level(site->level);
+    peer->level = peer->wanted;
+    trainer->levels |= 1u << peer->wanted;
     peer->known = peer->greeted = true;
     peer->site = *site;
     peer->hello = *hello;

@@ -25,6 +25,9 @@ uint64_t weft_blob_hash(const void *data, uint64_t bytes);
 weft_blob *weft_blob_hold(weft_blob *blob);
 void weft_blob_drop(weft_blob *blob);
 
+/* The journal's level: base-free, so that it merges and follows a snapshot without the model. */
+#define WEFT_JOURNAL_LEVEL WEFT_LEVEL_FAST
+
 typedef struct weft_update {
     weft_version base, target;
     uint64_t order;   /* 1, 2, ... in order of publication; the journal finds updates by it */

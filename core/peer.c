@@ -82,6 +82,9 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
     peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->last_receipt_ns);
     peer->info.apply_ms = (double)held->decode_ns / 1e6;
     weft_estimate_decode(&peer->estimate, expected->level, expected->frame_bytes, (double)held->decode_ns / 1e9);
+    if (expected->changed)
+        weft_decoding_note(&peer->decoding, &trainer->habit, expected->level, expected->changed,
+                           (double)held->decode_ns / 1e9);
     peer->info.commit_ms = (double)held->commit_ns / 1e6;
     peer->expected_count--;
     memmove(&peer->expected[0], &peer->expected[1], peer->expected_count * sizeof peer->expected[0]);

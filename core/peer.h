@@ -7,6 +7,7 @@
 #define WEFT_CORE_PEER_H
 
 #include "bucket.h"
+#include "choice.h"
 #include "codec/planes.h"
 #include "control.h"
 #include "encode.h"
@@ -59,6 +60,7 @@ typedef struct weft_expected {
     uint64_t order;
     weft_version version;
     weft_level level;
+    uint64_t changed; /* a snapshot: 0 */
     uint64_t frame_bytes;
     uint64_t bytes;
     uint64_t begun_ns;
@@ -94,6 +96,7 @@ struct weft_peer {
     uint64_t sent_attachment; /* hash of the attachment it will have after what was sent */
     uint64_t sent_order;      /* last update sent or being sent */
     weft_level level;         /* of the update sent last */
+    weft_level wanted;        /* at which updates are to be coded for it */
     weft_stream stream;
     weft_expected expected[WEFT_UPDATES_AHEAD];
     uint32_t expected_count;
@@ -117,6 +120,7 @@ struct weft_peer {
     bool again;   /* the provider took no write last time */
     bool starved; /* waits for a slab of the pool */
     weft_estimate estimate;
+    weft_decoding decoding;
     weft_bucket_bound bound;
     weft_peer_info info; /* counters and last figures; the rest is filled in when asked */
 };
@@ -160,9 +164,10 @@ struct weft_trainer {
     uint32_t lane_count;
     weft_peer *peers;
     uint32_t peer_count; /* max_peers and a few guests */
-    uint32_t levels;     /* mask of levels in use: grows as peers join */
-    bool again;          /* something happened to a peer that this step had passed: take another */
-    bool shadow_busy;    /* publish brings it up to date: snapshots stand still */
+    uint32_t levels;     /* mask of levels in use: the journal's and those that connected peers want */
+    weft_habit habit;
+    bool again;       /* something happened to a peer that this step had passed: take another */
+    bool shadow_busy; /* publish brings it up to date: snapshots stand still */
 };
 
 /* The level a site key asks for. */
@@ -172,6 +177,12 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
                                         WEFT_LEVEL_TIGHT};
     return levels[choice];
 }
+
+/* ---- peer_level.c: which levels are encoded */
+/* Before a publish: what each connected peer wants, and with that trainer->levels. */
+void weft_peer_levels(weft_trainer *trainer);
+/* An update was encoded. */
+void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update);
 
 /* ---- peer.c: what a peer says, and its end */
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);

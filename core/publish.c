@@ -25,8 +25,7 @@ weft_status weft_publish_open(weft_trainer *trainer)
         !scratch->before || !scratch->after)
         return weft_fail(WEFT_E_MEMORY, "no memory for a shadow of %llu bytes", (unsigned long long)layout->bytes);
     trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
-    for (uint64_t i = 0; i < trainer->session->site->peer_count; i++)
-        trainer->levels |= 1u << weft_peer_level(trainer->session->site->peers[i].level);
+    weft_habit_begin(&trainer->habit, layout->elements, layout->bytes);
     const weft_session *session = trainer->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
     weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
@@ -169,6 +168,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         weft_blob_drop(trainer->attachment);
         trainer->attachment = weft_blob_hold(update->attachment);
     }
+    weft_peer_levels_note(trainer, update);
     weft_update *kept = weft_journal_append(&trainer->journal, update);
     weft_history_append(&trainer->history, trainer->delta, session->layout->part_count);
     trainer->newest = update->target;
@@ -306,6 +306,7 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
     update.base = trainer->newest;
     update.target = (weft_version){trainer->run, version, 0};
     weft_log_sink *before = weft_session_enter(session);
+    weft_peer_levels(trainer);
     update.levels = trainer->levels;
     pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
     status = publish(trainer, &update, info);

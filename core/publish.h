@@ -8,9 +8,6 @@
 weft_status weft_publish_open(weft_trainer *trainer);
 void weft_publish_close(weft_trainer *trainer);
 
-/* The journal's level: base-free, so that it merges and follows a snapshot without the model. */
-#define WEFT_JOURNAL_LEVEL WEFT_LEVEL_FAST
-
 /* ---- shadow.c */
 /* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,

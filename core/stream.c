@@ -45,8 +45,9 @@ static weft_status send_message(weft_peer *peer, weft_message type, const weft_o
 
 static weft_level level_for(const weft_peer *peer, const weft_update *update)
 {
-    weft_level level = weft_peer_level(peer->site.level);
-    return update->levels >> level & peer->hello.levels >> level & 1 ? level : WEFT_LEVEL_FAST;
+    weft_level level = peer->wanted;
+    bool there = update->levels >> level & peer->hello.levels >> level & 1;
+    return there && update->chain[level].staged_bytes <= peer->hello.staging_bytes ? level : WEFT_LEVEL_FAST;
 }
 
 /* Whether the peer's staging can hold the whole update, which is what makes its commit all or nothing. */
@@ -172,8 +173,8 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
     bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
     uint64_t order = stream->order ? stream->order : peer->sent_order;
-    peer->expected[peer->expected_count++] =
-        (weft_expected){order, *target, stream->level, stream->frame_bytes, stream->bytes, stream->begun_ns};
+    peer->expected[peer->expected_count++] = (weft_expected){
+        order, *target, stream->level, stream->changed, stream->frame_bytes, stream->bytes, stream->begun_ns};
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;

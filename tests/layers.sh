@@ -40,6 +40,7 @@ stages='
 7 session
 7 update
 8 control
+8 choice
 9 peer greet send stream answer
 10 trainer publish shadow
 10 rollout stage join hear fetch receive search verify

@@ -188,6 +188,40 @@ static void runs_reach_beyond_the_cursor_in_place(void **state)
     runs_reach_beyond_the_cursor(*state, "commit.snapshot=in_place");
 }
 
+/* ---- level = auto */
+
+static int setup_auto(void **state)
+{
+    static const char *const overrides[] = {"peer.a.rate_limit=10Mbit/s", "provider.loop.chunk=16KiB", NULL};
+    *state = fleet_open(FLEET_LARGE, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+/* A slow link takes the densest level once it is known, and nobody encodes it when that peer is gone. */
+static void a_slow_link_takes_tight(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    weft_update_info update = {.size = sizeof update};
+    fleet_join(f, 0, FLEET_SAME);
+    for (int i = 0; i < 8 && !(info.level && strcmp(info.level, "tight") == 0); i++) {
+        fleet_publish(f, 20);
+        fleet_catch_up(f, 0);
+        fleet_check_bytes(f, 0, f->dense);
+        assert_int_equal(weft_wait(f->trainer.session, f->newest, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
+        assert_true(fleet_peer(f, "a", &info));
+    }
+    assert_string_equal(info.level, "tight");
+    assert_true(info.rate_bytes_s > 0.5e6 && info.rate_bytes_s < 3e6);
+    assert_true(info.apply_bytes_s > 0 && info.bucket_cost_ms > 0);
+    assert_string_not_equal(info.bucket_bound, "start");
+    fleet_leave(f, 0);
+    fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, NULL, &update), WEFT_OK);
+    assert_string_equal(update.level, "fast");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wrong_base_heals, setup_small, teardown),
         cmocka_unit_test_setup_teardown(runs_reach_beyond_the_cursor_staged, setup_slow, teardown),
         cmocka_unit_test_setup_teardown(runs_reach_beyond_the_cursor_in_place, setup_slow, teardown),
+        cmocka_unit_test_setup_teardown(a_slow_link_takes_tight, setup_auto, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
