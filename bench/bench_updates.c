@@ -40,6 +40,21 @@ static void measure_bulk(work *work)
         }
 }
 
+/* Bytes that left this process's network namespace by its wires so far, headers of the network included. */
+static uint64_t wire_bytes(void)
+{
+    char line[512], name[64];
+    unsigned long long sent;
+    uint64_t bytes = 0;
+    FILE *file = fopen("/proc/self/net/dev", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, " %63[^:]: %*u %*u %*u %*u %*u %*u %*u %*u %llu", name, &sent) == 2 && strcmp(name, "lo") != 0)
+            bytes += sent;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
 static int peer_at(const work *work, const char *name)
 {
     for (int i = 0; i < work->rig.options->peer_count; i++)
@@ -92,13 +107,14 @@ static void print_peer(const work *work, int at)
            (unsigned long long)info->bucket_bytes, info->rate_bytes_s, info->rtt_ms);
 }
 
-static void print_round(const work *work, int round, const weft_update_info *info, double publish_ms)
+static void print_round(const work *work, int round, const weft_update_info *info, double publish_ms, uint64_t wire)
 {
     printf("{\"what\": \"update\", \"round\": %d, \"elements\": %llu, \"changed\": %llu, \"dense_bytes\": %llu, "
-           "\"bytes\": %llu, \"publish_ms\": %.3f, \"diff_ms\": %.3f, \"encode_ms\": %.3f, \"peers\": [",
+           "\"bytes\": %llu, \"wire_bytes\": %llu, \"publish_ms\": %.3f, \"diff_ms\": %.3f, \"encode_ms\": %.3f, "
+           "\"peers\": [",
            round, (unsigned long long)info->elements, (unsigned long long)info->changed,
-           (unsigned long long)info->dense_bytes, (unsigned long long)info->bytes, publish_ms, info->diff_ms,
-           info->encode_ms);
+           (unsigned long long)info->dense_bytes, (unsigned long long)info->bytes, (unsigned long long)wire, publish_ms,
+           info->diff_ms, info->encode_ms);
     for (int i = 0; i < work->rig.options->peer_count; i++)
         print_peer(work, i);
     printf("]}\n");
@@ -111,12 +127,14 @@ static void run_round(work *work, int round)
         work->raw_ms[i] = raw_ms(&work->rig, i, work->infos[i].update_bytes);
     bench_rig_step(&work->rig);
     bench_sleep_ms(SETTLE_MS);
+    uint64_t sent = wire_bytes();
     double publish_ms = bench_rig_publish_ms(&work->rig, &info);
     watch(work, bench_now_ms() - publish_ms);
+    sent = wire_bytes() - sent;
     bench_sleep_ms(SETTLE_MS);
     collect(work);
     if (round > 1)
-        print_round(work, round - 1, &info, publish_ms);
+        print_round(work, round - 1, &info, publish_ms, sent);
 }
 
 int main(int argc, char **argv)

@@ -224,6 +224,8 @@ weft_site *bench_site(const bench_options *options, const char *listen, const ch
         bench_die("no temporary file for the site");
     fprintf(file, "[trainer]\nmax_peers = 8\n[peers]\nprovider = %s\nheartbeat = %s\n[peer.*]\n[log]\nlevel = error\n",
             options->provider, heartbeat);
+    for (int i = 0; i < options->peer_count; i++) /* so that --set finds them */
+        fprintf(file, "[peer.%.*s]\n", (int)strcspn(options->peers[i], "@"), options->peers[i]);
     if (options->listen)
         fprintf(file, "[security]\nmode = open\n");
     fclose(file);

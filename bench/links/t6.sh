@@ -14,3 +14,4 @@ for link in near100 near1000 far100 far1000; do
     done
 done
 tables
+draw t6

@@ -138,6 +138,21 @@ def f5(lines):
           f"**{many['cpu_ms'] / one['cpu_ms']:.3f}**")
 
 
+def peers(lines, folder):
+    rows, files = [], {"direct": [], "relayed": []}
+    for label, rounds in groups(lines).items():
+        way, count = label.split()
+        sent = median(r["wire_bytes"] for r in rounds)
+        update = median(r["bytes"] for r in rounds)
+        ms = median(max(p["held_ms"] for p in r["peers"]) - r["publish_ms"] for r in rounds)
+        files[way].append(f"{count} {sent / 1e6} {ms / 1e3}\n")
+        rows.append([count, way, f"{sent / 1e6:.2f} MB", f"{sent / update:.2f}", f"{ms:.0f}"])
+    table(["peers", "", "the trainer's wire", "times the update", "publish's end until all hold it ms"], rows)
+    for way, points in files.items():
+        with open(os.path.join(folder, f"peers-{way}.dat"), "w") as file:
+            file.writelines(points or ["# none\n0 0 0\n"])
+
+
 def memory(lines):
     (m,) = lines
     limit = m["model_bytes"] + m["journal_limit_bytes"]
@@ -154,8 +169,9 @@ def main():
     bar, path = sys.argv[1:]
     with open(path) as file:
         lines = [json.loads(line) for line in file]
-    if bar == "t6":
-        t6(lines, os.path.dirname(path))
+    drawn = {"t6": t6, "peers": peers}
+    if bar in drawn:
+        drawn[bar](lines, os.path.dirname(path))
     else:
         {"t2": t2, "t3": t3, "t5": t5, "streams": streams, "f1": f1, "f4": f4, "f5": f5, "memory": memory}[bar](lines)
 

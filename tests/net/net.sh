@@ -10,7 +10,7 @@
 
 net_trainer=10.77.0.1
 support_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../support" && pwd)
-declare -A net_addresses=() net_wires=()
+declare -A net_addresses=() net_wires=([trainer]=veth)
 
 net_skip() # net_skip TEXT...
 {
@@ -118,7 +118,8 @@ net_await() # net_await NAME: until the trainer answers through the bridge
     done
 }
 
-# net_rate NAME MBIT: (re)sets the rate of a wire without delay. A burst is a millisecond, 20 ms may wait.
+# net_rate NAME MBIT: (re)sets the rate of a wire without delay, the trainer's included. A burst is a millisecond, 20 ms
+# may wait.
 net_rate()
 {
     local burst=$(($2 * 125))
