@@ -13,18 +13,20 @@
 #define WRITE_MAX (UINT64_C(1) << 30) /* the kernel takes little more in one call */
 #define ATTEMPTS  100
 
+/* The name is its own and short: the final one may be as long as names can be. */
 char *weft_file_beside(const char *path)
 {
-    static const int room = 16;
+    static const size_t room = sizeof "weft-01234567.tmp";
+    const char *slash = strrchr(path, '/');
+    const size_t directory = slash ? (size_t)(slash - path) + 1 : 0;
     uint32_t draw = 0;
-    size_t length = strlen(path);
-    char *name = weft_mem_take(length + (size_t)room, 1);
+    char *name = weft_mem_take(directory + room, 1);
     if (!name)
         return NULL;
     if (getrandom(&draw, sizeof draw, 0) < 0)
         draw = (uint32_t)getpid();
-    memcpy(name, path, length);
-    snprintf(name + length, (size_t)room, ".%08x.tmp", draw);
+    memcpy(name, path, directory);
+    snprintf(name + directory, room, "weft-%08x.tmp", draw);
     return name;
 }
 

@@ -25,7 +25,8 @@ void weft_file_drop(weft_file *file);
 /* Makes a rename in the directory of `path` last. Not every file system can. Errors: WEFT_E_FILE. */
 weft_status weft_file_sync_directory(const char *path);
 
-/* Draws a name beside `path` for something unfinished; comes from weft_mem_take, NULL without memory. */
+/* Draws a name in the directory of `path`, weft-XXXXXXXX.tmp, for something unfinished; comes from weft_mem_take, NULL
+ * without memory. */
 char *weft_file_beside(const char *path);
 
 /* Reads exactly `bytes` at `offset`. Errors: WEFT_E_FILE (also when the file ends before). */

@@ -14,7 +14,7 @@
 #include "tests/support/model_scratch.h"
 
 static char model_folder[600];
-static char name[700];
+static char name[900];
 
 static const char *in_folder(const char *file)
 {
@@ -133,6 +133,34 @@ static void save_is_byte_identical(void **state)
     weft_model_close(model);
 }
 
+/* Files and folders may be named with as many bytes as a file system takes, beside what is unfinished of them. */
+static void longest_names_are_saved(void **state)
+{
+    char shard[256], copy[800], file[1100], json[600];
+    uint64_t bytes;
+    (void)state;
+    for (int length = 242; length <= 255; length++) {
+        snprintf(shard, sizeof shard, "%0*d.safetensors", length - 12, 7);
+        snprintf(json, sizeof json, INDEX("\"a\":\"%s\""), shard);
+        shard_write(shard, "{" T("a", "BF16", "[5]", 0, 10) "}", 10);
+        index_write(json);
+        weft_model *model = opened(model_folder);
+        const void *attachment = weft_model_header(model, &bytes);
+        snprintf(copy, sizeof copy, "%s/%0*d", folder, length, 8);
+        if (weft_model_save(model, attachment, bytes, copy) != WEFT_OK)
+            fail_msg("a name of %d bytes: %s", length, weft_last_error());
+        snprintf(file, sizeof file, "%s/%s", copy, shard);
+        same_bytes(in_folder(shard), file);
+        unlink(file);
+        snprintf(file, sizeof file, "%s/%s", copy, WEFT_MODEL_INDEX);
+        same_bytes(in_folder(WEFT_MODEL_INDEX), file);
+        unlink(file);
+        assert_int_equal(rmdir(copy), 0);
+        assert_int_equal(unlink(in_folder(shard)), 0);
+        weft_model_close(model);
+    }
+}
+
 static void wrong_indexes_are_refused(void **state)
 {
     (void)state;
@@ -203,9 +231,10 @@ static void attachments_are_not_trusted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shard_test(tensors_go_by_file),        shard_test(save_is_byte_identical),
-        shard_test(wrong_indexes_are_refused), shard_test(one_file_needs_no_index),
-        shard_test(cut_shards_are_refused),    shard_test(attachments_are_not_trusted),
+        shard_test(tensors_go_by_file),          shard_test(save_is_byte_identical),
+        shard_test(longest_names_are_saved),     shard_test(wrong_indexes_are_refused),
+        shard_test(one_file_needs_no_index),     shard_test(cut_shards_are_refused),
+        shard_test(attachments_are_not_trusted),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
