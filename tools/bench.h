@@ -162,6 +162,11 @@ double weft_bench_waited_ms(void);
 double weft_bench_median(const double *values, uint32_t count);
 /* Median over the rounds of yardstick / stage. */
 double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
+/* How much faster a team is than the first one; 0 for that. */
+double weft_bench_gain(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
+/* What it is to be for two threads against one: 1.7, or what 0.85 of the yardstick of two allows, where that is less;
+ * 0: nothing is asked. */
+double weft_bench_gain_bar(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
 
 /* ---- one case */
 

@@ -88,6 +88,17 @@ static void print_yards(const weft_bench_case *c)
     }
 }
 
+static void print_gain(const weft_bench_speed *s, uint32_t set, uint32_t team, weft_bench_stage stage)
+{
+    const weft_bench_yard yard = weft_bench_stages[stage].yard;
+    const double gain = weft_bench_gain(s, set, team, stage), bar = weft_bench_gain_bar(s, set, team, stage);
+    printf("  %.2fx", gain);
+    if (bar > 0)
+        printf(", bar %.2fx: %s", bar, gain >= bar ? "holds" : "missed");
+    printf(" (%s %.2fx)", weft_bench_yard_name(yard),
+           share(weft_bench_median(s->yard[0][yard], s->rounds), weft_bench_median(s->yard[team][yard], s->rounds)));
+}
+
 static void print_stage(const weft_bench_case *c, uint32_t set, uint32_t team, weft_bench_stage stage)
 {
     const weft_bench_speed *s = &c->speed;
@@ -102,10 +113,7 @@ static void print_stage(const weft_bench_case *c, uint32_t set, uint32_t team, w
     else
         printf(" %5s", "");
     if (team > 0)
-        printf("  %.2fx (%s %.2fx)", weft_bench_median(s->stage[set][0][stage], s->rounds) / ms,
-               weft_bench_yard_name(row->yard),
-               share(weft_bench_median(s->yard[0][row->yard], s->rounds),
-                     weft_bench_median(s->yard[team][row->yard], s->rounds)));
+        print_gain(s, set, team, stage);
     printf("\n");
 }
 

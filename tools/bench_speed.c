@@ -10,6 +10,10 @@
 
 #define KERNELS_VARIABLE "WEFT_KERNELS"
 
+/* What two threads are to gain on one, or to reach of what memory gives two, where that is less. */
+#define GAIN         1.7
+#define GAIN_OF_YARD 0.85
+
 const weft_bench_stage_row weft_bench_stages[WEFT_BENCH_STAGES] = {
     [WEFT_BENCH_ENCODE_TIGHT] = {"diff + encode tight", WEFT_BENCH_READ_TWO, 0.60},
     [WEFT_BENCH_ENCODE_FAST] = {"diff + encode fast", WEFT_BENCH_READ_TWO, 0.75},
@@ -226,4 +230,20 @@ double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t te
     for (uint32_t round = 0; round < speed->rounds; round++)
         ratios[round] = took[round] > 0 ? yard[round] / took[round] : 0;
     return weft_bench_median(ratios, speed->rounds);
+}
+
+double weft_bench_gain(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage)
+{
+    double ms = weft_bench_median(speed->stage[set][team][stage], speed->rounds);
+    return team > 0 && ms > 0 ? weft_bench_median(speed->stage[set][0][stage], speed->rounds) / ms : 0;
+}
+
+double weft_bench_gain_bar(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage)
+{
+    const weft_bench_stage_row *row = &weft_bench_stages[stage];
+    if (row->bar <= 0 || speed->threads[0] != 1 || speed->threads[team] != 2)
+        return 0;
+    double yard = weft_bench_median(speed->yard[team][row->yard], speed->rounds);
+    double allowed = GAIN_OF_YARD * weft_bench_median(speed->stage[set][0][stage], speed->rounds) / yard;
+    return allowed < GAIN ? allowed : GAIN;
 }
