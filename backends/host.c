@@ -70,8 +70,9 @@ static weft_status host_open(const weft_backend_options *options, weft_backend_s
     made->tight = tight_of(kernels);
     made->scratch = scratch;
     scratch_lay(made);
-    made->ranker.rank = made->tight->rank;
-    made->ranker.ranks = made->class_rank;
+    made->ranker.tight = made->tight;
+    made->ranker.rank = made->class_rank;
+    made->ranker.class_of = made->class_of;
     pthread_mutex_init(&made->scratching, NULL);
     *state = made;
     return WEFT_OK;

@@ -17,16 +17,6 @@
 /* Bytes that diff asks for ahead of use in each stream, so that memory works on while lists are made. */
 #define STREAM_AHEAD 4096u
 
-/* Which of 64 elements differ. */
-WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shadow, unsigned width)
-{
-    __m256i equal[16];
-    for (unsigned i = 0; i < 2 * width; i++)
-        equal[i] =
-            weft_lanes_equal(WEFT_LOAD_256(now + 32 * (uint64_t)i), WEFT_LOAD_256(shadow + 32 * (uint64_t)i), width);
-    return ~weft_lanes_word(equal, width);
-}
-
 /* Asking beyond the stream's end does no harm. */
 WEFT_ALWAYS_INLINE void stream_ahead(const uint8_t *at)
 {
@@ -47,7 +37,7 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
                 stream_ahead(x + 64 * (uint64_t)line);
                 stream_ahead(y + 64 * (uint64_t)line);
             }
-            end += weft_word_list(differ_word(x, y, width), first + done + 64 * i, position + end);
+            end += weft_word_list(weft_word_differ(x, y, width), first + done + 64 * i, position + end);
         }
         for (; found < end; found++) {
             uint64_t index = position[found] - first;

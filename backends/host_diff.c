@@ -1,9 +1,6 @@
 /* host_diff.c - the differences of two views of one unit, whose runs may be cut differently. */
 #include "backends/host_state.h"
 
-/* Elements compared at a time where their ranks are wanted too: both streams stay in the second cache. */
-#define RANKED_ELEMENTS (1u << 15)
-
 /* Two views of the same elements, and what is done with the changes found. */
 typedef struct comparison {
     const weft_host_kernels *kernels;
@@ -23,15 +20,19 @@ static void stretch_diff(const comparison *c, const weft_run *now, const weft_ru
 {
     const unsigned slot = weft_host_slot(c->now->width);
     weft_changes *changes = c->changes;
+    const weft_host_pair pair = {element_at(c->now, now, position), element_at(c->shadow, shadow, position), count,
+                                 position};
     uint32_t *places = changes->position + changes->count;
     uint8_t *before = (uint8_t *)changes->before + ((uint64_t)changes->count << slot);
     uint8_t *after = (uint8_t *)changes->after + ((uint64_t)changes->count << slot);
-    uint32_t found = c->kernels->diff[slot](element_at(c->now, now, position), element_at(c->shadow, shadow, position),
-                                            count, position, places, before, after);
-    if (c->ranker)
-        c->ranker->rank[slot](element_at(c->shadow, shadow, position), count, position, &c->ranker->map, places, found,
-                              c->ranker->population, c->ranker->ranks + changes->count);
-    changes->count += found;
+    if (c->ranker) {
+        weft_host_ranker *ranker = c->ranker;
+        const weft_host_found found = {places, before, after, ranker->rank + changes->count,
+                                       ranker->class_of + changes->count};
+        changes->count += ranker->tight->find[slot](c->kernels, &pair, &ranker->map, ranker->population, &found);
+    } else {
+        changes->count += c->kernels->diff[slot](pair.now, pair.shadow, count, position, places, before, after);
+    }
 }
 
 static uint32_t run_limit(const weft_view *view, const weft_run *run)
@@ -50,8 +51,6 @@ bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, cons
         uint32_t a_end = run_limit(now, a), b_end = run_limit(shadow, b), end = a_end < b_end ? a_end : b_end;
         uint32_t room = changes->capacity - changes->count, left = end - position;
         uint32_t count = left < room ? left : room;
-        if (ranker && count > RANKED_ELEMENTS)
-            count = RANKED_ELEMENTS;
         if (count == 0)
             return false;
         stretch_diff(&c, a, b, position, count);

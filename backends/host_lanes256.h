@@ -120,10 +120,25 @@ WEFT_ALWAYS_INLINE uint64_t weft_lanes_word(const __m256i *lanes, unsigned width
     return word;
 }
 
-/* Number of the first bit that is set, 64 if none is. */
+/* Which of 64 elements differ. */
+WEFT_ALWAYS_INLINE uint64_t weft_word_differ(const uint8_t *now, const uint8_t *shadow, unsigned width)
+{
+    __m256i equal[16];
+    for (unsigned i = 0; i < 2 * width; i++)
+        equal[i] =
+            weft_lanes_equal(WEFT_LOAD_256(now + 32 * (uint64_t)i), WEFT_LOAD_256(shadow + 32 * (uint64_t)i), width);
+    return ~weft_lanes_word(equal, width);
+}
+
+/* Number of the first bit that is set, 64 if none is. The instruction says just that; asked for in C, compilers branch
+ * on words that are zero, which half of them are. */
 WEFT_ALWAYS_INLINE uint32_t weft_word_first(uint64_t word)
 {
+#if defined(__BMI__)
+    return (uint32_t)_tzcnt_u64(word);
+#else
     return word ? (uint32_t)__builtin_ctzll(word) : 64;
+#endif
 }
 
 /* Writes base + number of each bit that is set: two at a time, since most words have no more and a branch on so many

@@ -12,14 +12,13 @@
 #define WEFT_HOST_UNIT_ELEMENTS (1u << 18)
 #define WEFT_HOST_UNIT_BYTES    (1u << 20)
 
-/* Ranks of changes in their classes, found while the elements are at hand. */
+/* Classes of changes and their ranks in them, found while the elements are at hand. */
 typedef struct weft_host_ranker {
-    void (*const *rank)(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,
-                        const uint32_t *position, uint32_t changes, uint32_t population[WEFT_CLASS_MAX],
-                        uint32_t *ranks); /* the slot of the kernel set */
+    const weft_host_tight_kernels *tight;
     weft_class_map map;
     uint32_t population[WEFT_CLASS_MAX];
-    uint32_t *ranks; /* one for each change */
+    uint32_t *rank;    /* one for each change */
+    uint8_t *class_of; /* and its class */
 } weft_host_ranker;
 
 struct weft_backend_state {

@@ -73,8 +73,13 @@ WEFT_TIGHT_WORDS(avx512, 1)
 WEFT_TIGHT_WORDS(avx512, 2)
 WEFT_TIGHT_WORDS(avx512, 4)
 WEFT_TIGHT_PACKED(avx512, 8)
+WEFT_TIGHT_FIND(avx512, 1, avx512_rank_words_1)
+WEFT_TIGHT_FIND(avx512, 2, avx512_rank_words_2)
+WEFT_TIGHT_FIND(avx512, 4, avx512_rank_words_4)
+WEFT_TIGHT_FIND(avx512, 8, avx512_rank_8)
 
 const weft_host_tight_kernels weft_host_tight_avx512 = {
+    .find = {avx512_find_1, avx512_find_2, avx512_find_4, avx512_find_8},
     .rank = {avx512_rank_words_1, avx512_rank_words_2, avx512_rank_words_4, avx512_rank_8},
     .place = {avx512_place_words_1, avx512_place_words_2, avx512_place_words_4, avx512_place_8},
 };

@@ -65,38 +65,11 @@ typedef struct class_counts {
     uint32_t begin[WEFT_CLASS_MAX];
 } class_counts;
 
-WEFT_ALWAYS_INLINE void classes_of(const uint8_t *before, uint32_t count, const weft_class_map *map, uint8_t *class_of,
-                                   unsigned width)
-{
-    const uint32_t shift = map->shift, mask = map->mask;
-    for (uint32_t i = 0; i < count; i++)
-        class_of[i] = map->of[weft_element_get(before, i, width) >> shift & mask];
-}
-
-static void classes_find(const weft_backend_state *state, const weft_class_map *map)
-{
-    const weft_changes *changes = &state->changes;
-    switch (map->width) {
-    case 1:
-        classes_of(changes->before, changes->count, map, state->class_of, 1);
-        return;
-    case 2:
-        classes_of(changes->before, changes->count, map, state->class_of, 2);
-        return;
-    case 4:
-        classes_of(changes->before, changes->count, map, state->class_of, 4);
-        return;
-    default:
-        classes_of(changes->before, changes->count, map, state->class_of, 8);
-    }
-}
-
 /* Counts alternate between two rows: neighbours are often of one class, and wait for one another. */
-static void classes_count(const weft_backend_state *state, const weft_class_map *map, class_counts *counts)
+static void classes_count(const weft_backend_state *state, class_counts *counts)
 {
     uint32_t changed[2][WEFT_CLASS_MAX] = {{0}};
     memset(counts, 0, sizeof *counts);
-    classes_find(state, map);
     for (uint32_t i = 0; i < state->changes.count; i++)
         changed[i % 2][state->class_of[i]]++;
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++)
@@ -207,7 +180,7 @@ void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shado
     plan->map = &state->ranker.map;
     plan->shape = (weft_tight_shape){.changed = changes->count};
     plan->unary_bits = plan->magnitude_bits = 0;
-    classes_count(state, plan->map, &counts);
+    classes_count(state, &counts);
     positions_list(state, &counts, state->ranker.population, &maker, &plan->shape);
     plan->exceptions = state->kernels->exceptions[weft_host_slot(shadow->width)](
         changes->before, changes->after, changes->count, shadow->is_float, state->rank, state->excess);

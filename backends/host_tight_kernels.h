@@ -14,7 +14,26 @@ typedef struct weft_host_class {
                              that can be read */
 } weft_host_class;
 
+/* The same elements twice: `count` of them, the first of which has position `first`. */
+typedef struct weft_host_pair {
+    const uint8_t *now, *shadow;
+    uint32_t count, first;
+} weft_host_pair;
+
+/* Where changes are listed: arrays with room for every element that is compared. */
+typedef struct weft_host_found {
+    uint32_t *position;
+    uint8_t *before, *after; /* bits of shadow and of now */
+    uint32_t *rank;          /* of the element in its class */
+    uint8_t *class;
+} weft_host_found;
+
 typedef struct weft_host_tight_kernels {
+    /* Lists the elements that differ as the set's own `diff` does, with what `rank` says of them in the shadow's
+     * classes. Returns how many. */
+    uint32_t (*find[WEFT_HOST_WIDTHS])(const weft_host_kernels *kernels, const weft_host_pair *pair,
+                                       const weft_class_map *map, uint32_t population[WEFT_CLASS_MAX],
+                                       const weft_host_found *found);
     /* Goes through `count` elements: writes the rank within its class of each that stands at one of the `changes`
      * positions (strictly rising, the element at data has position `first`), and counts all in population[class]. */
     void (*rank[WEFT_HOST_WIDTHS])(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,

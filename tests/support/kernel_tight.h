@@ -139,6 +139,49 @@ static inline void compare_ranks(const weft_host_tight_kernels *set, tight_case 
     free(y);
 }
 
+/* What differs, what rank and class it has: in two calls, with exactly the room that they need. */
+static inline void compare_finds(const weft_host_tight_kernels *set, const weft_host_kernels *kernels, tight_case *of,
+                                 uint64_t sparse, uint32_t cut)
+{
+    const uint32_t cuts[] = {0, cut, of->count};
+    uint32_t a[WEFT_CLASS_MAX] = {0}, b[WEFT_CLASS_MAX] = {0}, *position = words_take(of->count);
+    uint32_t changes = positions_draw(of, sparse, position), *rank = words_take(changes), made = 0;
+    uint8_t *now = bytes_take((uint64_t)of->count * of->width, 1);
+    memcpy(now, of->data, (uint64_t)of->count * of->width);
+    for (uint32_t i = 0; i < changes; i++)
+        now[(position[i] - of->first) * of->width + any() % of->width] ^= (uint8_t)(1 + any() % 255);
+    ranks_judge(of, position, changes, a, rank);
+    for (unsigned call = 0; call < 2; call++) {
+        const uint32_t from = cuts[call], room = cuts[call + 1] - from;
+        const uint64_t offset = (uint64_t)from * of->width;
+        const weft_host_pair pair = {now + offset, of->data + offset, room, of->first + from};
+        const weft_host_found found = {words_take(room), bytes_take((uint64_t)room * of->width, 0),
+                                       bytes_take((uint64_t)room * of->width, 0), words_take(room),
+                                       bytes_take(room, 0)};
+        uint32_t here = set->find[of->slot](kernels, &pair, map_of(of), b, &found);
+        assert_true(here <= changes - made);
+        for (uint32_t i = 0; i < here; i++) {
+            const uint32_t index = position[made + i] - of->first;
+            assert_int_equal(found.position[i], position[made + i]);
+            assert_int_equal(found.rank[i], rank[made + i]);
+            assert_int_equal(found.class[i], class_at(of, index));
+            assert_true(weft_element_get(found.before, i, of->width) == weft_element_get(of->data, index, of->width));
+            assert_true(weft_element_get(found.after, i, of->width) == weft_element_get(now, index, of->width));
+        }
+        made += here;
+        free(found.position);
+        free(found.before);
+        free(found.after);
+        free(found.rank);
+        free(found.class);
+    }
+    assert_int_equal(made, changes);
+    assert_memory_equal(a, b, sizeof a);
+    free(position);
+    free(rank);
+    free(now - 1);
+}
+
 /* One in `sparse` of each class or all, some of them short, and some with ranks that no element has. */
 static inline tight_lists lists_draw(const tight_case *of, uint64_t sparse)
 {
@@ -216,16 +259,18 @@ static inline void compare_places(const weft_host_tight_kernels *set, tight_case
     free(y);
 }
 
-static inline void compare_case(const weft_host_tight_kernels *set, unsigned slot, uint32_t exponent_bits,
-                                uint32_t classes, uint32_t count, uint64_t sparse)
+static inline void compare_case(const weft_host_tight_kernels *set, const weft_host_kernels *kernels, unsigned slot,
+                                uint32_t exponent_bits, uint32_t classes, uint32_t count, uint64_t sparse)
 {
     tight_case of = tight_case_of(slot, exponent_bits, classes, count);
     compare_ranks(set, &of, sparse, (uint32_t)(any() % (count + 1)));
+    compare_finds(set, kernels, &of, sparse, (uint32_t)(any() % (count + 1)));
     compare_places(set, &of, sparse, (uint32_t)(any() % (count + 1)));
     free(of.data - of.shift);
 }
 
-static inline void tight_is_right(const weft_host_tight_kernels *set)
+/* `kernels` are those that go with the set, or others that run here. */
+static inline void tight_is_right(const weft_host_tight_kernels *set, const weft_host_kernels *kernels)
 {
     static const struct {
         unsigned slot;
@@ -236,12 +281,13 @@ static inline void tight_is_right(const weft_host_tight_kernels *set)
     for (size_t k = 0; k < COUNT(kinds); k++) {
         const uint32_t most = kinds[k].exponent_bits ? WEFT_CLASS_MAX : 1;
         for (uint32_t count = 0; count <= 200; count++)
-            compare_case(set, kinds[k].slot, kinds[k].exponent_bits, 1 + any() % most, count,
+            compare_case(set, kernels, kinds[k].slot, kinds[k].exponent_bits, 1 + any() % most, count,
                          sparse[any() % COUNT(sparse)]);
         for (uint32_t classes = 1; classes <= most; classes++)
-            compare_case(set, kinds[k].slot, kinds[k].exponent_bits, classes, 200 + any() % 700, sparse[classes % 5]);
+            compare_case(set, kernels, kinds[k].slot, kinds[k].exponent_bits, classes, 200 + any() % 700,
+                         sparse[classes % 5]);
         for (size_t i = 0; i < COUNT(large) * COUNT(sparse); i++)
-            compare_case(set, kinds[k].slot, kinds[k].exponent_bits, 1 + any() % most, large[i % COUNT(large)],
+            compare_case(set, kernels, kinds[k].slot, kinds[k].exponent_bits, 1 + any() % most, large[i % COUNT(large)],
                          sparse[i / COUNT(large)]);
     }
 }

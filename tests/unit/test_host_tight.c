@@ -9,7 +9,7 @@ static void set_is_right(const char *name)
     weft_backend_state *state = NULL;
     if (weft_backend_host.open(&options, &state) != WEFT_OK)
         skip();
-    tight_is_right(state->tight);
+    tight_is_right(state->tight, state->kernels);
     weft_backend_host.close(state);
 }
 

@@ -7,7 +7,7 @@
 static void simde_is_right(void **state)
 {
     (void)state;
-    tight_is_right(&weft_host_tight_avx512_simde);
+    tight_is_right(&weft_host_tight_avx512_simde, &weft_host_portable);
 }
 
 int main(void)
