@@ -23,6 +23,7 @@ static void reset(weft_block *block)
 weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame)
 {
     memset(arena, 0, sizeof *arena);
+    pthread_mutex_init(&arena->lock, NULL);
     arena->block_bytes = block_bytes_for(largest_frame);
     arena->block_count = (uint32_t)(bytes / arena->block_bytes);
     arena->bytes = (uint64_t)arena->block_count * arena->block_bytes;
@@ -51,6 +52,7 @@ void weft_arena_close(weft_arena *arena)
         weft_mem_unmap(arena->memory, arena->bytes);
     weft_mem_give(arena->free);
     weft_mem_give(arena->blocks);
+    pthread_mutex_destroy(&arena->lock);
     memset(arena, 0, sizeof *arena);
 }
 
@@ -77,9 +79,16 @@ void weft_chain_begin(weft_chain *chain)
 
 bool weft_chain_extend(weft_arena *arena, weft_chain *chain)
 {
-    if (arena->free_count == 0)
+    return weft_chain_extend_leaving(arena, chain, 0);
+}
+
+bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t leave)
+{
+    pthread_mutex_lock(&arena->lock);
+    uint32_t block = arena->free_count > leave ? arena->free[--arena->free_count] : WEFT_NO_BLOCK;
+    pthread_mutex_unlock(&arena->lock);
+    if (block == WEFT_NO_BLOCK)
         return false;
-    uint32_t block = arena->free[--arena->free_count];
     reset(&arena->blocks[block]);
     if (chain->first == WEFT_NO_BLOCK)
         chain->first = block;
@@ -110,12 +119,25 @@ void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32
     chain->bytes += bytes;
 }
 
-void weft_chain_free(weft_arena *arena, weft_chain *chain)
+uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain)
 {
+    pthread_mutex_lock(&arena->lock);
+    const uint32_t before = arena->free_count;
     for (uint32_t block = chain->first; block != WEFT_NO_BLOCK;) {
         uint32_t next = arena->blocks[block].next;
         arena->free[arena->free_count++] = block;
         block = next;
     }
+    uint32_t given = arena->free_count - before;
+    pthread_mutex_unlock(&arena->lock);
     weft_chain_begin(chain);
+    return given;
+}
+
+uint32_t weft_arena_free_blocks(weft_arena *arena)
+{
+    pthread_mutex_lock(&arena->lock);
+    uint32_t count = arena->free_count;
+    pthread_mutex_unlock(&arena->lock);
+    return count;
 }

@@ -7,6 +7,8 @@
 #ifndef WEFT_CORE_ARENA_H
 #define WEFT_CORE_ARENA_H
 
+#include <pthread.h>
+
 #include "port_backend.h"
 
 #define WEFT_NO_BLOCK UINT32_MAX
@@ -28,6 +30,7 @@ typedef struct weft_arena {
     uint64_t bytes;
     uint32_t block_bytes;
     uint32_t block_count;
+    pthread_mutex_t lock; /* of the free list: publish and merges take blocks at the same time */
     uint32_t free_count;
     uint32_t *free;
     weft_block *blocks;
@@ -47,13 +50,17 @@ uint8_t *weft_arena_block(const weft_arena *arena, uint32_t block);
 const weft_index_entry *weft_arena_index(const weft_arena *arena, uint32_t block, uint32_t frame);
 
 void weft_chain_begin(weft_chain *chain);
-/* Appends a free block; false if there is none. */
+/* Appends a free block; false if there is none. Any thread, each on a chain of its own. */
 bool weft_chain_extend(weft_arena *arena, weft_chain *chain);
+/* The same, but leaves at least `leave` blocks free. */
+bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t leave);
 /* Where the next frame goes: room behind the last frame, less the index entry it will need. */
 weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain);
 /* Takes note of a frame of `bytes` just written at the sink. */
 void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes);
-/* Gives the blocks back. */
-void weft_chain_free(weft_arena *arena, weft_chain *chain);
+/* Blocks that no chain has. */
+uint32_t weft_arena_free_blocks(weft_arena *arena);
+/* Gives the blocks back; how many. */
+uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain);
 
 #endif

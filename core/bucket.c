@@ -22,6 +22,18 @@ bool weft_cursor_done(const weft_arena *arena, const weft_cursor *cursor, uint64
     return at.block == WEFT_NO_BLOCK || weft_arena_index(arena, at.block, at.frame)->unit >= unit_limit;
 }
 
+uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame)
+{
+    if (weft_cursor_done(arena, cursor, unit_limit))
+        return 0;
+    *cursor = settle(arena, *cursor);
+    uint32_t bytes = weft_arena_index(arena, cursor->block, cursor->frame)->bytes;
+    memcpy(frame, weft_arena_block(arena, cursor->block) + cursor->offset, bytes);
+    cursor->frame++;
+    cursor->offset += bytes;
+    return bytes;
+}
+
 static uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes)
 {
     return (bytes + chunk_bytes - 1) / chunk_bytes;

@@ -177,6 +177,7 @@ static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_h
         }
     }
     peer->sent_order = peer->held_order;
+    peer->single_until = 0;
     peer->sent_attachment = hello->attachment;
 }
 

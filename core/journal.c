@@ -83,13 +83,29 @@ weft_update *weft_journal_oldest(weft_journal *journal)
     return weft_journal_at(journal, journal->oldest);
 }
 
-void weft_journal_drop(weft_journal *journal)
+weft_update *weft_journal_after(weft_journal *journal, uint64_t order)
 {
-    weft_update *update = weft_journal_oldest(journal);
+    weft_update *update = weft_journal_at(journal, order + 1);
+    if (update && update->over)
+        update = weft_journal_at(journal, update->over);
+    return update && update->from == order && !update->snapshot_only ? update : NULL;
+}
+
+void weft_journal_empty(weft_journal *journal, weft_update *update)
+{
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (update->levels >> level & 1)
             weft_chain_free(&journal->arena, &update->chain[level]);
     weft_blob_drop(update->attachment);
+    update->attachment = NULL;
+    update->levels = 0;
+    update->snapshot_only = true;
+}
+
+void weft_journal_drop(weft_journal *journal)
+{
+    weft_update *update = weft_journal_oldest(journal);
+    weft_journal_empty(journal, update);
     memset(update, 0, sizeof *update);
     journal->oldest++;
 }
@@ -103,11 +119,12 @@ weft_update *weft_journal_append(weft_journal *journal, const weft_update *updat
 {
     weft_update *kept = &journal->updates[journal->next % WEFT_JOURNAL_UPDATES];
     *kept = *update;
+    kept->from = journal->next - 1;
     kept->order = journal->next++;
     return kept;
 }
 
-uint64_t weft_journal_bytes(const weft_journal *journal)
+uint64_t weft_journal_bytes(weft_journal *journal)
 {
-    return (uint64_t)(journal->arena.block_count - journal->arena.free_count) * journal->arena.block_bytes;
+    return (uint64_t)(journal->arena.block_count - weft_arena_free_blocks(&journal->arena)) * journal->arena.block_bytes;
 }

@@ -1,6 +1,7 @@
 /* journal.h - encoded updates kept for peers that are behind, oldest first, bounded by the arena.
  *
- * An update's frames stand in one chain per level. A stream that reads an update holds it; what is held is not dropped.
+ * An update's frames stand in one chain per level. Who reads an update holds it; what is held is not emptied. An update
+ * that was emptied for room keeps its place, so that its versions are still known by their digests.
  * Not locked: the trainer's lock covers it. */
 #ifndef WEFT_CORE_JOURNAL_H
 #define WEFT_CORE_JOURNAL_H
@@ -31,10 +32,13 @@ void weft_blob_drop(weft_blob *blob);
 typedef struct weft_update {
     weft_version base, target;
     uint64_t order;   /* 1, 2, ... in order of publication; the journal finds updates by it */
+    uint64_t from;    /* the order after which its base stood */
     uint64_t changed; /* elements */
     uint64_t published_ns;
     uint32_t readers;      /* streams and buckets in flight that read it */
-    bool snapshot_only;    /* did not fit: peers behind it need a snapshot */
+    uint64_t over;         /* emptied: the order of the merged update that leads over its base; 0: none */
+    uint32_t pins;         /* merges and rebuilds under way that read its journal level */
+    bool snapshot_only;    /* has no frames: it did not fit, or was emptied; peers behind it need a snapshot */
     weft_blob *attachment; /* of the target; NULL: none */
     weft_parameters parameters;
     weft_chain chain[WEFT_LEVEL_COUNT];
@@ -54,12 +58,16 @@ void weft_journal_close(weft_journal *journal);
 weft_update *weft_journal_at(weft_journal *journal, uint64_t order);
 /* The oldest update; NULL if there is none. */
 weft_update *weft_journal_oldest(weft_journal *journal);
+/* The update that leads on from the version after `order`; NULL if there is none with frames. */
+weft_update *weft_journal_after(weft_journal *journal, uint64_t order);
+/* Gives an update's frames and attachment up; nobody reads it. */
+void weft_journal_empty(weft_journal *journal, weft_update *update);
 /* Drops the oldest, which nobody reads. */
 void weft_journal_drop(weft_journal *journal);
 /* Takes a finished update in; its order is set. The ring must have room (weft_journal_full). */
 weft_update *weft_journal_append(weft_journal *journal, const weft_update *update);
 bool weft_journal_full(const weft_journal *journal);
 /* Bytes of blocks in use. */
-uint64_t weft_journal_bytes(const weft_journal *journal);
+uint64_t weft_journal_bytes(weft_journal *journal);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef WEFT_CORE_PEER_H
 #define WEFT_CORE_PEER_H
 
+#include "bridge.h"
 #include "bucket.h"
 #include "choice.h"
 #include "codec/planes.h"
@@ -95,6 +96,7 @@ struct weft_peer {
     uint64_t held_order;      /* UINT64_MAX: unknown bits */
     uint64_t sent_attachment; /* hash of the attachment it will have after what was sent */
     uint64_t sent_order;      /* last update sent or being sent */
+    uint64_t single_until;    /* up to this order no merged update is asked for: there is none that it could take */
     weft_level level;         /* of the update sent last */
     weft_level wanted;        /* at which updates are to be coded for it */
     weft_stream stream;
@@ -166,7 +168,9 @@ struct weft_trainer {
     uint32_t peer_count; /* max_peers and a few guests */
     uint32_t levels;     /* mask of levels in use: the journal's and those that connected peers want */
     weft_habit habit;
+    weft_bridge bridge;
     bool again;       /* something happened to a peer that this step had passed: take another */
+    bool publishing;  /* publish is at work, from diff to hand-over */
     bool shadow_busy; /* publish brings it up to date: snapshots stand still */
 };
 
@@ -209,6 +213,8 @@ weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
 /* The peer accepted the offer: its snapshot begins. */
 weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer);
 void weft_stream_end(weft_peer *peer);
+/* Whether the peer will go on from the version after `order` when it is sent something next. */
+bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
 /* A publish appended `update`: queues it behind the cursor of a snapshot under way. False: it cannot follow. */
 bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);

@@ -50,44 +50,6 @@ void weft_publish_close(weft_trainer *trainer)
         weft_mem_unmap(trainer->shadow_image, bytes ? bytes : 1);
 }
 
-/* ---- room in the journal */
-
-static bool reads(const weft_peer *peer, const weft_update *update)
-{
-    const weft_stream *stream = &peer->stream;
-    bool found = stream->update == update;
-    for (uint32_t i = stream->behind_begin; i < stream->behind_end; i++)
-        found = found || stream->behind[i % WEFT_BEHIND_MAX].update == update;
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
-        found = found || (peer->flights[slot].used && peer->flights[slot].update == update);
-    return found || (peer->posting && peer->bucket_update == update);
-}
-
-/* Drops the oldest update; peers that still read it are lost (they join again), since the journal is bounded. */
-static bool drop_oldest(weft_trainer *trainer)
-{
-    weft_log_sink *before = weft_session_enter(trainer->session);
-    weft_update *oldest = weft_journal_oldest(&trainer->journal);
-    for (uint32_t i = 0; oldest && oldest->readers && i < trainer->peer_count; i++)
-        if (trainer->peers[i].greeted && reads(&trainer->peers[i], oldest)) {
-            weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_EVICTED);
-            weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST,
-                           "it lags and the journal is full; raise [trainer] journal, or its link is too slow");
-        }
-    if (oldest)
-        weft_journal_drop(&trainer->journal);
-    weft_session_leave(trainer->session, before);
-    return oldest != NULL;
-}
-
-static bool extend(weft_trainer *trainer, weft_chain *chain)
-{
-    while (!weft_chain_extend(&trainer->journal.arena, chain))
-        if (!drop_oldest(trainer))
-            return false;
-    return true;
-}
-
 /* ---- encode */
 
 static void free_chains(weft_trainer *trainer, weft_update *update)
@@ -120,7 +82,7 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
         return status;
     weft_frame_sink sink = weft_chain_sink(arena, chain);
     if (sink.capacity < length) {
-        if (!extend(writer->trainer, chain)) {
+        if (!weft_room_extend(writer->trainer, chain)) {
             free_chains(writer->trainer, update);
             update->snapshot_only = true;
             return WEFT_OK;
@@ -186,6 +148,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         }
     }
     trainer->shadow_busy = false;
+    weft_bridge_sweep(trainer);
     weft_session_wake(session);
     weft_session_changed(session);
 }
@@ -273,8 +236,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, weft_upda
         return status;
     }
     update->target.root = target_root(trainer);
-    while (weft_journal_full(&trainer->journal))
-        drop_oldest(trainer);
+    weft_room_make_place(trainer);
     uint64_t begun_ns = weft_clock_ns();
     status = weft_shadow_update(trainer, update);
     if (status != WEFT_OK) { /* the device is dead: nothing more can be promised than that this version is none */
@@ -308,9 +270,14 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
     weft_log_sink *before = weft_session_enter(session);
     weft_peer_levels(trainer);
     update.levels = trainer->levels;
+    trainer->publishing = true;
     pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
     status = publish(trainer, &update, info);
     weft_log_enter(before);
+    pthread_mutex_lock(&session->lock);
+    trainer->publishing = false;
+    pthread_cond_signal(&trainer->bridge.wake);
+    pthread_mutex_unlock(&session->lock);
     if (status != WEFT_OK)
         weft_blob_drop(update.attachment);
     return status;

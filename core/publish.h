@@ -8,6 +8,15 @@
 weft_status weft_publish_open(weft_trainer *trainer);
 void weft_publish_close(weft_trainer *trainer);
 
+/* ---- room.c: room in the journal, whatever lags */
+/* Gives something up, first what is cheapest to have again: levels beside the journal's own, merged updates, the oldest
+ * version that nobody reads, at last the oldest that peers read, which are lost. False: there is nothing left. */
+bool weft_room_make(weft_trainer *trainer);
+/* Appends a block to a chain of publish's own, making room if need be; false: there is none to be had. */
+bool weft_room_extend(weft_trainer *trainer, weft_chain *chain);
+/* Makes a place in the journal's ring for one more update. */
+void weft_room_make_place(weft_trainer *trainer);
+
 /* ---- shadow.c */
 /* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,

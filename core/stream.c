@@ -402,6 +402,50 @@ static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
     return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
 }
 
+bool weft_stream_stands_at(const weft_peer *peer, uint64_t order)
+{
+    return peer->stream.kind == WEFT_STREAM_NONE && peer->sent_order == order;
+}
+
+/* Whether every version up to the newest can be had from the journal. */
+static bool leads_on(weft_trainer *trainer, uint64_t order)
+{
+    while (order != trainer->newest_order) {
+        const weft_update *update = weft_journal_after(&trainer->journal, order);
+        if (!update)
+            return false;
+        order = update->order;
+    }
+    return true;
+}
+
+/* Whether a peer that is behind takes several versions as one. Not if it is behind by one; nor if all that it lacks
+ * can be under way at once and its link carries that in less time than merging takes. */
+static bool skips(const weft_trainer *trainer, const weft_peer *peer, const weft_update *next)
+{
+    uint64_t behind = trainer->newest_order - peer->sent_order;
+    bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->expected_count;
+    if (next->order == trainer->newest_order || next->order <= peer->single_until)
+        return false;
+    return !(at_once && peer->estimate.rate_bytes_s > trainer->bridge.speed);
+}
+
+/* What brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being made. */
+static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **update)
+{
+    weft_update *merged = NULL;
+    *update = weft_journal_after(&trainer->journal, peer->sent_order);
+    if (!*update || !skips(trainer, peer, *update))
+        return WEFT_OK;
+    weft_level level = level_for(peer, *update) == WEFT_LEVEL_TIGHT ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
+    weft_status status = weft_bridge_want(trainer, peer->sent_order, level, &merged);
+    if (status == WEFT_OK && fits(peer, merged))
+        *update = merged;
+    else if (status != WEFT_AGAIN)
+        peer->single_until = trainer->newest_order;
+    return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
+}
+
 static weft_status start(weft_trainer *trainer, weft_peer *peer)
 {
     bool idle = peer->expected_count == 0;
@@ -412,14 +456,18 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
     if (peer->sent_order == trainer->newest_order) {
         return idle && attachment_owed(trainer, peer) ? begin_attachment(trainer, peer) : WEFT_AGAIN;
     }
-    weft_update *update = weft_journal_at(&trainer->journal, peer->sent_order + 1);
+    weft_update *update = NULL;
+    bool kept = leads_on(trainer, peer->sent_order);
+    weft_status status = kept ? choose(trainer, peer, &update) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
     if (update && fits(peer, update))
         return begin_update(trainer, peer, update);
     if (!idle)
         return WEFT_AGAIN;
-    weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the update behind version %llu %s", peer->name,
+    weft_log(WEFT_LOG_WARN, "%s needs a snapshot: an update behind version %llu %s", peer->name,
              (unsigned long long)peer->held.number,
-             update ? "is larger than its staging or the journal" : "is no longer in the journal");
+             kept ? "is larger than its staging" : "is not in the journal, or larger than that");
     return offer_snapshot(trainer, peer);
 }
 

@@ -185,6 +185,8 @@ static weft_status open_parts(weft_trainer *trainer)
     if (status == WEFT_OK)
         status = weft_history_open(&trainer->history, layout->part_count, site->trainer.journal);
     if (status == WEFT_OK)
+        status = weft_bridge_open(trainer);
+    if (status == WEFT_OK)
         status = weft_publish_open(trainer);
     if (status == WEFT_OK)
         status = open_slabs(trainer);
@@ -212,6 +214,7 @@ static void give_back(weft_trainer *trainer)
     if (trainer->slabs.memory)
         weft_mem_unmap(trainer->slabs.memory, trainer->slabs.slab_bytes * trainer->slabs.count);
     weft_publish_close(trainer);
+    weft_bridge_close(trainer);
     weft_history_close(&trainer->history);
     weft_journal_close(&trainer->journal);
     if (trainer->listen_fd >= 0)
@@ -247,6 +250,7 @@ static void close_trainer(weft_session *session)
 {
     weft_trainer *trainer = session->trainer;
     uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    weft_bridge_stop(trainer);
     weft_session_stop(session);
     weft_log_sink *before = weft_log_enter(&session->sink);
     say_goodbye(trainer);
@@ -269,12 +273,14 @@ static void print_memory(weft_trainer *trainer)
     uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count + trainer->packer.bytes;
     uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_OUT_BYTES) + trainer->headers_bytes;
     uint64_t digests = trainer->history.bytes + 3 * session->layout->part_count * sizeof *trainer->digests;
-    session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers;
+    uint64_t merging = weft_bridge_bytes(&trainer->bridge);
+    session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers + merging;
     weft_log(WEFT_LOG_INFO,
-             "trainer: %.1f MB: shadow %.1f, journal %.1f, digests %.1f, slabs %.1f, %u peers %.1f; backend %s",
+             "trainer: %.1f MB: shadow %.1f, journal %.1f, digests %.1f, merging %.1f, slabs %.1f, %u peers %.1f; "
+             "backend %s",
              (double)session->stats.memory_bytes / 1e6, (double)shadow / 1e6,
-             (double)trainer->journal.arena.bytes / 1e6, (double)digests / 1e6, (double)slabs / 1e6,
-             trainer->peer_count - GUESTS, (double)peers / 1e6, session->backend_name);
+             (double)trainer->journal.arena.bytes / 1e6, (double)digests / 1e6, (double)merging / 1e6,
+             (double)slabs / 1e6, trainer->peer_count - GUESTS, (double)peers / 1e6, session->backend_name);
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
@@ -320,5 +326,6 @@ weft_status weft_trainer_listen(weft_trainer *trainer)
         return status;
     weft_log(WEFT_LOG_INFO, "listening on %s, version %llu", session->stats.listen,
              (unsigned long long)trainer->newest.number);
-    return weft_session_start(session);
+    status = weft_bridge_start(trainer);
+    return status == WEFT_OK ? weft_session_start(session) : status;
 }

@@ -455,6 +455,8 @@ typedef struct weft_stats_info {
     char listen[64];         /* trainer: the address it listens on, host:port */
     char backend[24];        /* "host/portable", "host/avx512", ... */
     char provider[24];       /* rollout: provider in use */
+    uint64_t merges;         /* trainer: merged updates made for peers that were behind */
+    double merge_ms;         /* trainer: time that making the last of them took, beside everything else */
 } weft_stats_info;
 
 /* Figures of the session. Any thread; never waits for the network. */

@@ -41,8 +41,8 @@ stages='
 7 update
 8 control
 8 choice
-9 peer greet send stream answer
-10 trainer publish shadow
+9 peer greet send stream answer bridge rebuild
+10 trainer publish shadow room
 10 rollout stage join hear fetch receive search verify
 11 api
 '

@@ -186,6 +186,14 @@ void fleet_join(fleet *f, unsigned at, fleet_start start)
     fleet_bind_rollout(f, at, start, NULL);
 }
 
+void fleet_join_bits(fleet *f, unsigned at, uint8_t *dense)
+{
+    uint8_t *kept = f->dense;
+    f->dense = dense;
+    fleet_join(f, at, FLEET_SAME);
+    f->dense = kept;
+}
+
 void fleet_stop_trainer(fleet *f)
 {
     close_end(&f->trainer);

@@ -102,6 +102,8 @@ void fleet_stop_trainer(fleet *f);
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra);
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment);
 void fleet_join(fleet *f, unsigned at, fleet_start start);
+/* Joins with `dense` as its bits. */
+void fleet_join_bits(fleet *f, unsigned at, uint8_t *dense);
 void fleet_leave(fleet *f, unsigned at);
 /* Changes the trainer's bits and publishes them as the next version. */
 void fleet_publish(fleet *f, uint32_t per_mille);

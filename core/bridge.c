@@ -1,0 +1,331 @@
+#include "bridge.h"
+
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "peer.h"
+#include "status.h"
+#include "thread.h"
+
+/* Niceness of the thread. Not SCHED_IDLE: it holds the session's lock for moments, and an idle thread that was put
+ * aside in one would keep everybody out for long. */
+#define NICENESS 10
+/* How fast merging is taken to be until it was measured. */
+#define SPEED_FIRST 100e6
+
+/* ---- open and close */
+
+weft_status weft_bridge_open(weft_trainer *trainer)
+{
+    const weft_session *session = trainer->session;
+    weft_bridge *bridge = &trainer->bridge;
+    const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
+    pthread_condattr_t monotonic;
+    bridge->trainer = trainer;
+    bridge->share = trainer->journal.arena.block_count / WEFT_BRIDGE_SHARE;
+    bridge->speed = SPEED_FIRST;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&bridge->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    bridge->entries = weft_mem_take(WEFT_BRIDGE_ENTRIES, sizeof *bridge->entries);
+    bridge->sources = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *bridge->sources);
+    bridge->merge_sources = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *bridge->merge_sources);
+    bridge->frame = weft_mem_take(session->layout->largest_frame + 1, 1);
+    if (!bridge->entries || !bridge->sources || !bridge->merge_sources || !bridge->frame)
+        return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
+    weft_status status = session->backend->open(&options, &bridge->device);
+    return status == WEFT_OK ? weft_merger_open(&bridge->merger, session->backend, bridge->device, session->layout,
+                                                WEFT_RUN_SHIFT_MAX)
+                             : status;
+}
+
+void weft_bridge_close(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    if (!bridge->trainer)
+        return;
+    if (bridge->merger.backend)
+        weft_merger_close(&bridge->merger);
+    if (bridge->device)
+        trainer->session->backend->close(bridge->device);
+    for (uint32_t i = 0; bridge->entries && i < WEFT_BRIDGE_ENTRIES; i++)
+        weft_blob_drop(bridge->entries[i].update.attachment);
+    weft_mem_give(bridge->frame);
+    weft_mem_give(bridge->merge_sources);
+    weft_mem_give(bridge->sources);
+    weft_mem_give(bridge->entries);
+    pthread_cond_destroy(&bridge->wake);
+}
+
+uint64_t weft_bridge_bytes(const weft_bridge *bridge)
+{
+    return WEFT_BRIDGE_ENTRIES * sizeof *bridge->entries +
+           WEFT_JOURNAL_UPDATES * (sizeof *bridge->sources + sizeof *bridge->merge_sources) +
+           bridge->merger.room.capacity + bridge->merger.sink.capacity;
+}
+
+/* ---- what is wanted */
+
+static void release(weft_bridge *bridge, weft_bridged *entry)
+{
+    weft_arena *arena = &bridge->trainer->journal.arena;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (entry->update.levels >> level & 1)
+            bridge->blocks -= weft_chain_free(arena, &entry->update.chain[level]);
+    weft_blob_drop(entry->update.attachment);
+    *entry = (weft_bridged){0};
+}
+
+static bool idle(const weft_bridged *entry)
+{
+    return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
+}
+
+/* Whether a peer may go on with it. */
+static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        if (peer->greeted && weft_stream_stands_at(peer, entry->update.from))
+            return true;
+    }
+    return false;
+}
+
+void weft_bridge_sweep(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        bool current = entry->update.order == trainer->newest_order;
+        if (entry->state == WEFT_BRIDGED_WANTED
+                ? !needed(trainer, entry)
+                : idle(entry) && !current && (entry->state == WEFT_BRIDGED_FAILED || !needed(trainer, entry)))
+            release(bridge, entry);
+    }
+}
+
+bool weft_bridge_yield(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    weft_bridged *oldest = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!oldest || entry->turn < oldest->turn))
+            oldest = entry;
+    }
+    if (oldest)
+        release(bridge, oldest);
+    return oldest != NULL;
+}
+
+uint32_t weft_bridge_claim(const weft_bridge *bridge)
+{
+    uint32_t has = atomic_load(&bridge->blocks);
+    return has < bridge->share ? bridge->share - has : 0;
+}
+
+static weft_bridged *take_entry(weft_trainer *trainer)
+{
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++)
+        if (trainer->bridge.entries[i].state == WEFT_BRIDGED_FREE)
+            return &trainer->bridge.entries[i];
+    return weft_bridge_yield(trainer) ? take_entry(trainer) : NULL;
+}
+
+/* ---- making */
+
+static void unpin(weft_bridge *bridge)
+{
+    for (uint64_t i = 0; bridge->pinned && i < bridge->source_count; i++)
+        bridge->sources[i].update->pins--;
+    bridge->pinned = false;
+}
+
+void weft_bridge_break(weft_trainer *trainer, const weft_update *update)
+{
+    if (update->pins == 0)
+        return;
+    trainer->bridge.broken = true;
+    unpin(&trainer->bridge);
+}
+
+/* Pins the updates that lead from the entry's base to the newest version, all of them or none. */
+static bool pin(weft_bridge *bridge, const weft_bridged *entry)
+{
+    weft_trainer *trainer = bridge->trainer;
+    bridge->source_count = 0;
+    for (uint64_t order = entry->update.from; order < trainer->newest_order;) {
+        weft_update *update = weft_journal_after(&trainer->journal, order);
+        if (!update || bridge->source_count == WEFT_JOURNAL_UPDATES)
+            return false;
+        bridge->sources[bridge->source_count++] = (weft_bridge_source){
+            bridge, update, weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]), update->parameters.run_shift};
+        order = update->order;
+    }
+    for (uint64_t i = 0; i < bridge->source_count; i++)
+        bridge->sources[i].update->pins++;
+    bridge->pinned = bridge->source_count > 0;
+    return bridge->pinned;
+}
+
+/* What is said of an update: from where to where. */
+static uint64_t head(weft_bridge *bridge, weft_update *update)
+{
+    const weft_update *first = bridge->sources[0].update;
+    const weft_update *last = bridge->sources[bridge->source_count - 1].update;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < bridge->source_count; i++)
+        bytes += bridge->sources[i].update->chain[WEFT_LEVEL_FAST].bytes;
+    update->base = first->base;
+    update->target = last->target;
+    update->from = first->from;
+    update->order = last->order;
+    update->published_ns = last->published_ns;
+    update->attachment = weft_blob_hold(last->attachment);
+    return bytes;
+}
+
+static void measure(weft_bridge *bridge, const weft_update *update, uint64_t bytes, uint64_t begun_ns)
+{
+    weft_stats_info *stats = &bridge->trainer->session->stats;
+    double ms = weft_clock_ms(begun_ns, weft_clock_ns());
+    if (ms > 0)
+        bridge->speed += ((double)bytes * 1e3 / ms - bridge->speed) / 4;
+    stats->merges++;
+    stats->merge_ms = ms;
+    weft_log(WEFT_LOG_DEBUG, "merged: versions %llu to %llu in one of %llu bytes, of %llu, in %.1f ms",
+             (unsigned long long)update->base.number, (unsigned long long)update->target.number,
+             (unsigned long long)update->chain[WEFT_LEVEL_FAST].bytes, (unsigned long long)bytes, ms);
+}
+
+/* Under the lock, which it leaves meanwhile. */
+static void make(weft_bridge *bridge, weft_bridged *entry)
+{
+    weft_session *session = bridge->trainer->session;
+    weft_status status = WEFT_E_BUDGET;
+    uint64_t begun_ns = weft_clock_ns(), bytes = 0;
+    entry->state = WEFT_BRIDGED_MAKING;
+    if (pin(bridge, entry)) {
+        bridge->broken = bridge->stopping;
+        bytes = head(bridge, &entry->update);
+        pthread_mutex_unlock(&session->lock);
+        status = weft_bridge_merge(bridge, &entry->update);
+        pthread_mutex_lock(&session->lock);
+        unpin(bridge);
+    }
+    if (status == WEFT_OK && !bridge->broken) {
+        entry->state = WEFT_BRIDGED_READY;
+        measure(bridge, &entry->update, bytes, begun_ns);
+    } else {
+        uint64_t from = entry->update.from, order = bridge->trainer->newest_order;
+        weft_level level = entry->level;
+        release(bridge, entry);
+        *entry = (weft_bridged){.state = WEFT_BRIDGED_FAILED, .level = level, .update = {.from = from, .order = order}};
+        weft_log(WEFT_LOG_DEBUG, "no merged update from %llu versions back: %s", (unsigned long long)(order - from),
+                 status == WEFT_E_BUDGET ? "no room, or not all of them are kept" : "broken off");
+    }
+    weft_session_wake(session);
+    weft_session_changed(session);
+}
+
+static weft_bridged *next_wanted(weft_bridge *bridge)
+{
+    weft_bridged *first = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (entry->state == WEFT_BRIDGED_WANTED && (!first || entry->turn < first->turn))
+            first = entry;
+    }
+    return first;
+}
+
+static void *run(void *argument)
+{
+    weft_bridge *bridge = argument;
+    weft_session *session = bridge->trainer->session;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS); /* refused or not, it works */
+    weft_log_enter(&session->sink);
+    pthread_mutex_lock(&session->lock);
+    while (!bridge->stopping) {
+        weft_bridged *entry = next_wanted(bridge);
+        if (entry)
+            make(bridge, entry);
+        else
+            pthread_cond_wait(&bridge->wake, &session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+    return NULL;
+}
+
+/* With a clock of the caller's own there is no thread: what is wanted is made at once. */
+weft_status weft_bridge_start(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    if (weft_clock_own)
+        return WEFT_OK;
+    bridge->running = true;
+    int error = weft_thread_start(&bridge->thread, run, bridge);
+    bridge->running = error == 0;
+    return error ? weft_fail(WEFT_E_SYSTEM, "no thread to merge updates: %s", strerror(error)) : WEFT_OK;
+}
+
+void weft_bridge_stop(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    if (!bridge->running)
+        return;
+    pthread_mutex_lock(&trainer->session->lock);
+    bridge->stopping = bridge->broken = true;
+    pthread_cond_signal(&bridge->wake);
+    pthread_mutex_unlock(&trainer->session->lock);
+    pthread_join(bridge->thread, NULL);
+    bridge->running = false;
+}
+
+static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
+{
+    return entry->state != WEFT_BRIDGED_FREE && entry->update.from == from && entry->level == level;
+}
+
+/* The finished update that leads furthest; else what is under way; else what failed. */
+static weft_bridged *find(weft_bridge *bridge, uint64_t from, weft_level level)
+{
+    weft_bridged *found = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (!serves(entry, from, level))
+            continue;
+        bool ready = entry->state == WEFT_BRIDGED_READY, other = found && found->state == WEFT_BRIDGED_READY;
+        if (!found || (ready && (!other || entry->update.order > found->update.order)))
+            found = entry;
+    }
+    return found;
+}
+
+weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    weft_bridged *entry = find(bridge, from, level);
+    if (!entry) {
+        entry = take_entry(trainer);
+        if (!entry)
+            return WEFT_E_BUDGET;
+        *entry = (weft_bridged){
+            .state = WEFT_BRIDGED_WANTED, .level = level, .turn = ++bridge->turns, .update = {.from = from}};
+        if (bridge->running)
+            pthread_cond_signal(&bridge->wake);
+        else
+            make(bridge, entry);
+    }
+    if (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING)
+        return WEFT_AGAIN;
+    if (entry->state == WEFT_BRIDGED_FAILED)
+        return WEFT_E_BUDGET;
+    *update = &entry->update;
+    return WEFT_OK;
+}

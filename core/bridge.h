@@ -1,0 +1,103 @@
+/* bridge.h - updates that are made for peers that are behind: several versions as one, off the path of publish.
+ *
+ * A thread of lower priority than the others makes them, one at a time, outside the session's lock, which it takes for
+ * moments to copy a frame out of the journal. They stand in the same arena as the journal, in a share that publish
+ * leaves to them, and nothing is given up for them; publish, when it needs room, takes what nobody reads of theirs and
+ * may break off the one under way. Finished ones are shared by all peers that hold their base, kept while they lead to
+ * the newest version or somebody needs them, and bounded in number.
+ *
+ * What `weft_bridge_*` says is under the session's lock but where noted. */
+#ifndef WEFT_CORE_BRIDGE_H
+#define WEFT_CORE_BRIDGE_H
+
+#include <pthread.h>
+
+#include "bucket.h"
+#include "merge.h"
+
+#define WEFT_BRIDGE_ENTRIES 64u
+#define WEFT_BRIDGE_SHARE   4u /* one block of so many is left to merges */
+
+typedef struct weft_trainer weft_trainer;
+
+typedef enum weft_bridged_state {
+    WEFT_BRIDGED_FREE,
+    WEFT_BRIDGED_WANTED,
+    WEFT_BRIDGED_MAKING,
+    WEFT_BRIDGED_READY,
+    WEFT_BRIDGED_FAILED /* there was no way to its target: remembered until there is a newer version */
+} weft_bridged_state;
+
+typedef struct weft_bridged {
+    weft_bridged_state state;
+    weft_level level;   /* wanted: tight or fast; what could be made stands in the update */
+    uint64_t turn;      /* older wants first */
+    weft_update update; /* from: the base's order; order: the target's */
+} weft_bridged;
+
+/* Where a merge stands in the chain of one of its sources. */
+typedef struct weft_bridge_source {
+    struct weft_bridge *bridge;
+    weft_update *update; /* pinned, while `pinned` says so */
+    weft_cursor cursor;
+    uint32_t run_shift;
+} weft_bridge_source;
+
+typedef struct weft_bridge {
+    weft_trainer *trainer;
+    pthread_t thread;
+    bool running, stopping;
+    pthread_cond_t wake; /* with the session's lock: something is wanted, or the end */
+    weft_bridged *entries;
+    uint64_t turns;
+    uint32_t share;          /* blocks of the arena that are left to it */
+    _Atomic uint32_t blocks; /* that its updates have now */
+
+    /* The work under way; the thread's own but for `broken` and the pins. */
+    bool broken; /* publish took its sources, or the session ends: it comes to nothing */
+    weft_backend_state *device;
+    weft_merger merger;
+    weft_bridge_source *sources;
+    weft_merge_source *merge_sources;
+    uint64_t source_count;
+    bool pinned;    /* under the lock: the sources stand in the journal */
+    uint8_t *frame; /* one, copied out of the journal */
+    double speed;   /* estimate: bytes of sources that it merges in a second */
+} weft_bridge;
+
+weft_status weft_bridge_open(weft_trainer *trainer);
+weft_status weft_bridge_start(weft_trainer *trainer);
+/* Ends the thread; not under the lock. */
+void weft_bridge_stop(weft_trainer *trainer);
+void weft_bridge_close(weft_trainer *trainer);
+/* Bytes of memory that it took beside the arena, if all of it were touched. */
+uint64_t weft_bridge_bytes(const weft_bridge *bridge);
+
+/* The update from the version after `from` to the newest there was when it was made, for a peer that sees to `level`.
+ * Errors: WEFT_AGAIN (it is being made: the step is woken), WEFT_E_BUDGET (it cannot be had: single updates or a
+ * snapshot must do). */
+weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update);
+/* There is a newer version: forgets what leads elsewhere and nobody waits for. */
+void weft_bridge_sweep(weft_trainer *trainer);
+
+/* ---- room, for publish */
+/* Blocks that publish leaves to merges: those of the share that they do not have yet. Any thread. */
+uint32_t weft_bridge_claim(const weft_bridge *bridge);
+/* Gives up a finished update that nobody reads; false: there is none. */
+bool weft_bridge_yield(weft_trainer *trainer);
+/* Breaks off the work under way if it reads `update`, which is pinned no longer then. */
+void weft_bridge_break(weft_trainer *trainer, const weft_update *update);
+
+/* ---- bridge_merge.c: on the thread, without the lock */
+/* Adds the pinned sources up, at level fast. */
+weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update);
+/* Appends a frame; errors: WEFT_E_BUDGET (the share is used up). */
+weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
+                               uint32_t bytes);
+/* Enters the lock; false, without it, when the work is broken off. */
+bool weft_bridge_enter(weft_bridge *bridge);
+void weft_bridge_leave(weft_bridge *bridge);
+/* Between two stretches of work: lets a publish that encodes now have the processor, for a while. */
+weft_status weft_bridge_pause(weft_bridge *bridge);
+
+#endif

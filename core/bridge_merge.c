@@ -1,0 +1,118 @@
+/* bridge_merge.c - the sources' frames added up, without a weight. */
+#include <string.h>
+
+#include "peer.h"
+#include "staging.h"
+#include "status.h"
+
+/* A publish that encodes has the processor to itself but for a stretch of a merge every so often: merges of a trainer
+ * that publishes all the time must come to an end too. */
+#define PAUSE_NS (20 * WEFT_NS_PER_MS)
+
+bool weft_bridge_enter(weft_bridge *bridge)
+{
+    pthread_mutex_lock(&bridge->trainer->session->lock);
+    if (!bridge->broken)
+        return true;
+    pthread_mutex_unlock(&bridge->trainer->session->lock);
+    return false;
+}
+
+void weft_bridge_leave(weft_bridge *bridge)
+{
+    pthread_mutex_unlock(&bridge->trainer->session->lock);
+}
+
+weft_status weft_bridge_pause(weft_bridge *bridge)
+{
+    uint64_t until_ns = weft_clock_ns() + PAUSE_NS;
+    if (!weft_bridge_enter(bridge))
+        return WEFT_AGAIN;
+    while (bridge->running && bridge->trainer->publishing && !bridge->broken && weft_clock_ns() < until_ns) {
+        struct timespec t = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+        pthread_cond_timedwait(&bridge->wake, &bridge->trainer->session->lock, &t);
+    }
+    weft_bridge_leave(bridge);
+    return WEFT_OK;
+}
+
+weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
+                               uint32_t bytes)
+{
+    weft_arena *arena = &bridge->trainer->journal.arena;
+    const weft_layout *layout = bridge->trainer->session->layout;
+    weft_chain *chain = &update->chain[level];
+    weft_frame admitted;
+    weft_status status = weft_frame_admit(layout, frame, bytes, &admitted);
+    if (status != WEFT_OK)
+        return status;
+    weft_frame_sink sink = weft_chain_sink(arena, chain);
+    if (sink.capacity < bytes) {
+        if (bridge->blocks >= bridge->share || !weft_chain_extend(arena, chain))
+            return WEFT_E_BUDGET;
+        bridge->blocks++;
+        sink = weft_chain_sink(arena, chain);
+    }
+    memcpy(sink.data, frame, bytes);
+    weft_chain_note(arena, chain, admitted.header.unit, bytes);
+    chain->staged_bytes += weft_staging_need(admitted.header.changed, layout->units[admitted.header.unit].width);
+    return WEFT_OK;
+}
+
+/* The next frame of a source, copied: the journal may give it up as soon as the lock is left. */
+static weft_status next(void *user, uint64_t unit_limit, const uint8_t **frame, uint64_t *bytes)
+{
+    weft_bridge_source *source = user;
+    weft_bridge *bridge = source->bridge;
+    const weft_arena *arena = &bridge->trainer->journal.arena;
+    if (!weft_bridge_enter(bridge))
+        return WEFT_AGAIN;
+    *bytes = weft_cursor_take(arena, &source->cursor, unit_limit, bridge->frame);
+    *frame = bridge->frame;
+    weft_bridge_leave(bridge);
+    return WEFT_OK;
+}
+
+typedef struct writer {
+    weft_bridge *bridge;
+    weft_update *update;
+} writer;
+
+static weft_status emit(void *user, const uint8_t *frames, uint64_t bytes)
+{
+    const writer *to = user;
+    weft_status status = WEFT_OK;
+    for (uint64_t at = 0; at < bytes && status == WEFT_OK;) {
+        uint64_t length = weft_frame_measure(frames + at, bytes - at);
+        status = weft_bridge_append(to->bridge, to->update, WEFT_LEVEL_FAST, frames + at, (uint32_t)length);
+        at += length;
+    }
+    return status;
+}
+
+static weft_status moved(void *user, uint64_t unit)
+{
+    (void)unit;
+    return weft_bridge_pause(((const writer *)user)->bridge);
+}
+
+weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update)
+{
+    writer to = {bridge, update};
+    weft_merge_pass pass = {.sources = bridge->merge_sources,
+                            .count = bridge->source_count,
+                            .level = WEFT_LEVEL_FAST,
+                            .emit = emit,
+                            .user = &to,
+                            .moved = moved};
+    for (uint64_t i = 0; i < bridge->source_count; i++)
+        bridge->merge_sources[i] =
+            (weft_merge_source){&bridge->sources[i], next, WEFT_LEVEL_FAST, bridge->sources[i].run_shift};
+    pass.run_shift = weft_merge_shift(bridge->merge_sources, bridge->source_count);
+    weft_chain_begin(&update->chain[WEFT_LEVEL_FAST]);
+    update->parameters = (weft_parameters){.run_shift = pass.run_shift};
+    update->levels = 1u << WEFT_LEVEL_FAST;
+    weft_status status = weft_merger_run(&bridge->merger, &pass);
+    update->changed = pass.changed;
+    return status;
+}

@@ -1,0 +1,230 @@
+/* Peers that are behind take what they lack as one update, which is made beside everything else. */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+
+#include "tests/support/memory_file.h"
+
+static int setup_with(void **state, fleet_size size, const char *const *overrides)
+{
+    *state = fleet_open(size, overrides);
+    fleet_start_trainer(*state, "attached");
+    return 0;
+}
+
+static int setup(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=256MiB", NULL}; /* a block a version is 1 MiB */
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static uint64_t updates_at(fleet *f, unsigned at)
+{
+    return fleet_stats(f->rollouts[at].session).versions;
+}
+
+static weft_peer_info line_of(fleet *f, const char *name)
+{
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, name, &info));
+    return info;
+}
+
+/* Bytes of a file update between two versions, which is made from the weights themselves. */
+static uint64_t direct_bytes(fleet *f, uint64_t base, uint64_t target, const char *level)
+{
+    weft_diff_options options = {.size = sizeof options, .level = level};
+    fleet_model ends[2] = {{0}, {0}};
+    memory_file file = {0};
+    weft_sink sink = memory_sink(&file);
+    for (int i = 0; i < 2; i++) {
+        fleet_model_open(&ends[i], f->layout, 0);
+        fleet_model_put(&ends[i], f->history[i ? target : base].dense);
+    }
+    assert_int_equal(weft_diff(f->layout, ends[0].pieces, ends[0].piece_count, ends[1].pieces, ends[1].piece_count,
+                               &options, NULL, &sink, NULL),
+                     WEFT_OK);
+    uint64_t bytes = file.bytes;
+    memory_free(&file);
+    fleet_model_close(&ends[0]);
+    fleet_model_close(&ends[1]);
+    return bytes;
+}
+
+/* A peer that was away for eight versions receives what lies between, once, and not eight updates. */
+static void rejoining(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 8; i++)
+        fleet_publish(f, 12);
+    fleet_join_bits(f, 0, f->history[0].dense);
+    fleet_catch_up(f, 0);
+    uint64_t direct = direct_bytes(f, 0, 8, "fast");
+    weft_peer_info a = line_of(f, "a");
+    print_message("received %llu bytes, a direct update has %llu\n", (unsigned long long)a.bytes,
+                  (unsigned long long)direct);
+    assert_int_equal(updates_at(f, 0), 1);
+    assert_int_equal(a.snapshot_bytes, 0);
+    assert_true(a.bytes * 100 <= direct * 105);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 1);
+    fleet_publish(f, 12);
+    fleet_catch_up(f, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 1); /* the next alone is no merge */
+}
+
+/* Three at one base share one merged update; one at another base has its own. */
+static void shared(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 5; i++)
+        fleet_publish(f, 30);
+    for (unsigned at = 0; at < 3; at++)
+        fleet_join_bits(f, at, f->history[0].dense);
+    fleet_join_bits(f, 3, f->history[2].dense);
+    for (unsigned at = 0; at < 4; at++) {
+        fleet_catch_up(f, at);
+        assert_int_equal(updates_at(f, at), 1);
+    }
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 2);
+}
+
+/* One that takes its time skips: what was sent is finished, the rest comes as one. */
+static void a_slow_one_skips(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 20);
+    fleet_catch_up(f, 1);
+    uint64_t before = updates_at(f, 0);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    for (int i = 0; i < 9; i++) {
+        fleet_publish(f, 20);
+        fleet_catch_up(f, 1);
+    }
+    assert_int_equal(fleet_commit(f, 0, FLEET_WAIT_MS), WEFT_OK);
+    fleet_check_bytes(f, 0, f->history[1].dense);
+    fleet_catch_up(f, 0);
+    assert_true(updates_at(f, 0) <= before + 3); /* one may have been sent ahead */
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+}
+
+/* Publishes go on while merges are made and sent: every peer ends at the newest bits. */
+static void publishes_meanwhile(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 6; i++)
+        fleet_publish(f, 100);
+    for (unsigned at = 0; at < 4; at++) {
+        fleet_join_bits(f, at, f->history[at].dense);
+        for (int i = 0; i < 4; i++)
+            fleet_publish(f, 60);
+    }
+    for (int i = 0; i < 30; i++) {
+        fleet_publish(f, 40);
+        fleet_commit(f, (unsigned)i % 4, 20);
+    }
+    for (unsigned at = 0; at < 4; at++) {
+        fleet_catch_up(f, at);
+        assert_int_equal(line_of(f, f->rollouts[at].name).snapshot_bytes, 0);
+    }
+}
+
+/* Units of which all changed at some version, and units of which nothing did. */
+static void with_dense_versions(void **state)
+{
+    fleet *f = *state;
+    fleet_publish(f, 20);
+    fleet_publish(f, 1000);
+    fleet_publish(f, 0);
+    fleet_publish(f, 20);
+    fleet_join_bits(f, 0, f->history[0].dense);
+    fleet_catch_up(f, 0);
+    assert_int_equal(updates_at(f, 0), 1);
+    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+}
+
+/* The link fails while a merged update is under way. */
+static void lost_in_the_middle(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 4; i++)
+        fleet_publish(f, 300);
+    const weft_loop_faults faults = {.seed = 5, .drop_every = 3};
+    weft_loop_set_faults(&faults);
+    for (unsigned at = 0; at < 2; at++)
+        fleet_join_bits(f, at, f->history[0].dense);
+    for (int i = 0; i < 10; i++)
+        for (unsigned at = 0; at < 2; at++)
+            fleet_commit(f, at, 30);
+    fleet_recover(f, 2);
+}
+
+/* A journal of 256 blocks of 64 KiB: versions of large models fill it, and merges keep to their share. */
+static int setup_full(void **state)
+{
+    static const char *const overrides[] = {"peers.staging=64MiB", NULL};
+    return setup_with(state, FLEET_LARGE, overrides);
+}
+
+/* What one version changes is too much for a merge's share: single updates do, as long as they are kept. */
+static void out_of_room(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 2; i++)
+        fleet_publish(f, 1000);
+    fleet_publish(f, 1);
+    fleet_join_bits(f, 0, f->history[1].dense);
+    fleet_catch_up(f, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 0);
+    assert_true(fleet_stats(f->trainer.session).journal_bytes <= 16u << 20);
+}
+
+/* Sixteen blocks of 1 MiB, one or more a version. */
+static int setup_small(void **state)
+{
+    return setup_with(state, FLEET_TILES, NULL);
+}
+
+/* The journal is full all the time; what is old gives way, and peers reach the newest all the same. */
+static void a_full_journal(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    for (int i = 0; i < 40; i++) {
+        fleet_publish(f, 150);
+        fleet_catch_up(f, 0);
+        if (i % 6 == 5)
+            fleet_catch_up(f, 1);
+        assert_true(fleet_stats(f->trainer.session).journal_bytes <= 16u << 20);
+    }
+    assert_true(fleet_stats(f->trainer.session).merges > 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+#define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
+#define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rejoining),           TEST(shared),
+        TEST(a_slow_one_skips),    TEST(publishes_meanwhile),
+        TEST(with_dense_versions), TEST(lost_in_the_middle),
+        FULL(out_of_room),         SMALL(a_full_journal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
