@@ -437,8 +437,7 @@ static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **
     *update = weft_journal_after(&trainer->journal, peer->sent_order);
     if (!*update || !skips(trainer, peer, *update))
         return WEFT_OK;
-    weft_level level = level_for(peer, *update) == WEFT_LEVEL_TIGHT ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
-    weft_status status = weft_bridge_want(trainer, peer->sent_order, level, &merged);
+    weft_status status = weft_bridge_want(trainer, peer->sent_order, WEFT_LEVEL_FAST, &merged);
     if (status == WEFT_OK && fits(peer, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
