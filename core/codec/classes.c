@@ -70,6 +70,8 @@ static weft_status row_read(const uint16_t *words, uint32_t count, uint32_t at, 
             row->threshold[c] >> weft_kinds[kind].exponent_bits)
             return wrong_word(at + 2 + c, words[at + 2 + c], "thresholds rise from 1 and are exponents");
     }
+    if (is_default(row))
+        return wrong_word(at, words[at], "a row that says what its absence says is left out");
     *next = at + 1 + classes;
     return WEFT_OK;
 }
@@ -81,6 +83,8 @@ weft_status weft_parameters_read(const uint16_t *words, uint32_t count, weft_par
         return WEFT_OK;
     if (words[0] > WEFT_RUN_SHIFT_MAX)
         return wrong_word(0, words[0], "runs have at most 2^6 units");
+    if (words[0] == 0 && count == 1)
+        return wrong_word(0, words[0], "words that say what their absence says are left out");
     parameters->run_shift = words[0];
     int last = -1;
     for (uint32_t at = 1; at < count;) {

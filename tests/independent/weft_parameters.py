@@ -17,7 +17,7 @@ class Parameters:
     def __init__(self, data=b""):
         words = [word for word, in struct.iter_unpack("<H", data)]
         self.run_shift, self.rows = words[0] if words else 0, {}
-        if len(words) > 171 or self.run_shift > 6:
+        if len(words) > 171 or self.run_shift > 6 or words == [0]:
             wrong("too many words, or the run shift")
         at, last = 1, -1
         while at < len(words):
@@ -32,6 +32,8 @@ class Parameters:
         base, *thresholds = words[at + 1 : at + 1 + classes]
         if base > 2111 or any(a >= b for a, b in zip([0, *thresholds], [*thresholds, 1 << EXPONENTS[kind]])):
             wrong("magnitude base or thresholds")
+        if (base, thresholds) == (0, []):
+            wrong("a row that says what its absence says")
         self.rows[kind] = base, thresholds
         return at + 1 + classes, kind
 
