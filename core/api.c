@@ -108,6 +108,7 @@ static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, we
     info->apply_bytes_s = weft_estimate_apply(&peer->estimate, peer->level);
     info->bucket_cost_ms = (weft_estimate_post(&peer->estimate) + weft_estimate_accept(&peer->estimate)) * 1e3;
     info->bucket_bound = weft_bucket_bound_name(peer->bound);
+    info->streams = peer->port_count;
 }
 
 static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
@@ -119,6 +120,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->provider = rollout->provider->name;
     info->level = "fast";
     info->bucket_bound = "";
+    info->streams = rollout->port_count;
     info->held = rollout->held;
     info->update_bytes = rollout->last.bytes;
 }

@@ -6,6 +6,9 @@
 #include "site_text.h"
 #include "status.h"
 
+/* Least chunk that a bucket is cut into for the sake of several ports. */
+#define SPREAD_MIN (128u << 10)
+
 static weft_status open_regions(weft_trainer *trainer, weft_lane *lane)
 {
     const weft_provider *provider = lane->provider;
@@ -181,14 +184,29 @@ static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_h
     peer->sent_attachment = hello->attachment;
 }
 
-static weft_status open_port(weft_peer *peer, const weft_wire_hello *hello, weft_wire_welcome *welcome)
+static weft_status open_port(weft_peer *peer, uint32_t at, weft_wire_port *mine, const uint8_t *theirs, uint32_t bytes)
 {
     const weft_provider *provider = peer->lane->provider;
-    weft_status status = provider->port_open(peer->lane->link, &peer->port);
+    weft_status status = provider->port_open(peer->lane->link, &peer->ports[at]);
     if (status == WEFT_OK)
-        status = provider->port_address(peer->port, welcome->address, &welcome->address_bytes);
+        status = provider->port_address(peer->ports[at], mine->address, &mine->address_bytes);
     if (status == WEFT_OK)
-        status = provider->port_connect(peer->port, hello->address, hello->address_bytes);
+        status = provider->port_connect(peer->ports[at], theirs, bytes);
+    return status;
+}
+
+static weft_status open_ports(weft_peer *peer, const weft_wire_hello *hello, weft_wire_welcome *welcome)
+{
+    weft_wire_port first;
+    weft_status status = open_port(peer, 0, &first, hello->address, hello->address_bytes);
+    if (status != WEFT_OK)
+        return status;
+    memcpy(welcome->address, first.address, first.address_bytes);
+    welcome->address_bytes = first.address_bytes;
+    for (uint32_t i = 1; i < peer->port_count && status == WEFT_OK; i++) {
+        const weft_wire_port *theirs = &hello->more[i - 1];
+        status = open_port(peer, i, &welcome->more[welcome->further++], theirs->address, theirs->address_bytes);
+    }
     return status;
 }
 
@@ -237,9 +255,16 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights[slot].slab = -1;
     match_held(trainer, peer, hello);
+    peer->port_count = hello->further + 1;
+    if (peer->port_count > site->streams)
+        peer->port_count = site->streams > 1 ? (uint32_t)site->streams : 1;
+    peer->next_port = 0;
     peer->chunk_bytes = hello->chunk_bytes;
     if (peer->chunk_bytes > peer->lane->facts.chunk_bytes)
         peer->chunk_bytes = (uint32_t)peer->lane->facts.chunk_bytes;
+    uint32_t share = peer->chunk_bytes / peer->port_count / 64 * 64;
+    if (peer->port_count > 1 && peer->chunk_bytes > SPREAD_MIN) /* one bucket is to go over all ports */
+        peer->chunk_bytes = share > SPREAD_MIN ? share : SPREAD_MIN;
     uint64_t paced = weft_pace_chunk(site->rate_limit);
     if (peer->chunk_bytes > paced)
         peer->chunk_bytes = (uint32_t)paced;
@@ -298,7 +323,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     settle_record(trainer, peer, &hello, &site);
     status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
     if (status == WEFT_OK)
-        status = open_port(peer, &hello, &welcome);
+        status = open_ports(peer, &hello, &welcome);
     if (status == WEFT_OK)
         status = send_welcome(trainer, peer, &welcome);
     if (status == WEFT_OK)

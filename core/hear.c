@@ -5,6 +5,20 @@
 #include "rollout.h"
 #include "status.h"
 
+static weft_status connect_ports(weft_rollout *rollout, const weft_wire_welcome *welcome)
+{
+    const weft_provider *provider = rollout->provider;
+    if (welcome->further >= rollout->port_count)
+        return weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names %u ports, this rollout has %u",
+                         welcome->further + 1, rollout->port_count);
+    weft_status status = provider->port_connect(rollout->ports[0], welcome->address, welcome->address_bytes);
+    for (uint32_t i = 0; i < welcome->further && status == WEFT_OK; i++)
+        status =
+            provider->port_connect(rollout->ports[i + 1], welcome->more[i].address, welcome->more[i].address_bytes);
+    weft_join_keep_ports(rollout, welcome->further + 1);
+    return status;
+}
+
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_wire_welcome *welcome = &rollout->welcome;
@@ -12,7 +26,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
         status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
     if (status == WEFT_OK)
-        status = rollout->provider->port_connect(rollout->port, welcome->address, welcome->address_bytes);
+        status = connect_ports(rollout, welcome);
     if (status != WEFT_OK)
         return status;
     if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)

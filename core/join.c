@@ -54,20 +54,25 @@ weft_status weft_join_open(weft_rollout *rollout)
     return status;
 }
 
-/* The port first: closing a registration does not stop a write that is landing, closing the endpoint does. */
-static void close_data(weft_rollout *rollout)
+/* The ports first: closing a registration does not stop a write that is landing, closing the endpoint does. */
+void weft_join_keep_ports(weft_rollout *rollout, uint32_t count)
 {
-    if (rollout->port)
-        rollout->provider->port_close(rollout->port);
-    if (rollout->region)
-        rollout->provider->region_close(rollout->region);
-    rollout->port = NULL;
-    rollout->region = NULL;
+    for (uint32_t at = count; at < WEFT_PORTS_MAX; at++) {
+        if (rollout->ports[at])
+            rollout->provider->port_close(rollout->ports[at]);
+        rollout->ports[at] = NULL;
+    }
+    for (uint32_t at = count; at < WEFT_PORTS_MAX; at++) {
+        if (rollout->regions[at])
+            rollout->provider->region_close(rollout->regions[at]);
+        rollout->regions[at] = NULL;
+    }
+    rollout->port_count = count;
 }
 
 void weft_join_close(weft_rollout *rollout)
 {
-    close_data(rollout);
+    weft_join_keep_ports(rollout, 0);
     if (rollout->link)
         rollout->provider->link_close(rollout->link);
     weft_control_close(&rollout->control);
@@ -99,7 +104,7 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     bool joined = rollout->join == WEFT_JOIN_JOINED;
     char text[192];
     snprintf(text, sizeof text, "%s", why);
-    close_data(rollout);
+    weft_join_keep_ports(rollout, 0);
     weft_control_hang_up(&rollout->control);
     if (rollout->snapshot_runs && !rollout->into_image)
         rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
@@ -174,18 +179,34 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
 
 /* ---- greet */
 
-static weft_status open_data(weft_rollout *rollout, weft_wire_hello *hello)
+static weft_status open_port(weft_rollout *rollout, uint32_t at, weft_wire_port *mine)
 {
     const weft_provider *provider = rollout->provider;
-    weft_status status = provider->port_open(rollout->link, &rollout->port);
+    weft_status status = provider->port_open(rollout->link, &rollout->ports[at]);
     if (status == WEFT_OK)
-        status = provider->region_open(rollout->link, rollout->port, rollout->slots.memory, rollout->slots.bytes, true,
-                                       &rollout->region);
+        status = provider->region_open(rollout->link, rollout->ports[at], rollout->slots.memory, rollout->slots.bytes,
+                                       true, &rollout->regions[at]);
     if (status == WEFT_OK)
-        status = provider->port_address(rollout->port, hello->address, &hello->address_bytes);
+        status = provider->port_address(rollout->ports[at], mine->address, &mine->address_bytes);
     if (status == WEFT_OK)
-        provider->region_remote(rollout->region, &hello->region_address, &hello->region_key);
+        provider->region_remote(rollout->regions[at], &mine->region_address, &mine->region_key);
     return status;
+}
+
+static weft_status open_data(weft_rollout *rollout, weft_wire_hello *hello)
+{
+    weft_wire_port first;
+    weft_status status = open_port(rollout, 0, &first);
+    for (uint32_t at = 1; at < rollout->site.streams && status == WEFT_OK; at++)
+        status = open_port(rollout, at, &hello->more[hello->further++]);
+    if (status != WEFT_OK)
+        return status;
+    rollout->port_count = hello->further + 1;
+    memcpy(hello->address, first.address, first.address_bytes);
+    hello->address_bytes = first.address_bytes;
+    hello->region_address = first.region_address;
+    hello->region_key = first.region_key;
+    return WEFT_OK;
 }
 
 static weft_status greet(weft_rollout *rollout)

@@ -34,14 +34,22 @@ static weft_peer_event event_of(weft_status status)
     return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT ? WEFT_ON_BROKEN : WEFT_ON_CLOSED;
 }
 
+void weft_peer_close_ports(weft_peer *peer)
+{
+    for (uint32_t i = 0; i < WEFT_PORTS_MAX; i++) {
+        if (peer->ports[i])
+            peer->lane->provider->port_close(peer->ports[i]);
+        peer->ports[i] = NULL;
+        peer->port_writes[i] = 0;
+    }
+}
+
 void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
 {
     weft_session *session = trainer->session;
     char text[192];
     snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
-    if (peer->port)
-        peer->lane->provider->port_close(peer->port);
-    peer->port = NULL;
+    weft_peer_close_ports(peer);
     weft_send_abandon(trainer, peer);
     weft_stream_end(peer);
     weft_control_hang_up(&peer->control);
@@ -174,9 +182,7 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     weft_status refused = turn_away(*peer, status);
     if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
         (*peer)->greeted = false;
-        if ((*peer)->port)
-            (*peer)->lane->provider->port_close((*peer)->port);
-        (*peer)->port = NULL;
+        weft_peer_close_ports(*peer);
     }
     return refused;
 }

@@ -89,7 +89,10 @@ struct weft_peer {
     weft_control control;
     uint64_t opened_ns;
     weft_lane *lane;
-    weft_port *port;
+    weft_port *ports[WEFT_PORTS_MAX];
+    uint32_t port_count;                  /* the fewer of what both ends have */
+    uint32_t next_port;                   /* whose turn it is: chunks go over all of them */
+    uint32_t port_writes[WEFT_PORTS_MAX]; /* posted through each and not completed */
     weft_wire_hello hello;
     uint32_t chunk_bytes;
     weft_version held;
@@ -199,6 +202,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
 bool weft_peer_connected(const weft_peer *peer);
+void weft_peer_close_ports(weft_peer *peer);
 
 /* ---- greet.c: the handshake */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,

@@ -98,13 +98,13 @@ static weft_status count_chunk(weft_rollout *rollout, uint32_t immediate)
     return WEFT_OK;
 }
 
-weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
+static weft_status poll_port(weft_rollout *rollout, weft_port *port, bool *any)
 {
     weft_completion list[POLL_BATCH];
-    size_t count = rollout->provider->poll(rollout->port, list, POLL_BATCH);
+    size_t count = rollout->provider->poll(port, list, POLL_BATCH);
     weft_status status = WEFT_OK;
-    *any = count > 0;
     if (count) {
+        *any = true;
         rollout->moved_ns = weft_clock_ns();
         rollout->session->stirred = true;
     }
@@ -115,6 +115,15 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
             status =
                 weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));
     }
+    return status;
+}
+
+weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
+{
+    weft_status status = WEFT_OK;
+    *any = false;
+    for (uint32_t at = 0; at < rollout->port_count && status == WEFT_OK; at++)
+        status = poll_port(rollout, rollout->ports[at], any);
     return status;
 }
 

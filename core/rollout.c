@@ -74,7 +74,8 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     bool writes = weft_control_wants_write(&rollout->control);
     weft_waits_fd(waits, rollout->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
     if (rollout->join == WEFT_JOIN_JOINED && rollout->queued) /* else UPDATE comes first, on the control connection */
-        weft_waits_port(waits, rollout->provider, rollout->port);
+        for (uint32_t at = 0; at < rollout->port_count; at++)
+            weft_waits_port(waits, rollout->provider, rollout->ports[at]);
 }
 
 static bool help(weft_session *session)
@@ -191,7 +192,8 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     weft_session *made = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
     if (status == WEFT_OK)
-        status = weft_session_make(site, layout, options, row.backend, row.kernels, (int)row.device, 8, &made);
+        status = weft_session_make(site, layout, options, row.backend, row.kernels, (int)row.device, 8 + WEFT_PORTS_MAX,
+                                   &made);
     if (status != WEFT_OK)
         return status;
     weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);

@@ -128,8 +128,9 @@ struct weft_rollout {
     const weft_provider *provider;
     weft_link *link;
     weft_link_facts facts;
-    weft_port *port;
-    weft_region *region;
+    weft_port *ports[WEFT_PORTS_MAX];
+    weft_region *regions[WEFT_PORTS_MAX]; /* the slots, registered for each */
+    uint32_t port_count;                  /* open; from WELCOME on those that the trainer writes through */
     uint32_t epoch;
     weft_slots slots;
     uint64_t next_sequence;
@@ -158,6 +159,8 @@ weft_status weft_join_open(weft_rollout *rollout);
 void weft_join_close(weft_rollout *rollout);
 /* Dials, greets, keeps the connection alive. */
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+/* Closes all ports but the first `count`. */
+void weft_join_keep_ports(weft_rollout *rollout, uint32_t count);
 /* The connection is gone or must go: closes everything on it and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
 /* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */

@@ -54,11 +54,13 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     peer->posting_offset = peer->payload_offset = 0;
 }
 
-/* The next chunk to write: chunk 0 is the header, the others are parts of extents. */
-static weft_write next_chunk(weft_trainer *trainer, const weft_peer *peer)
+/* The next chunk to write through a port: chunk 0 is the header, the others are parts of extents. */
+static weft_write next_chunk(weft_trainer *trainer, const weft_peer *peer, uint32_t port)
 {
-    uint64_t slot = peer->hello.region_address + peer->posting_slot * peer->hello.slot_stride;
-    weft_write write = {.remote_key = peer->hello.region_key, .cookie = peer->posting_slot};
+    const weft_wire_port *more = port ? &peer->hello.more[port - 1] : NULL;
+    uint64_t slot = more ? more->region_address : peer->hello.region_address;
+    weft_write write = {.remote_key = more ? more->region_key : peer->hello.region_key, .cookie = peer->posting_slot};
+    slot += peer->posting_slot * peer->hello.slot_stride;
     write.immediate = weft_wire_immediate(peer->hello.epoch, peer->posting_slot, peer->posting_chunk);
     if (peer->posting_chunk == 0) {
         write.region = peer->lane->headers;
@@ -93,22 +95,40 @@ static void posted(weft_peer *peer, const weft_write *write, uint64_t now_ns)
         peer->posting = false;
 }
 
+/* Writes the next chunk through the first port, from the one whose turn it is, that takes it. */
+static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, weft_write *write, uint64_t now_ns)
+{
+    weft_status status = WEFT_AGAIN;
+    bool refused = false;
+    for (uint32_t i = 0; i < peer->port_count && status == WEFT_AGAIN; i++) {
+        uint32_t at = (peer->next_port + i) % peer->port_count;
+        if (peer->port_writes[at] >= peer->lane->facts.depth)
+            continue;
+        *write = next_chunk(trainer, peer, at);
+        status = peer->lane->provider->write(peer->ports[at], write);
+        refused = status == WEFT_AGAIN;
+        if (status != WEFT_OK)
+            continue;
+        peer->port_writes[at]++;
+        peer->next_port = at + 1;
+    }
+    if (refused && !peer->again)
+        peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
+    peer->again = refused;
+    return status;
+}
+
 /* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
 static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     while (peer->posting) {
-        weft_write write = next_chunk(trainer, peer);
+        weft_write write;
         uint64_t pause_ns = weft_pace_wait(&peer->pace, now_ns);
         if (pause_ns) {
             weft_waits_until(waits, now_ns + pause_ns);
             return WEFT_AGAIN;
         }
-        if (peer->writes >= peer->lane->facts.depth)
-            return WEFT_AGAIN;
-        weft_status status = peer->lane->provider->write(peer->port, &write);
-        if (status == WEFT_AGAIN && !peer->again)
-            peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
-        peer->again = status == WEFT_AGAIN;
+        weft_status status = write_chunk(trainer, peer, &write, now_ns);
         if (peer->again)
             waits->blind = true; /* nothing may be under way whose end would wake us */
         if (status != WEFT_OK)
@@ -149,12 +169,11 @@ static void release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight)
     peer->slots_free++;
 }
 
-weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any)
+static weft_status poll_port(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
 {
     weft_completion list[POLL_BATCH];
-    size_t count = peer->lane->provider->poll(peer->port, list, POLL_BATCH);
-    *any = count > 0;
-    trainer->session->stirred |= *any;
+    size_t count = peer->lane->provider->poll(peer->ports[at], list, POLL_BATCH);
+    *any = *any || count > 0;
     for (size_t i = 0; i < count; i++) {
         if (list[i].kind == WEFT_COMPLETION_FAILED)
             return weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports a failed write (%s)",
@@ -164,10 +183,21 @@ weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_
         weft_flight *flight = &peer->flights[list[i].cookie];
         flight->writes--;
         peer->writes--;
+        peer->port_writes[at]--;
         peer->progress_ns = now_ns;
         release(trainer, peer, flight);
     }
     return WEFT_OK;
+}
+
+weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any)
+{
+    weft_status status = WEFT_OK;
+    *any = false;
+    for (uint32_t at = 0; at < peer->port_count && status == WEFT_OK; at++)
+        status = poll_port(peer, at, trainer, now_ns, any);
+    trainer->session->stirred |= *any;
+    return status;
 }
 
 weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns)

@@ -40,6 +40,7 @@ typedef struct weft_site_peer {
     uint64_t bucket_min;
     uint64_t bucket_max; /* the slot's payload */
     uint64_t window;     /* slots */
+    uint64_t streams;    /* ports, that is connections of the data plane */
     uint64_t staging;    /* bytes of change lists and scratch at the rollout */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;

@@ -71,8 +71,9 @@ static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        if (peer->port && (peer->writes || peer->again))
-            weft_waits_port(waits, peer->lane->provider, peer->port);
+        for (uint32_t at = 0; at < peer->port_count; at++)
+            if (peer->ports[at] && (peer->port_writes[at] || peer->again))
+                weft_waits_port(waits, peer->lane->provider, peer->ports[at]);
     }
 }
 
@@ -289,7 +290,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     uint32_t peers = (uint32_t)site->trainer.max_peers + GUESTS;
     weft_session *made = NULL;
     weft_status status = weft_session_make(site, layout, options, site->trainer.backend, site->trainer.kernels,
-                                           (int)site->trainer.device, 2 * peers + 4, &made);
+                                           (int)site->trainer.device, (1 + WEFT_PORTS_MAX) * peers + 4, &made);
     if (status != WEFT_OK)
         return status;
     weft_trainer *trainer = weft_mem_take(1, sizeof *trainer);

@@ -102,6 +102,34 @@ static void get_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uin
     *bytes = (uint32_t)length;
 }
 
+static void put_more(weft_out *out, const weft_wire_port *more, uint32_t further, bool regions)
+{
+    weft_out_word(out, further, 1);
+    for (uint32_t i = 0; i < further; i++) {
+        put_address(out, more[i].address, more[i].address_bytes);
+        if (!regions)
+            continue;
+        weft_out_word(out, more[i].region_address, 8);
+        weft_out_word(out, more[i].region_key, 8);
+    }
+}
+
+static void get_more(weft_in *in, weft_wire_port *more, uint32_t *further, bool regions)
+{
+    *further = (uint32_t)weft_in_word(in, 1);
+    if (*further >= WEFT_PORTS_MAX) {
+        in->bad = true;
+        *further = 0;
+    }
+    for (uint32_t i = 0; i < *further; i++) {
+        get_address(in, more[i].address, &more[i].address_bytes);
+        if (!regions)
+            continue;
+        more[i].region_address = weft_in_word(in, 8);
+        more[i].region_key = weft_in_word(in, 8);
+    }
+}
+
 void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
 {
     put_magic(out, HELLO_MAGIC);
@@ -121,6 +149,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     put_address(out, hello->address, hello->address_bytes);
     weft_out_word(out, hello->region_address, 8);
     weft_out_word(out, hello->region_key, 8);
+    put_more(out, hello->more, hello->further, true);
     weft_out_word(out, hello->slot_stride, 8);
     weft_out_word(out, hello->slot_payload, 8);
     weft_out_word(out, hello->slots, 2);
@@ -140,6 +169,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     get_address(in, hello->address, &hello->address_bytes);
     hello->region_address = weft_in_word(in, 8);
     hello->region_key = weft_in_word(in, 8);
+    get_more(in, hello->more, &hello->further, true);
     hello->slot_stride = weft_in_word(in, 8);
     hello->slot_payload = weft_in_word(in, 8);
     hello->slots = (uint32_t)weft_in_word(in, 2);
@@ -189,6 +219,7 @@ void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
     weft_out_word(out, welcome->heartbeat_ms, 4);
     weft_out_word(out, welcome->chunk_bytes, 4);
     put_address(out, welcome->address, welcome->address_bytes);
+    put_more(out, welcome->more, welcome->further, false);
 }
 
 weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wire_welcome *welcome)
@@ -208,6 +239,7 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
     welcome->heartbeat_ms = (uint32_t)weft_in_word(&in, 4);
     welcome->chunk_bytes = (uint32_t)weft_in_word(&in, 4);
     get_address(&in, welcome->address, &welcome->address_bytes);
+    get_more(&in, welcome->more, &welcome->further, false);
     return weft_wire_done(&in, "WELCOME");
 }
 

@@ -18,6 +18,7 @@
 #define WEFT_BUCKET_HEADER_BYTES 144u
 #define WEFT_SLOT_HEADER_BYTES   4096u /* a slot's header page; its payload begins behind it */
 #define WEFT_SLOTS_MAX           256u
+#define WEFT_PORTS_MAX           8u             /* of one connection, at each end */
 #define WEFT_CHUNKS_MAX          4095u          /* payload chunks of one bucket */
 #define WEFT_ATTACHMENT_MAX      (256ull << 20) /* bytes of an attachment */
 #define WEFT_UPDATES_AHEAD       2u             /* updates a trainer may send beyond what the peer holds */
@@ -45,6 +46,14 @@ typedef enum weft_message {
 
 const char *weft_message_name(uint32_t type);
 
+/* One more port beside the first: its fabric address and, in HELLO, the slots as registered for it. */
+typedef struct weft_wire_port {
+    uint8_t address[WEFT_PORT_ADDRESS_MAX];
+    uint32_t address_bytes;
+    uint64_t region_address;
+    uint64_t region_key;
+} weft_wire_port;
+
 typedef struct weft_wire_hello {
     bool wants_layout; /* answer with LAYOUT and close; the fields from `held` on are absent */
     char name[WEFT_SITE_NAME];
@@ -59,6 +68,8 @@ typedef struct weft_wire_hello {
     uint32_t address_bytes;
     uint64_t region_address; /* of slot 0 */
     uint64_t region_key;
+    uint32_t further; /* ports beside that one */
+    weft_wire_port more[WEFT_PORTS_MAX - 1];
     uint64_t slot_stride;  /* bytes from slot to slot */
     uint64_t slot_payload; /* payload bytes of a slot */
     uint32_t slots;
@@ -78,6 +89,8 @@ typedef struct weft_wire_welcome {
     uint32_t chunk_bytes;
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t address_bytes;
+    uint32_t further; /* ports beside that one that the trainer will write through, at most the HELLO's */
+    weft_wire_port more[WEFT_PORTS_MAX - 1];
 } weft_wire_welcome;
 
 typedef struct weft_wire_update {

@@ -429,6 +429,7 @@ typedef struct weft_peer_info {
     /* What bucket_bytes follows from, besides rate and round trip: docs/OPERATIONS.md. */
     double apply_bytes_s;     /* estimated: bytes of `level` that the peer copies, checks and decodes in a second */
     double bucket_cost_ms;    /* estimated: fixed cost of a bucket, whatever its size */
+    uint32_t streams;         /* connections that carry the data */
     const char *bucket_bound; /* what decided: "model", "floor", "ceiling", "window", "fixed", "start"; static */
 } weft_peer_info;
 

@@ -36,25 +36,28 @@ typedef union sample_any {
     uint64_t word;
 } sample_any;
 
-static const weft_wire_hello sample_hello = {.name = "r0",
-                                             .incarnation = UINT64_C(0x4041424344454647),
-                                             .layout = SAMPLE_LAYOUT,
-                                             .holds = true,
-                                             .held = SAMPLE_HELD,
-                                             .attachment = UINT64_C(0x5051525354555657),
-                                             .provider = "tcp",
-                                             .backend = "host",
-                                             .address = {2, 0, 0x1b, 0xa5, 127, 0, 0, 1},
-                                             .address_bytes = 8,
-                                             .region_address = UINT64_C(0x7f0011223344),
-                                             .region_key = UINT64_C(0xfedcba9876543210),
-                                             .slot_stride = 4096 + (4u << 20),
-                                             .slot_payload = 4u << 20,
-                                             .slots = 4,
-                                             .epoch = 0xa7,
-                                             .chunk_bytes = 1u << 20,
-                                             .levels = 7,
-                                             .staging_bytes = 64u << 20};
+static const weft_wire_hello sample_hello = {
+    .name = "r0",
+    .incarnation = UINT64_C(0x4041424344454647),
+    .layout = SAMPLE_LAYOUT,
+    .holds = true,
+    .held = SAMPLE_HELD,
+    .attachment = UINT64_C(0x5051525354555657),
+    .provider = "tcp",
+    .backend = "host",
+    .address = {2, 0, 0x1b, 0xa5, 127, 0, 0, 1},
+    .address_bytes = 8,
+    .region_address = UINT64_C(0x7f0011223344),
+    .region_key = UINT64_C(0xfedcba9876543210),
+    .further = 1,
+    .more = {{{2, 0, 0x1b, 0xa6, 127, 0, 0, 1}, 8, UINT64_C(0x7f0011223355), UINT64_C(0xfedcba9876543211)}},
+    .slot_stride = 4096 + (4u << 20),
+    .slot_payload = 4u << 20,
+    .slots = 4,
+    .epoch = 0xa7,
+    .chunk_bytes = 1u << 20,
+    .levels = 7,
+    .staging_bytes = 64u << 20};
 static const weft_wire_hello sample_ask = {.wants_layout = true, .name = "rollout-with-no-weights"};
 static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121110),
                                                  .incarnation = UINT64_C(0x6061626364656667),
@@ -64,7 +67,9 @@ static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121
                                                  .heartbeat_ms = 1000,
                                                  .chunk_bytes = 1u << 19,
                                                  .address = {10, 0, 0, 9, 8},
-                                                 .address_bytes = 5};
+                                                 .address_bytes = 5,
+                                                 .further = 2,
+                                                 .more = {{{10, 0, 0, 9, 9}, 5, 0, 0}, {{10, 0, 0, 9}, 4, 0, 0}}};
 static const weft_wire_update sample_update = {.level = WEFT_LEVEL_FAST,
                                                .layout = SAMPLE_LAYOUT,
                                                .base = SAMPLE_HELD,

@@ -46,6 +46,13 @@ static void longest_hello(void **state)
     memset(most.backend, 'b', sizeof most.backend - 1);
     memset(most.address, 0xff, sizeof most.address);
     most.address_bytes = sizeof most.address;
+    most.further = WEFT_PORTS_MAX - 1;
+    for (uint32_t i = 0; i < most.further; i++) {
+        memset(most.more[i].address, (int)i, sizeof most.more[i].address);
+        most.more[i].address_bytes = sizeof most.more[i].address;
+        most.more[i].region_address = i;
+        most.more[i].region_key = ~(uint64_t)i;
+    }
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_hello read;
     weft_wire_put_hello(&out, &most);
@@ -309,7 +316,7 @@ static void hostile_slots(void **state)
 static void hostile_address(void **state)
 {
     (void)state;
-    const uint64_t at = 128 + 4; /* in WELCOME, its last field */
+    const uint64_t at = 128 + 4; /* in WELCOME, before the number of further ports */
     const sample_row *row = sample_of("wire_welcome.bin");
     uint8_t body[WEFT_MESSAGE_MAX];
     sample_any value;
@@ -317,8 +324,29 @@ static void hostile_address(void **state)
     memset(body + at + 2, 0x77, 600);
     for (uint64_t length = WEFT_PORT_ADDRESS_MAX - 1; length < 600; length++) {
         weft_bytes_put(body + at, length, 2);
-        assert_int_equal(sample_read(row, body, at + 2 + length, &value),
+        body[at + 2 + length] = 0;
+        assert_int_equal(sample_read(row, body, at + 2 + length + 1, &value),
                          length <= WEFT_PORT_ADDRESS_MAX ? WEFT_OK : WEFT_E_CORRUPT);
+        body[at + 2 + length] = 0x77;
+    }
+}
+
+/* As many further ports as are named, each with its address, and no more than there may be. */
+static void hostile_ports(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_wire_welcome welcome = sample_welcome, read;
+    for (uint32_t named = 0; named < 256; named++) {
+        welcome.further = 0;
+        weft_out out = {body, sizeof body, 0, false};
+        weft_wire_put_welcome(&out, &welcome);
+        body[out.used - 1] = (uint8_t)named;
+        for (uint32_t there = 0; there < 12; there++, out.used += 5) {
+            weft_bytes_put(body + out.used, 3, 2);
+            weft_status status = weft_wire_get_welcome(body, out.used, &read);
+            assert_int_equal(status, named < WEFT_PORTS_MAX && named == there ? WEFT_OK : WEFT_E_CORRUPT);
+        }
     }
 }
 
@@ -440,9 +468,9 @@ int main(void)
         cmocka_unit_test(golden_bucket),   cmocka_unit_test(fixed_lengths),      cmocka_unit_test(truncated),
         cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),     cmocka_unit_test(other_mark),
         cmocka_unit_test(levels),          cmocka_unit_test(hostile_attachment), cmocka_unit_test(signature_bytes),
-        cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),    cmocka_unit_test(hostile_texts),
-        cmocka_unit_test(random_bytes),    cmocka_unit_test(altered_messages),   cmocka_unit_test(names),
-        cmocka_unit_test(hostile_digests),
+        cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),    cmocka_unit_test(hostile_ports),
+        cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),       cmocka_unit_test(altered_messages),
+        cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
