@@ -1,7 +1,8 @@
 /* host_tight_packed.h - the loops of level tight in plain C, for few changes among many elements: the counts of all 16
  * classes lie in one word, four bits each. Of 15 elements none overflows; then the counts of even and of odd classes
  * are added to two words of bytes. Groups of 15 in which no class reaches its next listed member are done with by one
- * compare of all bytes; the others go element by element, and so does what is full of changes. */
+ * compare of all bytes; in the others only the classes that do are looked at. What is full of changes goes element by
+ * element. */
 #ifndef WEFT_BACKENDS_HOST_TIGHT_PACKED_H
 #define WEFT_BACKENDS_HOST_TIGHT_PACKED_H
 
@@ -78,36 +79,145 @@ WEFT_ALWAYS_INLINE void weft_packed_rank(const uint8_t *data, uint32_t count, ui
     }
 }
 
-/* How far each class's next listed member is, if not further than can be told. In an inverted class every member
- * counts. */
-WEFT_ALWAYS_INLINE weft_packed weft_packed_left(const weft_host_class *classes, uint32_t count)
+/* What weft_packed_one says of an exponent's class: one look-up instead of two that wait for each other. */
+typedef struct weft_packed_table {
+    uint64_t one[WEFT_EXPONENTS_MAX];
+} weft_packed_table;
+
+WEFT_ALWAYS_INLINE void weft_packed_table_make(weft_packed_table *table, const weft_class_map *map)
 {
-    weft_packed left = {{0, 0}};
-    for (uint32_t c = 0; c < count; c++) {
-        uint32_t far = *classes[c].next - classes[c].population;
-        uint64_t known = classes[c].inverted ? 0 : far < WEFT_PACKED_FAR ? far : WEFT_PACKED_FAR;
-        left.word[c % 2] |= known << 8 * (c / 2);
-    }
-    return left;
+    for (uint32_t e = 0; e <= map->mask; e++)
+        table->one[e] = weft_packed_one[map->of[e]];
 }
 
-/* Skips groups without a change; returns how many elements. */
-WEFT_ALWAYS_INLINE uint32_t weft_packed_skip(const uint8_t *data, uint32_t count, const weft_class_map *map,
-                                             weft_host_class *classes, unsigned width)
+/* Where a walk through groups stands: how far each class's next listed member is, in a byte as far as can be told
+ * there, and how much farther. In an inverted class every member counts: 0. */
+typedef struct weft_packed_walk {
+    weft_packed left;
+    uint32_t more[WEFT_CLASS_MAX];
+} weft_packed_walk;
+
+WEFT_ALWAYS_INLINE void weft_packed_far_put(weft_packed_walk *walk, uint32_t class, uint32_t far, uint32_t inverted)
 {
-    const weft_packed begin = weft_packed_left(classes, map->count);
-    weft_packed left = begin;
+    const uint32_t shift = 8 * (class / 2), told = inverted ? 0 : far < WEFT_PACKED_FAR ? far : WEFT_PACKED_FAR;
+    uint64_t *word = &walk->left.word[class % 2];
+    *word = (*word & ~(UINT64_C(255) << shift)) | (uint64_t)told << shift;
+    walk->more[class] = far - told;
+}
+
+WEFT_ALWAYS_INLINE uint32_t weft_packed_far(const weft_packed_walk *walk, uint32_t class)
+{
+    return weft_packed_get(&walk->left, class) + walk->more[class];
+}
+
+WEFT_ALWAYS_INLINE void weft_packed_begin(weft_packed_walk *walk, const weft_host_class *classes, uint32_t count)
+{
+    walk->left = (weft_packed){{0, 0}};
+    for (uint32_t c = 0; c < count; c++)
+        weft_packed_far_put(walk, c, *classes[c].next - classes[c].population, classes[c].inverted);
+}
+
+WEFT_ALWAYS_INLINE void weft_packed_end(const weft_packed_walk *walk, weft_host_class *classes, uint32_t count)
+{
+    for (uint32_t c = 0; c < count; c++)
+        classes[c].population = *classes[c].next - weft_packed_far(walk, c);
+}
+
+/* Skips groups in which no class reaches its next listed member; returns how many elements. `reached` gets the classes
+ * that do in the group behind them: the top bit of each byte. */
+WEFT_ALWAYS_INLINE uint32_t weft_packed_skip(const uint8_t *data, uint32_t count, const weft_class_map *map,
+                                             const weft_packed_table *table, weft_packed_walk *walk,
+                                             weft_packed *reached, unsigned width)
+{
+    weft_packed left = walk->left;
     uint32_t at = 0;
+    *reached = (weft_packed){{0, 0}};
     for (; count - at >= WEFT_PACKED_GROUP; at += WEFT_PACKED_GROUP) {
-        weft_packed group = weft_packed_group(data + (uint64_t)at * width, WEFT_PACKED_GROUP, map, width);
-        uint64_t even = (left.word[0] | WEFT_PACKED_TOP) - group.word[0];
-        uint64_t odd = (left.word[1] | WEFT_PACKED_TOP) - group.word[1];
-        if ((even & odd & WEFT_PACKED_TOP) != WEFT_PACKED_TOP)
+        const uint8_t *group = data + (uint64_t)at * width;
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < WEFT_PACKED_GROUP; i++)
+            sum += table->one[weft_class_exponent(map, weft_element_get(group, i, width))];
+        uint64_t even = (left.word[0] | WEFT_PACKED_TOP) - (sum & WEFT_PACKED_LOW);
+        uint64_t odd = (left.word[1] | WEFT_PACKED_TOP) - (sum >> 4 & WEFT_PACKED_LOW);
+        if ((even & odd & WEFT_PACKED_TOP) != WEFT_PACKED_TOP) {
+            *reached = (weft_packed){{~even & WEFT_PACKED_TOP, ~odd & WEFT_PACKED_TOP}};
             break;
+        }
         left = (weft_packed){{even & ~WEFT_PACKED_TOP, odd & ~WEFT_PACKED_TOP}};
     }
-    for (uint32_t c = 0; c < map->count; c++)
-        classes[c].population += weft_packed_get(&begin, c) - weft_packed_get(&left, c);
+    walk->left = left;
+    return at;
+}
+
+/* The elements of one class in a group, a bit for each. */
+WEFT_ALWAYS_INLINE uint32_t weft_packed_members(const uint8_t *data, const weft_class_map *map, uint32_t class,
+                                                unsigned width)
+{
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < WEFT_PACKED_GROUP; i++)
+        members |= (uint32_t)(weft_loop_class(data, i, map, width) == class) << i;
+    return members;
+}
+
+/* Goes over a group for one class that reaches its next listed member there; returns what changed, a bit for each. */
+WEFT_ALWAYS_INLINE uint32_t weft_packed_reach(const uint8_t *data, const weft_class_map *map, weft_host_class *class,
+                                              weft_packed_walk *walk, uint32_t number, unsigned width)
+{
+    const uint32_t members = weft_packed_members(data, map, number, width);
+    uint32_t far = weft_packed_far(walk, number), listed = 0;
+    for (uint32_t rest = members; rest; rest &= rest - 1, far--) {
+        if (far > 0)
+            continue;
+        listed |= rest & (0 - rest);
+        far = *(class->next + 1) - *class->next;
+        class->next++;
+    }
+    weft_packed_far_put(walk, number, far, class->inverted);
+    return class->inverted ? members ^ listed : listed;
+}
+
+/* The same for all classes; the others come nearer by their members. */
+WEFT_ALWAYS_INLINE uint32_t weft_packed_changed(const uint8_t *data, const weft_class_map *map,
+                                                weft_host_class *classes, weft_packed_walk *walk, weft_packed reached,
+                                                unsigned width)
+{
+    const weft_packed group = weft_packed_group(data, WEFT_PACKED_GROUP, map, width);
+    uint32_t changed = 0;
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint64_t bytes = reached.word[half] / 128 * 255; /* all bits of the bytes that reach */
+        walk->left.word[half] -= group.word[half] & ~bytes;
+        for (uint64_t rest = reached.word[half]; rest; rest &= rest - 1) {
+            const uint32_t class = (uint32_t)__builtin_ctzll(rest) / 8 * 2 + half;
+            changed |= weft_packed_reach(data, map, &classes[class], walk, class, width);
+        }
+    }
+    return changed;
+}
+
+/* Groups one by one, until one has many changes or fewer elements are left. */
+WEFT_ALWAYS_INLINE uint32_t weft_packed_groups(const uint8_t *data, uint32_t count, uint32_t first,
+                                               const weft_class_map *map, const weft_packed_table *table,
+                                               weft_host_class *classes, uint32_t *position, uint32_t room,
+                                               uint32_t *found, unsigned width)
+{
+    weft_packed_walk walk;
+    weft_packed reached;
+    uint32_t at = 0, here = 0;
+    weft_packed_begin(&walk, classes, map->count);
+    while (here < WEFT_PACKED_MANY && *found <= room) {
+        at += weft_packed_skip(data + (uint64_t)at * width, count - at, map, table, &walk, &reached, width);
+        if (count - at < WEFT_PACKED_GROUP)
+            break;
+        uint32_t changed = weft_packed_changed(data + (uint64_t)at * width, map, classes, &walk, reached, width);
+        here = 0;
+        for (; changed && *found <= room; changed &= changed - 1, here++) {
+            if (*found < room)
+                position[*found] = first + at + (uint32_t)__builtin_ctz(changed);
+            ++*found;
+        }
+        at += WEFT_PACKED_GROUP;
+    }
+    weft_packed_end(&walk, classes, map->count);
     return at;
 }
 
@@ -115,14 +225,19 @@ WEFT_ALWAYS_INLINE uint32_t weft_packed_place(const uint8_t *data, uint32_t coun
                                               const weft_class_map *map, weft_host_class *classes, uint32_t *position,
                                               uint32_t room, unsigned width)
 {
-    uint32_t found = 0, single = WEFT_PACKED_GROUP;
-    for (uint32_t at = 0; at < count && found <= room;) {
-        at += weft_packed_skip(data + (uint64_t)at * width, count - at, map, classes, width);
-        const uint32_t some = count - at < single ? count - at : single;
-        uint32_t here = weft_loop_place(data + (uint64_t)at * width, some, first + at, map, classes, position + found,
-                                        room - found, width);
-        single = here > some / WEFT_PACKED_MANY ? WEFT_PACKED_BLOCK : WEFT_PACKED_GROUP;
-        found += here;
+    weft_packed_table table;
+    uint32_t found = 0, at = 0;
+    if (count < map->mask) /* not worth a table */
+        return weft_loop_place(data, count, first, map, classes, position, room, width);
+    weft_packed_table_make(&table, map);
+    while (at < count && found <= room) {
+        at += weft_packed_groups(data + (uint64_t)at * width, count - at, first + at, map, &table, classes, position,
+                                 room, &found, width);
+        if (found > room)
+            break;
+        const uint32_t some = count - at < WEFT_PACKED_BLOCK ? count - at : WEFT_PACKED_BLOCK;
+        found += weft_loop_place(data + (uint64_t)at * width, some, first + at, map, classes, position + found,
+                                 room - found, width);
         at += some;
     }
     return found;
