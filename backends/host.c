@@ -14,7 +14,7 @@
  * seven words can be read behind the last. */
 #define MEMBERS_BYTES (3 * UNIT_WORDS(uint32_t) + (WEFT_TIGHT_LISTS + 7) * sizeof(uint32_t))
 
-#define SCRATCH_BYTES (25 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + MEMBERS_BYTES)
+#define SCRATCH_BYTES (26 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + MEMBERS_BYTES)
 
 /* Hands out the arrays, words of eight bytes first. */
 static void scratch_lay(weft_backend_state *state)
@@ -28,7 +28,7 @@ static void scratch_lay(weft_backend_state *state)
         {&state->changes.after, WEFT_HOST_UNIT_BYTES}, {&state->changes.position, UNIT_WORDS(uint32_t)},
         {&state->rank, UNIT_WORDS(uint32_t)},          {&state->class_rank, UNIT_WORDS(uint32_t)},
         {&state->sorted, UNIT_WORDS(uint32_t)},        {&state->members, MEMBERS_BYTES},
-        {&state->class_of, UNIT_WORDS(uint8_t)},
+        {&state->class_of, UNIT_WORDS(uint8_t)},       {&state->rice, UNIT_WORDS(uint8_t)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         memcpy(rows[i].array, &at, sizeof at);

@@ -132,6 +132,7 @@ const weft_host_kernels weft_host_avx2 = {
     .exceptions = WEFT_SLOTS(avx2, exceptions),
     .gap_sum = avx2_gap_sum,
     .fields = WEFT_SLOTS(avx2, fields),
+    .gap_lows = avx2_gap_lows,
     .gap_ones = avx2_gap_ones,
     .gaps = WEFT_SLOTS(avx2, gaps),
 };

@@ -235,6 +235,7 @@ const weft_host_kernels weft_host_avx512 = {
     .exceptions = WEFT_SLOTS(avx512, exceptions),
     .gap_sum = avx512_gap_sum,
     .fields = WEFT_SLOTS(avx512, fields),
+    .gap_lows = avx512_gap_lows,
     .gap_ones = avx512_gap_ones,
     .gaps = WEFT_SLOTS(avx512, gaps),
 };

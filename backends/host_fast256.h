@@ -116,18 +116,43 @@ WEFT_ALWAYS_INLINE __m256i weft_lanes_down(const uint8_t *before, const uint8_t 
     return _mm256_srli_epi32(steps, 31);
 }
 
-/* Writes eight fields of w bits, 1 to 16, into w bytes (and up to 12 more). */
-WEFT_ALWAYS_INLINE void weft_fast256_pack(__m256i fields, unsigned w, __m256i pair, uint8_t *out)
+/* Two numbers of four fields each, made of eight fields of w bits, 1 to 16; `pair` holds shifts: 0 and 2 * w, twice. */
+typedef struct weft_fours256 {
+    uint64_t low, high;
+} weft_fours256;
+
+WEFT_ALWAYS_INLINE weft_fours256 weft_fast256_join(__m256i fields, unsigned w, __m256i pair)
 {
     const __m256i even = _mm256_set1_epi64x(UINT32_MAX);
     __m256i odd = _mm256_sll_epi64(_mm256_srli_epi64(fields, 32), _mm_cvtsi32_si128((int)w));
     __m256i twos = _mm256_sllv_epi64(_mm256_or_si256(_mm256_and_si256(fields, even), odd), pair);
     __m256i fours = _mm256_or_si256(twos, _mm256_unpackhi_epi64(twos, twos));
-    uint64_t low = (uint64_t)_mm256_extract_epi64(fours, 0), high = (uint64_t)_mm256_extract_epi64(fours, 2);
-    memcpy(out, &low, 8);
+    return (weft_fours256){(uint64_t)_mm256_extract_epi64(fours, 0), (uint64_t)_mm256_extract_epi64(fours, 2)};
+}
+
+/* Writes eight fields of w bits into w bytes (and up to 12 more). */
+WEFT_ALWAYS_INLINE void weft_fast256_pack(__m256i fields, unsigned w, __m256i pair, uint8_t *out)
+{
+    weft_fours256 fours = weft_fast256_join(fields, w, pair);
+    memcpy(out, &fours.low, 8);
     if (w % 2 == 1) /* four bits of the low word lie in the byte where the high one begins */
-        high = high << 4 | low >> (4 * (w - 1));
-    memcpy(out + w / 2, &high, 8);
+        fours.high = fours.high << 4 | fours.low >> (4 * (w - 1));
+    memcpy(out + w / 2, &fours.high, 8);
+}
+
+WEFT_ALWAYS_INLINE void weft_fast256_gap_lows(const uint32_t *place, uint32_t count, uint32_t k, weft_bit_writer *to)
+{
+    const __m256i low = _mm256_set1_epi32((int)((UINT32_C(1) << k) - 1)), pair = _mm256_setr_epi64x(0, 2 * k, 0, 2 * k);
+    weft_ones_writer writer = {to->at, to->word, to->fill};
+    __m256i last = _mm256_set1_epi32(-1);
+    uint32_t i = 0;
+    for (; k <= 16 && i + 8 <= count; i += 8) {
+        weft_fours256 fours = weft_fast256_join(_mm256_and_si256(weft_lanes_gaps(place + i, &last), low), k, pair);
+        weft_ones_add(&writer, fours.low, 4 * k);
+        weft_ones_add(&writer, fours.high, 4 * k);
+    }
+    weft_loop_gap_lows(place + i, count - i, i ? place[i - 1] + 1 : 0, k, &writer);
+    weft_ones_end(&writer, to);
 }
 
 WEFT_ALWAYS_INLINE uint8_t *weft_fast256_fields(const uint32_t *position, const uint8_t *before, const uint8_t *after,
@@ -342,6 +367,10 @@ WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bi
     static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
     {                                                                                                                  \
         return weft_fast256_gap_sum(place, count, shift);                                                              \
+    }                                                                                                                  \
+    static void P##_gap_lows(const uint32_t *place, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)            \
+    {                                                                                                                  \
+        weft_fast256_gap_lows(place, count, gap_bits, to);                                                             \
     }                                                                                                                  \
     static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
     {                                                                                                                  \

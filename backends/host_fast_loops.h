@@ -85,6 +85,18 @@ WEFT_ALWAYS_INLINE void weft_loop_gap_ones(const uint32_t *position, uint32_t co
     *writer = local;
 }
 
+WEFT_ALWAYS_INLINE void weft_loop_gap_lows(const uint32_t *place, uint32_t count, uint32_t next, uint32_t k,
+                                           weft_ones_writer *writer)
+{
+    const uint32_t low = (UINT32_C(1) << k) - 1;
+    weft_ones_writer local = *writer;
+    for (uint32_t i = 0; i < count; i++) {
+        weft_ones_add(&local, (place[i] - next) & low, k);
+        next = place[i] + 1;
+    }
+    *writer = local;
+}
+
 WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
                                        uint32_t limit, uint32_t count, uint32_t *position, uint8_t *steps,
                                        unsigned width)
@@ -109,6 +121,12 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_w
     static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
     {                                                                                                                  \
         return weft_loop_gap_sum(place, count, 0, shift);                                                              \
+    }                                                                                                                  \
+    static void P##_gap_lows(const uint32_t *place, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)            \
+    {                                                                                                                  \
+        weft_ones_writer writer = {to->at, to->word, to->fill};                                                        \
+        weft_loop_gap_lows(place, count, 0, gap_bits, &writer);                                                        \
+        weft_ones_end(&writer, to);                                                                                    \
     }                                                                                                                  \
     static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
     {                                                                                                                  \

@@ -42,6 +42,8 @@ typedef struct weft_host_kernels {
     uint8_t *(*fields[WEFT_HOST_WIDTHS])(const uint32_t *position, const uint8_t *before, const uint8_t *after,
                                          uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out,
                                          const uint8_t *end);
+    /* Writes the low bits of each gap, 1 to 31 of them, for which there must be room. */
+    void (*gap_lows)(const uint32_t *place, uint32_t count, uint32_t gap_bits, weft_bit_writer *to);
     /* Writes the high bits of each gap as unary numbers, for which there must be room. */
     void (*gap_ones)(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to);
     /* The way back: fields from the source's first bit on and unary numbers into positions below `limit` and one step

@@ -41,6 +41,7 @@ const weft_host_kernels weft_host_portable = {
     .exceptions = WEFT_SLOTS(portable, exceptions),
     .gap_sum = portable_gap_sum,
     .fields = WEFT_SLOTS(portable, fields),
+    .gap_lows = portable_gap_lows,
     .gap_ones = portable_gap_ones,
     .gaps = WEFT_SLOTS(portable, gaps),
 };

@@ -29,6 +29,7 @@ struct weft_backend_state {
     weft_changes changes;
     uint32_t *rank;          /* exceptions: place in the change list */
     uint64_t *excess;        /* and magnitude - 2 */
+    uint8_t *rice;           /* tight: Rice parameters of coded magnitudes */
     weft_host_ranker ranker; /* tight */
     uint32_t *class_rank;    /* tight: rank of each change in its class, then a spare list */
     uint32_t *sorted;        /* tight: ranks by class */

@@ -7,9 +7,8 @@
 
 /* A frame about to be written: its lists lie one behind the other in the state's scratch, in the payload's order. */
 typedef struct weft_host_tight_plan {
-    const weft_class_map *map; /* the ranker's */
     weft_tight_shape shape;
-    uint32_t exceptions; /* listed in state->rank and state->excess */
+    uint32_t magnitudes; /* that have a code: values in state->excess, Rice parameters in state->rice */
     uint64_t unary_bits;
     uint64_t magnitude_bits;
 } weft_host_tight_plan;

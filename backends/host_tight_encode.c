@@ -1,7 +1,7 @@
 /* host_tight_encode.c - level tight: changes sorted into lists by class, parameters by exact rules, then the planes. */
 #include <string.h>
 
-#include "backends/host_fast_loops.h"
+#include "backends/host_element.h"
 #include "backends/host_tight.h"
 #include "codec/fast.h"
 
@@ -53,11 +53,6 @@ static void list_end(list_maker *maker, weft_tight_list *list, uint32_t set, uin
     maker->members += list->members;
 }
 
-static uint64_t before_at(const weft_changes *changes, uint32_t index, unsigned width)
-{
-    return weft_element_get(changes->before, index, width);
-}
-
 /* Numbers of changes by class, and where each class begins when they are sorted by it. */
 typedef struct class_counts {
     uint32_t changed[WEFT_CLASS_MAX];
@@ -65,17 +60,26 @@ typedef struct class_counts {
     uint32_t begin[WEFT_CLASS_MAX];
 } class_counts;
 
-/* Counts alternate between two rows: neighbours are often of one class, and wait for one another. */
+/* Counts go round four rows: neighbours are often of one class, and wait for one another. */
 static void classes_count(const weft_backend_state *state, class_counts *counts)
 {
-    uint32_t changed[2][WEFT_CLASS_MAX] = {{0}};
+    uint32_t changed[4][WEFT_CLASS_MAX] = {{0}};
     memset(counts, 0, sizeof *counts);
     for (uint32_t i = 0; i < state->changes.count; i++)
-        changed[i % 2][state->class_of[i]]++;
+        changed[i % 4][state->class_of[i]]++;
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++)
-        counts->changed[c] = changed[0][c] + changed[1][c];
+        counts->changed[c] = changed[0][c] + changed[1][c] + changed[2][c] + changed[3][c];
     for (uint32_t c = 1; c < WEFT_CLASS_MAX; c++)
         counts->begin[c] = counts->begin[c - 1] + counts->changed[c - 1];
+}
+
+/* What an exception's rank is marked with on its way into a list; no rank is so large. */
+#define EXCEPTION (UINT32_C(1) << 31)
+
+static void exceptions_mark(const weft_backend_state *state, uint32_t exceptions)
+{
+    for (uint32_t j = 0; j < exceptions; j++)
+        state->class_rank[state->rank[j]] |= EXCEPTION;
 }
 
 /* Sorts the changes' ranks by class into state->sorted. */
@@ -90,83 +94,92 @@ static void ranks_sort(const weft_backend_state *state, const class_counts *coun
         *next[class_of[i]]++ = rank[i];
 }
 
-static void positions_list(weft_backend_state *state, const class_counts *counts, const uint32_t *population,
+/* Moves the ranks of a class into a list without their marks, and leaves the places of the marked ones among them,
+ * which are their ranks among the class's changes, where the ranks were. Returns how many those are. */
+static uint32_t class_split(uint32_t *sorted, uint32_t count, uint32_t *members)
+{
+    uint32_t exceptions = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t rank = sorted[i];
+        members[i] = rank & ~EXCEPTION;
+        sorted[exceptions] = i;
+        exceptions += rank / EXCEPTION;
+    }
+    return exceptions;
+}
+
+static void positions_list(weft_backend_state *state, class_counts *counts, const uint32_t *population,
                            list_maker *maker, weft_tight_shape *shape)
 {
     ranks_sort(state, counts);
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
-        if (counts->changed[c] == 0)
+        const uint32_t changed = counts->changed[c];
+        if (changed == 0)
             continue;
         shape->positioned |= 1u << c;
-        memcpy(maker->members, state->sorted + counts->begin[c], counts->changed[c] * sizeof *maker->members);
-        list_end(maker, &shape->positions[c], counts->changed[c], population[c], state->class_rank);
+        counts->exceptions[c] = class_split(state->sorted + counts->begin[c], changed, maker->members);
+        list_end(maker, &shape->positions[c], changed, population[c], state->class_rank);
     }
 }
 
-/* Sorts the exceptions' ranks among the changes of their class by class into state->sorted: they lie among the changes
- * as changes do among the elements. */
-static void exceptions_sort(const weft_backend_state *state, const weft_class_map *map, uint32_t exceptions,
-                            class_counts *counts)
+static void exceptions_list(weft_backend_state *state, const class_counts *counts, list_maker *maker,
+                            weft_tight_shape *shape)
 {
-    uint32_t population[WEFT_CLASS_MAX] = {0};
-    state->tight->rank[weft_host_slot((uint8_t)map->width)](state->changes.before, state->changes.count, 0, map,
-                                                            state->rank, exceptions, population, state->class_rank);
-    for (uint32_t j = 0; j < exceptions; j++) {
-        uint32_t class = state->class_of[state->rank[j]];
-        state->sorted[counts->begin[class] + counts->exceptions[class]++] = state->class_rank[j];
-    }
-}
-
-static void exceptions_list(weft_backend_state *state, const weft_host_tight_plan *plan, class_counts *counts,
-                            list_maker *maker, weft_tight_shape *shape)
-{
-    exceptions_sort(state, plan->map, plan->exceptions, counts);
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
-        if (counts->exceptions[c] == 0)
+        const uint32_t exceptions = counts->exceptions[c];
+        if (exceptions == 0)
             continue;
         shape->exceptional |= 1u << c;
-        memcpy(maker->members, state->sorted + counts->begin[c], counts->exceptions[c] * sizeof *maker->members);
-        list_end(maker, &shape->exceptions[c], counts->exceptions[c], counts->changed[c], state->class_rank);
+        memcpy(maker->members, state->sorted + counts->begin[c], exceptions * sizeof *maker->members);
+        list_end(maker, &shape->exceptions[c], exceptions, counts->changed[c], state->class_rank);
     }
 }
 
-static uint32_t exception_exponent(const weft_backend_state *state, const weft_class_map *map, uint32_t j)
-{
-    return weft_class_exponent(map, before_at(&state->changes, state->rank[j], map->width));
-}
+/* Exceptions by the size of their base. */
+typedef struct exception_counts {
+    uint32_t coded;   /* those whose magnitude has a code: its values and Rice parameters come first now */
+    uint32_t large;   /* those on a base above E */
+    uint32_t further; /* and of more than two steps */
+} exception_counts;
 
-/* The code of exception j; false if it has none, being two steps on a large base. */
-static bool exception_code(const weft_backend_state *state, const weft_class_map *map, uint32_t j,
-                           weft_tight_code *code)
+/* Makes values to code of the excesses, lists the further ones; exceptions of all kinds mix, so there is no branch. */
+WEFT_ALWAYS_INLINE exception_counts magnitudes_sort(weft_backend_state *state, const weft_class_map *map,
+                                                    uint32_t exceptions, uint32_t *further, unsigned width)
 {
-    uint32_t exponent = exception_exponent(state, map, j);
-    bool large = exponent > map->classes->magnitude_base;
-    if (large && state->excess[j] == 0)
-        return false;
-    *code = large ? weft_tight_code_of(state->excess[j] - 1, 0)
-                  : weft_tight_code_of(state->excess[j], weft_class_magnitude_bits(map, exponent));
-    return true;
-}
-
-static void further_list(weft_backend_state *state, weft_host_tight_plan *plan, list_maker *maker)
-{
-    uint32_t large = 0, set = 0;
-    for (uint32_t j = 0; j < plan->exceptions; j++) {
-        if (exception_exponent(state, plan->map, j) <= plan->map->classes->magnitude_base)
-            continue;
-        if (state->excess[j] > 0)
-            maker->members[set++] = large;
-        large++;
+    exception_counts counts = {0, 0, 0};
+    for (uint32_t j = 0; j < exceptions; j++) {
+        const uint64_t excess = state->excess[j], bits = weft_element_get(state->changes.before, state->rank[j], width);
+        const uint32_t exponent = weft_class_exponent(map, bits);
+        const uint32_t large = exponent > map->classes->magnitude_base, more = excess > 0;
+        state->excess[counts.coded] = excess - large;
+        state->rice[counts.coded] = (uint8_t)(weft_class_magnitude_bits(map, exponent) & (large - 1));
+        further[counts.further] = counts.large;
+        counts.coded += more | !large;
+        counts.large += large;
+        counts.further += large & more;
     }
-    list_end(maker, &plan->shape.further, set, large, state->class_rank);
+    return counts;
+}
+
+static exception_counts magnitudes_find(weft_backend_state *state, const weft_class_map *map, uint32_t exceptions,
+                                        uint32_t *further)
+{
+    switch (map->width) {
+    case 1:
+        return magnitudes_sort(state, map, exceptions, further, 1);
+    case 2:
+        return magnitudes_sort(state, map, exceptions, further, 2);
+    case 4:
+        return magnitudes_sort(state, map, exceptions, further, 4);
+    default:
+        return magnitudes_sort(state, map, exceptions, further, 8);
+    }
 }
 
 static void magnitudes_count(const weft_backend_state *state, weft_host_tight_plan *plan)
 {
-    for (uint32_t j = 0; j < plan->exceptions; j++) {
-        weft_tight_code code;
-        if (!exception_code(state, plan->map, j, &code))
-            continue;
+    for (uint32_t j = 0; j < plan->magnitudes; j++) {
+        const weft_tight_code code = weft_tight_code_of(state->excess[j], state->rice[j]);
         plan->unary_bits += code.unary + 1;
         plan->magnitude_bits += code.low_count;
     }
@@ -175,18 +188,20 @@ static void magnitudes_count(const weft_backend_state *state, weft_host_tight_pl
 void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shadow, weft_host_tight_plan *plan)
 {
     const weft_changes *changes = &state->changes;
+    const weft_class_map *map = &state->ranker.map;
     class_counts counts;
     list_maker maker = {state->kernels, state->members, 0};
-    plan->map = &state->ranker.map;
-    plan->shape = (weft_tight_shape){.changed = changes->count};
-    plan->unary_bits = plan->magnitude_bits = 0;
+    *plan = (weft_host_tight_plan){.shape = {.changed = changes->count}};
+    const uint32_t exceptions = state->kernels->exceptions[weft_host_slot(shadow->width)](
+        changes->before, changes->after, changes->count, shadow->is_float, state->rank, state->excess);
+    exceptions_mark(state, exceptions);
     classes_count(state, &counts);
     positions_list(state, &counts, state->ranker.population, &maker, &plan->shape);
-    plan->exceptions = state->kernels->exceptions[weft_host_slot(shadow->width)](
-        changes->before, changes->after, changes->count, shadow->is_float, state->rank, state->excess);
-    if (plan->exceptions > 0) {
-        exceptions_list(state, plan, &counts, &maker, &plan->shape);
-        further_list(state, plan, &maker);
+    if (exceptions > 0) {
+        exceptions_list(state, &counts, &maker, &plan->shape);
+        exception_counts found = magnitudes_find(state, map, exceptions, maker.members);
+        list_end(&maker, &plan->shape.further, found.further, found.large, state->class_rank);
+        plan->magnitudes = found.coded;
         magnitudes_count(state, plan);
     }
     plan->unary_bits += maker.unary_bits;
@@ -194,32 +209,19 @@ void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shado
 
 /* ---- planes */
 
-/* The low bits of a list's gaps. */
-static void lows_put(const weft_tight_list *list, const uint32_t *member, weft_ones_writer *writer)
-{
-    const uint32_t k = list->low_bits, mask = (UINT32_C(1) << k) - 1;
-    weft_ones_writer local = *writer;
-    uint32_t next = 0;
-    for (uint32_t i = 0; k > 0 && i < list->members; i++) {
-        weft_ones_add(&local, (member[i] - next) & mask, k);
-        next = member[i] + 1;
-    }
-    *writer = local;
-}
-
+/* The low bits of the gaps. */
 static uint8_t *lows_write(const weft_backend_state *state, const weft_tight_shape *shape, uint8_t *out,
                            const uint8_t *end)
 {
     const uint32_t *member = state->members;
-    weft_ones_writer writer = {out, 0, 0};
-    weft_bit_writer last = {out, end, 0, 0};
+    weft_bit_writer lows = {out, end, 0, 0};
     for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
         const weft_tight_list *list = weft_tight_list_at(shape, i);
-        lows_put(list, member, &writer);
+        if (list->low_bits > 0)
+            state->kernels->gap_lows(member, list->members, list->low_bits, &lows);
         member += list->members;
     }
-    weft_ones_end(&writer, &last);
-    return weft_bits_end(&last);
+    return weft_bits_end(&lows);
 }
 
 /* The high parts in unary. */
@@ -237,10 +239,8 @@ static void highs_write(const weft_backend_state *state, const weft_tight_shape 
 static void magnitudes_put(const weft_backend_state *state, const weft_host_tight_plan *plan, weft_bit_writer *unary,
                            weft_bit_writer *lows)
 {
-    for (uint32_t j = 0; j < plan->exceptions; j++) {
-        weft_tight_code code;
-        if (!exception_code(state, plan->map, j, &code))
-            continue;
+    for (uint32_t j = 0; j < plan->magnitudes; j++) {
+        const weft_tight_code code = weft_tight_code_of(state->excess[j], state->rice[j]);
         weft_bits_put_unary(unary, code.unary);
         weft_bits_put_long(lows, code.low, code.low_count);
     }
