@@ -182,9 +182,15 @@ static verdict judge_named(const weft_trainer *trainer, uint64_t version, const 
     return worst;
 }
 
-/* Every peer that has joined: lost ones are left out unless all are. */
-static verdict judge_all(const weft_trainer *trainer, uint64_t version, const char **who)
+/* Every peer that has joined: lost ones are left out unless all are. `*last` is who was waited for last: while that one
+ * has not moved, nobody else need be asked. */
+static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t *last, const char **who)
 {
+    const weft_peer *waited = &trainer->peers[*last];
+    if (waited->known && judge(trainer, waited, version) == VERDICT_WAITS) {
+        *who = waited->name;
+        return VERDICT_WAITS;
+    }
     uint32_t seen = 0, lost = 0;
     verdict worst = VERDICT_HOLDS;
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
@@ -194,8 +200,10 @@ static verdict judge_all(const weft_trainer *trainer, uint64_t version, const ch
         verdict one = judge(trainer, peer, version);
         seen++;
         lost += one == VERDICT_LOST;
-        if (one == VERDICT_WAITS)
+        if (one == VERDICT_WAITS) {
             worst = VERDICT_WAITS;
+            *last = i;
+        }
         if (one != VERDICT_HOLDS)
             *who = peer->name;
     }
@@ -213,8 +221,9 @@ weft_status weft_wait(weft_session *session, uint64_t version, const char *const
     verdict found;
     bool interrupted;
     const char *who = "";
+    uint32_t last = 0;
     do {
-        found = peers ? judge_named(trainer, version, peers, count, &who) : judge_all(trainer, version, &who);
+        found = peers ? judge_named(trainer, version, peers, count, &who) : judge_all(trainer, version, &last, &who);
         interrupted = found == VERDICT_WAITS && weft_session_interrupted(session);
     } while (found == VERDICT_WAITS && !interrupted && weft_session_wait(session, deadline_ns));
     weft_session_leave(session, before);

@@ -14,13 +14,11 @@
 #include "site_text.h"
 #include "status.h"
 
-#define IN_BYTES (WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX)
-
 weft_status weft_control_open(weft_control *control)
 {
     memset(control, 0, sizeof *control);
     control->fd = -1;
-    control->in = weft_mem_take(1, IN_BYTES);
+    control->in = weft_mem_take(1, WEFT_CONTROL_IN_BYTES);
     control->out = weft_mem_take(1, WEFT_CONTROL_OUT_BYTES);
     if (control->in && control->out)
         return WEFT_OK;
@@ -33,7 +31,7 @@ void weft_control_hang_up(weft_control *control)
     if (control->fd >= 0)
         close(control->fd);
     control->fd = -1;
-    control->connecting = false;
+    control->connecting = control->watched = false;
     control->in_used = control->out_begin = control->out_end = 0;
     control->tail_bytes = control->tail_sent = 0;
 }
@@ -285,8 +283,9 @@ weft_status weft_control_fill(weft_control *control)
 {
     if (control->fd < 0 || control->connecting)
         return WEFT_OK;
-    while (control->in_used < IN_BYTES) {
-        ssize_t got = recv(control->fd, control->in + control->in_used, IN_BYTES - control->in_used, MSG_DONTWAIT);
+    while (control->in_used < WEFT_CONTROL_IN_BYTES) {
+        ssize_t got =
+            recv(control->fd, control->in + control->in_used, WEFT_CONTROL_IN_BYTES - control->in_used, MSG_DONTWAIT);
         if (got > 0) {
             control->in_used += (uint64_t)got;
             control->heard_ns = weft_clock_ns();

@@ -6,7 +6,8 @@
 
 #include "wire.h"
 
-#define WEFT_CONTROL_OUT_BYTES (256u << 10) /* messages waiting to leave; more is a peer that does not read */
+#define WEFT_CONTROL_IN_BYTES  (WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX)
+#define WEFT_CONTROL_OUT_BYTES (64u << 10) /* messages waiting to leave; more is a peer that does not read */
 
 typedef struct weft_control {
     int fd;          /* -1: closed */
@@ -19,6 +20,8 @@ typedef struct weft_control {
     uint64_t out_begin, out_end;
     const uint8_t *tail; /* a long body behind everything in `out` (LAYOUT); borrowed */
     uint64_t tail_bytes, tail_sent;
+    bool watched; /* watch.h: by the trainer, for these events, under this number */
+    uint32_t watched_for, watched_as;
     char peer[64]; /* the other end's address */
 } weft_control;
 

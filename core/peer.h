@@ -15,6 +15,7 @@
 #include "history.h"
 #include "peer_state.h"
 #include "session.h"
+#include "watch.h"
 
 /* A fabric address of the trainer with the regions every peer on it shares. */
 typedef struct weft_lane {
@@ -169,6 +170,7 @@ struct weft_trainer {
     uint32_t lane_count;
     weft_peer *peers;
     uint32_t peer_count; /* max_peers and a few guests */
+    weft_watch watch;    /* of their connections, by index */
     uint32_t levels;     /* mask of levels in use: the journal's and those that connected peers want */
     weft_habit habit;
     weft_bridge bridge;

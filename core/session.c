@@ -280,6 +280,7 @@ void weft_session_leave(weft_session *session, weft_log_sink *before)
 
 void weft_session_wake(weft_session *session)
 {
+    session->woken = true;
     signal_fd(session->wake_fd);
 }
 

@@ -62,6 +62,7 @@ struct weft_session {
     bool running; /* the thread exists */
     bool stopping;
     _Atomic bool parked; /* the caller's thread makes the steps (an in-place snapshot) */
+    bool woken;          /* weft_session_wake since the last step that works: look at everything */
     bool stirred; /* a step of the thread took something in that the caller's step should see (manual progress) */
     int wake_fd, caller_fd;
     _Atomic bool interrupted; /* the caller's blocking call is to end */

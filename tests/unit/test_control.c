@@ -97,7 +97,7 @@ static void stream_of_messages(void **state)
     pair p = open_pair();
     uint64_t sent = 0, taken = 0, seed = 0, allocations = weft_mem_allocations();
     while (taken < 3000) {
-        for (uint64_t burst = weft_mix64(++seed) % 100; burst > 0 && sent < 3000; burst--)
+        for (uint64_t burst = weft_mix64(++seed) % 15; burst > 0 && sent < 3000; burst--)
             assert_int_equal(send_nth(&p.a, sent++), WEFT_OK);
         for (uint64_t turns = 1 + weft_mix64(++seed) % 100; turns > 0 || sent - taken > 200; turns -= turns > 0) {
             assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
