@@ -1,6 +1,7 @@
 # Sourced by the measurements over links: namespaces, programs whose JSON lines are kept, and the table at the end.
 #   WEFT_BUILD    the build folder (build-release)
 #   WEFT_RESULTS  the folder that gets BAR.jsonl ($WEFT_BUILD/results)
+#   WEFT_APPEND   set: adds to BAR.jsonl, so that a long bar can be run in parts
 # shellcheck shell=bash disable=SC2034
 set -euo pipefail
 links=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +13,7 @@ results=${WEFT_RESULTS:-$WEFT_BUILD/results}
 mkdir -p "$results"
 bar=$(basename "$0" .sh)
 listen=$net_trainer:7117
-: >"$results/$bar.jsonl"
+[ -n "${WEFT_APPEND:-}" ] || : >"$results/$bar.jsonl"
 net_open
 
 # keep LABEL COMMAND...: its JSON lines, marked with the label; everything else goes to standard error

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 net_peer a rate=1000
 net_peer b rate=100
-for level in auto tight; do
+for level in ${LEVELS:-auto tight}; do
     program "1000 $level" bench_updates --peer a@a --mib 382 --rounds "${1:-5}" --set peers.level=$level
     program "100 $level" bench_updates --peer a@b --mib 382 --rounds "${1:-5}" --set peers.level=$level
 done

@@ -7,7 +7,7 @@ net_peer near1000 rate=1000
 net_peer far100 rate=100 delay=5
 net_peer far1000 rate=1000 delay=5
 sizes=${SIZES:-64KiB 128KiB 256KiB 512KiB 1MiB 2MiB 4MiB 8MiB auto}
-for link in near100 near1000 far100 far1000; do
+for link in ${LINKS:-near100 near1000 far100 far1000}; do
     for size in $sizes; do
         program "$link $size" bench_updates --peer a@$link --mib 64 --rounds "${1:-5}" --set peers.level=pairs \
             --set peers.bucket_max=16MiB --set peers.bucket="$size"

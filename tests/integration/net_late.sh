@@ -8,7 +8,7 @@
 weft=$WEFT_BIN
 net_open
 net_peer live rate=1000
-net_peer late rate=8
+net_peer late rate=2
 fabric tcp
 models "$work/m" 6 1 4000
 net_site "$work/site.ini" live late </dev/null
@@ -34,6 +34,7 @@ for version in 2 3 4; do
     give $version
 done
 said late '"target"' && fail "the snapshot was over before the versions were"
+net_rate late 100
 await 30 said late '"target"'
 give 5
 give 6
