@@ -10,7 +10,7 @@ net_open
 net_peer near
 net_peer far
 fabric tcp
-models "$work/m" 3 1 20000
+models "$work/m" 3 1 6000
 net_site "$work/site.ini" near far <<<'level = pairs'
 mkdir "$work/in"
 
@@ -35,7 +35,7 @@ fleet() # fleet HEARTBEAT
             --json --set peers.heartbeat="$1"
         await 20 said trainer "\b$name\b.*(joined|holds)"
     done
-    net_rate far 2
+    net_rate far 1
 }
 
 ended() # all hold version 3, and near took every version
@@ -53,7 +53,7 @@ ended() # all hold version 3, and near took every version
 fleet 20s
 before=$(net_received far)
 give 1
-await 10 reached $((before + 100000))
+await 10 reached $((before + 40000))
 net_cut far
 give 2
 await 30 said near '"target":2'
@@ -69,7 +69,7 @@ said trainer 'lost: far' && fail "far was lost although it came back in time"
 fleet 1s
 before=$(net_received far)
 give 1
-await 10 reached $((before + 100000))
+await 10 reached $((before + 40000))
 net_cut far
 give 2
 await 30 said trainer 'lost: far'

@@ -10,7 +10,7 @@ net_open
 net_peer worse rate=200
 net_peer lossy loss=5 delay=1
 fabric tcp
-models "$work/m" 6 1 10000
+models "$work/m" 6 1 4000
 net_site "$work/site.ini" lossy worse <<<'level = pairs'
 mkdir "$work/in"
 

@@ -11,8 +11,8 @@ net_peer slow rate=100
 net_peer middle rate=400
 net_peer fast rate=2000
 fabric tcp
-models "$work/m" 6 1 10000
-models "$work/other" 0 7 10000
+models "$work/m" 6 1 4000
+models "$work/other" 0 7 4000
 net_site "$work/site.ini" slow middle fast </dev/null
 
 net_start slow rollout --peer slow --model "$work/m/v0.safetensors" --until 6 --save "$work/slow.safetensors" --json
