@@ -24,5 +24,5 @@ endfunction()
 
 weft_independent_test(golden golden ${PROJECT_SOURCE_DIR}/tests/golden)
 weft_independent_test(cases cases $<TARGET_FILE:cases_emit>)
-weft_independent_test(corpus cases $<TARGET_FILE:cases_judge> ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/frame)
-weft_independent_test(files cases $<TARGET_FILE:cases_judge_file> ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/file)
+weft_independent_test(corpus cases $<TARGET_FILE:cases_judge> ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/frame.ar)
+weft_independent_test(files cases $<TARGET_FILE:cases_judge_file> ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/file.ar)

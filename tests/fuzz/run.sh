@@ -2,7 +2,8 @@
 # tests/fuzz/run.sh [SECONDS] [TARGET...] - builds the fuzz targets with clang into build-fuzz and runs each for so long
 # (60 s if not said), from the corpus of this folder on. What it learns stays in build-fuzz/corpus, what it finds lies in
 # build-fuzz/finds. Prints executions and finds for each; exits with 1 if there are any finds.
-# WEFT_FUZZ_KEEP=1 adds what was learnt to the corpus of this folder, minimised.
+# WEFT_FUZZ_KEEP=1 adds what was learnt to the corpus of this folder, minimised. The corpus of a target is one archive:
+# `ar x` unpacks it, `ar rcSD tests/fuzz/corpus/NAME.ar FILE` adds an input, whose name has at most 15 bytes.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../tools/setup.sh"
 cd "$WEFT_ROOT"
@@ -20,12 +21,22 @@ fi
 build=build-fuzz
 found=0
 
+# The corpus as files, which is what libFuzzer reads.
+unpack() # unpack NAME FOLDER
+{
+    local archive=$PWD/tests/fuzz/corpus/$1.ar
+    rm -rf "$2"
+    mkdir -p "$2"
+    [ ! -e "$archive" ] || (cd "$2" && ar x "$archive")
+}
+
 # Runs one target and prints its line; the log says more.
 fuzz() # fuzz NAME
 {
     local name=$1 log=$build/fuzz_$1.log executions finds
-    local learnt=$build/corpus/$name kept=tests/fuzz/corpus/$name
+    local learnt=$build/corpus/$name kept=$build/kept/$name
     mkdir -p "$learnt" "$build/finds/$name"
+    unpack "$name" "$kept"
     "$build/fuzz_$name" -max_total_time="$seconds" -max_len=4096 -rss_limit_mb=3000 -timeout=20 -print_final_stats=1 \
         -detect_leaks=0 \
         -artifact_prefix="$build/finds/$name/" "$learnt" "$kept" >"$log" 2>&1 || true
@@ -42,11 +53,14 @@ fuzz() # fuzz NAME
 # Merges what was learnt into the corpus: the least set of inputs with the same coverage.
 keep() # keep NAME LEARNT KEPT
 {
-    local merged
+    local archive=$PWD/tests/fuzz/corpus/$1.ar merged input
     merged=$(mktemp -d)
     "$build/fuzz_$1" -merge=1 "$merged" "$3" "$2" >>"$build/fuzz_$1.log" 2>&1
-    rm -f "$3"/*
-    cp "$merged"/* "$3"
+    for input in "$merged"/*; do # names are hashes
+        mv -f "$input" "$(cut -c -$((${#merged} + 16)) <<<"$input")"
+    done
+    rm -f "$archive"
+    (cd "$merged" && ar rcSD "$archive" -- *)
     rm -rf "$merged"
 }
 
