@@ -1,7 +1,6 @@
 /* Joins at any time, with any bits: by digest, from an older version, by snapshot, while the trainer goes on. */
-#include "tests/support/fleet.h"
+#include "tests/support/fleet_behind.h"
 
-#include <pthread.h>
 #include <string.h>
 
 static int setup(void **state)
@@ -152,43 +151,10 @@ static int setup_slow(void **state)
     return 0;
 }
 
-typedef struct committer {
-    weft_session *session;
-    weft_status status;
-    weft_version held;
-} committer;
-
-/* Asserts nothing: it is not the test's thread. */
-static void *commit_snapshot(void *argument)
-{
-    committer *c = argument;
-    weft_staged_info staged = {.size = sizeof staged};
-    c->status = weft_staged(c->session, FLEET_WAIT_MS, &staged);
-    if (c->status == WEFT_OK)
-        c->status = weft_commit(c->session, staged.target.number, NULL, 0, &c->held);
-    return NULL;
-}
-
 /* Deltas follow behind the cursor, so that the snapshot ends at a later version than was offered. */
 static void publishes_behind_the_cursor(fleet *f, const char *mode)
 {
-    pthread_t thread;
-    fleet_open_rollout(f, 0, mode);
-    fleet_bind_rollout(f, 0, FLEET_OTHER, NULL);
-    committer c = {f->rollouts[0].session, WEFT_AGAIN, {0, 0, 0}};
-    assert_int_equal(pthread_create(&thread, NULL, commit_snapshot, &c), 0);
-    for (int i = 0; i < 5; i++) {
-        fleet_sleep_ms(40);
-        fleet_publish(f, 15);
-    }
-    pthread_join(thread, NULL);
-    assert_int_equal(c.status, WEFT_OK);
-    assert_true(c.held.number > 0);
-    fleet_check(f, 0);
-    fleet_catch_up(f, 0);
-    fleet_check_bytes(f, 0, f->dense);
-    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
-    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    fleet_publish_behind(f, mode, 40, 15);
 }
 
 static void publishes_during_a_snapshot_staged(void **state)

@@ -1,0 +1,49 @@
+/* fleet_behind.h - versions published while a rollout takes its snapshot, behind the cursor and in front of it. */
+#ifndef WEFT_TESTS_FLEET_BEHIND_H
+#define WEFT_TESTS_FLEET_BEHIND_H
+
+#include <pthread.h>
+
+#include "tests/support/fleet.h"
+
+typedef struct fleet_committer {
+    weft_session *session;
+    weft_status status;
+    weft_version held;
+} fleet_committer;
+
+/* Asserts nothing: it is not the test's thread. */
+static void *fleet_commit_snapshot(void *argument)
+{
+    fleet_committer *c = argument;
+    weft_staged_info staged = {.size = sizeof staged};
+    c->status = weft_staged(c->session, FLEET_WAIT_MS, &staged);
+    if (c->status == WEFT_OK)
+        c->status = weft_commit(c->session, staged.target.number, NULL, 0, &c->held);
+    return NULL;
+}
+
+/* Rollout 0 joins with other weights; five versions follow, one every `pause_ms`, while it takes them. It ends at a
+ * later version than it was offered, with the trainer's bits, and nobody was lost. */
+static inline void fleet_publish_behind(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
+{
+    pthread_t thread;
+    fleet_open_rollout(f, 0, mode);
+    fleet_bind_rollout(f, 0, FLEET_OTHER, NULL);
+    fleet_committer c = {f->rollouts[0].session, WEFT_AGAIN, {0, 0, 0}};
+    assert_int_equal(pthread_create(&thread, NULL, fleet_commit_snapshot, &c), 0);
+    for (int i = 0; i < 5; i++) {
+        fleet_sleep_ms(pause_ms);
+        fleet_publish(f, per_mille);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(c.status, WEFT_OK);
+    assert_true(c.held.number > 0);
+    fleet_check(f, 0);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+}
+
+#endif
