@@ -15,7 +15,7 @@
 /* Fixed cost of a bucket at either end until it shows its own, and what is believed at all. */
 #define FIXED_SECONDS     40e-6
 #define FIXED_SECONDS_MIN 1e-6
-#define FIXED_SECONDS_MAX 5e-3
+#define FIXED_SECONDS_MAX 1e-3
 /* Guesses before the first HELD, from this codec on one core: frame bytes decoded per second. */
 #define TAKE_GUESS 3e9
 static const double decode_guess[WEFT_LEVEL_COUNT] = {
@@ -57,14 +57,15 @@ static double fixed_of(const weft_fit *fit)
     return fit->fixed_s > 0 ? fit->fixed_s : FIXED_SECONDS;
 }
 
-/* Mean square of what the least squares without a prior leave open. */
+/* Mean square of what the least squares without a prior leave open, and of a doubt that few samples do not take away:
+ * two of them fit any line. */
 static double fit_noise(const weft_fit *fit)
 {
-    double det = fit->nn * fit->bb - fit->nb * fit->nb;
+    double doubt = fit->nt / fit->nn / 5, det = fit->nn * fit->bb - fit->nb * fit->nb;
     if (det < 1e-6 * fit->nn * fit->bb)
         return 0; /* one size: nothing to be drawn away from the prior */
     double fixed = (fit->nt * fit->bb - fit->nb * fit->bt) / det, slope = (fit->bt - fixed * fit->nb) / fit->bb;
-    return fmax(0, fit->tt - fixed * fit->nt - slope * fit->bt) / fit->nn;
+    return (fmax(0, fit->tt - fixed * fit->nt - slope * fit->bt) + doubt * doubt) / fit->nn;
 }
 
 static void fit_solve(weft_fit *fit)

@@ -80,8 +80,8 @@ static void converges(void **state)
             assert_true(near(weft_estimate_apply(&c.estimate, WEFT_LEVEL_FAST), apply, part));
             if (rates[i] < 1e8)
                 continue; /* on slow links it is nothing beside the bytes' time */
-            assert_true(fabs(weft_estimate_post(&c.estimate) - fixed[k]) < 0.2 * fixed[k] + 10e-6);
-            assert_true(fabs(weft_estimate_accept(&c.estimate) - fixed[k] / 2) < 0.2 * fixed[k] + 10e-6);
+            assert_true(fabs(weft_estimate_post(&c.estimate) - fixed[k]) < 0.25 * fixed[k] + 10e-6);
+            assert_true(fabs(weft_estimate_accept(&c.estimate) - fixed[k] / 2) < 0.25 * fixed[k] + 10e-6);
         }
 }
 
@@ -139,7 +139,7 @@ static void receipts_in_bunches(void **state)
             const weft_bucket_times times = {100000, 1, arrived_ns + 5000, 0, 5000};
             weft_estimate_receipt(&c.estimate, &times);
         }
-        assert_true(i < 8 || near(c.estimate.rate_bytes_s, 1e8, 0.1));
+        assert_true(i < 8 || near(c.estimate.rate_bytes_s, 1e8, 0.15));
     }
 }
 
