@@ -101,6 +101,7 @@ static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, we
     info->state = peer->state;
     info->provider = peer->lane && peer->lane->provider ? peer->lane->provider->name : "";
     info->level = weft_level_name(peer->level);
+    snprintf(info->via, sizeof info->via, "%s", peer->parent ? peer->parent->name : "");
     info->held = peer->held;
     info->lag = weft_peer_lag(trainer, peer);
     info->rate_bytes_s = peer->estimate.rate_bytes_s;
@@ -123,6 +124,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->streams = rollout->port_count;
     info->held = rollout->held;
     info->update_bytes = rollout->last.bytes;
+    snprintf(info->via, sizeof info->via, "%s", rollout->ways[rollout->way].relay);
 }
 
 weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count)

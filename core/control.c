@@ -130,7 +130,7 @@ weft_status weft_control_dial(weft_control *control, const char *address, uint64
     }
     if (fd >= 0)
         close(fd);
-    return weft_fail_quiet(WEFT_E_UNREACHABLE, "trainer at %s: %s", address, strerror(error));
+    return weft_fail_quiet(WEFT_E_UNREACHABLE, "%s: %s", address, strerror(error));
 }
 
 void weft_control_adopt(weft_control *control, int fd, uint64_t user_timeout_ms)
@@ -164,8 +164,8 @@ weft_status weft_control_listen(const char *address, int *fd, char *bound)
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
-    return weft_fail(WEFT_E_SYSTEM, "[trainer] listen = %s: %s%s", address, strerror(error),
-                     error == EADDRINUSE ? "; another trainer runs there, or choose another port" : "");
+    return weft_fail(WEFT_E_SYSTEM, "cannot listen on %s: %s%s", address, strerror(error),
+                     error == EADDRINUSE ? "; another trainer or relay runs there, or choose another port" : "");
 }
 
 static weft_status lost(weft_control *control, const char *why)

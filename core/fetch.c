@@ -93,10 +93,27 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t deadlin
     return status;
 }
 
+/* Where the layout may be had: from the relays that the peer joins through, which have it too, or the trainer. */
+static uint32_t list_sources(const weft_site *site, const weft_site_peer *row, char sources[][WEFT_SITE_TEXT])
+{
+    char names[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    uint32_t named = weft_site_via(row, names), count = 0;
+    for (uint32_t i = 0; i < named; i++) {
+        weft_site_peer relay;
+        if (weft_site_resolve(site, names[i], &relay) == WEFT_OK)
+            snprintf(sources[count++], WEFT_SITE_TEXT, "%s", relay.relay);
+    }
+    if (named == 0 || row->last_resort == WEFT_LAST_TRAINER)
+        snprintf(sources[count++], WEFT_SITE_TEXT, "%s", site->trainer.listen);
+    return count;
+}
+
 weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms, weft_layout **layout)
 {
     uint64_t patience_ms = deadline_ms ? deadline_ms : site->session.connect_deadline_ms;
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
+    char sources[WEFT_SITE_VIAS + 1][WEFT_SITE_TEXT];
+    uint32_t source_count = 0;
     weft_site_peer row;
     weft_control control;
     weft_status status = weft_site_resolve(site, peer, &row);
@@ -104,15 +121,17 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
         status = weft_control_open(&control);
     if (status != WEFT_OK)
         return status;
-    do {
-        status = weft_control_dial(&control, site->trainer.listen, patience_ms);
+    source_count = list_sources(site, &row, sources);
+    for (uint32_t turn = 0; turn == 0 || weft_clock_ns() < deadline_ns; turn++) {
+        status = weft_control_dial(&control, sources[turn % source_count], patience_ms);
         if (status == WEFT_OK)
             status = ask(&control, peer, deadline_ns, layout);
         if (status != WEFT_E_UNREACHABLE && status != WEFT_E_PEER_LOST)
             break;
         weft_control_hang_up(&control);
-        wait_for(-1, 0, RETRY_MS);
-    } while (weft_clock_ns() < deadline_ns);
+        if ((turn + 1) % source_count == 0)
+            wait_for(-1, 0, RETRY_MS);
+    }
     weft_control_close(&control);
     if (status != WEFT_E_PEER_LOST && status != WEFT_E_UNREACHABLE)
         return status;

@@ -98,7 +98,8 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
                       "%s has another layout: its hash is %s; names, dtypes, shapes and their order must be equal",
                       hello->name, text);
     }
-    if (strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0)
+    bool direct = hello->hops == 0; /* else it is the relay's provider */
+    if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0)
         return refuse(WEFT_E_REFUSED, "%s comes by provider %s, which is not what the trainer's site file names for it",
                       hello->name, hello->provider);
     if (hello->slot_payload < layout->largest_frame) {
@@ -281,8 +282,9 @@ static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
     weft_session *session = trainer->session;
     bool current = peer->held_order == trainer->newest_order;
     char text[320];
-    snprintf(text, sizeof text, "%s from %s by %s, backend %s, holds %s", peer->name, peer->control.peer,
-             peer->lane->facts.fabric, peer->hello.backend,
+    snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->name, peer->control.peer,
+             peer->lane->facts.fabric, peer->parent ? ", behind relay " : "", peer->parent ? peer->parent->name : "",
+             peer->hello.backend,
              current                                  ? "the newest version"
              : peer->held_order == WEFT_ORDER_UNKNOWN ? "no version known here"
                                                       : "an older version");
@@ -322,6 +324,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     peer->lane = lane;
     settle_record(trainer, peer, &hello, &site);
     status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
+    if (status == WEFT_OK)
+        status = weft_follow_join(trainer, peer);
     if (status == WEFT_OK)
         status = open_ports(peer, &hello, &welcome);
     if (status == WEFT_OK)

@@ -35,9 +35,12 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
     rollout->retries = rollout->faults;
     rollout->said_goodbye = false;
-    weft_log(WEFT_LOG_INFO, "joined the trainer at %s by %s; it has version %llu", rollout->control.peer,
+    char name[WEFT_SITE_NAME + 8];
+    weft_way_name(rollout, name);
+    weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
              rollout->facts.fabric, (unsigned long long)welcome->newest.number);
-    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held, "");
+    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held,
+                       rollout->ways[rollout->way].relay[0] ? name : "");
     weft_session_changed(rollout->session);
     return WEFT_OK;
 }
@@ -156,6 +159,13 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     case WEFT_MESSAGE_PING:
         return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
     case WEFT_MESSAGE_PONG:
+        return WEFT_OK;
+    case WEFT_MESSAGE_FOLLOW:
+        if (rollout->relay)
+            return weft_relay_follow(rollout->relay, body, length);
+        return weft_fail(WEFT_E_PROTOCOL, "FOLLOW, to a rollout that is no relay");
+    case WEFT_MESSAGE_PASSING:
+        rollout->moved_ns = weft_clock_ns();
         return WEFT_OK;
     case WEFT_MESSAGE_BYE:
         rollout->said_goodbye = true;

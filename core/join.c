@@ -7,7 +7,7 @@
 
 #define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
 #define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
-#define GREET_NS     (10000 * WEFT_NS_PER_MS)
+#define GREET_MS     10000
 /* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
 #define FAULTS_MAX 3u
 
@@ -39,9 +39,9 @@ weft_status weft_join_open(weft_rollout *rollout)
     if (!rollout->provider)
         return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
                          rollout->site.name, rollout->site.provider);
-    weft_status status = weft_control_resolve(site->trainer.listen, rollout->trainers, &rollout->trainer_count);
+    weft_status status = weft_way_open(rollout);
     if (status == WEFT_OK && !address[0])
-        status = weft_control_route(rollout->trainers[0], address, sizeof address);
+        status = weft_control_route(rollout->ways[0].address, address, sizeof address);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
@@ -104,13 +104,20 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     bool joined = rollout->join == WEFT_JOIN_JOINED;
     char text[192];
     snprintf(text, sizeof text, "%s", why);
+    if (rollout->relay)
+        weft_relay_lose(rollout->relay, text);
     weft_join_keep_ports(rollout, 0);
     weft_control_hang_up(&rollout->control);
     if (rollout->snapshot_runs && !rollout->into_image)
         rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
     forget_connection(rollout);
     rollout->join = WEFT_JOIN_AWAY;
-    rollout->retries++;
+    if (joined)
+        weft_way_begin(rollout);
+    if (!joined && weft_way_next(rollout))
+        wait_ns = 0; /* at once to the next that the site names */
+    else
+        rollout->retries++;
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
     snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
     if (!joined)
@@ -259,7 +266,7 @@ static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits
 
 static weft_status step_dialing(weft_rollout *rollout)
 {
-    uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
+    uint64_t io_ms = weft_way_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->control);
     if (status == WEFT_OK && !rollout->control.connecting)
         return greet(rollout);
@@ -270,13 +277,16 @@ static weft_status step_dialing(weft_rollout *rollout)
 
 static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
+    uint64_t greet_ns = weft_way_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS;
     weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft_hear_step(rollout);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
         status = keep_alive(rollout, now_ns, waits);
-    if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING && now_ns > rollout->moved_ns + GREET_NS)
-        status = weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer did not answer HELLO");
+    if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING && now_ns > rollout->moved_ns + greet_ns)
+        status = weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not answer HELLO", rollout->control.peer);
+    if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING)
+        weft_waits_until(waits, rollout->moved_ns + greet_ns + WEFT_NS_PER_MS);
     return status;
 }
 
@@ -294,8 +304,7 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (now_ns < rollout->retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        const char *address = rollout->trainers[rollout->dials++ % rollout->trainer_count];
-        status = weft_control_dial(&rollout->control, address, io_ms);
+        status = weft_control_dial(&rollout->control, rollout->ways[rollout->way].address, io_ms);
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
         rollout->dialed_ns = now_ns;

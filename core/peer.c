@@ -52,6 +52,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     weft_peer_close_ports(peer);
     weft_send_abandon(trainer, peer);
     weft_stream_end(peer);
+    weft_follow_lose(trainer, peer);
     weft_control_hang_up(&peer->control);
     peer->expected_count = 0;
     peer->leaving = false;
@@ -110,8 +111,11 @@ static weft_status take_fault(weft_trainer *trainer, weft_peer *peer, weft_wire_
     const weft_version version = {trainer->run, notice->version, 0};
     weft_session_event(trainer->session, WEFT_EVENT_RESYNC, notice->status, peer->name, &version, notice->text);
     weft_peer_move(trainer, peer, WEFT_ON_FAULT);
-    return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s): %s; it will join again",
-                           (unsigned long long)notice->version, weft_status_name(notice->status), notice->text);
+    if (notice->version == 0 && notice->status == WEFT_E_BUDGET)
+        weft_follow_dropped(trainer, peer);
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s)%s%s: %s; it will join again",
+                           (unsigned long long)notice->version, weft_status_name(notice->status),
+                           peer->parent ? ", behind relay " : "", peer->parent ? peer->parent->name : "", notice->text);
 }
 
 /* Whether `status` OK is an orderly end is told by `bye`. */
@@ -182,6 +186,7 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     weft_status refused = turn_away(*peer, status);
     if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
         (*peer)->greeted = false;
+        weft_follow_lose(trainer, *peer);
         weft_peer_close_ports(*peer);
     }
     return refused;

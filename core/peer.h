@@ -29,7 +29,8 @@ typedef enum weft_stream_kind {
     WEFT_STREAM_NONE,
     WEFT_STREAM_UPDATE,
     WEFT_STREAM_OFFERED,
-    WEFT_STREAM_SNAPSHOT
+    WEFT_STREAM_SNAPSHOT,
+    WEFT_STREAM_FOLLOWING /* its relay passes on what the relay itself is sent */
 } weft_stream_kind;
 
 /* Deltas that a publish queued behind a snapshot's cursor. */
@@ -128,7 +129,12 @@ struct weft_peer {
     weft_estimate estimate;
     weft_decoding decoding;
     weft_bucket_bound bound;
-    weft_peer_info info; /* counters and last figures; the rest is filled in when asked */
+    weft_peer_info info;     /* counters and last figures; the rest is filled in when asked */
+    weft_peer *parent;       /* the relay that it is behind; NULL: none */
+    uint32_t children;       /* peers behind it */
+    bool followed;           /* the update sent last came from the relay's stream */
+    uint64_t waits_since_ns; /* for its relay to begin an update; 0: it does not */
+    uint64_t apart_until;    /* order of the update up to which it is served alone */
 };
 
 #define WEFT_ORDER_UNKNOWN UINT64_MAX
@@ -224,6 +230,25 @@ bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
 /* A publish appended `update`: queues it behind the cursor of a snapshot under way. False: it cannot follow. */
 bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
+
+/* ---- follow.c: peers behind relays */
+/* Finds the relay that a HELLO names. Errors: WEFT_E_SYSTEM, which is not final for the peer. */
+weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer);
+/* A peer is lost: those behind it are lost with it. */
+void weft_follow_lose(weft_trainer *trainer, weft_peer *peer);
+/* The trainer closes: nobody is lost for another. */
+void weft_follow_forget(weft_trainer *trainer);
+/* A relay dropped the peer: it is served alone for a while. */
+void weft_follow_dropped(const weft_trainer *trainer, weft_peer *peer);
+/* Whether an idle peer's next update is about to come from its relay's stream. */
+bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer);
+/* Before `relay` is told by `header` of an update that goes as the stream `sent`: tells those behind it that take the
+ * same, and the relay who does. The relay's sent_order and sent_attachment are still those of what it has. */
+weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_stream *sent,
+                              const weft_update *update, const weft_out *header);
+/* The relay has all of it: so have they. */
+void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out *trailer,
+                        const weft_expected *expected);
 
 /* ---- answer.c: digests of versions for a peer that looks for a wrong bit */
 weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);

@@ -53,40 +53,39 @@ static const uint8_t *payload_of(const weft_slots *slots, uint32_t slot)
 }
 
 /* Judges a header from a private copy, since the slot stays writable from outside. */
-static weft_status read_header(weft_rollout *rollout, uint32_t at)
+static weft_status read_header(weft_slots *slots, const weft_slots_law *law, uint32_t at)
 {
-    weft_slot *slot = &rollout->slots.slot[at];
+    weft_slot *slot = &slots->slot[at];
     uint8_t header[WEFT_BUCKET_HEADER_BYTES];
-    memcpy(header, rollout->slots.memory + at * rollout->slots.stride, sizeof header);
-    weft_status status = weft_wire_get_bucket(header, rollout->session->layout->hash, &slot->header);
+    memcpy(header, slots->memory + at * slots->stride, sizeof header);
+    weft_status status = weft_wire_get_bucket(header, law->layout, &slot->header);
     if (status != WEFT_OK)
         return status;
-    if (slot->header.slot != at || slot->header.epoch != rollout->epoch ||
-        slot->header.incarnation != rollout->welcome.incarnation || slot->header.payload_bytes > rollout->slots.payload)
+    if (slot->header.slot != at || slot->header.epoch != law->epoch || slot->header.incarnation != law->incarnation ||
+        slot->header.payload_bytes > slots->payload)
         return weft_fail(
             WEFT_E_PROTOCOL,
             "bucket %llu names slot %u, epoch %u, %llu payload bytes; it lies in slot %u of epoch %u, %llu bytes",
             (unsigned long long)slot->header.sequence, slot->header.slot, slot->header.epoch,
-            (unsigned long long)slot->header.payload_bytes, at, rollout->epoch,
-            (unsigned long long)rollout->slots.payload);
+            (unsigned long long)slot->header.payload_bytes, at, law->epoch, (unsigned long long)slots->payload);
     slot->has_header = true;
     return WEFT_OK;
 }
 
-static weft_status count_chunk(weft_rollout *rollout, uint32_t immediate)
+weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t immediate, uint64_t now_ns)
 {
     uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
-    if (epoch != rollout->epoch)
+    if (epoch != law->epoch)
         return WEFT_OK; /* of a connection that is gone: its slots are not ours any more */
-    weft_slot *slot = at < rollout->slots.count ? &rollout->slots.slot[at] : NULL;
+    weft_slot *slot = at < slots->count ? &slots->slot[at] : NULL;
     uint64_t bit = UINT64_C(1) << (chunk & 63u);
     if (!slot || slot->arrived[chunk / 64] & bit)
         return weft_fail(WEFT_E_PROTOCOL, "chunk %u of slot %u came twice or has no slot (%u granted)", chunk, at,
-                         rollout->slots.count);
+                         slots->count);
     slot->arrived[chunk / 64] |= bit;
     slot->count++;
     if (chunk == 0) {
-        weft_status status = read_header(rollout, at);
+        weft_status status = read_header(slots, law, at);
         if (status != WEFT_OK)
             return status;
     }
@@ -94,12 +93,13 @@ static weft_status count_chunk(weft_rollout *rollout, uint32_t immediate)
         return weft_fail(WEFT_E_PROTOCOL, "slot %u: %u chunks came, its bucket has %u", at, slot->count - 1,
                          slot->header.chunks);
     if (slot->has_header && slot->count == slot->header.chunks + 1)
-        slot->whole_ns = rollout->moved_ns;
+        slot->whole_ns = now_ns;
     return WEFT_OK;
 }
 
 static weft_status poll_port(weft_rollout *rollout, weft_port *port, bool *any)
 {
+    const weft_slots_law law = {rollout->session->layout->hash, rollout->epoch, rollout->welcome.incarnation};
     weft_completion list[POLL_BATCH];
     size_t count = rollout->provider->poll(port, list, POLL_BATCH);
     weft_status status = WEFT_OK;
@@ -110,7 +110,7 @@ static weft_status poll_port(weft_rollout *rollout, weft_port *port, bool *any)
     }
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         if (list[i].kind == WEFT_COMPLETION_ARRIVED)
-            status = count_chunk(rollout, list[i].immediate);
+            status = weft_slots_count(&rollout->slots, &law, list[i].immediate, rollout->moved_ns);
         else if (list[i].kind == WEFT_COMPLETION_FAILED)
             status =
                 weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));
@@ -127,10 +127,12 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
     return status;
 }
 
-static weft_status bad_check(const weft_wire_bucket *header, const char *what)
+static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket *header, const char *what)
 {
-    return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way",
-                     (unsigned long long)header->target.number, what, (unsigned long long)header->sequence);
+    char from[WEFT_SITE_NAME + 8];
+    weft_way_name(rollout, from);
+    return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way from %s",
+                     (unsigned long long)header->target.number, what, (unsigned long long)header->sequence, from);
 }
 
 /* Names the units of the frames that lie in the first `bytes` copied. Their own headers may be what is damaged: units
@@ -151,7 +153,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
     if (next > 0)
         weft_part_name_range(layout, weft_part_of_unit(layout, first),
                              weft_part_of_unit(layout, next - 1) + layout->units[next - 1].tensor_count - 1, name);
-    return bad_check(header, name);
+    return bad_check(rollout, header, name);
 }
 
 /* One pass: each frame is copied, then checked where it lies now. */
@@ -195,7 +197,7 @@ static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket
                          (unsigned long long)header->offset);
     memcpy(blob->data + header->offset, from, header->payload_bytes);
     if (XXH3_64bits(blob->data + header->offset, header->payload_bytes) != header->check)
-        return bad_check(header, "the attachment");
+        return bad_check(rollout, header, "the attachment");
     rollout->book.attachment_got += header->payload_bytes;
     return WEFT_OK;
 }
@@ -258,6 +260,8 @@ weft_status weft_receive_take(weft_rollout *rollout)
     uint32_t at = 0;
     if (rollout->queued == 0)
         return WEFT_AGAIN;
+    if (rollout->relay)
+        weft_relay_pass(rollout->relay);
     for (; at < rollout->slots.count; at++) {
         const weft_slot *slot = &rollout->slots.slot[at];
         if (slot->has_header && slot->header.sequence == rollout->next_sequence &&

@@ -12,6 +12,9 @@
 /* Decoding goes on for so long before the lock is let go of. */
 #define SLICE_NS (2 * WEFT_NS_PER_MS)
 
+/* Descriptors a relay's step may wait for: two connections and two ports per rollout behind it. */
+#define RELAY_FDS (16 + WEFT_PORTS_MAX + 4 * 64)
+
 /* ---- one step */
 
 /* A chunk that the fabric lost but reported as delivered leaves nothing to wait for at the trainer: only this end can
@@ -65,6 +68,8 @@ static void step(weft_session *session, bool work, weft_waits *waits)
         else if (status != WEFT_OK)
             weft_join_fault(rollout, status, status == WEFT_E_TARGET || status == WEFT_E_BASE);
     }
+    if (rollout->relay)
+        weft_relay_step(rollout->relay, waits);
     if (rollout->join == WEFT_JOIN_AWAY || rollout->join == WEFT_JOIN_REFUSED)
         return;
     if (weft_control_flush(&rollout->control) != WEFT_OK) {
@@ -76,6 +81,8 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     if (rollout->join == WEFT_JOIN_JOINED && rollout->queued) /* else UPDATE comes first, on the control connection */
         for (uint32_t at = 0; at < rollout->port_count; at++)
             weft_waits_port(waits, rollout->provider, rollout->ports[at]);
+    if (rollout->relay)
+        weft_relay_wait(rollout->relay, waits);
 }
 
 static bool help(weft_session *session)
@@ -127,13 +134,16 @@ static weft_status open_parts(weft_rollout *rollout)
         status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
         status = open_image(rollout);
-    return status == WEFT_OK ? weft_join_open(rollout) : status;
+    if (status == WEFT_OK)
+        status = weft_join_open(rollout);
+    return status == WEFT_OK ? weft_relay_open(rollout) : status;
 }
 
 static void give_back(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    weft_relay_close(rollout);
     weft_join_close(rollout);
     weft_binding_close(&rollout->image_binding);
     if (rollout->image)
@@ -152,12 +162,27 @@ static void give_back(weft_rollout *rollout)
     weft_mem_give(rollout);
 }
 
+/* Those behind a relay that leaves in good order get what is on its way to them first. */
+static void let_pass(weft_session *session, uint64_t deadline_ns)
+{
+    const weft_rollout *rollout = session->rollout;
+    pthread_mutex_lock(&session->lock);
+    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED && weft_relay_busy(rollout->relay) &&
+           weft_clock_ns() < deadline_ns) {
+        pthread_mutex_unlock(&session->lock);
+        weft_clock_pass(WEFT_NS_PER_MS);
+        pthread_mutex_lock(&session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
 static void close_rollout(weft_session *session)
 {
     weft_rollout *rollout = session->rollout;
     uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
+    let_pass(session, deadline_ns);
     weft_session_stop(session);
     weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
     weft_log_sink *before = weft_log_enter(&session->sink);
@@ -177,7 +202,7 @@ static void print_memory(weft_rollout *rollout)
     weft_session *session = rollout->session;
     uint64_t image = rollout->image ? session->layout->bytes : 0,
              slots = rollout->slots.bytes + rollout->taken.capacity + rollout->unpacker.bytes;
-    session->stats.memory_bytes = slots + rollout->staging.bytes + image;
+    session->stats.memory_bytes = slots + rollout->staging.bytes + image + weft_relay_bytes(rollout);
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
     weft_log(WEFT_LOG_INFO, "rollout %s: %.1f MB: slots %.1f, staging %.1f, image %.1f; backend %s, provider %s (%s)",
              rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)slots / 1e6,
@@ -192,8 +217,8 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     weft_session *made = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
     if (status == WEFT_OK)
-        status = weft_session_make(site, layout, options, row.backend, row.kernels, (int)row.device, 8 + WEFT_PORTS_MAX,
-                                   &made);
+        status = weft_session_make(site, layout, options, row.backend, row.kernels, (int)row.device,
+                                   row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX, &made);
     if (status != WEFT_OK)
         return status;
     weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);

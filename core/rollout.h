@@ -48,6 +48,13 @@ typedef struct weft_slots {
     weft_slot *slot;
 } weft_slots;
 
+/* What the bucket headers of a connection must say. */
+typedef struct weft_slots_law {
+    const uint64_t *layout;
+    uint32_t epoch;
+    uint64_t incarnation;
+} weft_slots_law;
+
 /* An update on its way: its header, and its trailer once that came. */
 typedef struct weft_incoming {
     weft_wire_update header;
@@ -97,6 +104,16 @@ typedef struct weft_search {
     uint64_t until_ns;
 } weft_search;
 
+/* Where a rollout may join: the addresses of the relays that its site names, in order, then the trainer's. */
+typedef struct weft_way {
+    char address[64];           /* numeric */
+    char relay[WEFT_SITE_NAME]; /* "": the trainer */
+    uint32_t place;             /* of the relay, or the trainer, in that order */
+} weft_way;
+#define WEFT_WAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
+
+typedef struct weft_relay weft_relay;
+
 struct weft_rollout {
     weft_session *session;
     weft_site_peer site;
@@ -113,8 +130,9 @@ struct weft_rollout {
     bool said_goodbye; /* the trainer left in good order and has not been seen since */
     weft_status refusal;
     char refusal_text[256];
-    char trainers[WEFT_CONTROL_ADDRESSES][64]; /* numeric addresses of the trainer, dialed in turn */
-    uint32_t trainer_count, dials;
+    weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
+    uint32_t way_count, way;
+    weft_relay *relay; /* NULL: it is none */
     uint64_t away_since_ns, retry_ns, dialed_ns;
     char away_text[192];      /* why the last connection ended or was not made */
     bool doubt;               /* the weights may not be what is held: digested anew before the next HELLO */
@@ -167,6 +185,35 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);
 
+/* ---- relay*.c */
+/* Opens the room, if the site makes this rollout a relay. */
+weft_status weft_relay_open(weft_rollout *rollout);
+void weft_relay_close(weft_rollout *rollout);
+uint64_t weft_relay_bytes(const weft_rollout *rollout);
+/* Serves those behind it: accepts, passes on; `wait` says which ports may have something to say. */
+void weft_relay_step(weft_relay *relay, weft_waits *waits);
+/* Whether an update is on its way to one of them. */
+bool weft_relay_busy(const weft_relay *relay);
+void weft_relay_wait(const weft_relay *relay, weft_waits *waits);
+/* Passes on whole buckets of the relay's own stream before they leave their slots. */
+void weft_relay_pass(weft_relay *relay);
+weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length);
+/* The relay's own connection is lost, and with it every one behind it. */
+void weft_relay_lose(weft_relay *relay, const char *why);
+
+/* ---- way.c */
+/* Resolves the addresses of all ways. Errors: WEFT_E_CONFIG. */
+weft_status weft_way_open(weft_rollout *rollout);
+/* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
+ * is gone round. */
+void weft_way_begin(weft_rollout *rollout);
+/* The way just dialed led nowhere: the next. False: all were tried. */
+bool weft_way_next(weft_rollout *rollout);
+/* How long to wait for an answer there: a relay is given up after a heartbeat. */
+uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
+/* "the trainer", or "relay NAME". */
+void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
+
 /* ---- hear.c */
 /* Reads and acts on what the trainer said; afterwards the connection may be closed (refusal, goodbye). */
 weft_status weft_hear_step(weft_rollout *rollout);
@@ -197,6 +244,8 @@ weft_status weft_receive_open(weft_rollout *rollout);
 void weft_receive_close(weft_rollout *rollout);
 /* Forgets everything of the connection. */
 void weft_receive_reset(weft_rollout *rollout);
+/* Counts an arrival into its slot and judges the bucket's header. */
+weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t immediate, uint64_t now_ns);
 /* Takes arrivals off the port; true if there were any. */
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any);
 /* Copies the next bucket in sequence out of its slot, checks it and grants the slot again. WEFT_AGAIN: none is whole.

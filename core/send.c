@@ -118,12 +118,20 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, weft_writ
     return status;
 }
 
+/* What goes through a relay goes over the relay's link, at the rate of that. */
+static weft_pace *pace_of(weft_peer *peer)
+{
+    while (peer->parent)
+        peer = peer->parent;
+    return &peer->pace;
+}
+
 /* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
 static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     while (peer->posting) {
         weft_write write;
-        uint64_t pause_ns = weft_pace_wait(&peer->pace, now_ns);
+        uint64_t pause_ns = weft_pace_wait(pace_of(peer), now_ns);
         if (pause_ns) {
             weft_waits_until(waits, now_ns + pause_ns);
             return WEFT_AGAIN;
@@ -133,7 +141,7 @@ static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t 
             waits->blind = true; /* nothing may be under way whose end would wake us */
         if (status != WEFT_OK)
             return status;
-        weft_pace_charge(&peer->pace, write.bytes);
+        weft_pace_charge(pace_of(peer), write.bytes);
         posted(peer, &write, now_ns);
     }
     return WEFT_OK;

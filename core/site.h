@@ -21,6 +21,9 @@ typedef enum weft_choice_level {
     WEFT_CHOICE_TIGHT = 4
 } weft_choice_level;
 
+/* Where a peer with `via` turns when no relay that it names answers. */
+typedef enum weft_choice_last { WEFT_LAST_TRAINER = 0, WEFT_LAST_NONE = 1 } weft_choice_last;
+
 typedef enum weft_choice_coding {
     WEFT_CODING_AUTO = 0,
     WEFT_CODING_PLANES = 1,
@@ -44,9 +47,16 @@ typedef struct weft_site_peer {
     uint64_t staging;    /* bytes of change lists and scratch at the rollout */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;
-    uint64_t rate_limit;   /* bytes/s; 0: none */
-    uint64_t heartbeat_ms; /* silence after which the peer is lost */
+    uint64_t rate_limit;      /* bytes/s; 0: none */
+    uint64_t heartbeat_ms;    /* silence after which the peer is lost */
+    char via[WEFT_SITE_TEXT]; /* relays to join through, in order; "trainer": none (weft_site_via) */
+    weft_choice_last last_resort;
+    char relay[WEFT_SITE_TEXT]; /* host:port where it listens for peers behind it; "": it is no relay */
+    uint64_t relay_memory;      /* bytes for passing on */
 } weft_site_peer;
+
+#define WEFT_SITE_VIAS 4u /* relays that one peer may name */
+#define WEFT_SITE_HOPS 8u /* relays between the trainer and a peer */
 
 /* One [provider.NAME] section. */
 typedef struct weft_site_provider {
@@ -94,6 +104,9 @@ struct weft_site {
  * Errors: WEFT_E_CONFIG (not admitted, with the names that are). */
 weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site_peer *peer);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
+
+/* The relays that a peer joins through, in order; 0: it joins the trainer. */
+uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WEFT_SITE_NAME]);
 
 /* The prefix of the index-th [peer.PREFIX*] section; NULL past the last. */
 const char *weft_site_pattern(const weft_site *site, size_t index);

@@ -90,10 +90,21 @@ static const weft_site_field fields[] = {
       "how a snapshot's tiles are coded for this peer; auto packs them for links slower than packing"},
      PEER(snapshot_coding)},
     {{"peer", "rate_limit", WEFT_KEY_RATE, "none", "none or 1Mbit/s..10000Gbit/s",
-      "the trainer sends to this peer no faster"},
+      "the trainer, or the relay that it is behind, sends to this peer no faster"},
      PEER(rate_limit), BOUNDS(MBIT, 10000 * GBIT), WORD("none", 0)},
     {{"peer", "heartbeat", WEFT_KEY_TIME, "5s", "100ms..3600s",
       "silence after which the peer is lost"}, PEER(heartbeat_ms), BOUNDS(100, 3600 * SEC)},
+    {{"peer", "via", WEFT_KEY_TEXT, "trainer", "trainer, or 1 to 4 peers between commas",
+      "relays that this peer joins through, the next when one is dead; trainer joins the trainer itself"},
+     PEER(via), .rule = WEFT_TEXT_VIA},
+    {{"peer", "last_resort", WEFT_KEY_CHOICE, "trainer", "trainer | none",
+      "where a peer with via turns when no relay that it names answers"}, PEER(last_resort)},
+    {{"peer", "relay", WEFT_KEY_TEXT, "", "host:port, IPv6 in brackets, or empty",
+      "where this peer listens for those behind it and passes updates on to them; empty: it is no relay"},
+     PEER(relay), .rule = WEFT_TEXT_LISTEN},
+    {{"peer", "relay_memory", WEFT_KEY_SIZE, "256MiB", "1MiB..1024GiB",
+      "relay's memory for passing on: half for what all share, half for two slots of bucket_max per peer behind it"},
+     PEER(relay_memory), BOUNDS(MIB, 1024 * GIB)},
 
     {{"provider", "chunk", WEFT_KEY_SIZE, "auto", "auto or 4KiB..1GiB",
       "largest single write; auto takes the provider's profile"},
@@ -137,6 +148,7 @@ static const char *const providers[] = {"tcp", "tcp-rxm", "verbs", "efa", "shm",
 
 _Static_assert(COUNT(fields) <= WEFT_SITE_ROWS, "a section has an index per row");
 _Static_assert(sizeof(weft_choice_level) == sizeof(unsigned), "choices land as unsigned");
+_Static_assert(sizeof(weft_choice_last) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_choice_coding) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_log_level) == sizeof(unsigned), "choices land as unsigned");
 

@@ -4,7 +4,13 @@
 
 #include "site.h"
 
-typedef enum weft_text_rule { WEFT_TEXT_ANY, WEFT_TEXT_NAME, WEFT_TEXT_ADDRESS, WEFT_TEXT_LISTEN } weft_text_rule;
+typedef enum weft_text_rule {
+    WEFT_TEXT_ANY,
+    WEFT_TEXT_NAME,
+    WEFT_TEXT_ADDRESS,
+    WEFT_TEXT_LISTEN,
+    WEFT_TEXT_VIA
+} weft_text_rule;
 
 /* One row. Offsets are into weft_site_peer for section "peer", weft_site_provider for "provider", weft_site else. */
 typedef struct weft_site_field {

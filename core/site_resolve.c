@@ -87,6 +87,20 @@ weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site
     return WEFT_OK;
 }
 
+uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WEFT_SITE_NAME])
+{
+    const char *at = peer->via, *name;
+    size_t bytes;
+    uint32_t count = 0;
+    if (!strcmp(peer->via, "trainer"))
+        return 0;
+    while (count < WEFT_SITE_VIAS && (name = weft_site_via_next(&at, &bytes)) && bytes > 0 && bytes < WEFT_SITE_NAME) {
+        memset(names[count], 0, WEFT_SITE_NAME);
+        memcpy(names[count++], name, bytes);
+    }
+    return count;
+}
+
 const char *weft_site_pattern(const weft_site *site, size_t index)
 {
     const weft_site_source *source = site->source;

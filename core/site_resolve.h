@@ -22,8 +22,16 @@ const weft_site_entry *weft_site_layers_find(const weft_site_source *source, con
 /* Fills every field of `to` that the table has for `table`. */
 void weft_site_fill(const weft_site_source *source, const weft_site_layers *layers, const char *table, void *to);
 
-/* Rules that tie keys together: bucket bounds of every peer and pattern, max_peers, listening beyond loopback.
+/* Rules that tie keys together: bucket bounds of every peer and pattern, max_peers, listening beyond loopback, relays.
  * Needs `site` filled but for peers. Errors: WEFT_E_CONFIG. */
 weft_status weft_site_rules(const weft_site *site);
+
+/* ---- site_relays.c */
+/* Every `via` names a relay with a section of its own, none stands behind itself, no chain has more than
+ * WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
+weft_status weft_site_rules_relays(const weft_site *site);
+/* Where the first given of two keys of a peer stands, with the value it has. */
+void weft_site_place_of(const weft_site *site, const weft_site_layers *layers, const char *const keys[2],
+                        char value[64], weft_site_place *place);
 
 #endif

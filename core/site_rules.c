@@ -4,9 +4,8 @@
 #include "site_resolve.h"
 #include "site_text.h"
 
-/* Where the first given of two keys stands, with the value it has. */
-static void place_of(const weft_site *site, const weft_site_layers *layers, const char *const keys[2], char value[64],
-                     weft_site_place *place)
+void weft_site_place_of(const weft_site *site, const weft_site_layers *layers, const char *const keys[2],
+                        char value[64], weft_site_place *place)
 {
     const weft_site_entry *entry = NULL;
     for (int i = 0; i < 2 && !entry; i++)
@@ -40,11 +39,11 @@ static weft_status check_buckets(const weft_site *site, uint32_t section)
     print_size("bucket_min", &peer, low);
     print_size("bucket_max", &peer, high);
     if (peer.bucket_min > peer.bucket_max) {
-        place_of(site, &layers, (const char *const[2]){"bucket_min", "bucket_max"}, value, &place);
+        weft_site_place_of(site, &layers, (const char *const[2]){"bucket_min", "bucket_max"}, value, &place);
         return weft_site_refuse(&place, "for [%s] bucket_min %s exceeds bucket_max %s", who, low, high);
     }
     if (peer.bucket && (peer.bucket < peer.bucket_min || peer.bucket > peer.bucket_max)) {
-        place_of(site, &layers, (const char *const[2]){"bucket", "bucket"}, value, &place);
+        weft_site_place_of(site, &layers, (const char *const[2]){"bucket", "bucket"}, value, &place);
         return weft_site_refuse(&place, "for [%s] a bucket must lie between bucket_min %s and bucket_max %s", who, low,
                                 high);
     }
@@ -86,5 +85,7 @@ static weft_status check_listen(const weft_site *site)
 weft_status weft_site_rules(const weft_site *site)
 {
     weft_status status = check_listen(site);
-    return status ? status : check_peers(site);
+    if (!status)
+        status = check_peers(site);
+    return status ? status : weft_site_rules_relays(site);
 }

@@ -75,6 +75,42 @@ bool weft_site_is_loopback(const char *host)
     return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+const char *weft_site_via_next(const char **at, size_t *bytes)
+{
+    const char *begin = *at;
+    if (!begin)
+        return NULL;
+    const char *comma = strchr(begin, ',');
+    const char *end = comma ? comma : begin + strlen(begin);
+    *at = comma ? comma + 1 : NULL;
+    while (begin < end && *begin == ' ')
+        begin++;
+    while (end > begin && end[-1] == ' ')
+        end--;
+    *bytes = (size_t)(end - begin);
+    return begin;
+}
+
+bool weft_site_is_via(const char *text)
+{
+    const char *at = text, *name, *names[WEFT_SITE_VIAS];
+    size_t bytes, lengths[WEFT_SITE_VIAS];
+    uint32_t count = 0;
+    if (!strcmp(text, "trainer"))
+        return true;
+    while ((name = weft_site_via_next(&at, &bytes))) {
+        if (count == WEFT_SITE_VIAS || !weft_site_is_name_of(name, bytes) ||
+            (bytes == 7 && !memcmp(name, "trainer", 7)))
+            return false;
+        for (uint32_t i = 0; i < count; i++)
+            if (lengths[i] == bytes && !memcmp(names[i], name, bytes))
+                return false;
+        names[count] = name;
+        lengths[count++] = bytes;
+    }
+    return count > 0;
+}
+
 bool weft_site_is_clean(const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {

@@ -19,6 +19,13 @@ bool weft_site_listen_split(const char *listen, char *host, uint32_t *port);
 /* Whether a host is this machine's alone: 127/8, ::1 or localhost. */
 bool weft_site_is_loopback(const char *host);
 
+/* Whether the text is "trainer", or one to WEFT_SITE_VIAS different names between commas, none of them "trainer". */
+bool weft_site_is_via(const char *text);
+
+/* The next name of a list between commas and blanks, from *at on, which moves behind it; NULL at the end. `bytes`
+ * receives its length, which may be that of no name. */
+const char *weft_site_via_next(const char **at, size_t *bytes);
+
 /* Whether every byte is printable: no control characters, which would garble a log line. */
 bool weft_site_is_clean(const char *text);
 

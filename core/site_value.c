@@ -96,6 +96,8 @@ static bool parse_text(const weft_site_field *field, const char *text)
         return weft_site_is_host(text);
     case WEFT_TEXT_LISTEN:
         return weft_site_listen_split(text, host, &port);
+    case WEFT_TEXT_VIA:
+        return weft_site_is_via(text);
     default:
         return true;
     }

@@ -57,7 +57,7 @@ static bool fits(const weft_peer *peer, const weft_update *update)
 }
 
 static weft_status announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
-                            const weft_version *target, weft_blob *attachment, const weft_parameters *parameters,
+                            const weft_version *target, weft_blob *attachment, const weft_update *update,
                             weft_stream_kind kind)
 {
     uint8_t body[WEFT_UPDATE_HEADER_MAX];
@@ -65,8 +65,8 @@ static weft_status announce(weft_trainer *trainer, weft_peer *peer, const weft_v
     weft_stream *stream = &peer->stream;
     weft_wire_update header = {
         .snapshot = kind == WEFT_STREAM_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
-    if (parameters)
-        header.parameters = *parameters;
+    if (update)
+        header.parameters = update->parameters;
     memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);
     stream->kind = kind;
     stream->begun_ns = weft_clock_ns();
@@ -74,10 +74,14 @@ static weft_status announce(weft_trainer *trainer, weft_peer *peer, const weft_v
         stream->attachment = weft_blob_hold(attachment);
         header.attachment_bytes = attachment->bytes;
         header.attachment = attachment->hash;
-        peer->sent_attachment = attachment->hash;
     }
     weft_wire_put_update(&out, &header);
-    return send_message(peer, WEFT_MESSAGE_UPDATE, &out);
+    weft_status status = WEFT_OK;
+    if (update)
+        status = weft_follow_begin(trainer, peer, stream, update, &out);
+    if (header.attachment_bytes)
+        peer->sent_attachment = header.attachment;
+    return status == WEFT_OK ? send_message(peer, WEFT_MESSAGE_UPDATE, &out) : status;
 }
 
 static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_update *update)
@@ -91,9 +95,12 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     stream->changed = update->changed;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
     update->readers++;
+    peer->followed = false;
+    peer->waits_since_ns = 0;
+    weft_status status =
+        announce(trainer, peer, &update->base, &update->target, update->attachment, update, WEFT_STREAM_UPDATE);
     peer->sent_order = update->order;
-    return announce(trainer, peer, &update->base, &update->target, update->attachment, &update->parameters,
-                    WEFT_STREAM_UPDATE);
+    return status;
 }
 
 /* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
@@ -173,8 +180,10 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
     bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
     uint64_t order = stream->order ? stream->order : peer->sent_order;
-    peer->expected[peer->expected_count++] = (weft_expected){
-        order, *target, stream->level, stream->changed, stream->frame_bytes, stream->bytes, stream->begun_ns};
+    const weft_expected expected = {order,         *target,         stream->level, stream->changed, stream->frame_bytes,
+                                    stream->bytes, stream->begun_ns};
+    peer->expected[peer->expected_count++] = expected;
+    weft_follow_finish(trainer, peer, &out, &expected);
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
@@ -451,6 +460,8 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
     if (peer->held_order == WEFT_ORDER_UNKNOWN && idle)
         return offer_snapshot(trainer, peer);
     if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
+        return WEFT_AGAIN;
+    if ((peer->followed && !idle) || weft_follow_waits(trainer, peer))
         return WEFT_AGAIN;
     if (peer->sent_order == trainer->newest_order) {
         return idle && attachment_owed(trainer, peer) ? begin_attachment(trainer, peer) : WEFT_AGAIN;

@@ -289,6 +289,7 @@ static void close_trainer(weft_session *session)
     say_goodbye(trainer);
     while (flush_all(trainer) && weft_clock_ns() < deadline_ns)
         weft_clock_pass(WEFT_NS_PER_MS);
+    weft_follow_forget(trainer);
     for (uint32_t i = 0; i < trainer->peer_count; i++)
         if (weft_peer_connected(&trainer->peers[i])) {
             if (trainer->peers[i].greeted)

@@ -10,8 +10,8 @@
 const char *weft_message_name(uint32_t type)
 {
     static const char *const names[WEFT_MESSAGE_COUNT] = {
-        "none", "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED",
-        "HELD", "FAULT", "OFFER",   "ACCEPT", "PING",   "PONG",   "BYE",     "QUERY",   "DIGESTS"};
+        "none",  "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED", "HELD",
+        "FAULT", "OFFER", "ACCEPT",  "PING",   "PONG",   "BYE",    "QUERY",   "DIGESTS", "FOLLOW", "PASSING"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 
@@ -157,6 +157,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->chunk_bytes, 4);
     weft_out_word(out, hello->levels, 4);
     weft_out_word(out, hello->staging_bytes, 8);
+    weft_out_route(out, hello);
 }
 
 static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
@@ -177,6 +178,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->chunk_bytes = (uint32_t)weft_in_word(in, 4);
     hello->levels = (uint32_t)weft_in_word(in, 4);
     hello->staging_bytes = weft_in_word(in, 8);
+    weft_in_route(in, hello);
     if (!weft_in_done(in))
         return corrupt("HELLO");
     if (hello->slots == 0 || hello->slots > WEFT_SLOTS_MAX || hello->slot_payload > hello->slot_stride ||

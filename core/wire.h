@@ -24,25 +24,27 @@
 #define WEFT_UPDATES_AHEAD       2u             /* updates a trainer may send beyond what the peer holds */
 
 typedef enum weft_message {
-    WEFT_MESSAGE_HELLO = 1,   /* rollout: who I am, what I hold, where buckets may land */
-    WEFT_MESSAGE_WELCOME = 2, /* trainer: who I am, what follows */
-    WEFT_MESSAGE_REFUSE = 3,  /* trainer: why not */
-    WEFT_MESSAGE_LAYOUT = 4,  /* trainer: the layout */
-    WEFT_MESSAGE_UPDATE = 5,  /* trainer: an update header; its buckets follow on the data plane */
-    WEFT_MESSAGE_TRAILER = 6, /* trainer: an update trailer, after the last bucket was posted */
-    WEFT_MESSAGE_RECEIPT = 7, /* rollout: a bucket was checked; its slot is granted again */
-    WEFT_MESSAGE_STAGED = 8,  /* rollout: an update is decoded and proved */
-    WEFT_MESSAGE_HELD = 9,    /* rollout: I hold this version, this digest */
-    WEFT_MESSAGE_FAULT = 10,  /* rollout: a version failed here; I close and join again */
-    WEFT_MESSAGE_OFFER = 11,  /* trainer: you need a snapshot */
-    WEFT_MESSAGE_ACCEPT = 12, /* rollout: send it now */
-    WEFT_MESSAGE_PING = 13,   /* both: u64 of the sender's clock */
-    WEFT_MESSAGE_PONG = 14,   /* both: the u64 back */
-    WEFT_MESSAGE_BYE = 15,    /* both: an orderly end */
-    WEFT_MESSAGE_QUERY = 16,  /* rollout: which digests does that version have? */
-    WEFT_MESSAGE_DIGESTS = 17 /* trainer: these */
+    WEFT_MESSAGE_HELLO = 1,    /* rollout: who I am, what I hold, where buckets may land */
+    WEFT_MESSAGE_WELCOME = 2,  /* trainer: who I am, what follows */
+    WEFT_MESSAGE_REFUSE = 3,   /* trainer: why not */
+    WEFT_MESSAGE_LAYOUT = 4,   /* trainer: the layout */
+    WEFT_MESSAGE_UPDATE = 5,   /* trainer: an update header; its buckets follow on the data plane */
+    WEFT_MESSAGE_TRAILER = 6,  /* trainer: an update trailer, after the last bucket was posted */
+    WEFT_MESSAGE_RECEIPT = 7,  /* rollout: a bucket was checked; its slot is granted again */
+    WEFT_MESSAGE_STAGED = 8,   /* rollout: an update is decoded and proved */
+    WEFT_MESSAGE_HELD = 9,     /* rollout: I hold this version, this digest */
+    WEFT_MESSAGE_FAULT = 10,   /* rollout: a version failed here; I close and join again */
+    WEFT_MESSAGE_OFFER = 11,   /* trainer: you need a snapshot */
+    WEFT_MESSAGE_ACCEPT = 12,  /* rollout: send it now */
+    WEFT_MESSAGE_PING = 13,    /* both: u64 of the sender's clock */
+    WEFT_MESSAGE_PONG = 14,    /* both: the u64 back */
+    WEFT_MESSAGE_BYE = 15,     /* both: an orderly end */
+    WEFT_MESSAGE_QUERY = 16,   /* rollout: which digests does that version have? */
+    WEFT_MESSAGE_DIGESTS = 17, /* trainer: these */
+    WEFT_MESSAGE_FOLLOW = 18,  /* trainer, to a relay: who behind it takes the update that comes next from its stream */
+    WEFT_MESSAGE_PASSING = 19  /* relay: what you wait for is still coming in here */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 18
+#define WEFT_MESSAGE_COUNT 20
 
 const char *weft_message_name(uint32_t type);
 
@@ -77,7 +79,19 @@ typedef struct weft_wire_hello {
     uint32_t chunk_bytes;
     uint32_t levels; /* mask of 1 << weft_level it can decode */
     uint64_t staging_bytes;
+    uint32_t hops;              /* relays it came through, at most WEFT_SITE_HOPS; the rest only if there are any */
+    char relay[WEFT_SITE_NAME]; /* the one that the rollout is behind */
+    uint64_t relay_incarnation; /* of that one's session */
+    uint32_t route;             /* its number for the rollout's connection */
 } weft_wire_hello;
+
+#define WEFT_FOLLOW_MAX 256u /* routes that one message names */
+
+typedef struct weft_wire_follow {
+    weft_version target; /* of the update */
+    uint32_t count;      /* at least 1 */
+    uint32_t routes[WEFT_FOLLOW_MAX];
+} weft_wire_follow;
 
 typedef struct weft_wire_welcome {
     uint64_t run;
@@ -200,6 +214,8 @@ void weft_wire_put_query(weft_out *out, const weft_wire_query *query);
 weft_status weft_wire_get_query(const uint8_t *body, uint64_t length, weft_wire_query *query);
 void weft_wire_put_digests(weft_out *out, const weft_wire_digests *digests);
 weft_status weft_wire_get_digests(const uint8_t *body, uint64_t length, weft_wire_digests *digests);
+void weft_wire_put_follow(weft_out *out, const weft_wire_follow *follow);
+weft_status weft_wire_get_follow(const uint8_t *body, uint64_t length, weft_wire_follow *follow);
 void weft_wire_put_version(weft_out *out, const weft_version *version);
 weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version);
 void weft_wire_put_word(weft_out *out, uint64_t word);

@@ -28,6 +28,10 @@ static inline weft_version weft_in_version(weft_in *in)
     return version;
 }
 
+/* How a HELLO came: wire_relay.c. */
+void weft_out_route(weft_out *out, const weft_wire_hello *hello);
+void weft_in_route(weft_in *in, weft_wire_hello *hello);
+
 /* WEFT_OK if the cursor is at its end in good order, else WEFT_E_CORRUPT of `what`. */
 weft_status weft_wire_done(const weft_in *in, const char *what);
 

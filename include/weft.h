@@ -431,6 +431,7 @@ typedef struct weft_peer_info {
     double bucket_cost_ms;    /* estimated: fixed cost of a bucket, whatever its size */
     uint32_t streams;         /* connections that carry the data */
     const char *bucket_bound; /* what decided: "model", "floor", "ceiling", "window", "fixed", "start"; static */
+    char via[64];             /* the relay that it joined through; "": none */
 } weft_peer_info;
 
 /* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.
@@ -443,7 +444,7 @@ WEFT_API weft_status weft_peers(weft_session *session, weft_peer_info *peers, si
 typedef struct weft_stats_info {
     size_t size;             /* sizeof(weft_stats_info) */
     uint64_t versions;       /* published, or committed */
-    uint64_t bytes_sent;     /* updates */
+    uint64_t bytes_sent;     /* trainer: updates; relay: all that was passed on */
     uint64_t snapshot_bytes; /* snapshots */
     uint64_t memory_bytes;   /* taken at open and bind, weights not counted */
     uint64_t allocations;    /* by the process since open */

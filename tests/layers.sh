@@ -41,9 +41,9 @@ stages='
 7 update
 8 control watch
 8 choice
-9 peer greet send stream answer bridge rebuild
+9 peer greet send stream answer bridge rebuild follow
 10 trainer publish shadow room
-10 rollout stage join hear fetch receive search verify
+10 rollout stage join hear fetch receive search verify relay way
 11 api
 '
 

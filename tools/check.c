@@ -92,6 +92,42 @@ static void print_peer(const json_t *peer)
            text_of(peer, "level"), text_of(peer, "rate_limit"), text_of(peer, "address"));
 }
 
+/* Who joins through `above`, and so on down: a site that loads has no rings. */
+static void print_behind(const json_t *peers, const char *above, int depth)
+{
+    size_t index;
+    const json_t *peer;
+    json_array_foreach((json_t *)peers, index, peer)
+    {
+        const char *via = text_of(peer, "via"), *relay = text_of(peer, "relay"), *else_via = strchr(via, ',');
+        size_t first = strcspn(via, ",");
+        while (first > 0 && via[first - 1] == ' ')
+            first--;
+        if (strlen(above) != first || strncmp(via, above, first) != 0)
+            continue;
+        printf("  %*s%s", 2 * depth, "", text_of(peer, "name"));
+        if (strcmp(relay, "-") != 0)
+            printf(", a relay on %s with %s", relay, text_of(peer, "relay_memory"));
+        if (strcmp(via, "trainer") != 0)
+            printf(" (else%s%s%s)", else_via ? else_via + 1 : "", else_via && depth ? " or " : " ",
+                   strcmp(text_of(peer, "last_resort"), "none") == 0 ? "nobody" : "the trainer");
+        putchar('\n');
+        print_behind(peers, text_of(peer, "name"), depth + 1);
+    }
+}
+
+static void print_tree(const json_t *peers)
+{
+    size_t index;
+    const json_t *peer;
+    bool relayed = false;
+    json_array_foreach((json_t *)peers, index, peer) relayed = relayed || strcmp(text_of(peer, "via"), "trainer") != 0;
+    if (!relayed)
+        return;
+    printf("tree: trainer\n");
+    print_behind(peers, "trainer", 1);
+}
+
 static void print_lines(const json_t *site)
 {
     const char *section, *key;
@@ -109,6 +145,7 @@ static void print_lines(const json_t *site)
     size_t index;
     printf("peers: %zu\n", json_array_size(peers));
     json_array_foreach(peers, index, peer) print_peer(peer);
+    print_tree(peers);
     json_t *patterns = json_object_get(site, "patterns");
     if (json_array_size(patterns))
         printf("patterns: any number of peers of these names, up to max_peers\n");

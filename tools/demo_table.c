@@ -59,7 +59,7 @@ static void print_head(weft_demo_table *table)
 {
     fprintf(table->out, "  %-6s %-11s %7s %4s %11s %8s %-5s %11s %-7s %8s %7s %10s %7s", "peer", "state", "version",
             "lag", "bytes", "x dense", "level", "bucket", "bound", "MB/s", "rtt ms", "apply MB/s", "cost us");
-    fprintf(table->out, " %9s %9s %9s", "send ms", "apply ms", "commit ms");
+    fprintf(table->out, " %9s %9s %9s  %s", "send ms", "apply ms", "commit ms", "via");
     print_line(table);
 }
 
@@ -86,8 +86,8 @@ static void print_peer(weft_demo_table *table, const json_t *peer)
             weft_output_size(number_of(peer, "bucket_bytes")).text, text_of(peer, "bucket_bound"));
     fprintf(table->out, " %8s %7s %10s %7s", cell_of(peer, "rate_bytes_s", 1e6).text, cell_of(peer, "rtt_ms", 1).text,
             cell_of(peer, "apply_bytes_s", 1e6).text, cell_of(peer, "bucket_cost_ms", 1e-3).text);
-    fprintf(table->out, " %9s %9s %9s", cell_of(peer, "send_ms", 1).text, cell_of(peer, "apply_ms", 1).text,
-            cell_of(peer, "commit_ms", 1).text);
+    fprintf(table->out, " %9s %9s %9s  %s", cell_of(peer, "send_ms", 1).text, cell_of(peer, "apply_ms", 1).text,
+            cell_of(peer, "commit_ms", 1).text, text_of(peer, "via"));
     print_line(table);
 }
 

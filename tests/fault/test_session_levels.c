@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define PEERS 4u
+
 static int setup(void **state)
 {
     static const char *const overrides[] = {"peer.a.level=tight", "peer.b.level=pairs",    "peer.c.level=fast",
@@ -21,7 +23,7 @@ static int teardown(void **state)
 
 static void all_hold(fleet *f)
 {
-    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) {
+    for (unsigned at = 0; at < PEERS; at++) {
         fleet_catch_up(f, at);
         fleet_check_bytes(f, at, f->dense);
     }
@@ -30,15 +32,15 @@ static void all_hold(fleet *f)
 
 static void all_join(fleet *f)
 {
-    static const char *const names[FLEET_ROLLOUTS] = {"a", "b", "c", "x1"};
-    static const char *const levels[FLEET_ROLLOUTS] = {"tight", "pairs", "fast", "full"};
-    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+    static const char *const names[PEERS] = {"a", "b", "c", "x1"};
+    static const char *const levels[PEERS] = {"tight", "pairs", "fast", "full"};
+    for (unsigned at = 0; at < PEERS; at++)
         fleet_join(f, at, FLEET_SAME);
-    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) /* levels are encoded for peers that are there */
+    for (unsigned at = 0; at < PEERS; at++) /* levels are encoded for peers that are there */
         fleet_wait_state(f, names[at], WEFT_PEER_LIVE, FLEET_WAIT_MS);
     fleet_publish(f, 3);
     all_hold(f);
-    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++) {
+    for (unsigned at = 0; at < PEERS; at++) {
         weft_peer_info info = {0};
         assert_true(fleet_peer(f, names[at], &info));
         assert_string_equal(info.level, levels[at]);
@@ -55,7 +57,7 @@ static void every_density_at_every_level(void **state)
         fleet_publish(f, densities[i]);
         all_hold(f);
     }
-    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+    for (unsigned at = 0; at < PEERS; at++)
         assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
@@ -66,13 +68,13 @@ static void faults_at_every_level(void **state)
     all_join(f);
     const weft_loop_faults faults = {.seed = 11, .corrupt_every = 7, .duplicate_every = 5, .reorder_window = 4};
     weft_loop_set_faults(&faults);
-    for (unsigned i = 0; i < 4 * FLEET_ROLLOUTS; i++) {
-        if (i % FLEET_ROLLOUTS == 0)
+    for (unsigned i = 0; i < 4 * PEERS; i++) {
+        if (i % PEERS == 0)
             fleet_publish(f, i ? 10 : 100);
-        fleet_commit(f, i % FLEET_ROLLOUTS, 100);
+        fleet_commit(f, i % PEERS, 100);
     }
-    fleet_recover(f, FLEET_ROLLOUTS);
-    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+    fleet_recover(f, PEERS);
+    for (unsigned at = 0; at < PEERS; at++)
         fleet_check_bytes(f, at, f->dense);
 }
 

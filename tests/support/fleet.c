@@ -53,7 +53,7 @@ static void must(weft_status status, const char *what)
 
 fleet *fleet_open(fleet_size size, const char *const *overrides)
 {
-    static const char *const names[FLEET_ROLLOUTS] = {"a", "b", "c", "x1"};
+    static const char *const names[FLEET_ROLLOUTS] = {"a", "b", "c", "x1", "x2", "x3", "x4"};
     fleet *f = calloc(1, sizeof *f);
     if (!f)
         abort();

@@ -32,6 +32,7 @@ typedef union sample_any {
     weft_wire_notice notice;
     weft_wire_query query;
     weft_wire_digests digests;
+    weft_wire_follow follow;
     weft_version version;
     uint64_t word;
 } sample_any;
@@ -58,6 +59,22 @@ static const weft_wire_hello sample_hello = {
     .chunk_bytes = 1u << 20,
     .levels = 7,
     .staging_bytes = 64u << 20};
+static const weft_wire_hello sample_relayed = {.name = "r1",
+                                               .incarnation = UINT64_C(0x4041424344454648),
+                                               .layout = SAMPLE_LAYOUT,
+                                               .provider = "shm",
+                                               .backend = "host",
+                                               .slot_stride = 4096 + (4u << 20),
+                                               .slot_payload = 4u << 20,
+                                               .slots = 2,
+                                               .epoch = 1,
+                                               .chunk_bytes = 1u << 20,
+                                               .levels = 7,
+                                               .staging_bytes = 64u << 20,
+                                               .hops = 2,
+                                               .relay = "r0",
+                                               .relay_incarnation = UINT64_C(0x4041424344454647),
+                                               .route = 0xb1b2b3b4};
 static const weft_wire_hello sample_ask = {.wants_layout = true, .name = "rollout-with-no-weights"};
 static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121110),
                                                  .incarnation = UINT64_C(0x6061626364656667),
@@ -95,6 +112,7 @@ static const weft_wire_digests sample_digests = {
     .first = 500,
     .count = 3,
     .digest = {UINT64_C(0x8182838485868788), 0, UINT64_C(0x9192939495969798)}};
+static const weft_wire_follow sample_follow = {.target = SAMPLE_NEXT, .count = 3, .routes = {1, 0xb1b2b3b4, 7}};
 static const weft_version sample_version = SAMPLE_NEXT;
 static const uint64_t sample_word = UINT64_C(0x8081828384858687);
 
@@ -116,6 +134,7 @@ SAMPLE_WAYS(held, weft_wire_held)
 SAMPLE_WAYS(notice, weft_wire_notice)
 SAMPLE_WAYS(query, weft_wire_query)
 SAMPLE_WAYS(digests, weft_wire_digests)
+SAMPLE_WAYS(follow, weft_wire_follow)
 SAMPLE_WAYS(version, weft_version)
 #undef SAMPLE_WAYS
 
@@ -147,6 +166,7 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(update, update, true), SAMPLE_ROW(trailer, trailer, true), SAMPLE_ROW(receipt, receipt, false),
     SAMPLE_ROW(held, held, false),    SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
     SAMPLE_ROW(word, word, false),    SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
+    SAMPLE_ROW(relayed, hello, true), SAMPLE_ROW(follow, follow, false),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

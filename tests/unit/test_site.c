@@ -85,6 +85,10 @@ static void a_peer_without_keys_has_the_defaults(void **state)
     assert_int_equal(a->snapshot_coding, WEFT_CODING_AUTO);
     assert_int_equal(a->rate_limit, 0);
     assert_int_equal(a->heartbeat_ms, 5000);
+    assert_string_equal(a->via, "trainer");
+    assert_int_equal(a->last_resort, WEFT_LAST_TRAINER);
+    assert_string_equal(a->relay, "");
+    assert_int_equal(a->relay_memory, 256 << 20);
     weft_site_free(site);
 }
 
@@ -98,13 +102,23 @@ static void every_key_reaches_its_field(void **state)
                            "device = 0\nbucket = 1MiB\nbucket_min = 128KiB\nbucket_max = 2MiB\nwindow = 256\n"
                            "staging = 64MiB\nlevel = fast\nsnapshot_coding = verbatim\n"
                            "rate_limit = 100Mbit/s\nheartbeat = 250ms\n"
+                           "via = b , c2\nlast_resort = none\nrelay = 127.0.0.1:7200\nrelay_memory = 16MiB\n"
                            "[provider.efa]\nchunk = 256KiB\ndepth = 32\n"
                            "[session]\nprogress = manual\nconnect_deadline = 5s\nclose_deadline = 500ms\n"
                            "io_deadline = 3s\n"
                            "[commit]\nsnapshot = staged\ndeadline = 9s\n"
                            "[security]\nmode = open\n"
-                           "[log]\nlevel = debug\n");
+                           "[log]\nlevel = debug\n"
+                           "[peer.b]\nrelay = [::1]:7201\n[peer.c2]\nrelay = localhost:7202\n");
     const weft_site_peer *a = &site->peers[0];
+    char via[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    assert_int_equal(weft_site_via(a, via), 2);
+    assert_string_equal(via[0], "b");
+    assert_string_equal(via[1], "c2");
+    assert_int_equal(weft_site_via(&site->peers[1], via), 0);
+    assert_int_equal(a->last_resort, WEFT_LAST_NONE);
+    assert_string_equal(a->relay, "127.0.0.1:7200");
+    assert_int_equal(a->relay_memory, 16 << 20);
     assert_string_equal(site->name, "hall-1");
     assert_string_equal(site->trainer.listen, "[::1]:0");
     assert_string_equal(site->trainer.address, "eth0");

@@ -400,6 +400,28 @@ static void hostile_digests(void **state)
     assert_int_equal(weft_wire_get_query(body, 43, &query), WEFT_OK);
 }
 
+/* More hops than a chain may have, routes that are not there or too many. */
+static void hostile_routes(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    const sample_row *row = sample_of("wire_relayed.bin");
+    uint64_t length = sample_write(row, body), hops = length - 12 - 4 - 1;
+    for (uint32_t count = 0; count < 256; count++) {
+        body[hops] = (uint8_t)count;
+        bool fits = count > 0 && count <= WEFT_SITE_HOPS;
+        assert_int_equal(sample_read(row, body, length, &value), fits ? WEFT_OK : WEFT_E_CORRUPT);
+    }
+    memset(body, 0, sizeof body);
+    for (uint64_t count = 0; count <= WEFT_FOLLOW_MAX + 2; count++) {
+        bool fits = count > 0 && count <= WEFT_FOLLOW_MAX;
+        weft_bytes_put(body + 24, count, 2);
+        assert_int_equal(sample_read(sample_of("wire_follow.bin"), body, 26 + 4 * count, &value),
+                         fits ? WEFT_OK : WEFT_E_CORRUPT);
+    }
+}
+
 /* ---- anything else */
 
 /* What a reader accepts, it can write again: no two byte strings say the same. (The minor number is not read.) */
@@ -470,7 +492,7 @@ int main(void)
         cmocka_unit_test(levels),          cmocka_unit_test(hostile_attachment), cmocka_unit_test(signature_bytes),
         cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),    cmocka_unit_test(hostile_ports),
         cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),       cmocka_unit_test(altered_messages),
-        cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),
+        cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),    cmocka_unit_test(hostile_routes),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,0 +1,343 @@
+/* relay.c - opens and closes the relay's room, and takes its steps for each child. */
+#include "relay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "layout.h"
+#include "mem.h"
+#include "status.h"
+
+/* A guest says who it is within this time, and waits no longer for the relay itself to be joined. */
+#define GUEST_NS (10000 * WEFT_NS_PER_MS)
+
+/* It takes a layout, which may be long, within this time. */
+#define LAYOUT_NS (60000 * WEFT_NS_PER_MS)
+
+void weft_child_enter(weft_child *child, weft_child_state state)
+{
+    child->state = state;
+    child->since_ns = weft_clock_ns();
+}
+
+/* ---- losing a child */
+
+/* The receiving port before its registration, and both before the blocks are anybody else's. */
+static void close_data(weft_relay *relay, weft_child *child)
+{
+    const weft_provider *provider = relay->rollout->provider;
+    if (child->port)
+        child->lane->provider->port_close(child->port);
+    if (child->own_port)
+        provider->port_close(child->own_port);
+    if (child->own_region)
+        provider->region_close(child->own_region);
+    child->port = child->own_port = NULL;
+    child->own_region = NULL;
+    weft_child_abandon(relay, child);
+}
+
+static void free_child(weft_relay *relay, weft_child *child)
+{
+    close_data(relay, child);
+    weft_control_hang_up(&child->up);
+    weft_control_hang_up(&child->down);
+    child->greeted = false;
+    child->state = WEFT_CHILD_FREE;
+}
+
+void weft_child_lose(weft_relay *relay, weft_child *child, const char *why)
+{
+    if (child->state == WEFT_CHILD_JOINED)
+        weft_log(WEFT_LOG_WARN, "lost: %s behind this relay: %s", child->hello.name, why);
+    weft_child_enter(child, WEFT_CHILD_LEAVING);
+    close_data(relay, child);
+}
+
+void weft_relay_lose(weft_relay *relay, const char *why)
+{
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child->state == WEFT_CHILD_JOINED) {
+            weft_child_lose(relay, child, why);
+        } else if (child->state == WEFT_CHILD_DIALING || child->state == WEFT_CHILD_GREETING) {
+            close_data(relay, child);
+            weft_control_hang_up(&child->up);
+            weft_child_enter(child, WEFT_CHILD_GUEST);
+        }
+    }
+    relay->pass_sequence = 0;
+}
+
+/* ---- one step */
+
+static void accept_guests(weft_relay *relay, weft_waits *waits)
+{
+    uint64_t io_ms = relay->rollout->session->site->session.io_deadline_ms;
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child->state != WEFT_CHILD_FREE)
+            continue;
+        int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EAGAIN || errno == EWOULDBLOCK)
+                weft_waits_fd(waits, relay->listen_fd, POLLIN);
+            return;
+        }
+        weft_control_adopt(&child->down, fd, io_ms);
+        child->route = ++relay->next_route;
+        weft_child_enter(child, WEFT_CHILD_GUEST);
+    }
+    int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) { /* at once, so that it turns to another */
+        close(fd);
+        weft_log(WEFT_LOG_WARN, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
+                 relay->child_count);
+    }
+    weft_waits_fd(waits, relay->listen_fd, POLLIN);
+}
+
+/* What a child waits for is still on its way to this relay. */
+static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t every_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+    uint64_t moved_ns = relay->rollout->moved_ns > child->moved_ns ? relay->rollout->moved_ns : child->moved_ns;
+    if (child->open == 0)
+        return WEFT_OK;
+    weft_waits_until(waits, child->told_ns + every_ns > now_ns ? child->told_ns + every_ns : now_ns + every_ns);
+    if (now_ns < child->told_ns + every_ns || moved_ns <= child->told_ns)
+        return WEFT_OK;
+    child->told_ns = now_ns;
+    return weft_control_send(&child->down, WEFT_MESSAGE_PASSING, NULL, 0);
+}
+
+static weft_status check_time(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t io_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+    if (child->state == WEFT_CHILD_JOINED) {
+        if ((child->writes || child->again) && now_ns > child->progress_ns + io_ns)
+            return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for io_deadline, %u under way", child->writes);
+        return tell_passing(relay, child, now_ns, waits);
+    }
+    weft_waits_until(waits, child->since_ns + GUEST_NS);
+    return now_ns > child->since_ns + GUEST_NS ? weft_fail_quiet(WEFT_E_PEER_LOST, "it was not joined in time")
+                                               : WEFT_OK;
+}
+
+static weft_status serve_data(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
+{
+    bool any = false;
+    weft_status status = weft_child_arrivals(relay, child, &any);
+    if (status == WEFT_OK)
+        status = weft_child_poll(relay, child, now_ns, &any);
+    if (status == WEFT_OK)
+        status = weft_child_pump(relay, child, now_ns, waits);
+    waits->busy = waits->busy || any;
+    return status;
+}
+
+static weft_status serve(weft_relay *relay, weft_child *child, weft_waits *waits)
+{
+    uint64_t now_ns = weft_clock_ns();
+    weft_status status = weft_child_greet(relay, child);
+    if (status == WEFT_OK)
+        status = weft_child_hear(relay, child);
+    if (status == WEFT_OK)
+        status = child->state == WEFT_CHILD_LEAVING ? WEFT_OK : check_time(relay, child, now_ns, waits);
+    if (status == WEFT_OK && child->state == WEFT_CHILD_JOINED)
+        status = serve_data(relay, child, now_ns, waits);
+    if (status == WEFT_OK && child->state >= WEFT_CHILD_GREETING && child->state != WEFT_CHILD_LEAVING)
+        status = weft_control_flush(&child->up);
+    if (status == WEFT_OK && child->state != WEFT_CHILD_LEAVING)
+        status = weft_control_flush(&child->down);
+    return status;
+}
+
+/* Both ends get what was said to them, each as long as it reads. */
+static void leave(weft_relay *relay, weft_child *child, weft_waits *waits)
+{
+    weft_control *ends[] = {&child->up, &child->down};
+    uint64_t patience_ns = relay->rollout->session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    if (child->down.tail_bytes)
+        patience_ns = LAYOUT_NS;
+    bool left = false, late = weft_clock_ns() > child->since_ns + patience_ns;
+    for (int i = 0; i < 2; i++) {
+        if (ends[i]->fd >= 0 && (weft_control_flush(ends[i]) != WEFT_OK || ends[i]->connecting))
+            weft_control_hang_up(ends[i]);
+        bool writes = weft_control_wants_write(ends[i]);
+        left = left || writes;
+        if (writes)
+            weft_waits_fd(waits, ends[i]->fd, POLLOUT);
+    }
+    weft_waits_until(waits, child->since_ns + patience_ns + WEFT_NS_PER_MS);
+    if (!left || late)
+        free_child(relay, child);
+}
+
+static void wait_for(const weft_control *from, const weft_control *to, weft_waits *waits)
+{
+    bool reads = to->out_end - to->out_begin < WEFT_CONTROL_OUT_BYTES / 2;
+    weft_waits_fd(waits, from->fd, (short)((reads ? POLLIN : 0) | (weft_control_wants_write(from) ? POLLOUT : 0)));
+}
+
+void weft_relay_step(weft_relay *relay, weft_waits *waits)
+{
+    accept_guests(relay, waits);
+    weft_relay_pass(relay);
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child->state == WEFT_CHILD_FREE)
+            continue;
+        if (child->state != WEFT_CHILD_LEAVING && serve(relay, child, waits) != WEFT_OK)
+            weft_child_lose(relay, child, weft_last_error());
+        if (child->state == WEFT_CHILD_LEAVING) {
+            leave(relay, child, waits);
+            continue;
+        }
+        wait_for(&child->down, &child->up, waits);
+        if (child->up.fd >= 0)
+            wait_for(&child->up, &child->down, waits);
+    }
+}
+
+void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
+{
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        const weft_child *child = &relay->children[i];
+        if (child->own_port && child->open)
+            weft_waits_port(waits, relay->rollout->provider, child->own_port);
+        if (child->port && (child->writes || child->again))
+            weft_waits_port(waits, child->lane->provider, child->port);
+    }
+}
+
+bool weft_relay_busy(const weft_relay *relay)
+{
+    bool busy = false;
+    for (uint32_t i = 0; i < relay->child_count; i++)
+        busy = busy || (relay->children[i].state == WEFT_CHILD_JOINED && relay->children[i].open > 0);
+    return busy;
+}
+
+/* ---- open and close */
+
+static weft_status open_memory(weft_relay *relay)
+{
+    const weft_rollout *rollout = relay->rollout;
+    relay->stride = rollout->slots.stride;
+    relay->block_count = (uint32_t)(rollout->site.relay_memory / relay->stride < WEFT_BLOCKS_MAX
+                                        ? rollout->site.relay_memory / relay->stride
+                                        : WEFT_BLOCKS_MAX);
+    relay->child_count = relay->block_count / 2 / WEFT_CHILD_OWN;
+    if (relay->child_count > WEFT_CHILDREN_MAX)
+        relay->child_count = WEFT_CHILDREN_MAX;
+    if (relay->child_count == 0)
+        return weft_fail(WEFT_E_CONFIG, "[peer.%s] relay_memory = %llu bytes: need four slots of %llu",
+                         rollout->site.name, (unsigned long long)rollout->site.relay_memory,
+                         (unsigned long long)relay->stride);
+    relay->shared_count = relay->block_count - relay->child_count * WEFT_CHILD_OWN;
+    relay->memory_bytes = relay->stride * relay->block_count;
+    relay->headers_bytes = (uint64_t)relay->child_count * WEFT_CHILD_SLOTS * WEFT_RELAY_HEADER;
+    relay->memory = weft_mem_map(relay->memory_bytes);
+    relay->headers = weft_mem_map(relay->headers_bytes);
+    relay->blocks = weft_mem_take(relay->block_count, sizeof *relay->blocks);
+    relay->children = weft_mem_take(relay->child_count, sizeof *relay->children);
+    relay->queues = weft_mem_take((uint64_t)relay->child_count * relay->block_count, sizeof *relay->queues);
+    if (!relay->memory || !relay->headers || !relay->blocks || !relay->children || !relay->queues)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a relay: %llu bytes; lower relay_memory",
+                         (unsigned long long)relay->memory_bytes);
+    return WEFT_OK;
+}
+
+static weft_status open_child(weft_relay *relay, weft_child *child)
+{
+    child->queue = relay->queues + (uint64_t)weft_child_index(relay, child) * relay->block_count;
+    child->own.memory = relay->memory + weft_child_block(relay, child) * relay->stride;
+    child->own.stride = relay->stride;
+    child->own.slot = weft_mem_take(WEFT_CHILD_OWN, sizeof *child->own.slot);
+    if (!child->own.slot)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a relay's slots");
+    weft_status status = weft_control_open(&child->up);
+    return status == WEFT_OK ? weft_control_open(&child->down) : status;
+}
+
+static weft_status open_layout(weft_relay *relay)
+{
+    const weft_layout *layout = relay->rollout->session->layout;
+    relay->layout_length = weft_layout_wire_bytes(layout);
+    relay->layout_bytes = weft_mem_take(1, relay->layout_length);
+    if (!relay->layout_bytes)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
+                         (unsigned long long)relay->layout_length);
+    weft_layout_write(layout, relay->layout_bytes);
+    return WEFT_OK;
+}
+
+static uint64_t bytes_of(const weft_relay *relay)
+{
+    uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES;
+    return relay->memory_bytes + relay->headers_bytes + relay->child_count * child;
+}
+
+weft_status weft_relay_open(weft_rollout *rollout)
+{
+    if (!rollout->site.relay[0])
+        return WEFT_OK;
+    weft_relay *relay = weft_mem_take(1, sizeof *relay);
+    if (!relay)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a relay");
+    rollout->relay = relay;
+    relay->rollout = rollout;
+    relay->listen_fd = -1;
+    weft_status status = open_memory(relay);
+    for (uint32_t i = 0; i < relay->child_count && status == WEFT_OK; i++)
+        status = open_child(relay, &relay->children[i]);
+    if (status == WEFT_OK)
+        status = open_layout(relay);
+    if (status == WEFT_OK)
+        status = weft_control_listen(rollout->site.relay, &relay->listen_fd, relay->listen);
+    if (status != WEFT_OK)
+        return status;
+    weft_log(WEFT_LOG_INFO, "relay %s on %s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
+             rollout->site.name, relay->listen, (double)bytes_of(relay) / 1e6, relay->shared_count,
+             (unsigned long long)rollout->slots.payload, relay->child_count);
+    return WEFT_OK;
+}
+
+void weft_relay_close(weft_rollout *rollout)
+{
+    weft_relay *relay = rollout->relay;
+    if (!relay)
+        return;
+    for (uint32_t i = 0; relay->children && i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child->queue)
+            free_child(relay, child);
+        weft_control_close(&child->up);
+        weft_control_close(&child->down);
+        weft_mem_give(child->own.slot);
+    }
+    for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++)
+        if (relay->lanes[i].provider)
+            weft_relay_lane_close(&relay->lanes[i]);
+    if (relay->listen_fd >= 0)
+        close(relay->listen_fd);
+    weft_mem_give(relay->layout_bytes);
+    weft_mem_give(relay->queues);
+    weft_mem_give(relay->children);
+    weft_mem_give(relay->blocks);
+    if (relay->headers)
+        weft_mem_unmap(relay->headers, relay->headers_bytes);
+    if (relay->memory)
+        weft_mem_unmap(relay->memory, relay->memory_bytes);
+    weft_mem_give(relay);
+    rollout->relay = NULL;
+}
+
+uint64_t weft_relay_bytes(const weft_rollout *rollout)
+{
+    return rollout->relay ? bytes_of(rollout->relay) : 0;
+}

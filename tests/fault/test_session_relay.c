@@ -1,0 +1,314 @@
+/* Relays: what the trainer sends once, all behind a relay get, bit for bit; and whoever dies, the others go on. */
+#include "tests/support/fleet.h"
+
+#include "tests/support/relay_site.h"
+
+static relay_site relays;
+
+/* a is a relay; b, c and x1 are behind it; b is one too, with x2 and x3 behind it; x4 joins the trainer. */
+static fleet *open_tree(fleet_size size, const char *extra)
+{
+    relays.count = 0;
+    const char *overrides[] = {relay_of(&relays, "a"),
+                               relay_of(&relays, "b"),
+                               "peer.b.via=a",
+                               "peer.c.via=a",
+                               "peer.x1.via=a",
+                               "peer.x2.via=b",
+                               "peer.x3.via=b, a",
+                               "peer.a.relay_memory=64MiB",
+                               "peer.b.relay_memory=64MiB",
+                               "peers.level=fast",
+                               extra,
+                               NULL};
+    fleet *f = fleet_open(size, overrides);
+    fleet_start_trainer(f, NULL);
+    return f;
+}
+
+static int setup(void **state)
+{
+    *state = open_tree(FLEET_TILES, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static void join_live(fleet *f, unsigned at, const char *via)
+{
+    weft_peer_info info = {0};
+    fleet_join(f, at, FLEET_SAME);
+    fleet_wait_state(f, f->rollouts[at].name, WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_true(fleet_peer(f, f->rollouts[at].name, &info));
+    assert_string_equal(info.via, via);
+}
+
+static void publish_to(fleet *f, unsigned count, uint32_t per_mille)
+{
+    fleet_publish(f, per_mille);
+    const char *names[FLEET_ROLLOUTS];
+    for (unsigned i = 0; i < count; i++) {
+        fleet_catch_up(f, i);
+        names[i] = f->rollouts[i].name;
+    }
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, names, count, FLEET_WAIT_MS), WEFT_OK); /* and said so */
+}
+
+/* The relay and those behind it take the same buckets: the trainer sends them once. */
+static void one_copy_for_all(void **state)
+{
+    fleet *f = *state;
+    join_live(f, 0, "");
+    publish_to(f, 1, 100);
+    uint64_t one = fleet_stats(f->trainer.session).bytes_sent;
+    join_live(f, 1, "a");
+    join_live(f, 2, "a");
+    join_live(f, 3, "a");
+    uint64_t before = fleet_stats(f->trainer.session).bytes_sent;
+    publish_to(f, 4, 100);
+    uint64_t four = fleet_stats(f->trainer.session).bytes_sent - before;
+    assert_true(one > f->bytes / 20);
+    assert_in_range(four, one * 8 / 10, one * 12 / 10);
+    for (unsigned i = 0; i < 4; i++) {
+        weft_version held;
+        assert_int_equal(weft_held(f->rollouts[i].session, &held), WEFT_OK);
+        assert_true(held.root == f->history[f->history_count - 1].root);
+        assert_int_equal(weft_scrub(f->rollouts[i].session), WEFT_OK);
+    }
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* A tree: what a relay follows itself is followed by those behind it. */
+static void trees_of_any_depth(void **state)
+{
+    fleet *f = *state;
+    join_live(f, 0, "");
+    join_live(f, 1, "a");
+    join_live(f, 2, "a");
+    join_live(f, 3, "a");
+    join_live(f, 4, "b");
+    join_live(f, 5, "b");
+    join_live(f, 6, "");
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = fleet_stats(f->trainer.session).bytes_sent;
+        publish_to(f, 7, 100);
+        uint64_t sent = fleet_stats(f->trainer.session).bytes_sent - before;
+        weft_peer_info info = {0};
+        assert_true(fleet_peer(f, "x4", &info)); /* which takes a copy of its own */
+        assert_in_range(sent, info.update_bytes * 2 - 4096, info.update_bytes * 2 + 4096);
+        assert_true(fleet_peer(f, "x3", &info));
+        assert_int_equal(info.bytes, 0); /* nothing was sent for it alone */
+        assert_int_equal(info.held.number, f->newest);
+    }
+    for (unsigned i = 0; i < 7; i++)
+        assert_int_equal(weft_scrub(f->rollouts[i].session), WEFT_OK);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* One that holds an older version catches up by a stream of its own, through the relay, and follows from then on. */
+static void late_with_an_older_version(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    join_live(f, 0, "");
+    fleet_open_rollout(f, 2, NULL);
+    uint8_t *older = test_malloc(f->bytes), *newest = test_malloc(f->bytes);
+    memcpy(older, f->dense, f->bytes);
+    publish_to(f, 1, 50);
+    publish_to(f, 1, 50);
+    memcpy(newest, f->dense, f->bytes);
+    memcpy(f->dense, older, f->bytes);
+    fleet_bind_rollout(f, 2, FLEET_SAME, NULL);
+    memcpy(f->dense, newest, f->bytes);
+    test_free(older);
+    test_free(newest);
+    fleet_catch_up(f, 2);
+    assert_true(fleet_peer(f, "c", &info));
+    assert_string_equal(info.via, "a");
+    assert_int_equal(info.snapshot_bytes, 0);
+    uint64_t own = info.bytes;
+    assert_true(own > 0);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 2);
+    assert_true(fleet_peer(f, "c", &info));
+    assert_int_equal(info.bytes, own);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* One that holds nothing, or bits that nobody knows, takes a snapshot through two relays. */
+static void snapshots_through_relays(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    weft_layout *fetched = NULL;
+    join_live(f, 0, "");
+    join_live(f, 1, "a");
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    weft_site *site = fleet_site(f, "trainer.listen=127.0.0.1:9"); /* nobody there: the relay has it too */
+    assert_int_equal(weft_layout_fetch(site, "x2", FLEET_WAIT_MS, &fetched), WEFT_OK);
+    weft_site_free(site);
+    weft_layout_free(fetched);
+    fleet_join(f, 4, FLEET_EMPTY);
+    fleet_join(f, 5, FLEET_OTHER);
+    fleet_catch_up(f, 4);
+    fleet_catch_up(f, 5);
+    assert_true(fleet_peer(f, "x2", &info));
+    assert_string_equal(info.via, "b");
+    assert_true(info.snapshot_bytes >= f->bytes / 2);
+    publish_to(f, 2, 50);
+    fleet_catch_up(f, 4);
+    fleet_catch_up(f, 5);
+    assert_true(fleet_peer(f, "x3", &info));
+    assert_int_equal(info.bytes, 0);
+}
+
+/* ---- who dies */
+
+static void wait_via(fleet *f, const char *name, const char *via)
+{
+    uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    weft_peer_info info = {0};
+    do {
+        if (fleet_now_ms() > end)
+            fail_msg("%s is %s via '%s', not via '%s'", name, weft_peer_state_name(info.state), info.via, via);
+        fleet_sleep_ms(2);
+    } while (!fleet_peer(f, name, &info) || info.state == WEFT_PEER_LOST || strcmp(info.via, via) != 0);
+}
+
+/* A relay dies in the middle of an update: those behind it are lost by name, go on at the next that their site names
+ * from what they hold, and come back to it at their next join. */
+static void a_relay_dies(void **state)
+{
+    fleet *f = *state;
+    for (unsigned i = 0; i < 6; i++)
+        join_live(f, i, i == 0 ? "" : i < 4 ? "a" : "b");
+    publish_to(f, 6, 20);
+    fleet_publish(f, 500);
+    fleet_sleep_ms(20);
+    fleet_leave(f, 1);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "x2", FLEET_WAIT_MS, NULL));
+    fleet_catch_up(f, 4); /* what is staged is committed before a rollout joins again */
+    fleet_catch_up(f, 5);
+    wait_via(f, "x3", "a");
+    wait_via(f, "x2", "");
+    fleet_leave(f, 0);
+    for (unsigned i = 2; i < 6; i++)
+        fleet_catch_up(f, i);
+    wait_via(f, "c", "");
+    wait_via(f, "x3", "");
+    fleet_publish(f, 20);
+    for (unsigned i = 2; i < 6; i++)
+        fleet_catch_up(f, i);
+    join_live(f, 0, "");
+    fleet_leave(f, 2);
+    join_live(f, 2, "a");
+    fleet_publish(f, 20);
+    for (unsigned i = 2; i < 6; i++)
+        fleet_catch_up(f, i);
+    fleet_catch_up(f, 0);
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, "x1", &info));
+    assert_string_equal(info.via, ""); /* it had no reason to join again */
+    assert_int_equal(info.snapshot_bytes, 0);
+}
+
+static int setup_paced(void **state)
+{
+    *state = open_tree(FLEET_LARGE, "peer.a.rate_limit=200Mbit/s");
+    return 0;
+}
+
+/* Without the trainer as a last resort a peer waits until its relay is there. */
+static int setup_none(void **state)
+{
+    *state = open_tree(FLEET_TILES, "peer.c.last_resort=none");
+    return 0;
+}
+
+static void none_but_the_relay(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    fleet_join(f, 2, FLEET_SAME);
+    fleet_sleep_ms(200);
+    assert_false(fleet_peer(f, "c", &info));
+    join_live(f, 0, "");
+    wait_via(f, "c", "a");
+    fleet_publish(f, 20);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 2);
+}
+
+/* The trainer goes and comes back: the relay joins it again, and those behind it wait for that at the relay. */
+static void the_trainer_restarts(void **state)
+{
+    fleet *f = *state;
+    join_live(f, 0, "");
+    join_live(f, 2, "a");
+    publish_to(f, 1, 20);
+    fleet_catch_up(f, 2);
+    fleet_stop_trainer(f);
+    fleet_sleep_ms(100);
+    fleet_start_trainer(f, NULL);
+    wait_via(f, "c", "a");
+    fleet_publish(f, 20);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 2);
+}
+
+/* ---- who lies */
+
+static int setup_small(void **state)
+{
+    *state = open_tree(FLEET_SMALL, NULL);
+    return 0;
+}
+
+/* What is damaged behind the relay is found where it arrives, and both are named; the peer goes round that relay. */
+static void a_relay_that_damages_is_named(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    /* writes: header and payload to the relay, then to the one behind it */
+    const weft_loop_faults faults = {.seed = 5, .corrupt_at = 4};
+    weft_loop_counts counts;
+    join_live(f, 0, "");
+    join_live(f, 2, "a");
+    weft_loop_set_faults(&faults);
+    fleet_publish(f, 100);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_RESYNC, "c", FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_CHECK);
+    assert_non_null(strstr(event.text, "relay a"));
+    weft_loop_counted(&counts);
+    assert_int_equal(counts.corrupted, 1);
+    weft_loop_set_faults(NULL);
+    wait_via(f, "c", "");
+    fleet_catch_up(f, 2);
+    fleet_catch_up(f, 0);
+    assert_int_equal(fleet_stats(f->rollouts[0].session).check_failures, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_copy_for_all),
+        TEST(trees_of_any_depth),
+        TEST(late_with_an_older_version),
+        TEST(snapshots_through_relays),
+        cmocka_unit_test_setup_teardown(a_relay_dies, setup_paced, teardown),
+        cmocka_unit_test_setup_teardown(none_but_the_relay, setup_none, teardown),
+        TEST(the_trainer_restarts),
+        cmocka_unit_test_setup_teardown(a_relay_that_damages_is_named, setup_small, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

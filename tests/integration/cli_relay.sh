@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Relays as real processes over TCP: a chain of two relays and those behind them take one copy, bit for bit; when a relay
+# is killed, those behind it go on at the trainer by themselves.
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+fabric tcp
+models "$work/m" 4
+site "$work/site.ini" a b c d
+{
+    printf 'via = b, a\n'
+    printf '[peer.e]\nvia = a\nlast_resort = trainer\n'
+} >>"$work/site.ini"
+sed -i "s/^\[peer\.a\]/[peer.a]\nrelay = 127.0.0.1:$(free_port)/; s/^\[peer\.b\]/[peer.b]\nvia = a\nrelay = 127.0.0.1:$(free_port)/; \
+    s/^\[peer\.c\]/[peer.c]\nvia = a/; s/^provider = tcp/provider = tcp\nheartbeat = 3s/" "$work/site.ini"
+
+run check 0 "$weft" check "$work/site.ini"
+says check 'tree: trainer'
+says check '^    a, a relay on 127.0.0.1:[0-9]+ with 256MiB$'
+says check '^      b, a relay on .* \(else the trainer\)$'
+says check '^        d \(else a or the trainer\)$'
+sed 's/^via = b, a/via = d/; s/^\[peer.d\]/[peer.d]\nrelay = 127.0.0.1:9/' "$work/site.ini" >"$work/ring.ini"
+run ring 2 "$weft" check "$work/ring.ini"
+says ring 'ring.ini:[0-9]+: \[peer.d\] via = d: .*closes a ring at d'
+
+mkdir "$work/in"
+for name in a b c d e; do
+    until=4
+    [ $name = a ] && until=1000
+    start $name "$weft" rollout "$work/site.ini" --peer $name --model "$work/m/v0.safetensors" --until $until \
+        --save "$work/$name.safetensors" --json
+done
+start trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/in" --json
+await 30 said trainer 'joined: a '
+for name in b c d e; do
+    await 30 said trainer "joined: $name "
+done
+
+publish() # publish N: and all hold it
+{
+    cp "$work/m/v$1.safetensors" "$work/in/part"
+    mv "$work/in/part" "$work/in/v$1.safetensors"
+    shift
+}
+publish 1
+for name in a b c d e; do
+    await 30 said $name '"target":1,'
+done
+publish 2
+for name in a b c d e; do
+    await 30 said $name '"target":2,'
+done
+interrupt a KILL # with everything behind it
+publish 3
+for name in b c d e; do
+    await 30 said $name '"target":3,'
+done
+says trainer 'lost: a at version 2'
+for name in b c d e; do
+    says trainer "lost: $name at version 2: (the relay that it is behind is lost|the connection was closed)"
+done
+publish 4
+for name in d c e b; do
+    finish $name 0
+    same "$work/$name.safetensors" "$work/m/v4.safetensors"
+done
+interrupt trainer
+finish trainer 0
+says trainer 'joined: d .*behind relay (a|b)'
+echo "a relay was killed and nobody else noticed for long"
