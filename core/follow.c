@@ -119,8 +119,8 @@ weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const wef
             follow.routes[follow.count++] = peer->hello.route;
         else
             weft_peer_lose(trainer, peer, status, weft_last_error());
-        trainer->again = true;
     }
+    trainer->again = trainer->again || relay->children > 0; /* those that waited for this go their ways */
     if (follow.count == 0)
         return WEFT_OK;
     weft_wire_put_follow(&out, &follow);
