@@ -55,6 +55,14 @@ static uint64_t wire_bytes(void)
     return bytes;
 }
 
+/* Bytes of updates that the trainer sent so far, whatever is beneath: headers, frames, trailers. */
+static uint64_t sent_bytes(const bench_rig *rig)
+{
+    weft_stats_info stats = {.size = sizeof stats};
+    bench_need(weft_stats(rig->trainer, &stats), "stats");
+    return stats.bytes_sent;
+}
+
 static int peer_at(const work *work, const char *name)
 {
     for (int i = 0; i < work->rig.options->peer_count; i++)
@@ -107,14 +115,16 @@ static void print_peer(const work *work, int at)
            (unsigned long long)info->bucket_bytes, info->rate_bytes_s, info->rtt_ms);
 }
 
-static void print_round(const work *work, int round, const weft_update_info *info, double publish_ms, uint64_t wire)
+static void print_round(const work *work, int round, const weft_update_info *info, double publish_ms, uint64_t wire,
+                        uint64_t sent)
 {
     printf("{\"what\": \"update\", \"round\": %d, \"elements\": %llu, \"changed\": %llu, \"dense_bytes\": %llu, "
-           "\"bytes\": %llu, \"wire_bytes\": %llu, \"publish_ms\": %.3f, \"diff_ms\": %.3f, \"encode_ms\": %.3f, "
+           "\"bytes\": %llu, \"wire_bytes\": %llu, \"sent_bytes\": %llu, \"publish_ms\": %.3f, \"diff_ms\": %.3f, "
+           "\"encode_ms\": %.3f, "
            "\"peers\": [",
            round, (unsigned long long)info->elements, (unsigned long long)info->changed,
-           (unsigned long long)info->dense_bytes, (unsigned long long)info->bytes, (unsigned long long)wire, publish_ms,
-           info->diff_ms, info->encode_ms);
+           (unsigned long long)info->dense_bytes, (unsigned long long)info->bytes, (unsigned long long)wire,
+           (unsigned long long)sent, publish_ms, info->diff_ms, info->encode_ms);
     for (int i = 0; i < work->rig.options->peer_count; i++)
         print_peer(work, i);
     printf("]}\n");
@@ -127,14 +137,14 @@ static void run_round(work *work, int round)
         work->raw_ms[i] = raw_ms(&work->rig, i, work->infos[i].update_bytes);
     bench_rig_step(&work->rig);
     bench_sleep_ms(SETTLE_MS);
-    uint64_t sent = wire_bytes();
+    uint64_t wire = wire_bytes(), sent = sent_bytes(&work->rig);
     double publish_ms = bench_rig_publish_ms(&work->rig, &info);
     watch(work, bench_now_ms() - publish_ms);
-    sent = wire_bytes() - sent;
+    wire = wire_bytes() - wire;
     bench_sleep_ms(SETTLE_MS);
     collect(work);
     if (round > 1)
-        print_round(work, round - 1, &info, publish_ms, sent);
+        print_round(work, round - 1, &info, publish_ms, wire, sent_bytes(&work->rig) - sent);
 }
 
 int main(int argc, char **argv)
