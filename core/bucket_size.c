@@ -46,9 +46,12 @@ typedef struct choice {
 static choice choose(const weft_sizing *sizing, double stream, double low, double high)
 {
     choice made = {low, weft_bucket_time(sizing, stream, low)};
-    for (double size = high; size > low; size /= NEXT_SIZE)
+    double size = high;
+    uint32_t steps = high > low ? (uint32_t)ceil(log(high / low) / log(NEXT_SIZE)) : 0;
+    for (uint32_t i = 0; i < steps; i++, size /= NEXT_SIZE)
         made.seconds = fmin(made.seconds, weft_bucket_time(sizing, stream, size));
-    for (double size = high; size > low; size /= NEXT_SIZE)
+    size = high;
+    for (uint32_t i = 0; i < steps; i++, size /= NEXT_SIZE)
         if (weft_bucket_time(sizing, stream, size) <= AS_GOOD * made.seconds)
             return (choice){size, made.seconds};
     return made;
