@@ -2,7 +2,7 @@
  * what it holds to the newest version (bar F4).
  *
  * Each round: it leaves, versions go by, it joins again with the weights it had. The update beside it is what weft_diff
- * makes of both ends at the level that the peer was served with. */
+ * makes of both ends, at the level that the peer was served with and at the densest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,9 +90,11 @@ static void run_round(bench_rig *rig, const image *base, int round, int missed)
     bench_report report = bench_peer_ask(&rig->peers[0]);
     const char *level = level_of(rig);
     printf("{\"what\": \"rejoin\", \"round\": %d, \"missed\": %d, \"level\": \"%s\", \"received_bytes\": %llu, "
-           "\"updates\": %llu, \"merged_bytes\": %llu, \"single_bytes\": %llu, \"held_ms\": %.3f}\n",
+           "\"updates\": %llu, \"merged_bytes\": %llu, \"densest_bytes\": %llu, \"single_bytes\": %llu, \"held_ms\": "
+           "%.3f}\n",
            round, missed, level, (unsigned long long)report.bytes, (unsigned long long)report.updates,
-           (unsigned long long)merged_bytes(base, rig->model, level), (unsigned long long)single, held_ms);
+           (unsigned long long)merged_bytes(base, rig->model, level),
+           (unsigned long long)merged_bytes(base, rig->model, "tight"), (unsigned long long)single, held_ms);
 }
 
 int main(int argc, char **argv)

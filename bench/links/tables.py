@@ -123,10 +123,12 @@ def f4(lines):
         for missed in sorted({r["missed"] for r in rounds}):
             some = [r for r in rounds if r["missed"] == missed]
             got, merged = median(r["received_bytes"] for r in some), median(r["merged_bytes"] for r in some)
-            rows.append([label, missed, f"{got:.0f}", f"{merged:.0f}", f"{median(r['single_bytes'] for r in some):.0f}",
-                         f"**{got / merged:.3f}**", f"{median(r['held_ms'] for r in some):.0f}"])
-    table(["level", "versions missed", "bytes received", "merged update", "single updates", "F4 (bar 1.05)",
-           "join to held ms"], rows)
+            densest = median(r["densest_bytes"] for r in some)
+            rows.append([label, some[0]["level"], missed, f"{got:.0f}", f"{merged:.0f}",
+                         f"{median(r['single_bytes'] for r in some):.0f}", f"**{got / merged:.3f}**",
+                         f"{got / densest:.3f}", f"{median(r['held_ms'] for r in some):.0f}"])
+    table(["level", "served as", "versions missed", "bytes received", "merged update", "single updates",
+           "F4 (bar 1.05)", "of the merged update at tight", "join to held ms"], rows)
 
 
 def f5(lines):
