@@ -61,7 +61,7 @@ static inline void zstd_bad_each(zstd_bad_refused refused, void *user)
     static const uint8_t skippable[12] = {0x50, 0x2a, 0x4d, 0x18, 4};
     uint8_t packed[2 * ZSTD_BAD_ROOM + sizeof skippable];
     size_t bytes = zstd_bad_made(packed, ZSTD_BAD_PLAIN);
-    for (size_t cut = 0; cut < bytes; cut = cut < 16 || cut >= bytes - 4 ? cut + 1 : cut + 7)
+    for (size_t cut = 0; cut < bytes; cut += cut < 16 || cut + 4 >= bytes ? 1 : 7)
         refused(user, "cut", packed, cut);
     packed[bytes] = 0;
     refused(user, "a byte behind it", packed, bytes + 1);
