@@ -244,8 +244,10 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     peer->known = peer->greeted = true;
     peer->site = *site;
     peer->hello = *hello;
+    if (peer->hello.slots > trainer->slots_most)
+        peer->hello.slots = trainer->slots_most;
     weft_bytes_clean(peer->hello.backend);
-    peer->slots_free = hello->slots;
+    peer->slots_free = peer->hello.slots;
     peer->next_slot = 0;
     peer->sequence = 0;
     peer->expected_count = 0;

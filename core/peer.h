@@ -167,8 +167,9 @@ struct weft_trainer {
     weft_journal journal;
     weft_history history;
     weft_slabs slabs;
-    weft_packer packer; /* of what goes into slabs */
-    uint8_t *headers;   /* bucket headers, one per peer and slot */
+    weft_packer packer;  /* of what goes into slabs */
+    uint8_t *headers;    /* bucket headers, one per peer and slot */
+    uint32_t slots_most; /* that a peer may use */
     uint64_t headers_bytes;
     uint8_t *layout_bytes; /* LAYOUT message's body */
     uint64_t layout_length;

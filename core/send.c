@@ -8,7 +8,8 @@
 
 static uint8_t *header_at(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
 {
-    return trainer->headers + ((uint64_t)weft_peer_index(trainer, peer) * WEFT_SLOTS_MAX + slot) * WEFT_HEADER_STRIDE;
+    return trainer->headers +
+           ((uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot) * WEFT_HEADER_STRIDE;
 }
 
 static weft_region *region_of(const weft_trainer *trainer, const weft_peer *peer, const uint8_t *data)

@@ -11,10 +11,11 @@
 #include "publish.h"
 #include "status.h"
 
-#define GUESTS   8u /* connections that have not said who they are */
-#define LANES    8u
-#define SLABS    16u
-#define SLAB_MIN (2u << 20)
+#define GUESTS    8u /* connections that have not said who they are */
+#define LANES     8u
+#define SLABS     16u
+#define SLABS_MIN 4u /* a peer's share: to copy, send and acknowledge at once */
+#define SLAB_MIN  (2u << 20)
 
 /* ---- one step */
 
@@ -151,15 +152,40 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 
 /* ---- open and close */
 
+/* The most slots that the site gives any peer: what one grants beyond it is not used. */
+static uint32_t most_slots(const weft_site *site)
+{
+    uint64_t most = 1;
+    const char *prefix;
+    char name[WEFT_SITE_NAME];
+    weft_site_peer peer;
+    for (uint64_t i = 0; i < site->peer_count; i++)
+        most = site->peers[i].window > most ? site->peers[i].window : most;
+    for (size_t i = 0; (prefix = weft_site_pattern(site, i)) != NULL; i++) {
+        snprintf(name, sizeof name, "%.60s0", prefix);
+        if (weft_site_resolve(site, name, &peer) == WEFT_OK && peer.window > most)
+            most = peer.window;
+    }
+    return most < WEFT_SLOTS_MAX ? (uint32_t)most : WEFT_SLOTS_MAX;
+}
+
+/* A hundredth of what the trainer needs anyway, within reason. */
+static uint32_t slab_count(const weft_trainer *trainer)
+{
+    uint64_t count = (trainer->session->layout->bytes + trainer->journal.arena.bytes) / 100 / trainer->slabs.slab_bytes;
+    return count < SLABS_MIN ? SLABS_MIN : count < SLABS ? (uint32_t)count : SLABS;
+}
+
 static weft_status open_slabs(weft_trainer *trainer)
 {
     weft_slabs *slabs = &trainer->slabs;
     uint32_t largest = trainer->session->layout->largest_frame;
     slabs->slab_bytes = largest > SLAB_MIN ? (largest + 4095ull) / 4096 * 4096 : SLAB_MIN;
-    slabs->count = SLABS;
+    slabs->count = slab_count(trainer);
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    trainer->headers_bytes = (uint64_t)trainer->peer_count * WEFT_SLOTS_MAX * WEFT_HEADER_STRIDE;
+    trainer->slots_most = most_slots(trainer->session->site);
+    trainer->headers_bytes = (uint64_t)trainer->peer_count * trainer->slots_most * WEFT_HEADER_STRIDE;
     trainer->headers = weft_mem_map(trainer->headers_bytes);
     if (!slabs->memory || !slabs->free || !trainer->headers)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u slabs of %llu bytes", slabs->count,
