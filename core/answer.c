@@ -10,9 +10,8 @@
 #define PARTS_MAX 65536u
 #define SLICE     512u
 
-/* The order after which the version stood, by its root, and by its number where several have that; WEFT_ORDER_UNKNOWN:
- * not kept. */
-static uint64_t order_of(weft_trainer *trainer, const weft_version *version)
+/* By its root, and by its number where several have that. */
+uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version)
 {
     bool newest = version->root == trainer->newest.root;
     uint64_t found = newest ? trainer->newest_order : WEFT_ORDER_UNKNOWN;
@@ -97,7 +96,7 @@ weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *b
     if (status != WEFT_OK)
         return status;
     weft_wire_digests answer = {.kind = query.kind, .tensor = query.tensor, .first = query.first};
-    uint64_t order = order_of(trainer, &query.version);
+    uint64_t order = weft_answer_order(trainer, &query.version);
     if (order != WEFT_ORDER_UNKNOWN) {
         name_versions(trainer, order, &answer);
         answer.count = query.count;

@@ -93,7 +93,7 @@ weft_status weft_scrub(weft_session *session)
 
 /* ---- peers */
 
-static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, weft_peer_info *info)
+static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_peer_info *info)
 {
     *info = peer->info;
     snprintf(info->name, sizeof info->name, "%s", peer->name);
@@ -104,6 +104,7 @@ static void describe_peer(const weft_trainer *trainer, const weft_peer *peer, we
     snprintf(info->via, sizeof info->via, "%s", peer->parent ? peer->parent->name : "");
     info->held = peer->held;
     info->lag = weft_peer_lag(trainer, peer);
+    info->lag_ms = (double)weft_peer_lag_ns(trainer, peer) / 1e6;
     info->rate_bytes_s = peer->estimate.rate_bytes_s;
     info->rtt_ms = peer->estimate.rtt_s * 1e3;
     info->apply_bytes_s = weft_estimate_apply(&peer->estimate, peer->level);

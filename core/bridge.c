@@ -7,6 +7,7 @@
 
 #include "mem.h"
 #include "peer.h"
+#include "rebuild.h"
 #include "status.h"
 #include "thread.h"
 
@@ -38,6 +39,10 @@ weft_status weft_bridge_open(weft_trainer *trainer)
     if (!bridge->entries || !bridge->sources || !bridge->merge_sources || !bridge->frame)
         return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
     weft_status status = session->backend->open(&options, &bridge->device);
+    bridge->rebuilder = weft_mem_take(1, sizeof *bridge->rebuilder);
+    if (status == WEFT_OK)
+        status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, session->layout)
+                                   : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
     return status == WEFT_OK ? weft_merger_open(&bridge->merger, session->backend, bridge->device, session->layout,
                                                 WEFT_RUN_SHIFT_MAX)
                              : status;
@@ -50,6 +55,9 @@ void weft_bridge_close(weft_trainer *trainer)
         return;
     if (bridge->merger.backend)
         weft_merger_close(&bridge->merger);
+    if (bridge->rebuilder)
+        weft_rebuilder_close(bridge->rebuilder);
+    weft_mem_give(bridge->rebuilder);
     if (bridge->device)
         trainer->session->backend->close(bridge->device);
     for (uint32_t i = 0; bridge->entries && i < WEFT_BRIDGE_ENTRIES; i++)
@@ -65,7 +73,8 @@ uint64_t weft_bridge_bytes(const weft_bridge *bridge)
 {
     return WEFT_BRIDGE_ENTRIES * sizeof *bridge->entries +
            WEFT_JOURNAL_UPDATES * (sizeof *bridge->sources + sizeof *bridge->merge_sources) +
-           bridge->merger.room.capacity + bridge->merger.sink.capacity;
+           bridge->merger.room.capacity + bridge->merger.sink.capacity + bridge->rebuilder->dense_bytes +
+           bridge->rebuilder->changes.capacity * 20ull;
 }
 
 /* ---- what is wanted */
@@ -90,7 +99,9 @@ static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        if (peer->greeted && weft_stream_stands_at(peer, entry->update.from))
+        bool wants = entry->repair.count ? peer->stream.repair == entry && peer->stream.repair_turn == entry->turn
+                                         : weft_stream_stands_at(peer, entry->update.from);
+        if (peer->greeted && wants)
             return true;
     }
     return false;
@@ -101,10 +112,10 @@ void weft_bridge_sweep(weft_trainer *trainer)
     weft_bridge *bridge = &trainer->bridge;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        bool current = entry->update.order == trainer->newest_order;
-        if (entry->state == WEFT_BRIDGED_WANTED
-                ? !needed(trainer, entry)
-                : idle(entry) && !current && (entry->state == WEFT_BRIDGED_FAILED || !needed(trainer, entry)))
+        bool current = entry->update.order == trainer->newest_order && entry->repair.count == 0;
+        bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
+        bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && entry->repair.count == 0;
+        if (stale || (over && !needed(trainer, entry)))
             release(bridge, entry);
     }
 }
@@ -115,7 +126,8 @@ bool weft_bridge_yield(weft_trainer *trainer)
     weft_bridged *oldest = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!oldest || entry->turn < oldest->turn))
+        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!entry->repair.count || !needed(trainer, entry)) &&
+            (!oldest || entry->turn < oldest->turn))
             oldest = entry;
     }
     if (oldest)
@@ -131,9 +143,17 @@ uint32_t weft_bridge_claim(const weft_bridge *bridge)
 
 static weft_bridged *take_entry(weft_trainer *trainer)
 {
-    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++)
-        if (trainer->bridge.entries[i].state == WEFT_BRIDGED_FREE)
-            return &trainer->bridge.entries[i];
+    weft_bridged *failed = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &trainer->bridge.entries[i];
+        if (entry->state == WEFT_BRIDGED_FREE)
+            return entry;
+        failed = entry->state == WEFT_BRIDGED_FAILED ? entry : failed;
+    }
+    if (failed) {
+        release(&trainer->bridge, failed);
+        return failed;
+    }
     return weft_bridge_yield(trainer) ? take_entry(trainer) : NULL;
 }
 
@@ -203,6 +223,21 @@ static void measure(weft_bridge *bridge, const weft_update *update, uint64_t byt
              (unsigned long long)update->chain[WEFT_LEVEL_FAST].bytes, (unsigned long long)bytes, ms);
 }
 
+/* Remembered, so that it is not tried again at once. */
+static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
+{
+    const weft_bridged was = *entry;
+    release(bridge, entry);
+    entry->state = WEFT_BRIDGED_FAILED;
+    entry->level = was.level;
+    entry->turn = was.turn;
+    entry->repair.count = was.repair.count;
+    entry->update.from = was.update.from;
+    entry->update.order = bridge->trainer->newest_order;
+    weft_log(WEFT_LOG_DEBUG, "no %s update: %s", was.repair.count ? "repairing" : "merged",
+             status == WEFT_E_BUDGET ? "no room, or not all versions are kept" : "broken off");
+}
+
 /* Under the lock, which it leaves meanwhile. */
 static void make(weft_bridge *bridge, weft_bridged *entry)
 {
@@ -210,7 +245,13 @@ static void make(weft_bridge *bridge, weft_bridged *entry)
     weft_status status = WEFT_E_BUDGET;
     uint64_t begun_ns = weft_clock_ns(), bytes = 0;
     entry->state = WEFT_BRIDGED_MAKING;
-    if (pin(bridge, entry)) {
+    if (entry->repair.count) {
+        bridge->broken = bridge->stopping;
+        bridge->source_count = 0;
+        pthread_mutex_unlock(&session->lock);
+        status = weft_repair_make(bridge, &entry->update, &entry->repair);
+        pthread_mutex_lock(&session->lock);
+    } else if (pin(bridge, entry)) {
         bridge->broken = bridge->stopping;
         bytes = head(bridge, &entry->update);
         pthread_mutex_unlock(&session->lock);
@@ -220,14 +261,10 @@ static void make(weft_bridge *bridge, weft_bridged *entry)
     }
     if (status == WEFT_OK && !bridge->broken) {
         entry->state = WEFT_BRIDGED_READY;
-        measure(bridge, &entry->update, bytes, begun_ns);
+        if (!entry->repair.count)
+            measure(bridge, &entry->update, bytes, begun_ns);
     } else {
-        uint64_t from = entry->update.from, order = bridge->trainer->newest_order;
-        weft_level level = entry->level;
-        release(bridge, entry);
-        *entry = (weft_bridged){.state = WEFT_BRIDGED_FAILED, .level = level, .update = {.from = from, .order = order}};
-        weft_log(WEFT_LOG_DEBUG, "no merged update from %llu versions back: %s", (unsigned long long)(order - from),
-                 status == WEFT_E_BUDGET ? "no room, or not all of them are kept" : "broken off");
+        fail(bridge, entry, status);
     }
     weft_session_wake(session);
     weft_session_changed(session);
@@ -289,7 +326,8 @@ void weft_bridge_stop(weft_trainer *trainer)
 
 static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
 {
-    return entry->state != WEFT_BRIDGED_FREE && entry->update.from == from && entry->level == level;
+    return entry->state != WEFT_BRIDGED_FREE && entry->repair.count == 0 && entry->update.from == from &&
+           entry->level == level;
 }
 
 /* The finished update that leads furthest; else what is under way; else what failed. */
@@ -307,6 +345,34 @@ static weft_bridged *find(weft_bridge *bridge, uint64_t from, weft_level level)
     return found;
 }
 
+static void begin(weft_bridge *bridge, weft_bridged *entry)
+{
+    entry->state = WEFT_BRIDGED_WANTED;
+    entry->turn = ++bridge->turns;
+    if (bridge->running)
+        pthread_cond_signal(&bridge->wake);
+    else
+        make(bridge, entry);
+}
+
+weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair)
+{
+    weft_bridged *entry = take_entry(trainer);
+    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
+    const weft_update *own = weft_journal_at(&trainer->journal, order);
+    bool newest = order == trainer->newest_order;
+    if (!entry || (!newest && !next))
+        return NULL;
+    *entry = (weft_bridged){.level = WEFT_LEVEL_FULL, .repair = *repair};
+    entry->update.base = (weft_version){0, 0, repair->root};
+    entry->update.target = newest ? trainer->newest : next->base;
+    entry->update.from = WEFT_ORDER_UNKNOWN;
+    entry->update.order = order;
+    entry->update.attachment = weft_blob_hold(newest ? trainer->attachment : own ? own->attachment : NULL);
+    begin(&trainer->bridge, entry);
+    return entry;
+}
+
 weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update)
 {
     weft_bridge *bridge = &trainer->bridge;
@@ -315,12 +381,8 @@ weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level le
         entry = take_entry(trainer);
         if (!entry)
             return WEFT_E_BUDGET;
-        *entry = (weft_bridged){
-            .state = WEFT_BRIDGED_WANTED, .level = level, .turn = ++bridge->turns, .update = {.from = from}};
-        if (bridge->running)
-            pthread_cond_signal(&bridge->wake);
-        else
-            make(bridge, entry);
+        *entry = (weft_bridged){.level = level, .update = {.from = from}};
+        begin(bridge, entry);
     }
     if (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING)
         return WEFT_AGAIN;

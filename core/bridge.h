@@ -14,6 +14,7 @@
 
 #include "bucket.h"
 #include "merge.h"
+#include "wire.h"
 
 #define WEFT_BRIDGE_ENTRIES 64u
 #define WEFT_BRIDGE_SHARE   4u /* one block of so many is left to merges */
@@ -30,9 +31,10 @@ typedef enum weft_bridged_state {
 
 typedef struct weft_bridged {
     weft_bridged_state state;
-    weft_level level;   /* wanted: tight or fast; what could be made stands in the update */
-    uint64_t turn;      /* older wants first */
-    weft_update update; /* from: the base's order; order: the target's */
+    weft_level level;        /* of what is made: fast, or full for a repair */
+    uint64_t turn;           /* older wants first */
+    weft_update update;      /* from: the base's order; order: the target's */
+    weft_wire_repair repair; /* count 0: it is a merge */
 } weft_bridged;
 
 /* Where a merge stands in the chain of one of its sources. */
@@ -62,7 +64,8 @@ typedef struct weft_bridge {
     uint64_t source_count;
     bool pinned;    /* under the lock: the sources stand in the journal */
     uint8_t *frame; /* one, copied out of the journal */
-    double speed;   /* estimate: bytes of sources that it merges in a second */
+    struct weft_rebuilder *rebuilder;
+    double speed; /* estimate: bytes of sources that it merges in a second */
 } weft_bridge;
 
 weft_status weft_bridge_open(weft_trainer *trainer);
@@ -77,6 +80,9 @@ uint64_t weft_bridge_bytes(const weft_bridge *bridge);
  * Errors: WEFT_AGAIN (it is being made: the step is woken), WEFT_E_BUDGET (it cannot be had: single updates or a
  * snapshot must do). */
 weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update);
+/* A repair: the units named, as they are after update `order`. NULL: there is no place. The stream that wants it looks
+ * at its state. */
+weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair);
 /* There is a newer version: forgets what leads elsewhere and nobody waits for. */
 void weft_bridge_sweep(weft_trainer *trainer);
 
@@ -94,6 +100,9 @@ weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update);
 /* Appends a frame; errors: WEFT_E_BUDGET (the share is used up). */
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
                                uint32_t bytes);
+/* ---- repair.c: on the thread, without the lock */
+weft_status weft_repair_make(weft_bridge *bridge, weft_update *update, const weft_wire_repair *repair);
+
 /* Enters the lock; false, without it, when the work is broken off. */
 bool weft_bridge_enter(weft_bridge *bridge);
 void weft_bridge_leave(weft_bridge *bridge);

@@ -22,6 +22,20 @@ bool weft_cursor_done(const weft_arena *arena, const weft_cursor *cursor, uint64
     return at.block == WEFT_NO_BLOCK || weft_arena_index(arena, at.block, at.frame)->unit >= unit_limit;
 }
 
+weft_cursor weft_cursor_seek(const weft_arena *arena, const weft_chain *chain, uint64_t unit)
+{
+    weft_cursor at = settle(arena, weft_cursor_begin(chain));
+    while (at.block != WEFT_NO_BLOCK) {
+        const weft_block *block = &arena->blocks[at.block];
+        if (weft_arena_index(arena, at.block, block->frames - 1)->unit >= unit)
+            break; /* in this block */
+        at = settle(arena, (weft_cursor){block->next, 0, 0});
+    }
+    while (at.block != WEFT_NO_BLOCK && weft_arena_index(arena, at.block, at.frame)->unit < unit)
+        at.offset += weft_arena_index(arena, at.block, at.frame++)->bytes;
+    return at;
+}
+
 uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame)
 {
     if (weft_cursor_done(arena, cursor, unit_limit))

@@ -182,6 +182,8 @@ static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_h
     }
     peer->sent_order = peer->held_order;
     peer->single_until = 0;
+    peer->joined_order = trainer->newest_order;
+    peer->lagging = false;
     peer->sent_attachment = hello->attachment;
 }
 

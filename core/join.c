@@ -90,6 +90,7 @@ static void forget_connection(weft_rollout *rollout)
     bool keep = rollout->phase != WEFT_PHASE_RECEIVING; /* proved already: the caller may still commit it */
     weft_receive_reset(rollout);
     weft_search_drop(rollout);
+    rollout->searched = false;
     rollout->offered = false;
     rollout->snapshot_runs = false;
     rollout->queued = keep; /* queue[0] itself stays as it is: a commit may be reading it */
@@ -124,12 +125,15 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
         return;
     rollout->away_since_ns = now_ns;
     if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "the trainer is lost: %s; %s version %llu, dialing again", text,
+        weft_log(WEFT_LOG_WARN, "the trainer is away: %s; %s version %llu, dialing again", text,
                  rollout->holds ? "serving" : "holding nothing after", (unsigned long long)rollout->held.number);
     else
         weft_log(WEFT_LOG_INFO, "the trainer said goodbye at version %llu", (unsigned long long)rollout->held.number);
+    char away[256];
+    snprintf(away, sizeof away, "trainer away, %s version %llu: %s",
+             rollout->holds ? "serving" : "holding nothing after", (unsigned long long)rollout->held.number, text);
     weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
-                       &rollout->held, text);
+                       &rollout->held, away);
     weft_session_changed(session);
 }
 

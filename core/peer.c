@@ -87,6 +87,7 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
         peer->sent_attachment = held->attachment; /* the peer knows best */
     peer->held = held->version;
     peer->held_order = expected->order;
+    peer->lagging = peer->lagging && trainer->newest_order - peer->held_order > peer->site.max_lag;
     peer->info.update_bytes = expected->bytes;
     peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->last_receipt_ns);
     peer->info.apply_ms = (double)held->decode_ns / 1e6;
@@ -142,6 +143,8 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
         return weft_wire_get_notice(body, length, &notice);
     case WEFT_MESSAGE_ACCEPT:
         return weft_stream_snapshot(trainer, peer);
+    case WEFT_MESSAGE_REPAIR:
+        return weft_repair_ask(trainer, peer, body, length);
     case WEFT_MESSAGE_STAGED:
         return WEFT_OK;
     case WEFT_MESSAGE_QUERY:

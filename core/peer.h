@@ -29,6 +29,7 @@ typedef enum weft_stream_kind {
     WEFT_STREAM_NONE,
     WEFT_STREAM_UPDATE,
     WEFT_STREAM_OFFERED,
+    WEFT_STREAM_REPAIR, /* it is being made */
     WEFT_STREAM_SNAPSHOT,
     WEFT_STREAM_FOLLOWING /* its relay passes on what the relay itself is sent */
 } weft_stream_kind;
@@ -38,18 +39,23 @@ typedef struct weft_behind {
     weft_update *update; /* held */
     uint64_t unit_limit;
 } weft_behind;
-#define WEFT_BEHIND_MAX 64u
+#define WEFT_BEHIND_MAX 8u /* more are taken as one */
 
 typedef struct weft_stream {
     weft_stream_kind kind;
-    weft_update *update; /* being sent, held; NULL: a snapshot, or only an attachment */
-    uint64_t order;      /* what it leads to; snapshot: newest update folded in */
+    weft_update *update;  /* being sent, held; NULL: a snapshot, or only an attachment */
+    weft_bridged *repair; /* the one that is being made, if its turn is still `repair_turn` */
+    uint64_t repair_turn;
+    uint64_t order; /* what it leads to; snapshot: newest update folded in */
     weft_level level;
     weft_cursor cursor; /* in the update, or in the delta being sent */
     bool cursor_set;    /* snapshot: a delta is being sent */
     uint64_t unit;      /* snapshot: first unit not sent yet */
     weft_behind behind[WEFT_BEHIND_MAX];
     uint32_t behind_begin, behind_end;
+    bool owes;          /* snapshot: deltas from the version after `owed_from` on are to come as one */
+    uint64_t owed_from; /* and go to the units below `owed_limit` */
+    uint64_t owed_limit;
     weft_blob *attachment; /* to be sent with it; NULL: none */
     uint64_t attachment_sent;
     weft_version alone; /* an update that only brings the attachment: the version it belongs to, as announced */
@@ -101,6 +107,8 @@ struct weft_peer {
     uint64_t held_order;      /* UINT64_MAX: unknown bits */
     uint64_t sent_attachment; /* hash of the attachment it will have after what was sent */
     uint64_t sent_order;      /* last update sent or being sent */
+    uint64_t joined_order;    /* the newest when it joined */
+    bool lagging;             /* it lacks more than max_lag, and that was said */
     uint64_t single_until;    /* up to this order no merged update is asked for: there is none that it could take */
     weft_level level;         /* of the update sent last */
     weft_level wanted;        /* at which updates are to be coded for it */
@@ -210,6 +218,8 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
 /* Heartbeats and deadlines. */
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
+/* Time since the oldest version that it lacks was published; of unknown bits since it joined. 0: it lacks none. */
+uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer);
 bool weft_peer_connected(const weft_peer *peer);
 void weft_peer_close_ports(weft_peer *peer);
 
@@ -225,6 +235,7 @@ weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lan
 weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
 /* The peer accepted the offer: its snapshot begins. */
 weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer);
 void weft_stream_end(weft_peer *peer);
 /* Whether the peer will go on from the version after `order` when it is sent something next. */
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
@@ -253,6 +264,12 @@ void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out 
 
 /* ---- answer.c: digests of versions for a peer that looks for a wrong bit */
 weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+
+/* The order after which the version stood; WEFT_ORDER_UNKNOWN: its digests are not kept. */
+uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version);
+
+/* ---- repair.c: units of a peer whose bits are no version */
+weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
 
 /* ---- send.c: buckets onto the fabric */
 /* Posts what can be posted; says in `waits` what holds it up. */

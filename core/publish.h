@@ -17,6 +17,10 @@ bool weft_room_extend(weft_trainer *trainer, weft_chain *chain);
 /* Makes a place in the journal's ring for one more update. */
 void weft_room_make_place(weft_trainer *trainer);
 
+/* ---- lag.c */
+/* Holds a peer to its max_lag: says once that it lags beyond, or loses it. */
+void weft_lag_judge(weft_trainer *trainer, weft_peer *peer);
+
 /* ---- shadow.c */
 /* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,

@@ -125,6 +125,8 @@ static weft_status open_parts(weft_rollout *rollout)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     weft_status status = check_staging(rollout);
     if (status == WEFT_OK)
+        status = weft_search_open(rollout);
+    if (status == WEFT_OK)
         status = weft_receive_open(rollout);
     if (status == WEFT_OK)
         status = weft_unpacker_open(&rollout->unpacker);
@@ -152,6 +154,7 @@ static void give_back(weft_rollout *rollout)
     weft_unpacker_close(&rollout->unpacker);
     weft_staging_close(&rollout->staging);
     weft_receive_close(rollout);
+    weft_search_close(rollout);
     weft_blob_drop(rollout->incoming_attachment);
     weft_blob_drop(rollout->attachment);
     weft_binding_close(&rollout->weights);
@@ -465,6 +468,15 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, weft_ve
     return status;
 }
 
+/* Joins anew with what the weights really are, so that the trainer repairs them. */
+static void mend(weft_rollout *rollout, weft_status status)
+{
+    rollout->doubt = true;
+    if (rollout->join == WEFT_JOIN_JOINED)
+        weft_join_fault(rollout, status, true);
+    weft_session_wake(rollout->session);
+}
+
 weft_status weft_rollout_scrub(weft_rollout *rollout)
 {
     const weft_layout *layout = rollout->session->layout;
@@ -477,5 +489,7 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
         status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
                            (unsigned long long)rollout->held.number);
     weft_mem_give(digests);
+    if (status == WEFT_E_BASE && rollout->phase == WEFT_PHASE_RECEIVING && !rollout->doubt)
+        mend(rollout, status);
     return status;
 }

@@ -100,6 +100,8 @@ typedef struct weft_search {
     weft_version nearest;           /* the version with the fewest */
     uint64_t nearest_count;         /* that differ from it */
     uint32_t walked;                /* versions gone through */
+    bool all;                       /* every unit that differs is looked for, for a repair */
+    uint64_t units, staged_bytes;   /* found, and what staging needs for them */
     char name[WEFT_PART_TEXT + 40]; /* "": not found */
     uint64_t until_ns;
 } weft_search;
@@ -160,7 +162,10 @@ struct weft_rollout {
     weft_unpacker unpacker;
     weft_proof proof; /* of a snapshot's tiles */
     weft_search search;
-    bool told; /* that the weights held are no version, and where */
+    uint8_t *tensors, *nearest_tensors; /* a bit a tensor: differs from the version gone through, from the nearest */
+    uint8_t *wrong;                     /* a bit a unit: differs from the nearest */
+    bool searched;                      /* on this connection: an offer is a snapshot now */
+    bool told;                          /* that the weights held are no version, and where */
     weft_phase phase;
     bool offered; /* a snapshot waits for the caller's commit */
     weft_version offer;
@@ -228,6 +233,8 @@ weft_status weft_search_join(weft_rollout *rollout);
 weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_t length);
 /* While a search is on: ends it when it is done or has taken io_deadline; the fault that waited for it, if one did. */
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+weft_status weft_search_open(weft_rollout *rollout);
+void weft_search_close(weft_rollout *rollout);
 /* Forgets it: the connection is gone. */
 void weft_search_drop(weft_rollout *rollout);
 

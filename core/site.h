@@ -23,6 +23,7 @@ typedef enum weft_choice_level {
 
 /* Where a peer with `via` turns when no relay that it names answers. */
 typedef enum weft_choice_last { WEFT_LAST_TRAINER = 0, WEFT_LAST_NONE = 1 } weft_choice_last;
+typedef enum weft_choice_lag { WEFT_LAG_WARN = 0, WEFT_LAG_DROP = 1 } weft_choice_lag;
 
 typedef enum weft_choice_coding {
     WEFT_CODING_AUTO = 0,
@@ -47,7 +48,9 @@ typedef struct weft_site_peer {
     uint64_t staging;    /* bytes of change lists and scratch at the rollout */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;
-    uint64_t rate_limit;      /* bytes/s; 0: none */
+    uint64_t rate_limit; /* bytes/s; 0: none */
+    uint64_t max_lag;    /* versions; 0: none */
+    weft_choice_lag lag_action;
     uint64_t heartbeat_ms;    /* silence after which the peer is lost */
     char via[WEFT_SITE_TEXT]; /* relays to join through, in order; "trainer": none (weft_site_via) */
     weft_choice_last last_resort;

@@ -294,7 +294,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->digests = rollout->staged;
     rollout->staged = digests;
     rollout->holds = true;
-    rollout->told = false;
+    rollout->told = rollout->searched = false;
     rollout->held = rollout->queue[0].trailer.target;
     rollout->faults = 0;
     rollout->last = rollout->book;

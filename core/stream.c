@@ -47,7 +47,9 @@ static weft_level level_for(const weft_peer *peer, const weft_update *update)
 {
     weft_level level = peer->wanted;
     bool there = update->levels >> level & peer->hello.levels >> level & 1;
-    return there && update->chain[level].staged_bytes <= peer->hello.staging_bytes ? level : WEFT_LEVEL_FAST;
+    return there && update->chain[level].staged_bytes <= peer->hello.staging_bytes ? level
+           : update->levels >> WEFT_LEVEL_FAST & 1                                 ? WEFT_LEVEL_FAST
+                                                                                   : WEFT_LEVEL_FULL; /* a repair */
 }
 
 /* Whether the peer's staging can hold the whole update, which is what makes its commit all or nothing. */
@@ -113,7 +115,8 @@ static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
     return announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, NULL, WEFT_STREAM_UPDATE);
 }
 
-static weft_status offer_snapshot(weft_trainer *trainer, weft_peer *peer)
+/* Offers a snapshot, again if a repair came to nothing. */
+weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
@@ -142,15 +145,29 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     return announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
 }
 
+/* So many deltas wait that they are let go, all but the one being sent: what they make will come as one. */
+static void owe(weft_stream *stream)
+{
+    uint32_t kept = stream->behind_begin + 1;
+    stream->owes = true;
+    stream->owed_from = stream->behind[kept % WEFT_BEHIND_MAX].update->from;
+    stream->owed_limit = stream->unit;
+    for (uint32_t i = kept; i < stream->behind_end; i++)
+        stream->behind[i % WEFT_BEHIND_MAX].update->readers--;
+    stream->behind_end = kept;
+}
+
 bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update)
 {
     weft_stream *stream = &peer->stream;
     if (stream->kind != WEFT_STREAM_SNAPSHOT)
         return true;
-    if (stream->unit > 0 && (update->snapshot_only || stream->behind_end - stream->behind_begin == WEFT_BEHIND_MAX ||
-                             weft_staging_largest(trainer->session->layout) > peer->hello.staging_bytes))
+    if (stream->unit > 0 &&
+        (update->snapshot_only || weft_staging_largest(trainer->session->layout) > peer->hello.staging_bytes))
         return false;
-    if (stream->unit > 0) {
+    if (stream->unit > 0 && !stream->owes && stream->behind_end - stream->behind_begin == WEFT_BEHIND_MAX)
+        owe(stream);
+    if (stream->unit > 0 && !stream->owes) {
         stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->unit};
         update->readers++;
     }
@@ -378,6 +395,27 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
     return WEFT_OK;
 }
 
+/* Queues what is owed: as one update if that can be had, else version by version. */
+static weft_status pay(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    weft_update *update = NULL;
+    weft_status status = WEFT_OK;
+    if (trainer->newest_order - stream->owed_from > 1)
+        status = weft_bridge_want(trainer, stream->owed_from, WEFT_LEVEL_FAST, &update);
+    if (status == WEFT_AGAIN)
+        return WEFT_AGAIN;
+    if (!update)
+        update = weft_journal_after(&trainer->journal, stream->owed_from);
+    if (!update)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "its snapshot is overtaken by more than the journal keeps");
+    stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->owed_limit};
+    update->readers++;
+    stream->owed_from = update->order;
+    stream->owes = update->order != trainer->newest_order;
+    return WEFT_OK;
+}
+
 /* Deltas queued by publishes come before further tiles, so that every tile goes strictly from base to target. */
 static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
@@ -385,7 +423,12 @@ static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
     const weft_version nothing = {0, 0, 0};
     if (attachment_left(stream))
         return next_attachment(trainer, peer, &nothing, &trainer->newest);
-    while (stream->behind_begin < stream->behind_end) {
+    while (stream->behind_begin < stream->behind_end || stream->owes) {
+        if (stream->behind_begin == stream->behind_end) {
+            weft_status status = pay(trainer, peer);
+            if (status != WEFT_OK)
+                return status;
+        }
         const weft_behind *behind = &stream->behind[stream->behind_begin % WEFT_BEHIND_MAX];
         weft_update *update = behind->update;
         if (!stream->cursor_set)
@@ -413,7 +456,8 @@ static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
 
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order)
 {
-    return peer->stream.kind == WEFT_STREAM_NONE && peer->sent_order == order;
+    const weft_stream *stream = &peer->stream;
+    return stream->kind == WEFT_STREAM_NONE ? peer->sent_order == order : stream->owes && stream->owed_from == order;
 }
 
 /* Whether every version up to the newest can be had from the journal. */
@@ -458,7 +502,7 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
 {
     bool idle = peer->expected_count == 0;
     if (peer->held_order == WEFT_ORDER_UNKNOWN && idle)
-        return offer_snapshot(trainer, peer);
+        return weft_stream_offer(trainer, peer);
     if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
     if ((peer->followed && !idle) || weft_follow_waits(trainer, peer))
@@ -478,12 +522,27 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
     weft_log(WEFT_LOG_WARN, "%s needs a snapshot: an update behind version %llu %s", peer->name,
              (unsigned long long)peer->held.number,
              kept ? "is larger than its staging" : "is not in the journal, or larger than that");
-    return offer_snapshot(trainer, peer);
+    return weft_stream_offer(trainer, peer);
+}
+
+/* The repair that was asked for: sent when it is made, or a snapshot offered when it came to nothing. */
+static weft_status start_repair(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_bridged *entry = peer->stream.repair;
+    bool ours = entry->turn == peer->stream.repair_turn;
+    if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
+        return WEFT_AGAIN;
+    if (ours && entry->state == WEFT_BRIDGED_READY)
+        return begin_update(trainer, peer, &entry->update);
+    weft_status status = weft_stream_offer(trainer, peer);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
 weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer)
 {
     weft_status status = WEFT_OK;
+    if (peer->stream.kind == WEFT_STREAM_REPAIR)
+        status = start_repair(trainer, peer);
     if (peer->stream.kind == WEFT_STREAM_NONE)
         status = start(trainer, peer);
     if (status != WEFT_OK)

@@ -10,8 +10,8 @@
 const char *weft_message_name(uint32_t type)
 {
     static const char *const names[WEFT_MESSAGE_COUNT] = {
-        "none",  "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED", "HELD",
-        "FAULT", "OFFER", "ACCEPT",  "PING",   "PONG",   "BYE",    "QUERY",   "DIGESTS", "FOLLOW", "PASSING"};
+        "none",  "HELLO",  "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED",  "HELD",  "FAULT",
+        "OFFER", "ACCEPT", "PING",    "PONG",   "BYE",    "QUERY",  "DIGESTS", "FOLLOW",  "PASSING", "REPAIR"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 

@@ -42,9 +42,10 @@ typedef enum weft_message {
     WEFT_MESSAGE_QUERY = 16,   /* rollout: which digests does that version have? */
     WEFT_MESSAGE_DIGESTS = 17, /* trainer: these */
     WEFT_MESSAGE_FOLLOW = 18,  /* trainer, to a relay: who behind it takes the update that comes next from its stream */
-    WEFT_MESSAGE_PASSING = 19  /* relay: what you wait for is still coming in here */
+    WEFT_MESSAGE_PASSING = 19, /* relay: what you wait for is still coming in here */
+    WEFT_MESSAGE_REPAIR = 20   /* rollout, instead of ACCEPT: of what is offered I lack only these units */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 20
+#define WEFT_MESSAGE_COUNT 21
 
 const char *weft_message_name(uint32_t type);
 
@@ -172,6 +173,17 @@ typedef struct weft_wire_digests {
     uint64_t digest[WEFT_DIGESTS_MAX];
 } weft_wire_digests;
 
+#define WEFT_REPAIR_RANGES_MAX 480u
+
+typedef struct weft_wire_repair {
+    uint64_t root;        /* of the bits that the rollout holds */
+    weft_version version; /* which the units are to be brought to, as DIGESTS named it */
+    uint32_t count;       /* of ranges, 1..WEFT_REPAIR_RANGES_MAX */
+    struct {
+        uint32_t first, units; /* rising, none empty, none into the next */
+    } range[WEFT_REPAIR_RANGES_MAX];
+} weft_wire_repair;
+
 typedef enum weft_bucket_kind { WEFT_BUCKET_FRAMES = 0, WEFT_BUCKET_ATTACHMENT = 1 } weft_bucket_kind;
 
 typedef struct weft_wire_bucket {
@@ -216,6 +228,8 @@ void weft_wire_put_digests(weft_out *out, const weft_wire_digests *digests);
 weft_status weft_wire_get_digests(const uint8_t *body, uint64_t length, weft_wire_digests *digests);
 void weft_wire_put_follow(weft_out *out, const weft_wire_follow *follow);
 weft_status weft_wire_get_follow(const uint8_t *body, uint64_t length, weft_wire_follow *follow);
+void weft_wire_put_repair(weft_out *out, const weft_wire_repair *repair);
+weft_status weft_wire_get_repair(const uint8_t *body, uint64_t length, weft_wire_repair *repair);
 void weft_wire_put_version(weft_out *out, const weft_version *version);
 weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version);
 void weft_wire_put_word(weft_out *out, uint64_t word);

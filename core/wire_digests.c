@@ -1,4 +1,4 @@
-/* wire_digests.c - QUERY and DIGESTS. */
+/* wire_digests.c - QUERY, DIGESTS and what follows from them: REPAIR. */
 #include "wire_body.h"
 
 /* Which digests: what QUERY asks for and DIGESTS answers. */
@@ -54,4 +54,33 @@ weft_status weft_wire_get_digests(const uint8_t *body, uint64_t length, weft_wir
     for (uint32_t i = 0; i < digests->count && !in.bad; i++)
         digests->digest[i] = weft_in_word(&in, 8);
     return weft_wire_done(&in, "DIGESTS");
+}
+
+void weft_wire_put_repair(weft_out *out, const weft_wire_repair *repair)
+{
+    weft_out_word(out, repair->root, 8);
+    weft_out_version(out, &repair->version);
+    weft_out_word(out, repair->count, 2);
+    for (uint32_t i = 0; i < repair->count; i++) {
+        weft_out_word(out, repair->range[i].first, 4);
+        weft_out_word(out, repair->range[i].units, 4);
+    }
+}
+
+weft_status weft_wire_get_repair(const uint8_t *body, uint64_t length, weft_wire_repair *repair)
+{
+    weft_in in = {body, length, 0, false};
+    uint64_t end = 0;
+    memset(repair, 0, sizeof *repair);
+    repair->root = weft_in_word(&in, 8);
+    repair->version = weft_in_version(&in);
+    repair->count = (uint32_t)weft_in_word(&in, 2);
+    in.bad = in.bad || repair->count == 0 || repair->count > WEFT_REPAIR_RANGES_MAX;
+    for (uint32_t i = 0; i < repair->count && !in.bad; i++) {
+        repair->range[i].first = (uint32_t)weft_in_word(&in, 4);
+        repair->range[i].units = (uint32_t)weft_in_word(&in, 4);
+        in.bad = in.bad || repair->range[i].first < end || repair->range[i].units == 0;
+        end = (uint64_t)repair->range[i].first + repair->range[i].units;
+    }
+    return weft_wire_done(&in, "REPAIR");
 }

@@ -387,7 +387,9 @@ WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *
  * weft_publish, weft_bind or weft_close; NULL if none. */
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
-/* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere.
+/* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere. What it finds is
+ * mended: the rollout joins again with what the weights are, and the trainer sends the tiles that differ, to be
+ * committed like any version.
  * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor and tile that differ),
  * WEFT_E_STATE (nothing held). */
 WEFT_API weft_status weft_scrub(weft_session *session);
@@ -432,6 +434,7 @@ typedef struct weft_peer_info {
     uint32_t streams;         /* connections that carry the data */
     const char *bucket_bound; /* what decided: "model", "floor", "ceiling", "window", "fixed", "start"; static */
     char via[64];             /* the relay that it joined through; "": none */
+    double lag_ms;            /* since the oldest version that it lacks was published; 0: it lacks none */
 } weft_peer_info;
 
 /* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.
@@ -472,7 +475,8 @@ typedef enum weft_event_kind {
     WEFT_EVENT_RESYNC =
         5, /* a version failed at a peer and is served again; the text names tensor and tile, if known */
     WEFT_EVENT_GOODBYE = 6, /* the other end closed in good order */
-    WEFT_EVENT_NOTHING = 7  /* rollout: holds nothing until the snapshot is whole */
+    WEFT_EVENT_NOTHING = 7, /* rollout: holds nothing until the snapshot is whole */
+    WEFT_EVENT_LAGGING = 8  /* trainer: a peer lacks more versions than max_lag; the text says how many */
 } weft_event_kind;
 
 typedef struct weft_event {

@@ -98,13 +98,13 @@ json_t *weft_json_peer(const weft_peer_info *peer)
                   nothing ? json_null() : weft_json_hash(peer->held.root), "lag", weft_json_count(peer->lag),
                   "bucket_bytes", weft_json_count(peer->bucket_bytes), "level", peer->level);
     json_t *figures = json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:i,s:s?}", "rate_bytes_s", weft_json_known(peer->rate_bytes_s),
-        "rtt_ms", weft_json_known(peer->rtt_ms), "bytes", weft_json_count(peer->bytes), "snapshot_bytes",
-        weft_json_count(peer->snapshot_bytes), "update_bytes", weft_json_count(peer->update_bytes), "send_ms",
-        weft_json_known(peer->send_ms), "apply_ms", weft_json_known(peer->apply_ms), "commit_ms",
-        weft_json_known(peer->commit_ms), "apply_bytes_s", weft_json_known(peer->apply_bytes_s), "bucket_cost_ms",
-        weft_json_known(peer->bucket_cost_ms), "bucket_bound", peer->bucket_bound, "streams", (int)peer->streams, "via",
-        peer->via[0] ? peer->via : NULL);
+        "{s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:i,s:s?}", "lag_ms", peer->lag_ms, "rate_bytes_s",
+        weft_json_known(peer->rate_bytes_s), "rtt_ms", weft_json_known(peer->rtt_ms), "bytes",
+        weft_json_count(peer->bytes), "snapshot_bytes", weft_json_count(peer->snapshot_bytes), "update_bytes",
+        weft_json_count(peer->update_bytes), "send_ms", weft_json_known(peer->send_ms), "apply_ms",
+        weft_json_known(peer->apply_ms), "commit_ms", weft_json_known(peer->commit_ms), "apply_bytes_s",
+        weft_json_known(peer->apply_bytes_s), "bucket_cost_ms", weft_json_known(peer->bucket_cost_ms), "bucket_bound",
+        peer->bucket_bound, "streams", (int)peer->streams, "via", peer->via[0] ? peer->via : NULL);
     json_object_update(object, figures);
     json_decref(figures);
     return object;

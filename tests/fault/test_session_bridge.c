@@ -221,10 +221,15 @@ static void a_full_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rejoining),           TEST(shared),
-        TEST(a_slow_one_skips),    TEST(publishes_meanwhile),
-        TEST(with_dense_versions), TEST(lost_in_the_middle),
-        FULL(out_of_room),         SMALL(a_full_journal),
+        TEST(rejoining),
+        TEST(shared),
+        TEST(a_slow_one_skips),
+        TEST(publishes_meanwhile),
+        TEST(with_dense_versions),
+        TEST(lost_in_the_middle),
+        FULL(out_of_room),
+        SMALL(a_full_journal),
+        cmocka_unit_test_setup_teardown(a_snapshot_overtaken, setup_slow, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

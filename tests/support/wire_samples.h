@@ -33,6 +33,7 @@ typedef union sample_any {
     weft_wire_query query;
     weft_wire_digests digests;
     weft_wire_follow follow;
+    weft_wire_repair repair;
     weft_version version;
     uint64_t word;
 } sample_any;
@@ -113,6 +114,8 @@ static const weft_wire_digests sample_digests = {
     .count = 3,
     .digest = {UINT64_C(0x8182838485868788), 0, UINT64_C(0x9192939495969798)}};
 static const weft_wire_follow sample_follow = {.target = SAMPLE_NEXT, .count = 3, .routes = {1, 0xb1b2b3b4, 7}};
+static const weft_wire_repair sample_repair = {
+    .root = UINT64_C(0x4f1e1d1c1b1a1918), .version = SAMPLE_NEXT, .count = 2, .range = {{3, 1}, {70000, 17}}};
 static const weft_version sample_version = SAMPLE_NEXT;
 static const uint64_t sample_word = UINT64_C(0x8081828384858687);
 
@@ -135,6 +138,7 @@ SAMPLE_WAYS(notice, weft_wire_notice)
 SAMPLE_WAYS(query, weft_wire_query)
 SAMPLE_WAYS(digests, weft_wire_digests)
 SAMPLE_WAYS(follow, weft_wire_follow)
+SAMPLE_WAYS(repair, weft_wire_repair)
 SAMPLE_WAYS(version, weft_version)
 #undef SAMPLE_WAYS
 
@@ -166,7 +170,7 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(update, update, true), SAMPLE_ROW(trailer, trailer, true), SAMPLE_ROW(receipt, receipt, false),
     SAMPLE_ROW(held, held, false),    SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
     SAMPLE_ROW(word, word, false),    SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
-    SAMPLE_ROW(relayed, hello, true), SAMPLE_ROW(follow, follow, false),
+    SAMPLE_ROW(relayed, hello, true), SAMPLE_ROW(follow, follow, false),  SAMPLE_ROW(repair, repair, false),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

@@ -1,0 +1,90 @@
+/* max_lag: said once for each crossing, and the peer is dropped if the site wants that. */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+
+static int setup_with(void **state, const char *action)
+{
+    const char *overrides[] = {"trainer.journal=256MiB", "peer.b.max_lag=3", action, NULL};
+    *state = fleet_open(FLEET_SMALL, overrides);
+    fleet_start_trainer(*state, NULL);
+    for (unsigned at = 0; at < 2; at++) {
+        fleet_join(*state, at, FLEET_SAME);
+        fleet_catch_up(*state, at);
+        fleet_wait_state(*state, at ? "b" : "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    }
+    return 0;
+}
+
+static int setup_warn(void **state)
+{
+    return setup_with(state, "peers.lag_action=warn");
+}
+
+static int setup_drop(void **state)
+{
+    return setup_with(state, "peers.lag_action=drop");
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static void publish(fleet *f, int versions)
+{
+    for (int i = 0; i < versions; i++)
+        fleet_publish(f, 20);
+}
+
+static weft_peer_info line_of(fleet *f, const char *name)
+{
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, name, &info));
+    return info;
+}
+
+static void warned_once_a_crossing(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    weft_session *trainer = f->trainer.session;
+    publish(f, 3);
+    assert_false(fleet_event(trainer, WEFT_EVENT_LAGGING, NULL, 0, NULL));
+    assert_int_equal(line_of(f, "b").lag, 3);
+    assert_true(line_of(f, "b").lag_ms > 0);
+    publish(f, 3);
+    assert_true(fleet_event(trainer, WEFT_EVENT_LAGGING, "b", 0, &event)); /* of a nothing is said: it has no bound */
+    assert_non_null(strstr(event.text, "lags 4 versions"));
+    assert_false(fleet_event(trainer, WEFT_EVENT_LAGGING, NULL, 0, NULL));
+    fleet_catch_up(f, 1);
+    assert_int_equal(weft_wait(trainer, f->newest, (const char *[]){"b"}, 1, FLEET_WAIT_MS), WEFT_OK);
+    assert_int_equal(line_of(f, "b").lag, 0);
+    assert_true(line_of(f, "b").lag_ms == 0);
+    publish(f, 4);
+    assert_true(fleet_event(trainer, WEFT_EVENT_LAGGING, "b", 0, NULL));
+    assert_int_equal(fleet_stats(trainer).peers_lost, 0);
+}
+
+static void dropped_and_back(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    publish(f, 3);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    publish(f, 1);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "b", 0, &event));
+    assert_non_null(strstr(event.text, "max_lag = 3"));
+    fleet_catch_up(f, 1);
+    fleet_catch_up(f, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(warned_once_a_crossing, setup_warn, teardown),
+        cmocka_unit_test_setup_teardown(dropped_and_back, setup_drop, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
