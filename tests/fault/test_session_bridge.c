@@ -214,6 +214,38 @@ static void a_full_journal(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
+/* a takes a snapshot over a slow link, b is live. */
+static int setup_slow(void **state)
+{
+    static const char *const overrides[] = {
+        "trainer.journal=256MiB",    "peer.a.rate_limit=2Mbit/s",      "peers.bucket_min=64KiB", "peers.bucket=64KiB",
+        "provider.loop.chunk=32KiB", "peers.snapshot_coding=verbatim", "commit.snapshot=staged", NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+/* Many versions overtake a snapshot: they follow it as a few merged updates, and it is not begun anew. Meanwhile b
+ * takes every version by itself. */
+static void a_snapshot_overtaken(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 1);
+    uint64_t before = updates_at(f, 1);
+    fleet_join(f, 0, FLEET_OTHER);
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; line_of(f, "a").bucket_bytes == 0; fleet_sleep_ms(5))
+        assert_true(fleet_now_ms() < end);
+    for (int i = 0; i < 80; i++) {
+        fleet_publish(f, 60);
+        fleet_catch_up(f, 1);
+    }
+    assert_int_equal(line_of(f, "a").snapshot_bytes, 0); /* not done yet */
+    assert_int_equal(updates_at(f, 1) - before, 80);
+    fleet_catch_up_within(f, 0, 3 * FLEET_WAIT_MS);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_true(fleet_stats(f->trainer.session).merges > 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 2);
+}
+
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
 #define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
