@@ -303,7 +303,7 @@ static void *run(void *argument)
 weft_status weft_bridge_start(weft_trainer *trainer)
 {
     weft_bridge *bridge = &trainer->bridge;
-    if (weft_clock_own)
+    if (weft_clock_own || bridge->running)
         return WEFT_OK;
     bridge->running = true;
     int error = weft_thread_start(&bridge->thread, run, bridge);
