@@ -29,7 +29,8 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
     if (status != WEFT_OK)
         return status;
     const uint64_t end = (uint64_t)repair.range[repair.count - 1].first + repair.range[repair.count - 1].units;
-    if (peer->stream.kind != WEFT_STREAM_OFFERED || repair.root != peer->hello.held.root)
+    if (peer->stream.kind != WEFT_STREAM_OFFERED ||
+        (repair.root != peer->hello.held.root && repair.root != peer->held.root))
         return weft_fail(WEFT_E_PROTOCOL, "%s asks for a repair of bits %016llx, which was not offered", peer->name,
                          (unsigned long long)repair.root);
     if (end > trainer->session->layout->unit_count)
