@@ -145,6 +145,7 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
     weft_out out = {body, sizeof body, 0, false};
     const weft_rollout *rollout = relay->rollout;
     weft_wire_hello hello = child->hello;
+    memset(child->follows, 0, sizeof child->follows);
     weft_status status = open_own(relay, child, &hello);
     if (status != WEFT_OK)
         return status;
@@ -210,7 +211,6 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
     welcome.further = 0;
     if (welcome.chunk_bytes > child->chunk_bytes)
         welcome.chunk_bytes = child->chunk_bytes;
-    memset(child->follows, 0, sizeof child->follows);
     child->open = 0;
     weft_child_enter(child, WEFT_CHILD_JOINED);
     child->progress_ns = child->moved_ns = child->told_ns = child->granted_ns = child->since_ns;

@@ -21,13 +21,19 @@ static void enqueue(const weft_relay *relay, weft_child *child, uint32_t block)
 
 /* ---- the relay's own stream */
 
+/* From the passing of HELLO on: WELCOME comes by another connection than FOLLOW, and may come later. */
+static bool is_known(const weft_child *child)
+{
+    return child->state == WEFT_CHILD_GREETING || child->state == WEFT_CHILD_JOINED;
+}
+
 weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length)
 {
     weft_wire_follow follow;
     weft_status status = weft_wire_get_follow(body, length, &follow);
     for (uint32_t i = 0; i < relay->child_count && status == WEFT_OK; i++) {
         weft_child *child = &relay->children[i];
-        for (uint32_t at = 0; child->state == WEFT_CHILD_JOINED && at < follow.count; at++)
+        for (uint32_t at = 0; is_known(child) && at < follow.count; at++)
             if (follow.routes[at] == child->route)
                 child->follows[child->follows_at++ % WEFT_CHILD_FOLLOWS] = follow.target;
     }
@@ -39,7 +45,7 @@ static bool follows(const weft_child *child, const weft_version *target)
     bool found = false;
     for (uint32_t i = 0; i < WEFT_CHILD_FOLLOWS; i++)
         found = found || same(&child->follows[i], target);
-    return found && child->state == WEFT_CHILD_JOINED;
+    return found && is_known(child);
 }
 
 static uint32_t followers_of(const weft_relay *relay, const weft_version *target)
