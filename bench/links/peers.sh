@@ -27,7 +27,7 @@ fleet()
     done
 }
 
-for count in 2 4 8; do
+for count in ${COUNTS:-2 4 8}; do
     fleet $count
     program "direct $count" bench_updates "${peers[@]}" --mib 64 --rounds "${1:-5}" --set peers.level=fast
     [ -z "$relayed" ] || program "relayed $count" bench_updates "${peers[@]}" --mib 64 --rounds "${1:-5}" \
