@@ -4,7 +4,8 @@
 /* Share of the journal that one update may take at a level that weft chose. */
 #define ROOM_SHARE 8
 
-static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *peer)
+/* `wanting`: how many peers want each level, this one among them. */
+static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *peer, const uint32_t *wanting)
 {
     weft_level_wish wish = {.site = &peer->site,
                             .estimate = &peer->estimate,
@@ -17,15 +18,15 @@ static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *pee
                             .room = trainer->journal.arena.bytes / ROOM_SHARE,
                             .staging = peer->hello.staging_bytes,
                             .present = peer->wanted};
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (&trainer->peers[i] != peer && trainer->peers[i].greeted)
-            wish.in_use |= 1u << trainer->peers[i].wanted;
+    for (uint32_t level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (wanting[level] > (level == (uint32_t)peer->wanted))
+            wish.in_use |= 1u << level;
     return wish;
 }
 
-static void choose(weft_trainer *trainer, weft_peer *peer)
+static void choose(weft_trainer *trainer, weft_peer *peer, uint32_t *wanting)
 {
-    weft_level_wish wish = wish_of(trainer, peer);
+    weft_level_wish wish = wish_of(trainer, peer, wanting);
     weft_level level = weft_level_choose(&wish);
     if (level == peer->wanted)
         return;
@@ -33,18 +34,24 @@ static void choose(weft_trainer *trainer, weft_peer *peer)
              peer->name, weft_level_name(level), weft_level_name(peer->wanted), 1e3 * weft_level_seconds(&wish, level),
              1e3 * weft_level_seconds(&wish, peer->wanted), peer->estimate.rate_bytes_s / 1e6,
              100 * trainer->habit.density);
+    wanting[peer->wanted]--;
+    wanting[level]++;
     peer->wanted = level;
 }
 
 void weft_peer_levels(weft_trainer *trainer)
 {
+    uint32_t wanting[WEFT_LEVEL_COUNT] = {0};
     trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (trainer->peers[i].greeted)
+            wanting[trainer->peers[i].wanted]++;
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         weft_peer *peer = &trainer->peers[i];
         if (!peer->greeted)
             continue;
         if (peer->site.level == WEFT_CHOICE_AUTO)
-            choose(trainer, peer);
+            choose(trainer, peer, wanting);
         trainer->levels |= 1u << peer->wanted;
     }
 }
