@@ -32,6 +32,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)
         rollout->held = welcome->held;
     rollout->join = WEFT_JOIN_JOINED;
+    rollout->was_joined = true;
     rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
     rollout->retries = rollout->faults;
     rollout->said_goodbye = false;

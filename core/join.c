@@ -113,12 +113,13 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
         rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
     forget_connection(rollout);
     rollout->join = WEFT_JOIN_AWAY;
+    bool again = !joined && weft_way_again(rollout, now_ns);
     if (joined)
         weft_way_begin(rollout);
-    if (!joined && weft_way_next(rollout))
+    if (!joined && !again && weft_way_next(rollout))
         wait_ns = 0; /* at once to the next that the site names */
     else
-        rollout->retries++;
+        rollout->retries += !again;
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
     snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
     if (!joined)
@@ -312,6 +313,8 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
         rollout->dialed_ns = now_ns;
+        if (rollout->way_since_ns == 0)
+            rollout->way_since_ns = now_ns;
     }
     if (status == WEFT_OK)
         status = step_connected(rollout, now_ns, waits);

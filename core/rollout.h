@@ -134,6 +134,8 @@ struct weft_rollout {
     char refusal_text[256];
     weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
     uint32_t way_count, way;
+    uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
+    bool was_joined;       /* in this process */
     weft_relay *relay; /* NULL: it is none */
     uint64_t away_since_ns, retry_ns, dialed_ns;
     char away_text[192];      /* why the last connection ended or was not made */
@@ -214,6 +216,9 @@ weft_status weft_way_open(weft_rollout *rollout);
 void weft_way_begin(weft_rollout *rollout);
 /* The way just dialed led nowhere: the next. False: all were tried. */
 bool weft_way_next(weft_rollout *rollout);
+/* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
+ * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
+bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns);
 /* How long to wait for an answer there: a relay is given up after a heartbeat. */
 uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
 /* "the trainer", or "relay NAME". */

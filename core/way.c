@@ -42,12 +42,21 @@ void weft_way_begin(weft_rollout *rollout)
     rollout->way = 0;
     while (rollout->ways[rollout->way].place != rollout->faults % places)
         rollout->way++;
+    rollout->way_since_ns = 0;
 }
 
 bool weft_way_next(weft_rollout *rollout)
 {
     rollout->way = (rollout->way + 1) % rollout->way_count;
+    rollout->way_since_ns = 0;
     return rollout->way != 0;
+}
+
+bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns)
+{
+    bool relay = rollout->ways[rollout->way].relay[0] != 0;
+    return relay && !rollout->was_joined && rollout->faults == 0 &&
+           now_ns < rollout->way_since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
 }
 
 uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
