@@ -9,29 +9,30 @@
 
 #define TICK_NS WEFT_NS_PER_MS
 
-static const char site_text[] = "[trainer]\n"
-                                "listen = 127.0.0.1:0\n"
-                                "journal = 16MiB\n"
-                                "threads = 1\n"
-                                "max_peers = 8\n"
-                                "[peers]\n"
-                                "provider = loop\n"
-                                "bucket_max = 2MiB\n"
-                                "window = 2\n"
-                                "staging = 16MiB\n"
-                                "heartbeat = 200ms\n"
-                                "[peer.auto*]\n[peer.fast*]\nlevel = fast\n[peer.tight*]\nlevel = tight\n"
-                                "[peer.pairs*]\nlevel = pairs\nbucket = 64KiB\n[peer.full*]\nlevel = full\n"
-                                "[provider.loop]\nchunk = 16KiB\n"
-                                "[session]\n"
-                                "progress = manual\n"
-                                "connect_deadline = 3600s\n"
-                                "close_deadline = 50ms\n"
-                                "io_deadline = 300ms\n"
-                                "[commit]\n"
-                                "deadline = 400ms\n"
-                                "[log]\n"
-                                "level = debug\n";
+static const char site_text[] =
+    "[trainer]\n"
+    "listen = 127.0.0.1:0\n"
+    "journal = 16MiB\n"
+    "threads = 1\n"
+    "max_peers = 8\n"
+    "[peers]\n"
+    "provider = loop\n"
+    "bucket_max = 2MiB\n"
+    "window = 2\n"
+    "staging = 16MiB\n"
+    "heartbeat = 200ms\n"
+    "[peer.auto*]\n[peer.fast*]\nlevel = fast\nmax_lag = 4\nlag_action = drop\n[peer.tight*]\nlevel = tight\n"
+    "[peer.pairs*]\nlevel = pairs\nbucket = 64KiB\n[peer.full*]\nlevel = full\n"
+    "[provider.loop]\nchunk = 16KiB\n"
+    "[session]\n"
+    "progress = manual\n"
+    "connect_deadline = 3600s\n"
+    "close_deadline = 50ms\n"
+    "io_deadline = 300ms\n"
+    "[commit]\n"
+    "deadline = 400ms\n"
+    "[log]\n"
+    "level = debug\n";
 
 static uint64_t now_ns(void *user)
 {
