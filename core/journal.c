@@ -126,5 +126,6 @@ weft_update *weft_journal_append(weft_journal *journal, const weft_update *updat
 
 uint64_t weft_journal_bytes(weft_journal *journal)
 {
-    return (uint64_t)(journal->arena.block_count - weft_arena_free_blocks(&journal->arena)) * journal->arena.block_bytes;
+    return (uint64_t)(journal->arena.block_count - weft_arena_free_blocks(&journal->arena)) *
+           journal->arena.block_bytes;
 }

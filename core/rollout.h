@@ -136,7 +136,7 @@ struct weft_rollout {
     uint32_t way_count, way;
     uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
     bool was_joined;       /* in this process */
-    weft_relay *relay; /* NULL: it is none */
+    weft_relay *relay;     /* NULL: it is none */
     uint64_t away_since_ns, retry_ns, dialed_ns;
     char away_text[192];      /* why the last connection ended or was not made */
     bool doubt;               /* the weights may not be what is held: digested anew before the next HELLO */

@@ -98,7 +98,8 @@ weft_site *fleet_site(const fleet *f, const char *extra);
 void fleet_start_trainer(fleet *f, const char *attachment);
 /* Closes it in good order; fleet_start_trainer may follow, on the same port. */
 void fleet_stop_trainer(fleet *f);
-/* Opens rollout `at`, named a, b, c and x1 to x4 (which the site admits by a pattern); `extra`: one more override or NULL. */
+/* Opens rollout `at`, named a, b, c and x1 to x4 (which the site admits by a pattern); `extra`: one more override or
+ * NULL. */
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra);
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment);
 void fleet_join(fleet *f, unsigned at, fleet_start start);
