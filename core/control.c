@@ -96,6 +96,28 @@ weft_status weft_control_route(const char *numeric, char *address, uint64_t capa
     return found ? WEFT_OK : weft_fail(WEFT_E_CONFIG, "no route to %s; set the peer's address", numeric);
 }
 
+bool weft_control_reaches(const char *numeric, const char *source)
+{
+    char host[WEFT_SITE_TEXT];
+    uint32_t port;
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_DGRAM};
+    struct addrinfo *to = NULL, *from = NULL;
+    bool refused = false;
+    if (!weft_site_listen_split(numeric, host, &port) || getaddrinfo(host, "9", &hints, &to) != 0)
+        return true;
+    if (getaddrinfo(source, "0", &hints, &from) == 0 && from->ai_family == to->ai_family) {
+        int fd = socket(from->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        refused = fd >= 0 && bind(fd, from->ai_addr, from->ai_addrlen) == 0 &&
+                  connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno == EINVAL;
+        if (fd >= 0)
+            close(fd);
+    }
+    if (from)
+        freeaddrinfo(from);
+    freeaddrinfo(to);
+    return !refused;
+}
+
 static void tune(int fd, uint64_t user_timeout_ms)
 {
     int one = 1;

@@ -39,6 +39,10 @@ weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_
 /* The local address that the kernel would send from to a numeric address. Errors: WEFT_E_CONFIG (no route). */
 weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity);
 
+/* False: the kernel sends nothing from the numeric `source` to a numeric address, as from loopback to another host.
+ * What is no such address, and what has no route now, is not judged. */
+bool weft_control_reaches(const char *numeric, const char *source);
+
 /* Starts to dial; weft_control_flush finds out whether it worked. Errors: WEFT_E_CONFIG (the address does not resolve),
  * WEFT_E_UNREACHABLE. */
 weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms);

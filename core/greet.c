@@ -117,6 +117,17 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
     return WEFT_OK;
 }
 
+/* This end's address may be one that leads to some peers and not to others. */
+static weft_status check_source(const weft_trainer *trainer, const weft_peer *guest, const char *name)
+{
+    char address[WEFT_SITE_TEXT];
+    local_address(trainer->session->site, address, sizeof address);
+    if (weft_control_reaches(guest->control.peer, address))
+        return WEFT_OK;
+    return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from [trainer] address = %s", name, guest->control.peer,
+                     address);
+}
+
 /* Whether a newcomer of the same name is the peer itself, or its next life: a live peer is heard every quarter of its
  * heartbeat, so one silent for half of it is the connection of a process that is gone. */
 static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
@@ -318,6 +329,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (hello.wants_layout)
         return answer_layout(trainer, guest);
     status = check_hello(trainer, &hello, &site);
+    if (status == WEFT_OK)
+        status = check_source(trainer, guest, hello.name);
     if (status == WEFT_OK)
         status = weft_lane_find(trainer, hello.provider, &lane);
     if (status == WEFT_OK)

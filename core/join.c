@@ -30,6 +30,26 @@ static const weft_provider *choose_provider(const char *name)
     return NULL;
 }
 
+/* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
+static weft_status check_way(const weft_rollout *rollout, uint32_t way)
+{
+    const weft_site_peer *site = &rollout->site;
+    if (weft_control_reaches(rollout->ways[way].address, site->address))
+        return WEFT_OK;
+    return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
+                           site->address, rollout->ways[way].address);
+}
+
+static weft_status check_ways(const weft_rollout *rollout)
+{
+    for (uint32_t way = 0; way < rollout->way_count; way++)
+        if (check_way(rollout, way) == WEFT_OK)
+            return WEFT_OK;
+    return weft_fail(WEFT_E_CONFIG,
+                     "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
+                     rollout->site.name, rollout->site.address, rollout->ways[rollout->way_count - 1].address);
+}
+
 weft_status weft_join_open(weft_rollout *rollout)
 {
     const weft_site *site = rollout->session->site;
@@ -40,6 +60,8 @@ weft_status weft_join_open(weft_rollout *rollout)
         return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
                          rollout->site.name, rollout->site.provider);
     weft_status status = weft_way_open(rollout);
+    if (status == WEFT_OK)
+        status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
         status = weft_control_route(rollout->ways[0].address, address, sizeof address);
     if (status == WEFT_OK)
@@ -309,7 +331,9 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (now_ns < rollout->retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        status = weft_control_dial(&rollout->control, rollout->ways[rollout->way].address, io_ms);
+        status = check_way(rollout, rollout->way);
+        if (status == WEFT_OK)
+            status = weft_control_dial(&rollout->control, rollout->ways[rollout->way].address, io_ms);
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
         rollout->dialed_ns = now_ns;

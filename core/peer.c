@@ -234,6 +234,18 @@ static weft_status ping(weft_peer *peer, uint64_t now_ns)
     return weft_control_send(&peer->control, WEFT_MESSAGE_PING, out.data, out.used);
 }
 
+/* Where its data go: to the relay nearest to the trainer, if it is behind one. */
+static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
+{
+    const weft_peer *to = peer;
+    while (to->parent)
+        to = to->parent;
+    bool named = to->site.address[0] != 0;
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for %llu ms (io_deadline), %u under way to %s%s%s",
+                           (unsigned long long)((now_ns - peer->progress_ns) / WEFT_NS_PER_MS), peer->writes, to->name,
+                           named ? ", address = " : " at ", named ? to->site.address : to->control.peer);
+}
+
 static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
@@ -246,8 +258,7 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     }
     if ((peer->writes || peer->again) && now_ns > peer->progress_ns + io_ns) {
         weft_peer_move(trainer, peer, WEFT_ON_STALL);
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for %llu ms (io_deadline), %u under way",
-                               (unsigned long long)((now_ns - peer->progress_ns) / WEFT_NS_PER_MS), peer->writes);
+        return fail_stall(peer, now_ns);
     }
     weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->pinged_ns + every_ns);

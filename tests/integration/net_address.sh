@@ -34,6 +34,14 @@ rollout foreign 2 10.77.0.99
 says foreign '10\.77\.0\.99.*not on this host.*eth0'
 rollout nowhere 2 eth7
 says nowhere 'eth7'
+rollout loopback 2 127.0.0.1
+says loopback 'peer\.a\] address = 127\.0\.0\.1 is not reached from 10\.77\.0\.1'
+interrupt trainer
+finish trainer 0
+
+net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in" --set trainer.address=127.0.0.1
+rollout turned 1 10.77.0.11
+says turned 'is not reached from .trainer. address = 127\.0\.0\.1'
 interrupt trainer
 finish trainer 0
 echo "wrong addresses are told"

@@ -368,6 +368,30 @@ static void wrong_addresses(void **state)
     weft_control_close(&control);
 }
 
+/* Only what the kernel refuses is judged. */
+static void sources(void **state)
+{
+    (void)state;
+    char source[64];
+    const struct {
+        const char *to, *from;
+    } reach[] = {{"127.0.0.1:9", "127.0.0.1"},
+                 {"127.0.0.1:9", "127.0.0.2"},
+                 {"[::1]:9", "127.0.0.1"},
+                 {"192.0.2.1:9", ""},
+                 {"192.0.2.1:9", "eth0"},
+                 {"a name:9", "127.0.0.1"},
+                 {"", "127.0.0.1"},
+                 {"192.0.2.1:9", "192.0.2.7"}};
+    for (size_t i = 0; i < COUNT(reach); i++)
+        if (!weft_control_reaches(reach[i].to, reach[i].from))
+            fail_msg("%s is not reached from \"%s\"", reach[i].to, reach[i].from);
+    if (weft_control_route("192.0.2.1:9", source, sizeof source) == WEFT_OK) { /* this host has a way out */
+        assert_false(weft_control_reaches("192.0.2.1:9", "127.0.0.1"));
+        assert_true(weft_control_reaches("192.0.2.1:9", source));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +407,7 @@ int main(void)
         cmocka_unit_test(used_port),
         cmocka_unit_test(closed_port),
         cmocka_unit_test(wrong_addresses),
+        cmocka_unit_test(sources),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
