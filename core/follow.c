@@ -25,6 +25,11 @@ weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer)
     }
     if (!peer->parent)
         return weft_fail(WEFT_E_SYSTEM, "%s comes through relay %s, which is not joined", hello->name, hello->relay);
+    if (hello->hops != peer->parent->hello.hops + 1) { /* which also holds chains to WEFT_SITE_HOPS */
+        peer->parent = NULL;
+        return weft_fail(WEFT_E_SYSTEM, "%s comes by %u relays, its relay %s by another number", hello->name,
+                         hello->hops, hello->relay);
+    }
     peer->parent->children++;
     return WEFT_OK;
 }

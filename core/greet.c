@@ -328,6 +328,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         return status;
     if (hello.wants_layout)
         return answer_layout(trainer, guest);
+    weft_bytes_clean(hello.provider);
+    weft_bytes_clean(hello.relay);
     status = check_hello(trainer, &hello, &site);
     if (status == WEFT_OK)
         status = check_source(trainer, guest, hello.name);

@@ -91,6 +91,7 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
         return status;
     if (child->hello.wants_layout)
         return answer_layout(relay, child);
+    weft_bytes_clean(child->hello.provider);
     status = weft_site_resolve(relay->rollout->session->site, child->hello.name, &site);
     if (status == WEFT_OK && child->hello.hops >= WEFT_SITE_HOPS)
         status = weft_fail(WEFT_E_SYSTEM, "%s: more than %u relays stand between it and the trainer", child->hello.name,

@@ -275,6 +275,46 @@ static void back_while_full(void **state)
     stays_well(f);
 }
 
+/* Relays that a HELLO names must be there, and it must have come by one relay more than they did: a chain that was not
+ * walked could be of any length. What it says is not passed on to terminals as it came. */
+static void relays_made_up(void **state)
+{
+    static const struct {
+        const char *relay;
+        uint32_t hops;
+        bool joins;
+    } rows[] = {{"x3", 1, true}, {"x3", 2, false}, {"x4", 1, false}, {"x9", 1, false}, {"\033[2Jx3", 1, false}};
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_wire_notice notice;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "x3", f->history[0].root, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_WELCOME, body, &length));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint64_t incarnation = hello.incarnation;
+        weft_wire_hello behind;
+        fake_open(&fakes[1], f);
+        fake_hello(&fakes[1], f, "x4", f->history[0].root, &behind);
+        behind.hops = rows[i].hops;
+        behind.relay_incarnation = incarnation;
+        snprintf(behind.relay, sizeof behind.relay, "%s", rows[i].relay);
+        fake_send_hello(&fakes[1], &behind);
+        uint32_t type = fake_read(&fakes[1], body, &length);
+        assert_int_equal(type, rows[i].joins ? WEFT_MESSAGE_WELCOME : WEFT_MESSAGE_REFUSE);
+        if (!rows[i].joins) {
+            assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+            assert_int_equal(notice.status, WEFT_E_SYSTEM); /* not final */
+            assert_null(strchr(notice.text, 033));
+        }
+        fake_close(&fakes[1]);
+        fleet_wait_state(f, "x4", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    }
+    stays_well(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -289,6 +329,7 @@ int main(void)
         TEST(garbage),
         TEST(another_protocol),
         TEST(silent_after_hello),
+        TEST(relays_made_up),
         cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(more_than_max_peers, setup_full, teardown),
         cmocka_unit_test_setup_teardown(back_while_full, setup_full, teardown),
