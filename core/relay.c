@@ -100,11 +100,22 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
     weft_waits_fd(waits, relay->listen_fd, POLLIN);
 }
 
+/* When something that a child waits for came in last. The relay's own stream counts for those who follow what is on its
+ * way in it, and for no others: one whose bucket was lost behind the relay must find that out. */
+static uint64_t moved_for(const weft_relay *relay, const weft_child *child)
+{
+    const weft_rollout *rollout = relay->rollout;
+    bool follows = false;
+    for (uint32_t i = rollout->phase != WEFT_PHASE_RECEIVING; i < rollout->queued; i++)
+        follows = follows || weft_child_follows(child, &rollout->queue[i].header.target);
+    return follows && rollout->moved_ns > child->moved_ns ? rollout->moved_ns : child->moved_ns;
+}
+
 /* What a child waits for is still on its way to this relay. */
 static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t every_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
-    uint64_t moved_ns = relay->rollout->moved_ns > child->moved_ns ? relay->rollout->moved_ns : child->moved_ns;
+    uint64_t moved_ns = moved_for(relay, child);
     if (child->open == 0)
         return WEFT_OK;
     weft_waits_until(waits, child->told_ns + every_ns > now_ns ? child->told_ns + every_ns : now_ns + every_ns);
@@ -119,7 +130,8 @@ static weft_status check_time(weft_relay *relay, weft_child *child, uint64_t now
     uint64_t io_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
     if (child->state == WEFT_CHILD_JOINED) {
         if ((child->writes || child->again) && now_ns > child->progress_ns + io_ns)
-            return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for io_deadline, %u under way", child->writes);
+            return weft_fail_quiet(WEFT_E_PEER_LOST, "no write moved for io_deadline, %u under way to %s",
+                                   child->writes, child->down.peer);
         return tell_passing(relay, child, now_ns, waits);
     }
     weft_waits_until(waits, child->since_ns + GUEST_NS);
@@ -180,7 +192,9 @@ static void leave(weft_relay *relay, weft_child *child, weft_waits *waits)
 static void wait_for(const weft_control *from, const weft_control *to, weft_waits *waits)
 {
     bool reads = to->out_end - to->out_begin < WEFT_CONTROL_OUT_BYTES / 2;
-    weft_waits_fd(waits, from->fd, (short)((reads ? POLLIN : 0) | (weft_control_wants_write(from) ? POLLOUT : 0)));
+    short events = (short)((reads ? POLLIN : 0) | (weft_control_wants_write(from) ? POLLOUT : 0));
+    if (events) /* else its end, which poll always tells, would keep this end awake until there is room to act on it */
+        weft_waits_fd(waits, from->fd, events);
 }
 
 void weft_relay_step(weft_relay *relay, weft_waits *waits)
@@ -278,8 +292,10 @@ static weft_status open_layout(weft_relay *relay)
 
 static uint64_t bytes_of(const weft_relay *relay)
 {
-    uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES;
-    return relay->memory_bytes + relay->headers_bytes + relay->child_count * child;
+    uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES +
+                     relay->block_count * sizeof *relay->queues;
+    return relay->memory_bytes + relay->headers_bytes + relay->block_count * sizeof *relay->blocks +
+           relay->child_count * child;
 }
 
 weft_status weft_relay_open(weft_rollout *rollout)
@@ -314,7 +330,7 @@ void weft_relay_close(weft_rollout *rollout)
         return;
     for (uint32_t i = 0; relay->children && i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
-        if (child->queue)
+        if (child->down.in) /* else neither connection was opened, and none has a descriptor */
             free_child(relay, child);
         weft_control_close(&child->up);
         weft_control_close(&child->down);

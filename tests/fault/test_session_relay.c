@@ -304,6 +304,34 @@ static void a_relay_that_damages_is_named(void **state)
     assert_int_equal(fleet_stats(f->rollouts[0].session).check_failures, 0);
 }
 
+static int setup_short(void **state)
+{
+    *state = open_tree(FLEET_SMALL, "session.io_deadline=500ms");
+    return 0;
+}
+
+/* A bucket lost behind a relay is missed there although the relay's own stream goes on and on. */
+static void what_is_lost_behind_a_relay(void **state)
+{
+    fleet *f = *state;
+    const weft_loop_faults faults = {.seed = 5, .drop_at = 4}; /* as above */
+    bool missed = false;
+    join_live(f, 0, "");
+    join_live(f, 2, "a");
+    weft_loop_set_faults(&faults);
+    for (int i = 0; i < 150 && !missed; i++) {
+        fleet_publish(f, 100);
+        fleet_catch_up(f, 0);
+        missed = fleet_event(f->trainer.session, WEFT_EVENT_LOST, "c", 50, NULL);
+    }
+    weft_loop_set_faults(NULL);
+    assert_true(missed);
+    fleet_catch_up(f, 2);
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -317,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(none_but_the_relay, setup_none, teardown),
         TEST(the_trainer_restarts),
         cmocka_unit_test_setup_teardown(a_relay_that_damages_is_named, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(what_is_lost_behind_a_relay, setup_short, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
