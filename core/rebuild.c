@@ -86,7 +86,7 @@ static weft_status copy_run(weft_bridge *bridge, const region *where, uint64_t *
 /* A word's place in the order of its dtype; its own inverse (docs/WIRE_FORMAT.md). */
 static uint64_t place_of(uint64_t bits, const weft_view *view)
 {
-    uint64_t top = UINT64_C(1) << (8 * view->width - 1);
+    uint64_t top = UINT64_C(1) << ((8u * view->width - 1) & 63u);
     return view->is_float && bits & top ? bits ^ (top - 1) : bits;
 }
 
