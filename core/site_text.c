@@ -75,6 +75,15 @@ bool weft_site_is_loopback(const char *host)
     return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool weft_site_is_wildcard(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return v4.s_addr == htonl(INADDR_ANY);
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
+}
+
 const char *weft_site_via_next(const char **at, size_t *bytes)
 {
     const char *begin = *at;

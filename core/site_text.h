@@ -18,6 +18,8 @@ bool weft_site_listen_split(const char *listen, char *host, uint32_t *port);
 
 /* Whether a host is this machine's alone: 127/8, ::1 or localhost. */
 bool weft_site_is_loopback(const char *host);
+/* Whether it is 0.0.0.0 or ::, at which one can listen and nobody dials. */
+bool weft_site_is_wildcard(const char *host);
 
 /* Whether the text is "trainer", or one to WEFT_SITE_VIAS different names between commas, none of them "trainer". */
 bool weft_site_is_via(const char *text);
