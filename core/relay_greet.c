@@ -25,7 +25,7 @@ static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const wef
     const weft_site_provider *knobs = weft_site_provider_of(site, provider->name);
     char address[WEFT_SITE_TEXT] = "";
     uint32_t port;
-    weft_site_listen_split(relay->rollout->site.relay, address, &port);
+    weft_site_listen_split(relay->listen, address, &port); /* as bound, since the site may have it by a host's name */
     weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
     lane->provider = provider;
     weft_status status = provider->link_open(&options, &lane->link);
@@ -62,7 +62,7 @@ static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lan
 
 /* ---- HELLO */
 
-/* Not final for the child: it goes on to the next that its site names. */
+/* With WEFT_E_SYSTEM, not final for the child: it goes on to the next that its site names. */
 static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
@@ -93,13 +93,15 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
         return answer_layout(relay, child);
     weft_bytes_clean(child->hello.provider);
     status = weft_site_resolve(relay->rollout->session->site, child->hello.name, &site);
-    if (status == WEFT_OK && child->hello.hops >= WEFT_SITE_HOPS)
+    if (status != WEFT_OK)
+        return refuse(relay, child, status); /* as the trainer would, from the same site */
+    if (child->hello.hops >= WEFT_SITE_HOPS)
         status = weft_fail(WEFT_E_SYSTEM, "%s: more than %u relays stand between it and the trainer", child->hello.name,
                            WEFT_SITE_HOPS);
     if (status == WEFT_OK)
         status = find_lane(relay, child->hello.provider, &child->lane);
     if (status != WEFT_OK)
-        return refuse(relay, child, weft_status_scope(status) == WEFT_SCOPE_CALL ? status : WEFT_E_SYSTEM);
+        return refuse(relay, child, WEFT_E_SYSTEM);
     child->chunk_bytes = child->hello.chunk_bytes;
     if (child->chunk_bytes > child->lane->facts.chunk_bytes)
         child->chunk_bytes = (uint32_t)child->lane->facts.chunk_bytes;

@@ -120,6 +120,32 @@ static void one_that_stopped(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 1);
 }
 
+/* What a relay lacks is no reason to stay away: the rollout is told so that it goes on to the next. */
+static void what_a_relay_lacks(void **state)
+{
+    fleet *f = *state;
+    fleet_fake fake;
+    weft_wire_hello hello;
+    weft_wire_notice notice;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    char trainer[sizeof f->listen];
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    memcpy(trainer, f->listen, sizeof trainer);
+    snprintf(f->listen, sizeof f->listen, "%s", relays.words[0]);
+    fake_open(&fake, f);
+    memcpy(f->listen, trainer, sizeof trainer);
+    fake_hello(&fake, f, "x4", f->history[0].root, &hello);
+    snprintf(hello.provider, sizeof hello.provider, "smoke");
+    fake_send_hello(&fake, &hello);
+    assert_true(fake_read_until(&fake, WEFT_MESSAGE_REFUSE, body, &length));
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    assert_int_equal(notice.status, WEFT_E_SYSTEM);
+    assert_non_null(strstr(notice.text, "smoke"));
+    fake_close(&fake);
+}
+
 /* Joins, leaves, publishes and commits in random order, under faults of the fabric; then all is well. */
 static void any_order(void **state)
 {
@@ -170,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_that_stopped, setup_stopped, teardown),
+        cmocka_unit_test_setup_teardown(what_a_relay_lacks, setup_stopped, teardown),
         cmocka_unit_test_setup_teardown(any_order, setup_random, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

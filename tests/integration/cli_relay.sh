@@ -9,9 +9,9 @@ models "$work/m" 4
 site "$work/site.ini" a b c d
 {
     printf 'via = b, a\n'
-    printf '[peer.e]\nvia = a\nlast_resort = trainer\n'
+    printf '[peer.e]\nvia = a\nlast_resort = trainer\n[security]\nmode = open\n' # 127.1 below is no plain loopback
 } >>"$work/site.ini"
-sed -i "s/^\[peer\.a\]/[peer.a]\nrelay = 127.0.0.1:$(free_port)/; s/^\[peer\.b\]/[peer.b]\nvia = a\nrelay = 127.0.0.1:$(free_port)/; \
+sed -i "s/^\[peer\.a\]/[peer.a]\nrelay = 127.0.0.1:$(free_port)/; s/^\[peer\.b\]/[peer.b]\nvia = a\nrelay = 127.1:$(free_port)/; \
     s/^\[peer\.c\]/[peer.c]\nvia = a/; s/^provider = tcp/provider = tcp\nheartbeat = 3s/" "$work/site.ini"
 
 run check 0 "$weft" check "$work/site.ini"
