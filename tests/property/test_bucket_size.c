@@ -92,7 +92,7 @@ typedef struct world {
 
 static world world_of(double rate, double rtt, double take, double decode, double fixed, uint32_t window, uint64_t slot)
 {
-    world w = {.link = {rate, rtt, take, decode, fixed / 2, fixed / 2, window, 0, 1, 1, 0}, .slot = slot};
+    world w = {.link = {rate, rtt, take, decode, fixed / 2, fixed / 2, window, 0, 1, 1, 0, 0}, .slot = slot};
     w.site =
         (weft_site_peer){.bucket_start = 512u << 10, .bucket_min = 64u << 10, .bucket_max = slot, .window = window};
     return w;
