@@ -100,26 +100,22 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
     weft_waits_fd(waits, relay->listen_fd, POLLIN);
 }
 
-/* When something that a child waits for came in last. The relay's own stream counts for those who follow what is on its
- * way in it, and for no others: one whose bucket was lost behind the relay must find that out. */
-static uint64_t moved_for(const weft_relay *relay, const weft_child *child)
+/* Whether all that came in for a child is taken there: else it waits for what it has been sent, and must find out if
+ * that was lost. */
+static bool waits_for_more(const weft_child *child)
 {
-    const weft_rollout *rollout = relay->rollout;
-    bool follows = false;
-    for (uint32_t i = rollout->phase != WEFT_PHASE_RECEIVING; i < rollout->queued; i++)
-        follows = follows || weft_child_follows(child, &rollout->queue[i].header.target);
-    return follows && rollout->moved_ns > child->moved_ns ? rollout->moved_ns : child->moved_ns;
+    return child->slots_used == 0 && child->queue_count == 0;
 }
 
 /* What a child waits for is still on its way to this relay. */
 static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t every_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
-    uint64_t moved_ns = moved_for(relay, child);
+    uint64_t moved_ns = relay->rollout->moved_ns > child->moved_ns ? relay->rollout->moved_ns : child->moved_ns;
     if (child->open == 0)
         return WEFT_OK;
     weft_waits_until(waits, child->told_ns + every_ns > now_ns ? child->told_ns + every_ns : now_ns + every_ns);
-    if (now_ns < child->told_ns + every_ns || moved_ns <= child->told_ns)
+    if (now_ns < child->told_ns + every_ns || moved_ns <= child->told_ns || !waits_for_more(child))
         return WEFT_OK;
     child->told_ns = now_ns;
     return weft_control_send(&child->down, WEFT_MESSAGE_PASSING, NULL, 0);

@@ -153,8 +153,6 @@ weft_status weft_child_hear(weft_relay *relay, weft_child *child);
 /* ---- relay_pass.c */
 /* Takes arrivals of a child's own stream; true if there were any. */
 weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any);
-/* Whether it takes the update to `target` from the relay's own stream. */
-bool weft_child_follows(const weft_child *child, const weft_version *target);
 /* A child no longer needs a block. */
 void weft_relay_leave(weft_relay *relay, weft_child *child, uint32_t block);
 

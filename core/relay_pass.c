@@ -40,7 +40,7 @@ weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t l
     return status;
 }
 
-bool weft_child_follows(const weft_child *child, const weft_version *target)
+static bool follows(const weft_child *child, const weft_version *target)
 {
     bool found = false;
     for (uint32_t i = 0; i < WEFT_CHILD_FOLLOWS; i++)
@@ -52,7 +52,7 @@ static uint32_t followers_of(const weft_relay *relay, const weft_version *target
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < relay->child_count; i++)
-        count += weft_child_follows(&relay->children[i], target);
+        count += follows(&relay->children[i], target);
     return count;
 }
 
@@ -138,7 +138,7 @@ static bool share(weft_relay *relay, uint32_t slot)
         return false;
     relay->blocks[block].header = *header;
     for (uint32_t i = 0; i < relay->child_count; i++) {
-        if (!weft_child_follows(&relay->children[i], &header->target))
+        if (!follows(&relay->children[i], &header->target))
             continue;
         enqueue(relay, &relay->children[i], block);
         relay->blocks[block].readers++;
