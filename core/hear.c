@@ -126,7 +126,7 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
         return status;
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
     const weft_version *label = &rollout->welcome.held;
-    bool unknown = rollout->holds && (label->run | label->number | label->root) == 0 && !rollout->searched;
+    bool unknown = weft_join_trusts(rollout) && (label->run | label->number | label->root) == 0 && !rollout->searched;
     return unknown ? weft_search_join(rollout) : weft_hear_offered(rollout);
 }
 

@@ -100,6 +100,11 @@ void weft_join_close(weft_rollout *rollout)
     weft_control_close(&rollout->control);
 }
 
+bool weft_join_trusts(const weft_rollout *rollout)
+{
+    return rollout->holds && rollout->faults < FAULTS_MAX;
+}
+
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body)
 {
     return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
@@ -264,7 +269,7 @@ static weft_status greet(weft_rollout *rollout)
     snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
     memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
     hello.epoch = rollout->epoch;
-    hello.holds = rollout->holds && rollout->faults < FAULTS_MAX;
+    hello.holds = weft_join_trusts(rollout);
     hello.held = rollout->held;
     hello.attachment = rollout->attachment ? rollout->attachment->hash : 0;
     weft_wire_put_hello(&out, &hello);

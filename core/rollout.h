@@ -191,6 +191,8 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
 /* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);
+/* Whether what it holds may still serve as a base: not once several versions in a row failed on it. */
+bool weft_join_trusts(const weft_rollout *rollout);
 
 /* ---- relay*.c */
 /* Opens the room, if the site makes this rollout a relay. */

@@ -241,6 +241,23 @@ static void lost_in_the_middle(void **state)
     mended(f, 0);
 }
 
+/* Repairs that fail each time are not asked for without end: a snapshot is. */
+static void never_whole(void **state)
+{
+    fleet *f = *state;
+    const weft_loop_faults faults = {.seed = 7, .corrupt_every = 1};
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_publish(f, 30);
+    weft_loop_set_faults(&faults);
+    join_flipped(f, 0, 1, "wide", 9);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    assert_int_equal(staged.kind, WEFT_STAGED_SNAPSHOT);
+    assert_true(fleet_stats(f->trainer.session).peers_joined <= 4); /* after three faults in a row */
+    weft_loop_set_faults(NULL);
+    fleet_catch_up(f, 0);
+    assert_true(line_of(f, "a").snapshot_bytes > 0);
+}
+
 static void publishes_meanwhile(void **state)
 {
     fleet *f = *state;
@@ -341,6 +358,7 @@ int main(void)
         TEST(an_older_checkpoint),
         TEST(another_model),
         TEST(lost_in_the_middle),
+        TEST(never_whole),
         TEST(publishes_meanwhile),
         TEST(not_offered),
         TEST(other_bits),
