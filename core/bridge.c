@@ -303,8 +303,9 @@ static void *run(void *argument)
 weft_status weft_bridge_start(weft_trainer *trainer)
 {
     weft_bridge *bridge = &trainer->bridge;
-    if (weft_clock_own || bridge->running)
-        return WEFT_OK;
+    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &trainer->shadow);
+    if (status != WEFT_OK || weft_clock_own || bridge->running)
+        return status;
     bridge->running = true;
     int error = weft_thread_start(&bridge->thread, run, bridge);
     bridge->running = error == 0;
@@ -319,9 +320,9 @@ void weft_bridge_stop(weft_trainer *trainer)
     pthread_mutex_lock(&trainer->session->lock);
     bridge->stopping = bridge->broken = true;
     pthread_cond_signal(&bridge->wake);
+    weft_session_changed(trainer->session); /* it may wait for a publish to be done with the shadow */
     pthread_mutex_unlock(&trainer->session->lock);
-    pthread_join(bridge->thread, NULL);
-    bridge->running = false;
+    pthread_join(bridge->thread, NULL); /* still said to be running: what is wanted from now on stays wanted */
 }
 
 static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)

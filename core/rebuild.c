@@ -9,9 +9,10 @@
 /* Publishes that may come in between before it is given up. */
 #define TRIES 8u
 
-static weft_status bind(weft_rebuilder *rebuilder, weft_bridge *bridge)
+weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow)
 {
-    const weft_binding *shadow = &bridge->trainer->shadow;
+    if (rebuilder->moved.runs)
+        return WEFT_OK;
     rebuilder->moved = *shadow;
     rebuilder->moved.runs = weft_mem_take(shadow->run_count + 1, sizeof *rebuilder->moved.runs);
     if (!rebuilder->moved.runs)
@@ -170,9 +171,7 @@ weft_status weft_rebuild_unit(weft_bridge *bridge, uint64_t order, uint64_t unit
     uint32_t before = u->place % (1u << WEFT_RUN_SHIFT_MAX);
     region where = {unit, unit - before, weft_layout_run(layout, unit - before, WEFT_RUN_SHIFT_MAX)};
     uint64_t at = 0;
-    weft_status status = r->moved.runs ? WEFT_OK : bind(r, bridge);
-    if (status == WEFT_OK)
-        status = WEFT_AGAIN;
+    weft_status status = WEFT_AGAIN;
     for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
         status = copy_run(bridge, &where, &at);
     while (status == WEFT_OK && at > order)

@@ -16,6 +16,8 @@ typedef struct weft_rebuilder {
 } weft_rebuilder;
 
 weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *layout);
+/* Once the shadow has its runs; takes memory the first time only. */
+weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow);
 void weft_rebuilder_close(weft_rebuilder *rebuilder);
 
 /* Makes `*bits` point to the dense elements of a unit as they were after update `order`, until the next call.

@@ -131,6 +131,7 @@ void weft_shadow_busy(weft_trainer *trainer, bool busy)
 {
     weft_log_sink *before = weft_session_enter(trainer->session);
     trainer->shadow_busy = busy;
+    weft_session_changed(trainer->session);
     weft_session_leave(trainer->session, before);
 }
 

@@ -169,6 +169,19 @@ static void lost_in_the_middle(void **state)
     fleet_recover(f, 2);
 }
 
+/* The trainer closes while merges are wanted and made. */
+static void closed_meanwhile(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 6; i++)
+        fleet_publish(f, 300);
+    for (unsigned at = 0; at < 4; at++)
+        fleet_join_bits(f, at, f->history[at].dense);
+    fleet_stop_trainer(f);
+    for (unsigned at = 0; at < 4; at++)
+        fleet_check(f, at);
+}
+
 /* A journal of 256 blocks of 64 KiB: versions of large models fill it, and merges keep to their share. */
 static int setup_full(void **state)
 {
@@ -256,15 +269,11 @@ static void a_snapshot_overtaken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rejoining),
-        TEST(shared),
-        TEST(a_slow_one_skips),
-        TEST(publishes_meanwhile),
-        TEST(with_dense_versions),
-        TEST(lost_in_the_middle),
-        FULL(out_of_room),
-        SMALL(a_full_journal),
-        cmocka_unit_test_setup_teardown(a_snapshot_overtaken, setup_slow, teardown),
+        TEST(rejoining),           TEST(shared),
+        TEST(a_slow_one_skips),    TEST(publishes_meanwhile),
+        TEST(with_dense_versions), TEST(lost_in_the_middle),
+        TEST(closed_meanwhile),    FULL(out_of_room),
+        SMALL(a_full_journal),     cmocka_unit_test_setup_teardown(a_snapshot_overtaken, setup_slow, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
