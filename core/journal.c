@@ -86,8 +86,6 @@ weft_update *weft_journal_oldest(weft_journal *journal)
 weft_update *weft_journal_after(weft_journal *journal, uint64_t order)
 {
     weft_update *update = weft_journal_at(journal, order + 1);
-    if (update && update->over)
-        update = weft_journal_at(journal, update->over);
     return update && update->from == order && !update->snapshot_only ? update : NULL;
 }
 

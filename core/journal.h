@@ -36,7 +36,6 @@ typedef struct weft_update {
     uint64_t changed; /* elements */
     uint64_t published_ns;
     uint32_t readers;      /* streams and buckets in flight that read it */
-    uint64_t over;         /* emptied: the order of the merged update that leads over its base; 0: none */
     uint32_t pins;         /* merges and rebuilds under way that read its journal level */
     bool snapshot_only;    /* has no frames: it did not fit, or was emptied; peers behind it need a snapshot */
     weft_blob *attachment; /* of the target; NULL: none */
