@@ -235,7 +235,9 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
     entry->update.from = was.update.from;
     entry->update.order = bridge->trainer->newest_order;
     weft_log(WEFT_LOG_DEBUG, "no %s update: %s", was.repair.count ? "repairing" : "merged",
-             status == WEFT_E_BUDGET ? "no room, or not all versions are kept" : "broken off");
+             bridge->broken            ? "broken off"
+             : status == WEFT_E_BUDGET ? "no room, or not all versions are kept"
+                                       : weft_last_error());
 }
 
 /* Under the lock, which it leaves meanwhile. */

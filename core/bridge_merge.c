@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "peer.h"
+#include "rebuild.h"
 #include "staging.h"
 #include "status.h"
 
@@ -90,6 +91,17 @@ static weft_status emit(void *user, const uint8_t *frames, uint64_t bytes)
     return status;
 }
 
+/* A unit of which the versions together change nearly all: its bits, from the shadow. */
+static weft_status whole(void *user, uint64_t unit, const uint8_t **frame, uint64_t *bytes)
+{
+    const writer *to = user;
+    uint32_t length = 0;
+    weft_status status = weft_rebuild_frame(to->bridge, to->update->order, unit, &length);
+    *frame = to->bridge->frame;
+    *bytes = length;
+    return status;
+}
+
 static weft_status moved(void *user, uint64_t unit)
 {
     (void)unit;
@@ -104,6 +116,7 @@ weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update)
                             .level = WEFT_LEVEL_FAST,
                             .emit = emit,
                             .user = &to,
+                            .whole = whole,
                             .moved = moved};
     for (uint64_t i = 0; i < bridge->source_count; i++)
         bridge->merge_sources[i] =

@@ -32,6 +32,9 @@ typedef struct weft_merge_pass {
     uint32_t run_shift;
     weft_merge_emit emit;
     void *user;
+    /* NULL, or gives the full frame of a unit as the last update leaves it, where no frame tells what the updates say
+     * of it; in private memory that stays until the next call. */
+    weft_status (*whole)(void *user, uint64_t unit, const uint8_t **frame, uint64_t *bytes);
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
     uint64_t changed; /* out: elements coded; where frames are full, all of theirs */

@@ -151,7 +151,7 @@ typedef struct weft_drain_job {
     uint32_t run_shift;    /* of the merged update */
     weft_frame_sink *sink; /* has room for the largest frame of every unit */
     uint64_t changed;      /* out: elements coded, added to */
-    bool needs_base;       /* out: the unit at `stuck` has no frame; the room is of no use then */
+    bool needs_base;       /* out: the unit at `stuck` has no frame; the room stays as it was, to be told all of it */
     uint64_t stuck;
 } weft_drain_job;
 

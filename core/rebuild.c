@@ -182,3 +182,20 @@ weft_status weft_rebuild_unit(weft_bridge *bridge, uint64_t order, uint64_t unit
            : status == WEFT_OK || status == WEFT_AGAIN ? WEFT_E_BUDGET
                                                        : status;
 }
+
+weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
+{
+    const weft_unit *u = &bridge->trainer->session->layout->units[unit];
+    uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
+    uint8_t *frame = bridge->frame;
+    const uint8_t *bits;
+    weft_status status = weft_rebuild_unit(bridge, order, unit, &bits);
+    if (status != WEFT_OK)
+        return status;
+    weft_frame_write_header(frame, &header);
+    memcpy(frame + WEFT_FRAME_HEADER_BYTES, bits, dense);
+    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    *bytes = WEFT_FRAME_HEADER_BYTES + payload;
+    return WEFT_OK;
+}

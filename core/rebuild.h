@@ -24,5 +24,7 @@ void weft_rebuilder_close(weft_rebuilder *rebuilder);
  * Errors: WEFT_E_BUDGET (a later version's frames are gone, or give that unit whole and not what changed, or versions
  * are published faster than they can be undone), WEFT_AGAIN (the work is broken off). */
 weft_status weft_rebuild_unit(weft_bridge *bridge, uint64_t order, uint64_t unit, const uint8_t **bits);
+/* The same as a full frame in bridge->frame. */
+weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes);
 
 #endif

@@ -51,20 +51,14 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
 }
 
 /* On the bridge's thread, without the lock. */
-static weft_status append_unit(weft_bridge *bridge, weft_update *update, uint64_t unit, uint8_t *frame)
+static weft_status append_unit(weft_bridge *bridge, weft_update *update, uint64_t unit)
 {
-    const weft_unit *u = &bridge->trainer->session->layout->units[unit];
-    uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
-    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
-    const uint8_t *bits;
-    weft_status status = weft_rebuild_unit(bridge, update->order, unit, &bits);
+    uint32_t bytes;
+    weft_status status = weft_rebuild_frame(bridge, update->order, unit, &bytes);
     if (status != WEFT_OK)
         return status;
-    weft_frame_write_header(frame, &header);
-    memcpy(frame + WEFT_FRAME_HEADER_BYTES, bits, dense);
-    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    update->changed += u->count;
-    return weft_bridge_append(bridge, update, WEFT_LEVEL_FULL, frame, WEFT_FRAME_HEADER_BYTES + payload);
+    update->changed += bridge->trainer->session->layout->units[unit].count;
+    return weft_bridge_append(bridge, update, WEFT_LEVEL_FULL, bridge->frame, bytes);
 }
 
 weft_status weft_repair_make(weft_bridge *bridge, weft_update *update, const weft_wire_repair *repair)
@@ -74,7 +68,7 @@ weft_status weft_repair_make(weft_bridge *bridge, weft_update *update, const wef
     update->levels = 1u << WEFT_LEVEL_FULL;
     for (uint32_t i = 0; i < repair->count; i++)
         for (uint32_t n = 0; n < repair->range[i].units && status == WEFT_OK; n++) {
-            status = append_unit(bridge, update, (uint64_t)repair->range[i].first + n, bridge->frame);
+            status = append_unit(bridge, update, (uint64_t)repair->range[i].first + n);
             if (status == WEFT_OK)
                 status = weft_bridge_pause(bridge);
         }

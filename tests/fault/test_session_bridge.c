@@ -153,6 +153,19 @@ static void with_dense_versions(void **state)
     assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
 }
 
+/* Versions of which none changes a unit wholly, and which do together: no frame of steps is shorter than the unit. */
+static void that_change_all(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 14; i++)
+        fleet_publish(f, 300);
+    fleet_join_bits(f, 0, f->history[0].dense);
+    fleet_catch_up(f, 0);
+    assert_int_equal(updates_at(f, 0), 1);
+    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 1);
+}
+
 /* The link fails while a merged update is under way. */
 static void lost_in_the_middle(void **state)
 {
@@ -178,8 +191,9 @@ static void closed_meanwhile(void **state)
     for (unsigned at = 0; at < 4; at++)
         fleet_join_bits(f, at, f->history[at].dense);
     fleet_stop_trainer(f);
+    fleet_start_trainer(f, "attached");
     for (unsigned at = 0; at < 4; at++)
-        fleet_check(f, at);
+        fleet_catch_up(f, at);
 }
 
 /* A journal of 256 blocks of 64 KiB: versions of large models fill it, and merges keep to their share. */
@@ -262,6 +276,35 @@ static void a_snapshot_overtaken(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 2);
 }
 
+static int setup_slower(void **state)
+{
+    static const char *const overrides[] = {
+        "trainer.journal=256MiB",    "peer.a.rate_limit=4Mbit/s",      "peers.bucket_min=64KiB", "peers.bucket=64KiB",
+        "provider.loop.chunk=32KiB", "peers.snapshot_coding=verbatim", "commit.snapshot=staged", NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+/* Most changes in each version, and many versions in the time that the link takes for one: the snapshot comes to its
+ * end all the same, without a pause in publishing. */
+static void a_snapshot_always_overtaken(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info a = {0};
+    int versions = 0;
+    fleet_join(f, 0, FLEET_OTHER);
+    for (; versions < 230 && a.snapshot_bytes == 0; versions++) {
+        fleet_publish(f, 400);
+        fleet_sleep_ms(30);
+        fleet_peer(f, "a", &a);
+    }
+    print_message("%d versions were published until the snapshot was sent, of %llu bytes\n", versions,
+                  (unsigned long long)a.snapshot_bytes);
+    assert_true(a.snapshot_bytes > 0);
+    fleet_catch_up_within(f, 0, 3 * FLEET_WAIT_MS);
+    fleet_check_bytes(f, 0, f->dense);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
 #define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
@@ -269,11 +312,18 @@ static void a_snapshot_overtaken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rejoining),           TEST(shared),
-        TEST(a_slow_one_skips),    TEST(publishes_meanwhile),
-        TEST(with_dense_versions), TEST(lost_in_the_middle),
-        TEST(closed_meanwhile),    FULL(out_of_room),
-        SMALL(a_full_journal),     cmocka_unit_test_setup_teardown(a_snapshot_overtaken, setup_slow, teardown),
+        TEST(rejoining),
+        TEST(shared),
+        TEST(a_slow_one_skips),
+        TEST(publishes_meanwhile),
+        TEST(with_dense_versions),
+        TEST(that_change_all),
+        TEST(lost_in_the_middle),
+        TEST(closed_meanwhile),
+        FULL(out_of_room),
+        SMALL(a_full_journal),
+        cmocka_unit_test_setup_teardown(a_snapshot_overtaken, setup_slow, teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_always_overtaken, setup_slower, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
