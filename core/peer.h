@@ -56,6 +56,7 @@ typedef struct weft_stream {
     bool owes;          /* snapshot: deltas from the version after `owed_from` on are to come as one */
     uint64_t owed_from; /* and go to the units below `owed_limit` */
     uint64_t owed_limit;
+    uint64_t credit;       /* snapshot: bytes of tiles that may go before the deltas that wait */
     weft_blob *attachment; /* to be sent with it; NULL: none */
     uint64_t attachment_sent;
     weft_version alone; /* an update that only brings the attachment: the version it belongs to, as announced */

@@ -145,10 +145,13 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     return announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
 }
 
-/* So many deltas wait that they are let go, all but the one being sent: what they make will come as one. */
+/* So many deltas wait that they are let go: what they make will come as one. Not the one being sent, nor those that
+ * tiles went before. */
 static void owe(weft_stream *stream)
 {
     uint32_t kept = stream->behind_begin + 1;
+    while (stream->behind[kept % WEFT_BEHIND_MAX].unit_limit < stream->unit)
+        kept++; /* at most half of them: alternates() */
     stream->owes = true;
     stream->owed_from = stream->behind[kept % WEFT_BEHIND_MAX].update->from;
     stream->owed_limit = stream->unit;
@@ -392,6 +395,7 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
     weft_bucket_wrap(data, bytes, frames, XXH3_64bits_digest(&checks), peer->chunk_bytes, &peer->bucket);
     peer->bucket_slab = slab;
     count_bucket(peer);
+    stream->credit -= bytes < stream->credit ? bytes : stream->credit;
     return WEFT_OK;
 }
 
@@ -409,49 +413,92 @@ static weft_status pay(weft_trainer *trainer, weft_peer *peer)
         update = weft_journal_after(&trainer->journal, stream->owed_from);
     if (!update)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "its snapshot is overtaken by more than the journal keeps");
-    stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->owed_limit};
-    update->readers++;
-    stream->owed_from = update->order;
-    stream->owes = update->order != trainer->newest_order;
+    do {
+        stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->owed_limit};
+        update->readers++;
+        stream->owed_from = update->order;
+        update = weft_journal_after(&trainer->journal, stream->owed_from);
+    } while (update && trainer->newest_order - stream->owed_from < WEFT_BEHIND_MAX / 2);
+    stream->owes = stream->owed_from != trainer->newest_order;
     return WEFT_OK;
 }
 
-/* Deltas queued by publishes come before further tiles, so that every tile goes strictly from base to target. */
-static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
+/* Whether tiles go before the deltas that wait: as many bytes as went of deltas, so that a link on which each delta is
+ * overtaken by the next version brings the snapshot on all the same. What waits must end where these tiles begin, and
+ * leave room for what is published meanwhile. */
+static bool alternates(const weft_trainer *trainer, const weft_stream *stream)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint32_t waiting = stream->behind_end - stream->behind_begin;
+    if (stream->owes || stream->credit == 0 || stream->unit == layout->unit_count || waiting > WEFT_BEHIND_MAX / 2)
+        return false;
+    for (uint32_t i = stream->behind_begin; i < stream->behind_end; i++) {
+        const weft_behind *behind = &stream->behind[i % WEFT_BEHIND_MAX];
+        uint32_t in_run = layout->units[stream->unit].place & ((1u << behind->update->parameters.run_shift) - 1);
+        if (behind->unit_limit == stream->unit && in_run > 0)
+            return false; /* a frame of its last run goes on into these tiles */
+    }
+    return true;
+}
+
+/* The next bucket of the deltas that wait; WEFT_AGAIN, with *done: there is none. */
+static weft_status next_delta(weft_trainer *trainer, weft_peer *peer, bool *done)
 {
     weft_stream *stream = &peer->stream;
-    const weft_version nothing = {0, 0, 0};
-    if (attachment_left(stream))
-        return next_attachment(trainer, peer, &nothing, &trainer->newest);
-    while (stream->behind_begin < stream->behind_end || stream->owes) {
-        if (stream->behind_begin == stream->behind_end) {
-            weft_status status = pay(trainer, peer);
-            if (status != WEFT_OK)
-                return status;
-        }
+    for (; stream->behind_begin < stream->behind_end; stream->behind_begin++) {
         const weft_behind *behind = &stream->behind[stream->behind_begin % WEFT_BEHIND_MAX];
-        weft_update *update = behind->update;
         if (!stream->cursor_set)
-            stream->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
+            stream->cursor = weft_cursor_begin(&behind->update->chain[WEFT_LEVEL_FAST]);
         stream->cursor_set = true;
         if (!weft_cursor_done(&trainer->journal.arena, &stream->cursor, behind->unit_limit)) {
-            next_frames(trainer, peer, update, WEFT_LEVEL_FAST, behind->unit_limit);
+            next_frames(trainer, peer, behind->update, WEFT_LEVEL_FAST, behind->unit_limit);
+            stream->credit += peer->bucket.header.payload_bytes;
             return WEFT_OK;
         }
         stream->cursor_set = false;
-        stream->behind_begin++;
-        update->readers--;
+        behind->update->readers--;
     }
-    if (trainer->shadow_busy)
-        return WEFT_AGAIN;
-    if (stream->unit < trainer->session->layout->unit_count)
-        return next_full(trainer, peer);
+    *done = true;
+    return WEFT_AGAIN;
+}
+
+/* The snapshot becomes the version after update `order`, which all tiles have; what followed comes as updates. */
+static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer, uint64_t order)
+{
+    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
+    weft_version target = next ? next->base : trainer->newest;
+    if (!next && order != trainer->newest_order)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "its snapshot is overtaken by more than the journal keeps");
+    peer->stream.order = peer->sent_order = order;
     /* bits whose attachment is still owed get their label with it, as after a welcome */
-    weft_version target = trainer->newest;
     if (attachment_owed(trainer, peer))
         target.run = target.number = 0;
     weft_status status = finish(trainer, peer, &target);
     return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+}
+
+/* Deltas queued by publishes come in their order, so that every tile goes strictly from base to target. */
+static weft_status next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_version nothing = {0, 0, 0};
+    const bool tiles = stream->unit < trainer->session->layout->unit_count;
+    bool done = false;
+    if (attachment_left(stream))
+        return next_attachment(trainer, peer, &nothing, &trainer->newest);
+    while (!done && (trainer->shadow_busy || !alternates(trainer, stream))) {
+        weft_status status = next_delta(trainer, peer, &done);
+        if (!done)
+            return status;
+        if (stream->owes && !tiles)
+            return end_snapshot(trainer, peer, stream->owed_from);
+        if (stream->owes && (status = pay(trainer, peer)) != WEFT_OK)
+            return status;
+        done = stream->behind_begin == stream->behind_end;
+    }
+    if (tiles)
+        return trainer->shadow_busy ? WEFT_AGAIN : next_full(trainer, peer);
+    return trainer->shadow_busy ? WEFT_AGAIN : end_snapshot(trainer, peer, trainer->newest_order);
 }
 
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order)
