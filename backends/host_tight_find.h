@@ -40,8 +40,8 @@ WEFT_ALWAYS_INLINE uint32_t weft_find_compare(const weft_host_pair *pair, uint32
         const uint8_t *now = pair->now + (uint64_t)at * width, *shadow = pair->shadow + (uint64_t)at * width;
         weft_find_ahead(now, width);
         found += weft_word_list(weft_word_differ(now, shadow, width), pair->first + at, position + found);
-        weft_block_number_32(shadow, map, block->number + at - begin, width);
-        weft_block_number_32(shadow + 32 * width, map, block->number + at - begin + 32, width);
+        weft_block_number_32(shadow, map, block->number + (at - begin), width);
+        weft_block_number_32(shadow + 32 * width, map, block->number + (at - begin) + 32, width);
     }
     return found;
 }
