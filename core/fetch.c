@@ -103,7 +103,7 @@ static uint32_t list_sources(const weft_site *site, const weft_site_peer *row, c
         if (weft_site_resolve(site, names[i], &relay) == WEFT_OK)
             snprintf(sources[count++], WEFT_SITE_TEXT, "%s", relay.relay);
     }
-    if (named == 0 || row->last_resort == WEFT_LAST_TRAINER)
+    if (count == 0 || row->last_resort == WEFT_LAST_TRAINER)
         snprintf(sources[count++], WEFT_SITE_TEXT, "%s", site->trainer.listen);
     return count;
 }
