@@ -254,6 +254,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
         peer->wanted = weft_peer_level(site->level);
     peer->level = peer->wanted;
     trainer->levels |= 1u << peer->wanted;
+    trainer->wanting[peer->wanted]++;
     peer->known = peer->greeted = true;
     peer->site = *site;
     peer->hello = *hello;

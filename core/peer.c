@@ -95,6 +95,7 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
     if (expected->changed)
         weft_decoding_note(&peer->decoding, &trainer->habit, expected->level, expected->changed,
                            (double)held->decode_ns / 1e9);
+    weft_peer_level_judge(trainer, peer);
     peer->info.commit_ms = (double)held->commit_ns / 1e6;
     peer->expected_count--;
     memmove(&peer->expected[0], &peer->expected[1], peer->expected_count * sizeof peer->expected[0]);

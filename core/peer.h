@@ -185,9 +185,10 @@ struct weft_trainer {
     weft_lane *lanes;
     uint32_t lane_count;
     weft_peer *peers;
-    uint32_t peer_count; /* max_peers and a few guests */
-    weft_watch watch;    /* of their connections, by index */
-    uint32_t levels;     /* mask of levels in use: the journal's and those that connected peers want */
+    uint32_t peer_count;                /* max_peers and a few guests */
+    weft_watch watch;                   /* of their connections, by index */
+    uint32_t levels;                    /* mask of levels in use: the journal's and those that connected peers want */
+    uint32_t wanting[WEFT_LEVEL_COUNT]; /* how many peers want each: those connected at the last publish or since */
     weft_habit habit;
     weft_bridge bridge;
     bool again;       /* something happened to a peer that this step had passed: take another */
@@ -204,8 +205,10 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
 }
 
 /* ---- peer_level.c: which levels are encoded */
-/* Before a publish: what each connected peer wants, and with that trainer->levels. */
+/* Before a publish: counts what connected peers want, and with that trainer->levels. */
 void weft_peer_levels(weft_trainer *trainer);
+/* The peer holds a version, its estimates are new: which level it wants from the next publish on. */
+void weft_peer_level_judge(weft_trainer *trainer, weft_peer *peer);
 /* An update was encoded. */
 void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update);
 

@@ -1,4 +1,7 @@
-/* peer_level.c - which levels a publish encodes: those that connected peers want. */
+/* peer_level.c - which level a peer wants, judged when it holds a version, so that a publish has nothing to weigh; and
+ * which ones a publish encodes: those that connected peers want. */
+#include <string.h>
+
 #include "peer.h"
 
 /* Share of the journal that one update may take at a level that weft chose. */
@@ -24,9 +27,11 @@ static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *pee
     return wish;
 }
 
-static void choose(weft_trainer *trainer, weft_peer *peer, uint32_t *wanting)
+void weft_peer_level_judge(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_level_wish wish = wish_of(trainer, peer, wanting);
+    if (peer->site.level != WEFT_CHOICE_AUTO)
+        return;
+    weft_level_wish wish = wish_of(trainer, peer, trainer->wanting);
     weft_level level = weft_level_choose(&wish);
     if (level == peer->wanted)
         return;
@@ -34,24 +39,20 @@ static void choose(weft_trainer *trainer, weft_peer *peer, uint32_t *wanting)
              peer->name, weft_level_name(level), weft_level_name(peer->wanted), 1e3 * weft_level_seconds(&wish, level),
              1e3 * weft_level_seconds(&wish, peer->wanted), peer->estimate.rate_bytes_s / 1e6,
              100 * trainer->habit.density);
-    wanting[peer->wanted]--;
-    wanting[level]++;
+    trainer->wanting[peer->wanted]--;
+    trainer->wanting[level]++;
     peer->wanted = level;
 }
 
 void weft_peer_levels(weft_trainer *trainer)
 {
-    uint32_t wanting[WEFT_LEVEL_COUNT] = {0};
+    memset(trainer->wanting, 0, sizeof trainer->wanting);
     trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (trainer->peers[i].greeted)
-            wanting[trainer->peers[i].wanted]++;
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
+        const weft_peer *peer = &trainer->peers[i];
         if (!peer->greeted)
             continue;
-        if (peer->site.level == WEFT_CHOICE_AUTO)
-            choose(trainer, peer, wanting);
+        trainer->wanting[peer->wanted]++;
         trainer->levels |= 1u << peer->wanted;
     }
 }
