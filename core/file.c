@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mem.h"
@@ -30,9 +31,25 @@ char *weft_file_beside(const char *path)
     return name;
 }
 
+/* A rename onto a device, or onto a link that stands for one, would take it away from everybody. */
+static weft_status check_replaceable(const char *path)
+{
+    struct stat facts;
+    if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode))
+        return WEFT_OK;
+    return weft_fail(WEFT_E_FILE, "is a %s: an output is renamed into its place when whole; name a file",
+                     S_ISDIR(facts.st_mode)   ? "folder"
+                     : S_ISLNK(facts.st_mode) ? "link"
+                                              : "device, pipe or socket");
+}
+
 weft_status weft_file_begin(weft_file *file, const char *path)
 {
-    *file = (weft_file){.descriptor = -1, .path = weft_mem_text(path)};
+    weft_status status = check_replaceable(path);
+    *file = (weft_file){.descriptor = -1};
+    if (status != WEFT_OK)
+        return status;
+    file->path = weft_mem_text(path);
     for (int attempt = 0; file->path && attempt < ATTEMPTS; attempt++) {
         file->temporary = weft_file_beside(path);
         if (!file->temporary)

@@ -94,6 +94,13 @@ run no_output 2 "$WEFT_BIN" diff "$v0" "$v1"
 run no_word 2 "$WEFT_BIN" apply "$v0" -o "$work/no.st"
 run no_file 2 "$WEFT_BIN" apply "$v0" "$work/none.weft" -o "$work/no.st"
 run no_folder 2 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/none/no.weft"
+mkfifo "$work/pipe" && ln -s "$v0" "$work/link"
+for output in pipe link; do
+    run no_place 2 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/$output"
+    says no_place "is a .*$output"
+    run no_place 2 "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$work/$output"
+done
+[ -p "$work/pipe" ] && [ -L "$work/link" ] || fail "an output took the place of what is no file"
 run no_update 2 "$WEFT_BIN" inspect "$v0"
 says no_update 'no update file'
 absent "$work/no.weft"
