@@ -112,7 +112,7 @@ weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const wef
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_follow follow = {.target = update->target};
+    weft_wire_follow follow = {.target = {update->target.run, update->target.number, 0}};
     for (uint32_t i = 0; i < trainer->peer_count && relay->children > 0 && follow.count < WEFT_FOLLOW_MAX; i++) {
         weft_peer *peer = &trainer->peers[i];
         if (peer->parent != relay || !can(trainer, peer) || !takes(peer, update, sent->level))

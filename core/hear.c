@@ -72,14 +72,16 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     weft_status status = weft_wire_get_update(body, length, &update);
     if (status != WEFT_OK)
         return status;
-    const weft_version *base = rollout->queued ? &rollout->queue[rollout->queued - 1].header.target : &rollout->held;
+    const weft_incoming *before = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
+    const weft_version *base = before ? &before->trailer.target : &rollout->held;
     const bool from_nothing = update.base.run == 0 && update.base.number == 0 && update.base.root == 0;
     bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0 && from_nothing
                                    : rollout->holds && update.base.root == base->root;
-    if (rollout->queued == WEFT_UPDATES_AHEAD ||
+    if (rollout->queued == WEFT_UPDATES_AHEAD || (before && !before->has_trailer) ||
         memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))
-        return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already, or another layout",
-                         (unsigned long long)update.target.number, rollout->queued);
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already%s, or another layout",
+                         (unsigned long long)update.target.number, rollout->queued,
+                         before && !before->has_trailer ? ", the last without its TRAILER" : "");
     if (!follows)
         return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
                          (unsigned long long)update.target.number, (unsigned long long)update.base.root,
@@ -90,12 +92,13 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     return WEFT_OK;
 }
 
-/* A snapshot's trailer names the final version; its label may be withheld until the attachment follows. */
+/* The trailer names the root; a snapshot's the final version too, whose label may be withheld until the attachment
+ * follows. */
 static bool fits_header(const weft_wire_update *header, const weft_version *target)
 {
     if (header->snapshot)
         return target->run == header->target.run || (target->run == 0 && target->number == 0);
-    return memcmp(target, &header->target, sizeof *target) == 0;
+    return target->run == header->target.run && target->number == header->target.number;
 }
 
 static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
@@ -104,19 +107,14 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
     weft_status status = weft_wire_get_trailer(body, length, &trailer);
     if (status != WEFT_OK)
         return status;
-    for (uint32_t i = 0; i < rollout->queued; i++) {
-        weft_incoming *incoming = &rollout->queue[i];
-        if (incoming->has_trailer)
-            continue;
-        if (!fits_header(&incoming->header, &trailer.target))
-            break;
-        incoming->trailer = trailer;
-        incoming->has_trailer = true;
-        rollout->moved_ns = weft_clock_ns();
-        return WEFT_OK;
-    }
-    return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",
-                     (unsigned long long)trailer.target.number);
+    weft_incoming *last = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
+    if (!last || last->has_trailer || !fits_header(&last->header, &trailer.target))
+        return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",
+                         (unsigned long long)trailer.target.number);
+    last->trailer = trailer;
+    last->has_trailer = true;
+    rollout->moved_ns = weft_clock_ns();
+    return WEFT_OK;
 }
 
 static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64_t length)

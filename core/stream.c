@@ -35,6 +35,7 @@ weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const w
     weft_stream *stream = &peer->stream;
     weft_wire_update header = {
         .snapshot = kind == WEFT_STREAM_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
+    header.target.root = 0; /* the trailer names it */
     if (update)
         header.parameters = update->parameters;
     memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);

@@ -37,6 +37,7 @@ void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_versi
     peer->bucket.header.kind = kind;
     peer->bucket.header.base = *base;
     peer->bucket.header.target = *target;
+    peer->bucket.header.target.root = 0; /* the trailer names it */
     peer->bucket.header.offset = offset;
     peer->bucket_update = NULL;
     peer->bucket_slab = -1;

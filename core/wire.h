@@ -89,7 +89,7 @@ typedef struct weft_wire_hello {
 #define WEFT_FOLLOW_MAX 256u /* routes that one message names */
 
 typedef struct weft_wire_follow {
-    weft_version target; /* of the update */
+    weft_version target; /* of the update, root 0 */
     uint32_t count;      /* at least 1 */
     uint32_t routes[WEFT_FOLLOW_MAX];
 } weft_wire_follow;
@@ -113,7 +113,7 @@ typedef struct weft_wire_update {
     weft_level level;
     uint64_t layout[2];
     weft_version base;         /* all 0 for a snapshot */
-    weft_version target;       /* root 0 for a snapshot: the trailer names it */
+    weft_version target;       /* root 0: the trailer names it */
     uint64_t attachment_bytes; /* carried by this update; 0: none */
     uint64_t attachment;       /* its xxh3-64 */
     weft_parameters parameters;
@@ -192,7 +192,7 @@ typedef struct weft_wire_bucket {
     uint64_t incarnation;
     uint64_t sequence; /* from 0 on each connection */
     weft_version base;
-    weft_version target;
+    weft_version target; /* root 0 */
     uint32_t epoch;
     uint32_t slot;
     uint32_t chunks;

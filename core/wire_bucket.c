@@ -68,13 +68,14 @@ weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES],
     reserved |= weft_in_word(&in, 8);
     if (protocol != WEFT_PROTOCOL || bucket->kind > WEFT_BUCKET_ATTACHMENT || stream || source || sources != 1 ||
         group || folded != fold(layout) || bucket->chunks == 0 || bucket->chunks > WEFT_CHUNKS_MAX ||
-        bucket->payload_bytes == 0 || reserved)
-        return weft_fail(WEFT_E_PROTOCOL,
-                         "bucket header: protocol %llu kind %u stream %llu source %llu of %llu group %llu chunks %u "
-                         "payload %llu reserved %llx are not what protocol %u and this layout (%016llx) allow",
-                         (unsigned long long)protocol, bucket->kind, (unsigned long long)stream,
-                         (unsigned long long)source, (unsigned long long)sources, (unsigned long long)group,
-                         bucket->chunks, (unsigned long long)bucket->payload_bytes, (unsigned long long)reserved,
-                         WEFT_PROTOCOL, (unsigned long long)fold(layout));
+        bucket->payload_bytes == 0 || bucket->target.root || reserved)
+        return weft_fail(
+            WEFT_E_PROTOCOL,
+            "bucket header: protocol %llu kind %u stream %llu source %llu of %llu group %llu chunks %u "
+            "payload %llu root %llx reserved %llx are not what protocol %u and this layout (%016llx) allow",
+            (unsigned long long)protocol, bucket->kind, (unsigned long long)stream, (unsigned long long)source,
+            (unsigned long long)sources, (unsigned long long)group, bucket->chunks,
+            (unsigned long long)bucket->payload_bytes, (unsigned long long)bucket->target.root,
+            (unsigned long long)reserved, WEFT_PROTOCOL, (unsigned long long)fold(layout));
     return WEFT_OK;
 }

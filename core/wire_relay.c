@@ -1,4 +1,5 @@
 /* wire_relay.c - what relays add to the messages: how a HELLO came, and who follows an update. */
+#include "status.h"
 #include "wire_body.h"
 
 void weft_out_route(weft_out *out, const weft_wire_hello *hello)
@@ -39,5 +40,9 @@ weft_status weft_wire_get_follow(const uint8_t *body, uint64_t length, weft_wire
     in.bad = in.bad || follow->count == 0 || follow->count > WEFT_FOLLOW_MAX;
     for (uint32_t i = 0; i < follow->count && !in.bad; i++)
         follow->routes[i] = (uint32_t)weft_in_word(&in, 4);
-    return weft_wire_done(&in, "FOLLOW");
+    weft_status status = weft_wire_done(&in, "FOLLOW");
+    if (status == WEFT_OK && follow->target.root)
+        return weft_fail(WEFT_E_PROTOCOL, "FOLLOW of version %llu names root %016llx: that is the trailer's to name",
+                         (unsigned long long)follow->target.number, (unsigned long long)follow->target.root);
+    return status;
 }

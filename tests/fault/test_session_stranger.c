@@ -162,7 +162,7 @@ static void promises_and_sends_nothing(void **state)
     weft_out out = {body, sizeof body, 0, false};
     take_hello(&hello);
     welcome(f, &hello, 600000);
-    weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root}, .target = {9, 1, 5}};
+    weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root}, .target = {9, 1, 0}};
     memcpy(update.layout, hello.layout, sizeof update.layout);
     weft_wire_put_update(&out, &update);
     say(WEFT_MESSAGE_UPDATE, &out);
@@ -180,8 +180,8 @@ static void announce_a_lie(fleet *f, uint64_t base_flip)
     take_hello(&hello);
     welcome(f, &hello, 600000);
     weft_wire_update update = {
-        .level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root ^ base_flip}, .target = {9, 1, 5}};
-    weft_wire_trailer trailer = {.target = update.target};
+        .level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root ^ base_flip}, .target = {9, 1, 0}};
+    weft_wire_trailer trailer = {.target = {9, 1, 5}};
     memcpy(update.layout, hello.layout, sizeof update.layout);
     weft_wire_put_update(&out, &update);
     weft_wire_put_trailer(&last, &trailer);

@@ -21,6 +21,10 @@
     {                                                                                                                  \
         UINT64_C(0x2716151413121110), 127, UINT64_C(0x3f1e1d1c1b1a1918)                                                \
     }
+#define SAMPLE_COMING                                                                                                  \
+    {                                                                                                                  \
+        UINT64_C(0x2716151413121110), 127, 0                                                                           \
+    }
 
 typedef union sample_any {
     weft_wire_hello hello;
@@ -91,7 +95,7 @@ static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121
 static const weft_wire_update sample_update = {.level = WEFT_LEVEL_FAST,
                                                .layout = SAMPLE_LAYOUT,
                                                .base = SAMPLE_HELD,
-                                               .target = SAMPLE_NEXT,
+                                               .target = SAMPLE_COMING,
                                                .attachment_bytes = 70001,
                                                .attachment = UINT64_C(0x5151525354555657)};
 static const weft_wire_trailer sample_trailer = {
@@ -113,7 +117,7 @@ static const weft_wire_digests sample_digests = {
     .first = 500,
     .count = 3,
     .digest = {UINT64_C(0x8182838485868788), 0, UINT64_C(0x9192939495969798)}};
-static const weft_wire_follow sample_follow = {.target = SAMPLE_NEXT, .count = 3, .routes = {1, 0xb1b2b3b4, 7}};
+static const weft_wire_follow sample_follow = {.target = SAMPLE_COMING, .count = 3, .routes = {1, 0xb1b2b3b4, 7}};
 static const weft_wire_repair sample_repair = {
     .root = UINT64_C(0x4f1e1d1c1b1a1918), .version = SAMPLE_NEXT, .count = 2, .range = {{3, 1}, {70000, 17}}};
 static const weft_version sample_version = SAMPLE_NEXT;

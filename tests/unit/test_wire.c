@@ -117,7 +117,7 @@ static void golden_bucket(void **state)
                                      .incarnation = UINT64_C(0x6061626364656667),
                                      .sequence = 41,
                                      .base = SAMPLE_HELD,
-                                     .target = SAMPLE_NEXT,
+                                     .target = SAMPLE_COMING,
                                      .epoch = 0xa7,
                                      .slot = 3,
                                      .chunks = 2,
@@ -273,6 +273,29 @@ static void hostile_attachment(void **state)
         weft_bytes_put(body + 112, rows[i].bytes, 8);
         weft_bytes_put(body + 120, rows[i].hash, 8);
         assert_int_equal(sample_read(row, body, length, &value), rows[i].status);
+    }
+}
+
+/* Only the trailer names the target's root. */
+static void early_roots(void **state)
+{
+    (void)state;
+    const struct {
+        const char *file;
+        uint64_t at;
+    } rows[] = {{"wire_update.bin", 100}, {"wire_follow.bin", 16}};
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const sample_row *row = sample_of(rows[i].file);
+        uint64_t length = sample_write(row, body);
+        for (uint64_t at = rows[i].at; at < rows[i].at + 8; at++) {
+            body[at] = 1;
+            assert_int_equal(sample_read(row, body, length, &value), WEFT_E_PROTOCOL);
+            assert_non_null(strstr(weft_last_error(), "trailer"));
+            body[at] = 0;
+        }
+        assert_int_equal(sample_read(row, body, length, &value), WEFT_OK);
     }
 }
 
@@ -486,13 +509,14 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),      cmocka_unit_test(longest_hello),      cmocka_unit_test(golden_messages),
-        cmocka_unit_test(golden_bucket),   cmocka_unit_test(fixed_lengths),      cmocka_unit_test(truncated),
-        cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),     cmocka_unit_test(other_mark),
-        cmocka_unit_test(levels),          cmocka_unit_test(hostile_attachment), cmocka_unit_test(signature_bytes),
-        cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),    cmocka_unit_test(hostile_ports),
-        cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),       cmocka_unit_test(altered_messages),
-        cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),    cmocka_unit_test(hostile_routes),
+        cmocka_unit_test(round_trip),       cmocka_unit_test(longest_hello),   cmocka_unit_test(golden_messages),
+        cmocka_unit_test(golden_bucket),    cmocka_unit_test(early_roots),     cmocka_unit_test(fixed_lengths),
+        cmocka_unit_test(truncated),        cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),
+        cmocka_unit_test(other_mark),       cmocka_unit_test(levels),          cmocka_unit_test(hostile_attachment),
+        cmocka_unit_test(signature_bytes),  cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),
+        cmocka_unit_test(hostile_ports),    cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),
+        cmocka_unit_test(altered_messages), cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),
+        cmocka_unit_test(hostile_routes),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -22,7 +22,7 @@ static const weft_wire_bucket sample = {.kind = WEFT_BUCKET_FRAMES,
                                         .incarnation = 11,
                                         .sequence = 12,
                                         .base = {13, 14, 15},
-                                        .target = {16, 17, 18},
+                                        .target = {16, 17, 0},
                                         .epoch = 255,
                                         .slot = 255,
                                         .chunks = WEFT_CHUNKS_MAX,
@@ -94,7 +94,7 @@ static void sealed_but_unknown(void **state)
                  {10, 1, 1, "source 1"},      {11, 1, 2, "of 2"},           {11, 1, 0, "of 0"},
                  {14, 2, 0, "chunks 0"},      {14, 2, 4096, "chunks 4096"}, {16, 8, 1, "this layout"},
                  {24, 4, 1, "group 1"},       {104, 8, 0, "payload 0"},     {120, 8, 1, "reserved 1"},
-                 {128, 8, 16, "reserved 10"}, {135, 1, 128, "reserved"}};
+                 {128, 8, 16, "reserved 10"}, {135, 1, 128, "reserved"},    {88, 8, 18, "root 12"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint8_t header[WEFT_BUCKET_HEADER_BYTES];
         weft_wire_bucket read;
