@@ -35,7 +35,7 @@ typedef enum weft_choice_coding {
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
     char address[WEFT_SITE_TEXT];  /* local interface or IP of the rollout's fabric endpoint */
-    char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, verbs, efa, shm, loop */
+    char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, verbs, efa, efa-direct, shm, loop */
     char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */

@@ -56,7 +56,7 @@ static const weft_site_field fields[] = {
     {{"peer", "address", WEFT_KEY_TEXT, "", "an IP or an interface, or empty",
       "local address of the rollout's fabric endpoint; empty: the one that reaches the trainer"},
      PEER(address), .rule = WEFT_TEXT_ADDRESS},
-    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | verbs | efa | shm | loop",
+    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop",
       "fabric that carries the data; a named one is never replaced by another"}, PEER(provider)},
     {{"peer", "backend", WEFT_KEY_CHOICE, "auto", BACKENDS,
       "where the weights live and what works on them"}, PEER(backend)},
@@ -147,7 +147,7 @@ static const weft_site_field fields[] = {
 };
 /* clang-format on */
 
-static const char *const providers[] = {"tcp", "tcp-rxm", "verbs", "efa", "shm", "loop"};
+static const char *const providers[] = {"tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

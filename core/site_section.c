@@ -77,7 +77,7 @@ static weft_status read_provider(const weft_site_place *place, const char *name,
             return WEFT_OK;
         }
     }
-    return weft_site_refuse(place, "no such provider; need tcp | tcp-rxm | verbs | efa | shm | loop");
+    return weft_site_refuse(place, "no such provider; need tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop");
 }
 
 static weft_status read_fixed(const weft_site_place *place, weft_site_section *section)

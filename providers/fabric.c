@@ -1,4 +1,4 @@
-/* fabric.c - asking libfabric: versions, names, what is here. */
+/* fabric.c - asking libfabric for one candidate, and telling what is here. */
 #ifndef WEFT_NO_FABRIC
 #include "providers/fabric.h"
 
@@ -7,38 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The version whose rules are asked for: never above the header this was compiled with, nor above 2.0, the newest
- * rules that weft was tried under. */
-static uint32_t api_version(void)
-{
-    return least(fi_version(), least(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(2, 0)));
-}
+#include "status.h"
 
 void weft_fabric_library(char *text, size_t capacity)
 {
     snprintf(text, capacity, "libfabric %u.%u", FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
 }
 
-const char *weft_fabric_name(const weft_profile *profile, char *text, size_t capacity)
-{
-    uint32_t have = fi_version();
-    if (have < profile->oldest) {
-        snprintf(text, capacity, "libfabric %u.%u is too old, %u.%u or later is needed: %s", FI_MAJOR(have),
-                 FI_MINOR(have), profile->oldest >> 16, profile->oldest & 0xffff, profile->oldest_reason);
-        return NULL;
-    }
-    size_t i = 0;
-    while (profile->names[i].since > have)
-        i++;
-    return profile->names[i].fabric;
-}
-
-static int registration_modes(unsigned registration)
+int weft_fabric_modes(unsigned registration)
 {
     static const struct {
         unsigned bit;
@@ -55,87 +31,102 @@ static int registration_modes(unsigned registration)
     return result;
 }
 
+static uint64_t caps_asked(const weft_profile *profile)
+{
+    return (profile->caps & WEFT_CAP_WRITE ? FI_RMA | FI_WRITE | FI_REMOTE_WRITE : 0) |
+           (profile->caps & WEFT_CAP_MESSAGE ? FI_MSG : 0) | (profile->reach == WEFT_REACH_REMOTE ? FI_REMOTE_COMM : 0);
+}
+
 static void fill_hints(struct fi_info *hints, const weft_profile *profile)
 {
-    hints->caps = FI_RMA | FI_WRITE | FI_REMOTE_WRITE | (profile->message_caps ? FI_MSG : 0);
+    hints->caps = caps_asked(profile);
     hints->mode = FI_CONTEXT | FI_CONTEXT2; /* fabric_port.c's operations carry the room */
     hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->mr_mode = registration_modes(profile->registration);
+    hints->domain_attr->mr_mode = weft_fabric_modes(profile->registration);
     hints->domain_attr->threading = FI_THREAD_DOMAIN; /* a link is used by one thread at a time */
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 }
 
-/* libfabric reads its switches once, in its first call. rxm's pass-through is off by default and only a switch turns it
- * on; a value that is there already stands, and is then an error where a profile needs another. */
+/* Of every profile: what another one needs cannot be set later. A value that is there already stands, and is then an
+ * error where a profile needs another. */
 static void set_switches(void)
 {
-    setenv("FI_OFI_RXM_ENABLE_PASSTHRU", "1", 0);
+    const weft_profile *profile;
+    for (size_t i = 0; (profile = weft_profile_at(i)); i++)
+        for (size_t e = 0; e < WEFT_PROFILE_ENVIRONMENT && profile->environment[e].name; e++)
+            if (profile->environment[e].duty == WEFT_DUTY_SET)
+                setenv(profile->environment[e].name, profile->environment[e].value, 0);
 }
 
-/* A provider that is asked for by name may also answer as a lower layer of another one. */
-static bool serves(const struct fi_info *info, const weft_profile *profile, const char *fabric)
+void weft_fabric_switches(void)
 {
-    return strcmp(info->fabric_attr->prov_name, fabric) == 0 &&
-           (!profile->pass_through || info->ep_attr->protocol == FI_PROTO_RXM_TCP);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, set_switches);
 }
 
-static struct fi_info *keep_serving(struct fi_info *list, const weft_profile *profile, const char *fabric)
+/* A provider that is asked for by name may also answer as a lower layer of another one. Where the source address says
+ * which port is meant, the domain may bear another name than in the wide answer (127.0.0.2). */
+static bool serves(const struct fi_info *info, const weft_profile *profile, const weft_candidate *candidate)
+{
+    return strcmp(info->fabric_attr->prov_name, candidate->provider) == 0 &&
+           (profile->addressing != WEFT_ADDRESS_DOMAIN || strcmp(info->domain_attr->name, candidate->domain) == 0) &&
+           (!(profile->only || profile->never) || strcmp(info->fabric_attr->name, candidate->fabric) == 0) &&
+           (profile->protocol != WEFT_PROTOCOL_RXM_THROUGH || info->ep_attr->protocol == FI_PROTO_RXM_TCP);
+}
+
+/* The first that serves, alone. */
+static struct fi_info *keep_one(struct fi_info *list, const weft_profile *profile, const weft_candidate *candidate)
 {
     struct fi_info *kept = NULL;
-    struct fi_info **end = &kept;
     while (list) {
         struct fi_info *next = list->next;
         list->next = NULL;
-        if (serves(list, profile, fabric)) {
-            *end = list;
-            end = &list->next;
-        } else {
+        if (!kept && serves(list, profile, candidate))
+            kept = list;
+        else
             fi_freeinfo(list);
-        }
         list = next;
     }
     return kept;
 }
 
-int weft_fabric_getinfo(const weft_profile *profile, const char *fabric, const char *node, const char *domain,
-                        struct fi_info **list)
+int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
+                        struct fi_info **info)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, set_switches);
     struct fi_info *hints = fi_allocinfo();
     if (!hints)
         return -FI_ENOMEM;
     fill_hints(hints, profile);
-    /* fi_freeinfo frees these two: lent for the call. */
-    char fabric_room[64], domain_room[256];
-    snprintf(fabric_room, sizeof fabric_room, "%s", fabric);
-    snprintf(domain_room, sizeof domain_room, "%s", domain ? domain : "");
-    hints->fabric_attr->prov_name = fabric_room;
-    hints->domain_attr->name = domain ? domain_room : NULL;
+    /* fi_freeinfo frees these: lent for the call. */
+    char provider[sizeof candidate->provider], domain[sizeof candidate->domain];
+    memcpy(provider, candidate->provider, sizeof provider);
+    memcpy(domain, candidate->domain, sizeof domain);
+    hints->fabric_attr->prov_name = provider;
+    hints->domain_attr->name = profile->addressing == WEFT_ADDRESS_DOMAIN ? domain : NULL;
     struct fi_info *all = NULL;
-    int error = fi_getinfo(api_version(), node, NULL, node ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &all);
+    int error = fi_getinfo(weft_profile_api(profile, fi_version(), weft_fabric_header()), node, NULL,
+                           node ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &all);
     hints->fabric_attr->prov_name = NULL;
     hints->domain_attr->name = NULL;
     fi_freeinfo(hints);
     if (error)
         return error;
-    *list = keep_serving(all, profile, fabric);
-    return *list ? 0 : -FI_ENODATA;
+    *info = keep_one(all, profile, candidate);
+    return *info ? 0 : -FI_ENODATA;
 }
 
-static void describe(const weft_profile *profile, const char *fabric, const struct fi_info *info,
-                     weft_provider_info *entry)
+static void describe(const weft_profile *profile, const weft_candidate *candidate, weft_provider_info *entry)
 {
+    bool domain = profile->addressing == WEFT_ADDRESS_DOMAIN;
     memset(entry, 0, sizeof *entry);
     snprintf(entry->provider, sizeof entry->provider, "%s", profile->name);
-    snprintf(entry->fabric, sizeof entry->fabric, "%s", fabric ? fabric : profile->names[0].fabric);
-    if (!info)
+    snprintf(entry->fabric, sizeof entry->fabric, "%s", weft_profile_fabric(profile, fi_version()));
+    if (!candidate)
         return;
-    if (!weft_interface_text(info->src_addr, entry->address) && profile->addressing == WEFT_ADDRESS_DOMAIN)
-        snprintf(entry->address, sizeof entry->address, "%s", info->domain_attr->name);
-    uint64_t largest = info->ep_attr->max_msg_size;
+    snprintf(entry->address, sizeof entry->address, "%s", domain ? candidate->domain : candidate->address);
+    uint64_t largest = candidate->message_bytes;
     entry->message_bytes = profile->chunk_bytes < largest ? profile->chunk_bytes : largest;
     entry->usable = 1;
     snprintf(entry->detail, sizeof entry->detail, "%u writes in flight per peer; %s; abort %s", profile->depth,
@@ -150,43 +141,45 @@ static bool listed(const weft_provider_info *list, size_t count, const char *add
     return false;
 }
 
-static size_t absent(const weft_profile *profile, const char *fabric, const char *reason, weft_provider_info *list,
-                     size_t capacity)
+static size_t absent(const weft_profile *profile, const char *reason, weft_provider_info *list, size_t capacity)
 {
     if (!capacity)
         return 1;
-    describe(profile, fabric, NULL, list);
-    snprintf(list->detail, sizeof list->detail, "%s", reason);
+    describe(profile, NULL, list);
+    snprintf(list->detail, sizeof list->detail, "%.*s", (int)sizeof list->detail - 1, reason);
     return 1;
 }
 
-/* One line per address; what does not fit `capacity` is counted as if it were distinct. */
-size_t weft_fabric_probe(const weft_profile *profile, weft_provider_info *list, size_t capacity)
+static size_t list_those_that_fit(const weft_review *review, weft_provider_info *list, size_t capacity)
 {
-    char reason[sizeof list->detail];
-    const char *fabric = weft_fabric_name(profile, reason, sizeof reason);
-    if (!fabric)
-        return absent(profile, NULL, reason, list, capacity);
-    struct fi_info *all = NULL;
-    int error = weft_fabric_getinfo(profile, fabric, NULL, NULL, &all);
-    if (error) {
-        snprintf(reason, sizeof reason, "fi_getinfo: %s; %s", fi_strerror(-error), profile->absent);
-        return absent(profile, fabric, reason, list, capacity);
-    }
     size_t count = 0;
-    for (const struct fi_info *info = all; info; info = info->next) {
+    for (size_t i = 0; i < review->survey.count; i++) {
         weft_provider_info entry;
-        describe(profile, fabric, info, &entry);
-        if (!entry.address[0] && profile->addressing == WEFT_ADDRESS_SOURCE)
+        if (review->verdicts[i] < WEFT_VERDICT_FITS)
             continue;
+        describe(review->survey.profile, &review->candidates[i], &entry);
         if (listed(list, count < capacity ? count : capacity, entry.address))
             continue;
         if (count < capacity)
             list[count] = entry;
         count++;
     }
-    fi_freeinfo(all);
-    return count ? count : absent(profile, fabric, "no interface with a routable address is up", list, capacity);
+    return count;
+}
+
+/* One line per address; what does not fit `capacity` is counted as if it were distinct. */
+size_t weft_fabric_probe(const weft_profile *profile, weft_provider_info *list, size_t capacity)
+{
+    weft_review review;
+    size_t count;
+    if (weft_review_open(&review, profile, "", 0) != WEFT_OK)
+        count = absent(profile, weft_last_error(), list, capacity);
+    else if (review.selection.missing != WEFT_MISSING_NOTHING)
+        count = absent(profile, review.selection.text, list, capacity);
+    else
+        count = list_those_that_fit(&review, list, capacity);
+    weft_review_close(&review);
+    return count;
 }
 #else
 typedef int weft_fabric_is_absent;

@@ -13,6 +13,7 @@
 
 #include "providers/interface.h"
 #include "providers/profile.h"
+#include "providers/review.h"
 
 struct weft_link {
     const weft_profile *profile;
@@ -30,6 +31,7 @@ struct weft_region {
     struct fid_mr *mr; /* NULL: local memory of a provider that needs no registration for it */
     uint64_t address;  /* what remote writes are aimed at */
     uint64_t key;
+    uint64_t pinned; /* bytes */
 };
 
 /* One write under way; the provider owns `context` until it completes. */
@@ -54,14 +56,16 @@ struct weft_port {
     char peer_text[64]; /* for messages */
 };
 
-/* libfabric's name for the profile in the loaded version; NULL, with the reason in `text`, where it is too old. */
-const char *weft_fabric_name(const weft_profile *profile, char *text, size_t capacity);
+/* libfabric reads its switches once, in its first call: every call of it that may be the first comes after this. */
+void weft_fabric_switches(void);
 
-/* Asks libfabric what serves the profile. `node` is a numeric source IP or NULL, `domain` a domain name or NULL. Every
- * entry of *list has exactly the name asked for; the caller gives it back with fi_freeinfo.
- * Returns libfabric's (negative) error. */
-int weft_fabric_getinfo(const weft_profile *profile, const char *fabric, const char *node, const char *domain,
-                        struct fi_info **list);
+/* libfabric's bits for weft_profile_registration's. */
+int weft_fabric_modes(unsigned registration);
+
+/* Asks libfabric for exactly the candidate: one entry, which the caller gives back with fi_freeinfo. `node` is a
+ * numeric source IP or NULL. Returns libfabric's (negative) error. */
+int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
+                        struct fi_info **info);
 
 /* A completion queue for a port of the link; `fd` asks for a descriptor. Returns libfabric's error. */
 int weft_fabric_queue(const weft_link *link, bool fd, struct fid_cq **queue);

@@ -3,16 +3,21 @@
 #include "providers/fabric.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "log.h"
 #include "mem.h"
+#include "providers/place.h"
 #include "status.h"
 
-#define DEPTH_MAX   1024u /* more in flight hides no fault and costs memory */
-#define KEY_RETRIES 4     /* random keys may collide where the provider's are short */
+#define KEY_RETRIES 4 /* random keys may collide where the provider's are short */
+
+/* Locked by registrations of this process: its limit is one for all sessions. */
+static _Atomic uint64_t pinned_bytes;
 
 static void warn_environment(const weft_profile *profile)
 {
@@ -20,6 +25,8 @@ static void warn_environment(const weft_profile *profile)
          e++) {
         if (!e->name)
             return;
+        if (e->duty != WEFT_DUTY_WARN)
+            continue;
         const char *value = getenv(e->name);
         if (!value || strcmp(value, e->value) != 0)
             weft_log(WEFT_LOG_WARN, "provider %s: %s=%s is not set in the environment: %s", profile->name, e->name,
@@ -27,38 +34,37 @@ static void warn_environment(const weft_profile *profile)
     }
 }
 
-/* A source address is resolved; a domain is passed on, but an IP says no more than "this host". */
-static weft_status resolve_address(weft_link *link, const char *text, const char **node, const char **domain)
+static weft_status take(weft_link *link, const weft_review *review)
 {
     const weft_profile *profile = link->profile;
-    if (profile->addressing == WEFT_ADDRESS_DOMAIN && *text && !weft_interface_is_ip(text))
-        *domain = text;
-    if (profile->addressing != WEFT_ADDRESS_SOURCE)
-        return WEFT_OK;
-    *node = link->address;
-    return weft_interface_resolve(profile->name, text, link->address);
+    const weft_selection *selection = &review->selection;
+    if (selection->missing != WEFT_MISSING_NOTHING)
+        return weft_fail(weft_select_status(selection->missing), "provider %s: %s", profile->name, selection->text);
+    const weft_candidate *candidate = &review->candidates[selection->taken];
+    bool source = profile->addressing == WEFT_ADDRESS_SOURCE;
+    link->fabric_name = weft_profile_fabric(profile, fi_version());
+    if (source)
+        memcpy(link->address, review->numeric, sizeof link->address);
+    int error = weft_fabric_getinfo(profile, candidate, source ? link->address : NULL, &link->info);
+    if (error)
+        return weft_fail(WEFT_E_MISSING, "provider %s: fi_getinfo(%s, %s%s%s): %s; %s", profile->name,
+                         candidate->provider, candidate->domain, link->address[0] ? ", " : "", link->address,
+                         fi_strerror(-error), profile->absent);
+    return WEFT_OK;
 }
 
 static weft_status find(weft_link *link, const char *address)
 {
-    const weft_profile *profile = link->profile;
-    const char *node = NULL;
-    const char *domain = NULL;
-    char reason[256];
-    link->fabric_name = weft_fabric_name(profile, reason, sizeof reason);
-    if (!link->fabric_name)
-        return weft_fail(WEFT_E_MISSING, "provider %s: %s", profile->name, reason);
-    weft_status status = resolve_address(link, address, &node, &domain);
-    if (status != WEFT_OK)
-        return status;
-    int error = weft_fabric_getinfo(profile, link->fabric_name, node, domain, &link->info);
-    if (error)
-        return weft_fail(WEFT_E_MISSING, "provider %s: fi_getinfo(%s, %s): %s; %s", profile->name, link->fabric_name,
-                         node     ? node
-                         : domain ? domain
-                                  : "any",
-                         fi_strerror(-error), profile->absent);
-    return WEFT_OK;
+    weft_review review;
+    if (link->profile->addressing == WEFT_ADDRESS_SOURCE && !*address) {
+        char numeric[WEFT_INTERFACE_TEXT];
+        return weft_interface_resolve(link->profile->name, address, numeric);
+    }
+    weft_status status = weft_review_open(&review, link->profile, address, 0);
+    if (status == WEFT_OK)
+        status = take(link, &review);
+    weft_review_close(&review);
+    return status;
 }
 
 static weft_status refuse(const weft_link *link, const char *call, int error)
@@ -89,10 +95,14 @@ static bool offers_fd(const weft_link *link)
     return offered;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint64_t chosen(uint64_t asked, uint64_t fallback, uint64_t limit)
 {
-    uint64_t value = asked ? asked : fallback;
-    return value < limit ? value : limit;
+    return least(asked ? asked : fallback, limit);
 }
 
 static weft_status open_domain(weft_link *link, const weft_link_options *options)
@@ -107,9 +117,11 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
     error = fi_domain(link->fabric, link->info, &link->domain, NULL);
     if (error)
         return refuse(link, "fi_domain", error);
-    uint64_t queue = link->info->tx_attr->size;
-    link->chunk_bytes = chosen(options->chunk_bytes, link->profile->chunk_bytes, link->info->ep_attr->max_msg_size);
-    link->depth = (uint32_t)chosen(options->depth, link->profile->depth, queue < DEPTH_MAX ? queue : DEPTH_MAX);
+    const weft_profile *profile = link->profile;
+    link->chunk_bytes = chosen(options->chunk_bytes, profile->chunk_bytes,
+                               least(link->info->ep_attr->max_msg_size, profile->chunk_max));
+    link->depth =
+        (uint32_t)chosen(options->depth, profile->depth, least(link->info->tx_attr->size, profile->depth_max));
     link->has_fd = offers_fd(link);
     return WEFT_OK;
 }
@@ -189,29 +201,55 @@ static weft_status register_memory(const weft_link *link, const weft_port *port,
             fi_close(&(*mr)->fid);
     }
     if (error)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s", link->profile->name,
-                         (unsigned long long)bytes, fi_strerror(-error));
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s%s", link->profile->name,
+                         (unsigned long long)bytes, fi_strerror(-error),
+                         error == -FI_ENOKEY ? "; each of several random keys is taken: something else registers "
+                                               "memory on this domain"
+                                             : "");
+    return WEFT_OK;
+}
+
+/* Counts what will be locked, or refuses it with the number needed: the device's own word would be "no memory". */
+static weft_status pin(const weft_link *link, uint64_t bytes, uint64_t *pinned)
+{
+    char text[320];
+    if (!link->profile->pins)
+        return WEFT_OK;
+    uint64_t before = atomic_fetch_add(&pinned_bytes, bytes);
+    *pinned = bytes;
+    if (weft_select_may_pin(link->profile, weft_place_pin_limit(), before, bytes, text, sizeof text))
+        return WEFT_OK;
+    return weft_fail(WEFT_E_MISSING, "provider %s: %s", link->profile->name, text);
+}
+
+static weft_status fill_region(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
+                               weft_region *region)
+{
+    int mode = link->info->domain_attr->mr_mode;
+    if (!remote && !(mode & FI_MR_LOCAL))
+        return WEFT_OK;
+    weft_status status = pin(link, bytes, &region->pinned);
+    if (status == WEFT_OK)
+        status = register_memory(link, port, memory, bytes, remote, &region->mr);
+    if (status != WEFT_OK)
+        return status;
+    region->key = fi_mr_key(region->mr);
+    region->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
     return WEFT_OK;
 }
 
 weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                     weft_region **region)
 {
-    int mode = link->info->domain_attr->mr_mode;
     weft_region *opened = weft_mem_take(1, sizeof *opened);
     if (!opened)
         return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a region", link->profile->name);
-    if (remote || (mode & FI_MR_LOCAL)) {
-        weft_status status = register_memory(link, port, memory, bytes, remote, &opened->mr);
-        if (status != WEFT_OK) {
-            weft_mem_give(opened);
-            return status;
-        }
-        opened->key = fi_mr_key(opened->mr);
-        opened->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
-    }
-    *region = opened;
-    return WEFT_OK;
+    weft_status status = fill_region(link, port, memory, bytes, remote, opened);
+    if (status != WEFT_OK)
+        weft_fabric_region_close(opened);
+    else
+        *region = opened;
+    return status;
 }
 
 void weft_fabric_region_close(weft_region *region)
@@ -220,6 +258,7 @@ void weft_fabric_region_close(weft_region *region)
         return;
     if (region->mr && fi_close(&region->mr->fid) != 0)
         weft_log(WEFT_LOG_WARN, "a memory region stays registered: operations on it are under way");
+    atomic_fetch_sub(&pinned_bytes, region->pinned);
     weft_mem_give(region);
 }
 

@@ -5,9 +5,31 @@
 #include <string.h>
 
 #include "providers/profile.h"
+#include "providers/review.h"
 #include "status.h"
 
 #define REASON "this build has no libfabric"
+
+uint32_t weft_fabric_version(void)
+{
+    return 0;
+}
+
+uint32_t weft_fabric_header(void)
+{
+    return 0;
+}
+
+size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list, size_t capacity, bool *known,
+                              char *error, size_t error_capacity)
+{
+    (void)profile;
+    (void)list;
+    (void)capacity;
+    *known = false;
+    snprintf(error, error_capacity, REASON);
+    return 0;
+}
 
 void weft_fabric_library(char *text, size_t capacity)
 {

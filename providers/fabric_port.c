@@ -29,6 +29,11 @@ static bool option_name(weft_profile_option option, int *name, bool *is_bool)
     case WEFT_OPTION_RNR_RETRY:
         *name = FI_OPT_EFA_RNR_RETRY;
         return true;
+#if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 18))
+    case WEFT_OPTION_EMULATED_WRITE:
+        *name = FI_OPT_EFA_EMULATED_WRITE;
+        return true;
+#endif
 #if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 21))
     case WEFT_OPTION_SHARED_MEMORY:
         *name = FI_OPT_SHARED_MEMORY_PERMITTED;
@@ -42,23 +47,42 @@ static bool option_name(weft_profile_option option, int *name, bool *is_bool)
     }
 }
 
-static void set_options(const weft_port *port)
+static void set_option(const weft_port *port, weft_profile_setting setting)
 {
-    const weft_profile *profile = port->link->profile;
-    for (int i = 0; i < WEFT_PROFILE_SETTINGS && profile->settings[i].option != WEFT_OPTION_NONE; i++) {
-        weft_profile_setting setting = profile->settings[i];
-        int name;
-        bool is_bool;
-        bool truth = setting.value != 0;
-        size_t number = (size_t)setting.value;
-        if (!option_name(setting.option, &name, &is_bool))
-            continue;
-        int error = fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, is_bool ? (void *)&truth : (void *)&number,
-                              is_bool ? sizeof truth : sizeof number);
-        if (error)
-            weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option %d is refused: %s", profile->name, name,
-                     fi_strerror(-error));
-    }
+    int name;
+    bool is_bool;
+    bool truth = setting.value != 0;
+    size_t number = (size_t)setting.value;
+    if (setting.option == WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name, &is_bool))
+        return;
+    int error = fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, is_bool ? (void *)&truth : (void *)&number,
+                          is_bool ? sizeof truth : sizeof number);
+    if (error)
+        weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option %d is refused: %s", port->link->profile->name, name,
+                 fi_strerror(-error));
+}
+
+/* What a row expects of an option that can only be read. */
+static void read_option(const weft_port *port, weft_profile_setting setting)
+{
+    int name;
+    bool is_bool;
+    bool truth = setting.value != 0;
+    size_t bytes = sizeof truth;
+    if (setting.option != WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name, &is_bool) ||
+        fi_getopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &truth, &bytes) != 0 || truth == (setting.value != 0))
+        return;
+    weft_log(WEFT_LOG_WARN,
+             "provider %s: this device has no remote writes of its own, libfabric makes them of messages: slower, and "
+             "more work for the CPU",
+             port->link->profile->name);
+}
+
+static void each_option(const weft_port *port, void (*act)(const weft_port *port, weft_profile_setting setting))
+{
+    const weft_profile_setting *settings = port->link->profile->settings;
+    for (int i = 0; i < WEFT_PROFILE_SETTINGS && settings[i].option != WEFT_OPTION_NONE; i++)
+        act(port, settings[i]);
 }
 
 static weft_status take_operations(weft_port *port)
@@ -99,9 +123,10 @@ static weft_status open_endpoint(weft_port *port)
         return refuse(port, "fi_ep_bind(av)", error);
     if ((error = fi_ep_bind(port->ep, &port->cq->fid, FI_TRANSMIT | FI_RECV)) != 0)
         return refuse(port, "fi_ep_bind(cq)", error);
-    set_options(port);
+    each_option(port, set_option);
     if ((error = fi_enable(port->ep)) != 0)
         return refuse(port, "fi_enable", error);
+    each_option(port, read_option);
     return WEFT_OK;
 }
 

@@ -20,22 +20,50 @@ typedef enum weft_profile_wait {
     WEFT_WAIT_SLEEP /* never ask: the caller polls and sleeps adaptively */
 } weft_profile_wait;
 
+/* The hardware that it takes, as the host's sysfs tells it. */
+typedef enum weft_profile_device {
+    WEFT_DEVICE_NONE, /* none */
+    WEFT_DEVICE_RDMA, /* an RDMA device that is no EFA */
+    WEFT_DEVICE_EFA
+} weft_profile_device;
+
+/* Capabilities, by weft's own names; what a profile lacks in `caps` is not asked for. */
+typedef enum weft_profile_cap {
+    WEFT_CAP_WRITE = 1 << 0,  /* remote writes, both as their source and as their target */
+    WEFT_CAP_MESSAGE = 1 << 1 /* messages, where the provider grants no writes without them */
+} weft_profile_cap;
+
+/* Whom an endpoint may reach. */
+typedef enum weft_profile_reach {
+    WEFT_REACH_ANY,   /* the provider decides by which way */
+    WEFT_REACH_REMOTE /* the same way for peers on this host as for others: nothing else underneath */
+} weft_profile_reach;
+
 /* Demands on memory registration that a profile lets the provider make. What is not offered here, fi_getinfo refuses:
  * leaving out PROVIDER_KEY is how a profile makes sure that keys are weft's own random ones. */
 typedef enum weft_profile_registration {
-    WEFT_MR_LOCAL = 1 << 0,
-    WEFT_MR_VIRTUAL_ADDRESS = 1 << 1,
-    WEFT_MR_ALLOCATED = 1 << 2,
-    WEFT_MR_PROVIDER_KEY = 1 << 3,
-    WEFT_MR_ENDPOINT = 1 << 4
+    WEFT_MR_LOCAL = 1 << 0,           /* local memory has a descriptor too */
+    WEFT_MR_VIRTUAL_ADDRESS = 1 << 1, /* remote writes name addresses, not offsets */
+    WEFT_MR_ALLOCATED = 1 << 2,       /* the pages are there when they are registered */
+    WEFT_MR_PROVIDER_KEY = 1 << 3,    /* the provider chooses the keys */
+    WEFT_MR_ENDPOINT = 1 << 4,        /* a region belongs to one endpoint */
+    WEFT_MR_OTHER = 1 << 5            /* something that weft does not know: never offered */
 } weft_profile_registration;
+
+/* Which protocol the answer must name, where one name stands for several. */
+typedef enum weft_profile_protocol {
+    WEFT_PROTOCOL_ANY,
+    WEFT_PROTOCOL_RXM_THROUGH, /* rxm that hands each call on to the provider underneath */
+    WEFT_PROTOCOL_OTHER        /* of a candidate: none of those above */
+} weft_profile_protocol;
 
 /* Endpoint options, by weft's own names: libfabric's appear and vanish with its version. */
 typedef enum weft_profile_option {
     WEFT_OPTION_NONE = 0, /* ends a list */
     WEFT_OPTION_RNR_RETRY,
     WEFT_OPTION_SHARED_MEMORY,
-    WEFT_OPTION_CUDA_API
+    WEFT_OPTION_CUDA_API,
+    WEFT_OPTION_EMULATED_WRITE /* read, not set: another value than the row's is warned of */
 } weft_profile_option;
 
 typedef struct weft_profile_setting {
@@ -43,9 +71,15 @@ typedef struct weft_profile_setting {
     int value;
 } weft_profile_setting;
 
+typedef enum weft_profile_duty {
+    WEFT_DUTY_WARN, /* the user's to set: a line in the log where it is not */
+    WEFT_DUTY_SET   /* weft sets it before its first call of libfabric unless it is there */
+} weft_profile_duty;
+
 typedef struct weft_profile_environment {
     const char *name; /* NULL ends a list */
     const char *value;
+    weft_profile_duty duty;
     const char *reason;
 } weft_profile_environment;
 
@@ -55,30 +89,85 @@ typedef struct weft_profile_name {
     const char *fabric;
 } weft_profile_name;
 
+/* Whether both ends of a connection must have libfabric of one major version. */
+typedef enum weft_profile_mixing { WEFT_MIXING_ALLOWED, WEFT_MIXING_REFUSED } weft_profile_mixing;
+
+/* The lines of the table, each with its reason and source. */
+typedef enum weft_profile_line {
+    WEFT_LINE_NAME,
+    WEFT_LINE_VERSION,
+    WEFT_LINE_API,
+    WEFT_LINE_CAPS,
+    WEFT_LINE_REFUSED,
+    WEFT_LINE_ADDRESS,
+    WEFT_LINE_REGISTRATION,
+    WEFT_LINE_PINNING,
+    WEFT_LINE_ORDER,
+    WEFT_LINE_IMMEDIATE,
+    WEFT_LINE_SIZE,
+    WEFT_LINE_DEPTH,
+    WEFT_LINE_OPTIONS,
+    WEFT_LINE_ENVIRONMENT,
+    WEFT_LINE_ENDPOINT,
+    WEFT_LINE_WAIT,
+    WEFT_LINE_PROGRESS,
+    WEFT_LINE_COMPLETION,
+    WEFT_LINE_ABORT,
+    WEFT_LINE_MIXING,
+    WEFT_LINE_COUNT
+} weft_profile_line;
+
+typedef struct weft_profile_why {
+    const char *reason;
+    const char *source; /* a man page, a provider's source, "measured" with the version, or a decision of weft's */
+} weft_profile_why;
+
 #define WEFT_PROFILE_NAMES       2
-#define WEFT_PROFILE_SETTINGS    4
-#define WEFT_PROFILE_ENVIRONMENT 3
+#define WEFT_PROFILE_SETTINGS    5
+#define WEFT_PROFILE_ENVIRONMENT 4
 
 typedef struct weft_profile {
     const char *name;
     weft_profile_name names[WEFT_PROFILE_NAMES]; /* newest first; the last one has since 0 */
-    uint32_t oldest;                             /* libfabric below it is refused; 0: none is */
-    const char *oldest_reason;
+    const char *only;                            /* the one fabric of the provider that serves; NULL: any but `never` */
+    const char *never;                           /* the fabric of the provider that does not; NULL: none */
+    weft_profile_protocol protocol;
+    uint32_t oldest; /* libfabric below it is refused; 0: none is */
+    uint32_t newest_api;
+    unsigned caps; /* weft_profile_cap bits */
+    weft_profile_reach reach;
     weft_profile_addressing addressing;
     unsigned registration; /* weft_profile_registration bits */
-    bool message_caps;     /* FI_MSG is asked for besides RMA, because the provider grants no RMA without it */
-    bool pass_through;     /* rxm only where it hands each call on: see fabric.c */
-    bool shared_endpoint;  /* one endpoint for all peers; false everywhere so far: fabric_port.c opens one per port */
-    weft_profile_wait wait;
-    uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */
-    uint64_t chunk_bytes;
-    uint32_t depth;
+    bool pins;             /* registering locks the pages: the process's limit must hold them */
+    uint32_t immediate_bytes;
+    uint64_t chunk_bytes; /* of one write, unless the site says otherwise; */
+    uint64_t chunk_max;   /* never more */
+    uint32_t depth;       /* writes in flight per port, unless the site says otherwise; */
+    uint32_t depth_max;   /* never more, nor than the provider's transmit queue */
     weft_profile_setting settings[WEFT_PROFILE_SETTINGS];
     weft_profile_environment environment[WEFT_PROFILE_ENVIRONMENT];
-    const char *absent;     /* what a failed fi_getinfo most likely means, and what to look at */
+    bool shared_endpoint; /* one endpoint for all peers; false everywhere so far: fabric_port.c opens one per port */
+    weft_profile_wait wait;
+    uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */
+    weft_profile_mixing mixing;
+    weft_profile_device device;
+    const char *absent;     /* what to look at where there is none */
     const char *completion; /* what a WRITTEN completion proves */
     const char *abort;      /* how operations under way are ended */
+    weft_profile_why why[WEFT_LINE_COUNT];
 } weft_profile;
+
+/* Every profile, in the order of `weft info`; NULL past the last. */
+const weft_profile *weft_profile_at(size_t index);
+/* By weft's name; NULL: none. */
+const weft_profile *weft_profile_find(const char *name);
+/* libfabric's name for the provider in a version of it. */
+const char *weft_profile_fabric(const weft_profile *profile, uint32_t version);
+/* The version whose rules are asked for: the least of library, header and what weft was tried under. */
+uint32_t weft_profile_api(const weft_profile *profile, uint32_t library, uint32_t header);
+/* What stands on one line: its name, and its value as text. */
+const char *weft_profile_line_name(weft_profile_line line);
+void weft_profile_line_value(const weft_profile *profile, weft_profile_line line, char *text, size_t capacity);
 
 /* The table's slots, generic over a profile (fabric*.c; fabric_none.c in a build without libfabric). */
 size_t weft_fabric_probe(const weft_profile *profile, weft_provider_info *list, size_t capacity);
@@ -101,14 +190,14 @@ weft_status weft_fabric_wait_arm(weft_port *port);
 void weft_fabric_library(char *text, size_t capacity);
 
 /* Defines the const table `weft_provider_SYMBOL` over a profile. */
-#define WEFT_FABRIC_PROVIDER(SYMBOL, TEXT, PROFILE)                                                                    \
+#define WEFT_FABRIC_PROVIDER(SYMBOL, TEXT)                                                                             \
     static size_t SYMBOL##_probe(weft_provider_info *list, size_t capacity)                                            \
     {                                                                                                                  \
-        return weft_fabric_probe(&PROFILE, list, capacity);                                                            \
+        return weft_fabric_probe(&weft_profile_##SYMBOL, list, capacity);                                              \
     }                                                                                                                  \
     static weft_status SYMBOL##_link_open(const weft_link_options *options, weft_link **link)                          \
     {                                                                                                                  \
-        return weft_fabric_link_open(&PROFILE, options, link);                                                         \
+        return weft_fabric_link_open(&weft_profile_##SYMBOL, options, link);                                           \
     }                                                                                                                  \
     const weft_provider weft_provider_##SYMBOL = {                                                                     \
         .abi = WEFT_PROVIDER_ABI,                                                                                      \
@@ -130,10 +219,18 @@ void weft_fabric_library(char *text, size_t capacity);
         .wait_arm = weft_fabric_wait_arm,                                                                              \
     }
 
+extern const weft_profile weft_profile_tcp;
+extern const weft_profile weft_profile_tcp_rxm;
+extern const weft_profile weft_profile_verbs;
+extern const weft_profile weft_profile_efa;
+extern const weft_profile weft_profile_efa_direct;
+extern const weft_profile weft_profile_shm;
+
 extern const weft_provider weft_provider_tcp;
 extern const weft_provider weft_provider_tcp_rxm;
 extern const weft_provider weft_provider_verbs;
 extern const weft_provider weft_provider_efa;
+extern const weft_provider weft_provider_efa_direct;
 extern const weft_provider weft_provider_shm;
 
 #endif

@@ -292,7 +292,7 @@ static void nothing_is_taken_in_the_steady_state(void **state)
 static void providers_are_found_by_name(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tcp", "tcp-rxm", "verbs", "efa", "shm", "loop"};
+    static const char *const names[] = {"tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const weft_provider *p = weft_provider_find(names[i]);
         assert_non_null(p);
@@ -314,7 +314,7 @@ static void the_loop_is_always_listed(void **state)
     char library[64];
     size_t all, counted;
     assert_int_equal(weft_providers(list, 64, &all, library), WEFT_OK);
-    assert_in_range(all, 6, 64);
+    assert_in_range(all, 7, 64);
     assert_string_equal(list[all - 1].provider, "loop");
     assert_int_equal(list[all - 1].usable, 1);
     assert_true(library[0] != '\0');
