@@ -121,6 +121,16 @@ static weft_status list_read(weft_backend_state *state, const weft_frame *frame,
                                                   : weft_host_pairs_read(frame, to->width, &state->changes);
 }
 
+/* Leaves out the changes to the units behind those kept. */
+static void units_keep(const weft_merge_job *job, weft_changes *changes)
+{
+    if (job->kept >= job->frame.header.units)
+        return;
+    uint32_t limit = weft_layout_count_units(job->layout, job->frame.header.unit, job->kept);
+    while (changes->count > 0 && changes->position[changes->count - 1] >= limit)
+        changes->count--;
+}
+
 weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job)
 {
     const weft_frame *frame = &job->frame;
@@ -138,6 +148,8 @@ weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job)
     }
     pthread_mutex_lock(&state->scratching);
     weft_status status = list_read(state, frame, &to, first);
+    if (status == WEFT_OK)
+        units_keep(job, &state->changes);
     if (status == WEFT_OK)
         list_add(&to, first, &state->changes, steps, job->room->absolute);
     pthread_mutex_unlock(&state->scratching);

@@ -89,6 +89,12 @@ static void release(weft_bridge *bridge, weft_bridged *entry)
     *entry = (weft_bridged){0};
 }
 
+/* It serves one peer, whose stream waits for it. */
+static bool personal(const weft_bridged *entry)
+{
+    return entry->repair.count > 0 || entry->catch_up.limits;
+}
+
 static bool idle(const weft_bridged *entry)
 {
     return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
@@ -99,8 +105,8 @@ static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        bool wants = entry->repair.count ? peer->stream.repair == entry && peer->stream.repair_turn == entry->turn
-                                         : weft_stream_stands_at(peer, entry->update.from);
+        bool wants = personal(entry) ? peer->stream.made == entry && peer->stream.made_turn == entry->turn
+                                     : weft_stream_stands_at(peer, entry->update.from);
         if (peer->greeted && wants)
             return true;
     }
@@ -112,9 +118,9 @@ void weft_bridge_sweep(weft_trainer *trainer)
     weft_bridge *bridge = &trainer->bridge;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        bool current = entry->update.order == trainer->newest_order && entry->repair.count == 0;
+        bool current = entry->update.order == trainer->newest_order && !personal(entry);
         bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
-        bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && entry->repair.count == 0;
+        bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !personal(entry);
         if (stale || (over && !needed(trainer, entry)))
             release(bridge, entry);
     }
@@ -126,7 +132,7 @@ bool weft_bridge_yield(weft_trainer *trainer)
     weft_bridged *oldest = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!entry->repair.count || !needed(trainer, entry)) &&
+        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!personal(entry) || !needed(trainer, entry)) &&
             (!oldest || entry->turn < oldest->turn))
             oldest = entry;
     }
@@ -174,17 +180,28 @@ void weft_bridge_break(weft_trainer *trainer, const weft_update *update)
     unpin(&trainer->bridge);
 }
 
+/* Where a merge begins in a chain of its sources. */
+static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, const weft_catch_up *catch_up)
+{
+    const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
+    weft_bridge_source source = {.bridge = bridge, .update = update, .run_shift = update->parameters.run_shift};
+    source.cursor = weft_cursor_seek(&bridge->trainer->journal.arena, chain, catch_up->unit);
+    if (catch_up->limits)
+        source.unit_limit = catch_up->limits[update->order % WEFT_JOURNAL_UPDATES];
+    return source;
+}
+
 /* Pins the updates that lead from the entry's base to the newest version, all of them or none. */
 static bool pin(weft_bridge *bridge, const weft_bridged *entry)
 {
     weft_trainer *trainer = bridge->trainer;
+    uint64_t to = entry->catch_up.to ? entry->catch_up.to : trainer->newest_order;
     bridge->source_count = 0;
-    for (uint64_t order = entry->update.from; order < trainer->newest_order;) {
+    for (uint64_t order = entry->update.from; order < to;) {
         weft_update *update = weft_journal_after(&trainer->journal, order);
         if (!update || bridge->source_count == WEFT_JOURNAL_UPDATES)
             return false;
-        bridge->sources[bridge->source_count++] = (weft_bridge_source){
-            bridge, update, weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]), update->parameters.run_shift};
+        bridge->sources[bridge->source_count++] = source_of(bridge, update, &entry->catch_up);
         order = update->order;
     }
     for (uint64_t i = 0; i < bridge->source_count; i++)
@@ -232,6 +249,7 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
     entry->level = was.level;
     entry->turn = was.turn;
     entry->repair.count = was.repair.count;
+    entry->catch_up = was.catch_up;
     entry->update.from = was.update.from;
     entry->update.order = bridge->trainer->newest_order;
     weft_log(WEFT_LOG_DEBUG, "no %s update: %s", was.repair.count ? "repairing" : "merged",
@@ -257,7 +275,7 @@ static void make(weft_bridge *bridge, weft_bridged *entry)
         bridge->broken = bridge->stopping;
         bytes = head(bridge, &entry->update);
         pthread_mutex_unlock(&session->lock);
-        status = weft_bridge_merge(bridge, &entry->update);
+        status = weft_bridge_merge(bridge, &entry->update, &entry->catch_up);
         pthread_mutex_lock(&session->lock);
         unpin(bridge);
     }
@@ -329,8 +347,7 @@ void weft_bridge_stop(weft_trainer *trainer)
 
 static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
 {
-    return entry->state != WEFT_BRIDGED_FREE && entry->repair.count == 0 && entry->update.from == from &&
-           entry->level == level;
+    return entry->state != WEFT_BRIDGED_FREE && !personal(entry) && entry->update.from == from && entry->level == level;
 }
 
 /* The finished update that leads furthest; else what is under way; else what failed. */
@@ -372,6 +389,18 @@ weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const we
     entry->update.from = WEFT_ORDER_UNKNOWN;
     entry->update.order = order;
     entry->update.attachment = weft_blob_hold(newest ? trainer->attachment : own ? own->attachment : NULL);
+    begin(&trainer->bridge, entry);
+    return entry;
+}
+
+weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_t to, uint64_t unit,
+                                   const uint32_t *limits)
+{
+    weft_bridged *entry = take_entry(trainer);
+    if (!entry)
+        return NULL;
+    *entry = (weft_bridged){
+        .level = WEFT_LEVEL_FAST, .update = {.from = from}, .catch_up = {.limits = limits, .to = to, .unit = unit}};
     begin(&trainer->bridge, entry);
     return entry;
 }

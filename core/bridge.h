@@ -29,12 +29,23 @@ typedef enum weft_bridged_state {
     WEFT_BRIDGED_FAILED /* there was no way to its target: remembered until there is a newer version */
 } weft_bridged_state;
 
+/* What brings a snapshot's tiles on to one version, tiles that were read from several. `limits` tells them apart: for
+ * each update, found by its order modulo WEFT_JOURNAL_UPDATES, the units from which on they were read from the bits
+ * after it, so that it is nothing to them. What has no place in the share is left to another merge, to the same
+ * version, from `end` on. */
+typedef struct weft_catch_up {
+    const uint32_t *limits; /* a peer's; NULL: it is an ordinary merge, for whoever has the base */
+    uint64_t to;            /* order after which that version stood; 0: the newest when it is begun to be made */
+    uint64_t unit, end;     /* units that it is for */
+} weft_catch_up;
+
 typedef struct weft_bridged {
     weft_bridged_state state;
     weft_level level;        /* of what is made: fast, or full for a repair */
     uint64_t turn;           /* older wants first */
     weft_update update;      /* from: the base's order; order: the target's */
     weft_wire_repair repair; /* count 0: it is a merge */
+    weft_catch_up catch_up;
 } weft_bridged;
 
 /* Where a merge stands in the chain of one of its sources. */
@@ -43,6 +54,7 @@ typedef struct weft_bridge_source {
     weft_update *update; /* pinned, while `pinned` says so */
     weft_cursor cursor;
     uint32_t run_shift;
+    uint64_t unit_limit;
 } weft_bridge_source;
 
 typedef struct weft_bridge {
@@ -65,6 +77,7 @@ typedef struct weft_bridge {
     bool pinned;    /* under the lock: the sources stand in the journal */
     uint8_t *frame; /* one, copied out of the journal */
     struct weft_rebuilder *rebuilder;
+    uint64_t paused_ns;
     double speed; /* estimate: bytes of sources that it merges in a second */
 } weft_bridge;
 
@@ -83,6 +96,10 @@ weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level le
 /* A repair: the units named, as they are after update `order`. NULL: there is no place. The stream that wants it looks
  * at its state. */
 weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair);
+/* A merge for the tiles of a peer's snapshot: the versions after order `from` to the units that lack them, from `unit`
+ * on, up to order `to` (catch_up.to). Looked at like a repair. NULL: there is no place now. */
+weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_t to, uint64_t unit,
+                                   const uint32_t *limits);
 /* There is a newer version: forgets what leads elsewhere and nobody waits for. */
 void weft_bridge_sweep(weft_trainer *trainer);
 
@@ -95,8 +112,8 @@ bool weft_bridge_yield(weft_trainer *trainer);
 void weft_bridge_break(weft_trainer *trainer, const weft_update *update);
 
 /* ---- bridge_merge.c: on the thread, without the lock */
-/* Adds the pinned sources up, at level fast. */
-weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update);
+/* Adds the pinned sources up, at level fast; a catch-up as far as the share reaches. */
+weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up);
 /* Appends a frame; errors: WEFT_E_BUDGET (the share is used up). */
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
                                uint32_t bytes);
@@ -106,7 +123,8 @@ weft_status weft_repair_make(weft_bridge *bridge, weft_update *update, const wef
 /* Enters the lock; false, without it, when the work is broken off. */
 bool weft_bridge_enter(weft_bridge *bridge);
 void weft_bridge_leave(weft_bridge *bridge);
-/* Between two stretches of work: lets a publish that encodes now have the processor, for a while. */
+/* Between two stretches of work: lets a publish that encodes now have the processor, for a while. Not after a stretch
+ * of less than a few milliseconds. */
 weft_status weft_bridge_pause(weft_bridge *bridge);
 
 #endif

@@ -8,7 +8,8 @@
 
 /* A publish that encodes has the processor to itself but for a stretch of a merge every so often: merges of a trainer
  * that publishes all the time must come to an end too. */
-#define PAUSE_NS (20 * WEFT_NS_PER_MS)
+#define PAUSE_NS   (20 * WEFT_NS_PER_MS)
+#define STRETCH_NS (5 * WEFT_NS_PER_MS)
 
 bool weft_bridge_enter(weft_bridge *bridge)
 {
@@ -27,6 +28,8 @@ void weft_bridge_leave(weft_bridge *bridge)
 weft_status weft_bridge_pause(weft_bridge *bridge)
 {
     uint64_t until_ns = weft_clock_ns() + PAUSE_NS;
+    if (until_ns < bridge->paused_ns + PAUSE_NS + STRETCH_NS)
+        return WEFT_OK;
     if (!weft_bridge_enter(bridge))
         return WEFT_AGAIN;
     while (bridge->running && bridge->trainer->publishing && !bridge->broken && weft_clock_ns() < until_ns) {
@@ -34,7 +37,20 @@ weft_status weft_bridge_pause(weft_bridge *bridge)
         pthread_cond_timedwait(&bridge->wake, &bridge->trainer->session->lock, &t);
     }
     weft_bridge_leave(bridge);
+    bridge->paused_ns = weft_clock_ns();
     return WEFT_OK;
+}
+
+/* Whether the share has a block left, or has one when what nobody reads is given up. */
+static bool find_room(weft_bridge *bridge)
+{
+    bool left = bridge->blocks < bridge->share, yields = true;
+    while (!left && yields && weft_bridge_enter(bridge)) {
+        yields = weft_bridge_yield(bridge->trainer);
+        left = bridge->blocks < bridge->share;
+        weft_bridge_leave(bridge);
+    }
+    return left;
 }
 
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
@@ -49,7 +65,7 @@ weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_le
         return status;
     weft_frame_sink sink = weft_chain_sink(arena, chain);
     if (sink.capacity < bytes) {
-        if (bridge->blocks >= bridge->share || !weft_chain_extend(arena, chain))
+        if (!find_room(bridge) || !weft_chain_extend(arena, chain))
             return WEFT_E_BUDGET;
         bridge->blocks++;
         sink = weft_chain_sink(arena, chain);
@@ -108,24 +124,27 @@ static weft_status moved(void *user, uint64_t unit)
     return weft_bridge_pause(((const writer *)user)->bridge);
 }
 
-weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update)
+weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up)
 {
     writer to = {bridge, update};
     weft_merge_pass pass = {.sources = bridge->merge_sources,
                             .count = bridge->source_count,
                             .level = WEFT_LEVEL_FAST,
+                            .unit = catch_up->unit,
                             .emit = emit,
                             .user = &to,
                             .whole = whole,
                             .moved = moved};
     for (uint64_t i = 0; i < bridge->source_count; i++)
-        bridge->merge_sources[i] =
-            (weft_merge_source){&bridge->sources[i], next, WEFT_LEVEL_FAST, bridge->sources[i].run_shift};
+        bridge->merge_sources[i] = (weft_merge_source){&bridge->sources[i], next, WEFT_LEVEL_FAST,
+                                                       bridge->sources[i].run_shift, bridge->sources[i].unit_limit};
     pass.run_shift = weft_merge_shift(bridge->merge_sources, bridge->source_count);
     weft_chain_begin(&update->chain[WEFT_LEVEL_FAST]);
     update->parameters = (weft_parameters){.run_shift = pass.run_shift};
     update->levels = 1u << WEFT_LEVEL_FAST;
     weft_status status = weft_merger_run(&bridge->merger, &pass);
     update->changed = pass.changed;
-    return status;
+    catch_up->end = pass.end;
+    bool some = catch_up->limits && pass.end > catch_up->unit;
+    return status == WEFT_E_BUDGET && some ? WEFT_OK : status;
 }

@@ -92,6 +92,9 @@ static weft_status frame_add(weft_merger *merger, const weft_merge_source *sourc
         header->units > weft_layout_run(merger->layout, header->unit, source->run_shift))
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u and %u more: not in its place among runs of %u units",
                          header->unit, header->units - 1, 1u << source->run_shift);
+    job.kept = header->units;
+    if (source->unit_limit > 0 && source->unit_limit - header->unit < header->units)
+        job.kept = (uint32_t)(source->unit_limit - header->unit);
     return weft_backend_wait(merger->backend, merger->device, merger->backend->merge(merger->device, &job), &job);
 }
 
@@ -103,7 +106,10 @@ static weft_status region_add(weft_merger *merger, const weft_merge_pass *pass, 
     for (size_t i = 0; i < pass->count; i++) {
         const weft_merge_source *source = &pass->sources[i];
         do {
-            weft_status status = source->next(source->user, where->unit + where->units, &frame, &bytes);
+            uint64_t limit = where->unit + where->units;
+            if (source->unit_limit > 0 && source->unit_limit < limit)
+                limit = source->unit_limit;
+            weft_status status = source->next(source->user, limit, &frame, &bytes);
             if (status == WEFT_OK && bytes > 0)
                 status = frame_add(merger, source, where, frame, bytes);
             if (status != WEFT_OK)
@@ -156,26 +162,31 @@ static weft_status region_write(weft_merger *merger, weft_merge_pass *pass, cons
 
 /* ---- a pass */
 
-static weft_status shifts_check(const weft_merger *merger, const weft_merge_pass *pass)
+static uint32_t longest_shift(const weft_merge_pass *pass)
 {
     uint32_t most = pass->run_shift;
     for (size_t i = 0; i < pass->count; i++)
         most = pass->sources[i].run_shift > most ? pass->sources[i].run_shift : most;
-    return most <= merger->shift ? WEFT_OK
-                                 : weft_fail(WEFT_E_ARGUMENT, "runs of %u units, memory was taken for %u", 1u << most,
-                                             1u << merger->shift);
+    return most;
 }
 
 weft_status weft_merger_run(weft_merger *merger, weft_merge_pass *pass)
 {
     const weft_layout *layout = merger->layout;
-    weft_status status = shifts_check(merger, pass);
+    uint32_t shift = longest_shift(pass);
+    weft_status status = WEFT_OK;
+    if (shift > merger->shift)
+        return weft_fail(WEFT_E_ARGUMENT, "runs of %u units, memory was taken for %u", 1u << shift,
+                         1u << merger->shift);
     pass->changed = 0;
-    for (region at = {0, 0}; at.unit < layout->unit_count && status == WEFT_OK; at.unit += at.units) {
-        at.units = weft_layout_run(layout, at.unit, merger->shift);
+    pass->end = pass->unit;
+    for (region at = {pass->unit, 0}; at.unit < layout->unit_count && status == WEFT_OK; at.unit += at.units) {
+        at.units = weft_layout_run(layout, at.unit, shift);
         status = region_add(merger, pass, &at);
         if (status == WEFT_OK)
             status = region_write(merger, pass, &at);
+        if (status == WEFT_OK)
+            pass->end = at.unit + at.units;
         if (status == WEFT_OK && pass->moved)
             status = pass->moved(pass->user, at.unit + at.units);
     }

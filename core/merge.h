@@ -18,8 +18,9 @@ typedef struct weft_merge_source {
     /* The next frame, if it begins below `unit_limit`, in private memory that stays until the next call; *bytes 0:
      * none. Every frame of the update comes once, in the order of units. */
     weft_status (*next)(void *user, uint64_t unit_limit, const uint8_t **frame, uint64_t *bytes);
-    weft_level level;   /* of the update */
-    uint32_t run_shift; /* its parameter */
+    weft_level level;    /* of the update */
+    uint32_t run_shift;  /* its parameter */
+    uint64_t unit_limit; /* what it says of units from here on is left out; 0: nothing is */
 } weft_merge_source;
 
 /* Takes frames of the merged update, back to back, in order. */
@@ -37,6 +38,8 @@ typedef struct weft_merge_pass {
     weft_status (*whole)(void *user, uint64_t unit, const uint8_t **frame, uint64_t *bytes);
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
+    uint64_t unit;    /* where to begin, at which a longest run does; what sources have before it was taken from them */
+    uint64_t end;     /* out, whatever becomes of it: of the units before it all was handed on */
     uint64_t changed; /* out: elements coded; where frames are full, all of theirs */
 } weft_merge_pass;
 

@@ -34,29 +34,30 @@ typedef enum weft_stream_kind {
     WEFT_STREAM_FOLLOWING /* its relay passes on what the relay itself is sent */
 } weft_stream_kind;
 
-/* Deltas that a publish queued behind a snapshot's cursor. */
-typedef struct weft_behind {
-    weft_update *update; /* held */
-    uint64_t unit_limit;
-} weft_behind;
-#define WEFT_BEHIND_MAX 8u /* more are taken as one */
+/* Where a snapshot stands. Tiles are read from the shadow as they are sent, each at the newest version then: a tile
+ * lacks what was published since, which weft_peer.limits remembers. */
+typedef struct weft_tiles {
+    uint64_t unit;  /* first not sent yet */
+    uint64_t order; /* after which the last was read: none was read from newer bits */
+    uint64_t from;  /* updates up to this order were brought to all tiles before `unit` that lacked them */
+    uint64_t
+        caught_unit; /* 0, or to the units before it all up to the order `caught` were brought: the others follow */
+    uint64_t caught;
+    uint64_t end;           /* of the catch-up being sent: units from here on are not in it */
+    uint64_t credit;        /* bytes of tiles that go before another catch-up is begun */
+    uint32_t failures;      /* of catch-ups, one after the other, for no other's sake */
+    uint32_t failed_blocks; /* that other merges had when one failed: none is asked for until they have less; 0: is */
+} weft_tiles;
 
 typedef struct weft_stream {
     weft_stream_kind kind;
-    weft_update *update;  /* being sent, held; NULL: a snapshot, or only an attachment */
-    weft_bridged *repair; /* the one that is being made, if its turn is still `repair_turn` */
-    uint64_t repair_turn;
-    uint64_t order; /* what it leads to; snapshot: newest update folded in */
+    weft_update *update; /* being sent, held; NULL: only an attachment, or tiles */
+    weft_bridged *made;  /* repair or catch-up that is being made, if its turn is still `made_turn`; NULL: none */
+    uint64_t made_turn;
+    uint64_t order; /* what it leads to; snapshot: the newest */
     weft_level level;
-    weft_cursor cursor; /* in the update, or in the delta being sent */
-    bool cursor_set;    /* snapshot: a delta is being sent */
-    uint64_t unit;      /* snapshot: first unit not sent yet */
-    weft_behind behind[WEFT_BEHIND_MAX];
-    uint32_t behind_begin, behind_end;
-    bool owes;          /* snapshot: deltas from the version after `owed_from` on are to come as one */
-    uint64_t owed_from; /* and go to the units below `owed_limit` */
-    uint64_t owed_limit;
-    uint64_t credit;       /* snapshot: bytes of tiles that may go before the deltas that wait */
+    weft_cursor cursor; /* in the update */
+    weft_tiles tiles;
     weft_blob *attachment; /* to be sent with it; NULL: none */
     uint64_t attachment_sent;
     weft_version alone; /* an update that only brings the attachment: the version it belongs to, as announced */
@@ -114,6 +115,7 @@ struct weft_peer {
     weft_level level;         /* of the update sent last */
     weft_level wanted;        /* at which updates are to be coded for it */
     weft_stream stream;
+    uint32_t limits[WEFT_JOURNAL_UPDATES]; /* by order: units of its snapshot that were sent when that was published */
     weft_expected expected[WEFT_UPDATES_AHEAD];
     uint32_t expected_count;
     weft_flight flights[WEFT_SLOTS_MAX];
@@ -243,8 +245,8 @@ weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer);
 void weft_stream_end(weft_peer *peer);
 /* Whether the peer will go on from the version after `order` when it is sent something next. */
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
-/* A publish appended `update`: queues it behind the cursor of a snapshot under way. False: it cannot follow. */
-bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update);
+/* A publish appended `update`: a snapshot under way takes note. */
+void weft_stream_follow(weft_peer *peer, const weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
 
 /* ---- follow.c: peers behind relays */

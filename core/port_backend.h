@@ -136,6 +136,7 @@ typedef struct weft_merge_job {
     uint64_t unit;
     uint32_t units; /* of one stretch */
     weft_frame frame;
+    uint32_t kept; /* of the frame's units the first so many count; what it says of the others is left out */
     weft_merge_room *room;
 } weft_merge_job;
 

@@ -142,12 +142,8 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         if (!peer->greeted)
             continue;
         weft_peer_move(trainer, peer, WEFT_ON_PUBLISH);
-        if (!weft_stream_follow(trainer, peer, kept)) {
-            weft_peer_move(trainer, peer, WEFT_ON_EVICTED);
-            weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "its snapshot cannot follow this version; it joins again");
-        } else {
-            weft_lag_judge(trainer, peer);
-        }
+        weft_stream_follow(peer, kept);
+        weft_lag_judge(trainer, peer);
     }
     trainer->shadow_busy = false;
     weft_bridge_sweep(trainer);

@@ -45,8 +45,8 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
     weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->name, (unsigned long long)units,
              (unsigned long long)entry->update.target.number);
     peer->stream.kind = WEFT_STREAM_REPAIR;
-    peer->stream.repair = entry;
-    peer->stream.repair_turn = entry->turn;
+    peer->stream.made = entry;
+    peer->stream.made_turn = entry->turn;
     return WEFT_OK;
 }
 

@@ -6,8 +6,6 @@ static bool reads(const weft_peer *peer, const weft_update *update)
 {
     const weft_stream *stream = &peer->stream;
     bool found = stream->update == update;
-    for (uint32_t i = stream->behind_begin; i < stream->behind_end; i++)
-        found = found || stream->behind[i % WEFT_BEHIND_MAX].update == update;
     for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
         found = found || (peer->flights[slot].used && peer->flights[slot].update == update);
     return found || (peer->posting && peer->bucket_update == update);

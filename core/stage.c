@@ -56,11 +56,21 @@ static weft_status apply(weft_rollout *rollout, const weft_binding *target, weft
     return status;
 }
 
+/* The trainer has lost what was published since the first tiles were read: all that came is void. */
+static void start_over(weft_rollout *rollout)
+{
+    weft_proof_begin(&rollout->proof, snapshot_target(rollout));
+    memset(rollout->staged, 0, rollout->session->layout->part_count * sizeof *rollout->staged);
+    rollout->book.next_unit = 0;
+}
+
 /* A tile of a snapshot: stored, and digested where it lies when the proof comes to it. */
 static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
 {
     weft_session *session = rollout->session;
     const weft_binding *target = snapshot_target(rollout);
+    if (frame->header.level == WEFT_LEVEL_FULL && frame->header.unit == 0 && rollout->book.next_unit > 0)
+        start_over(rollout);
     if (frame->header.level != WEFT_LEVEL_FULL || frame->header.unit != rollout->book.next_unit)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
@@ -71,7 +81,7 @@ static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
     return status == WEFT_OK ? weft_proof_stored(&rollout->proof, rollout->staged) : status;
 }
 
-/* Keeps of the changes only those to units whose tile is there: the tiles that follow are read from the newer bits. */
+/* Keeps of the changes only those to units whose tile is there: the tiles that follow have them. */
 static void leave_out_later(weft_rollout *rollout, weft_changes *changes)
 {
     const weft_layout *layout = rollout->session->layout;
@@ -86,7 +96,7 @@ static void leave_out_later(weft_rollout *rollout, weft_changes *changes)
         rollout->staged[part] = 0;
 }
 
-/* A delta that a publish queued behind the tiles that are there. */
+/* What was published since tiles were read that are there. */
 static weft_status apply_delta(weft_rollout *rollout, const weft_frame *frame)
 {
     weft_changes *changes;

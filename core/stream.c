@@ -90,8 +90,6 @@ void weft_stream_end(weft_peer *peer)
     weft_stream *stream = &peer->stream;
     if (stream->update)
         stream->update->readers--;
-    for (; stream->behind_begin < stream->behind_end; stream->behind_begin++)
-        stream->behind[stream->behind_begin % WEFT_BEHIND_MAX].update->readers--;
     weft_blob_drop(stream->attachment);
     memset(stream, 0, sizeof *stream);
 }
@@ -136,7 +134,7 @@ static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order)
 {
     const weft_stream *stream = &peer->stream;
-    return stream->kind == WEFT_STREAM_NONE ? peer->sent_order == order : stream->owes && stream->owed_from == order;
+    return stream->kind == WEFT_STREAM_NONE && peer->sent_order == order;
 }
 
 /* Whether every version up to the newest can be had from the journal. */
@@ -207,8 +205,8 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
 /* The repair that was asked for: sent when it is made, or a snapshot offered when it came to nothing. */
 static weft_status start_repair(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_bridged *entry = peer->stream.repair;
-    bool ours = entry->turn == peer->stream.repair_turn;
+    weft_bridged *entry = peer->stream.made;
+    bool ours = entry->turn == peer->stream.made_turn;
     if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
         return WEFT_AGAIN;
     if (ours && entry->state == WEFT_BRIDGED_READY)

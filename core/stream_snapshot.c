@@ -11,6 +11,12 @@
  * meanwhile, so that on a faster link little would be won, and on a busy machine, whose links seem slow, much lost. */
 #define PACK_BELOW_BYTES_S 150e6
 
+/* Versions that tiles lack may fill one block of so many of the arena before they are brought on in between. */
+#define JOURNAL_SHARE 4u
+
+/* Catch-ups that may come to nothing one after the other. */
+#define FAILURES_MOST 8u
+
 /* Offers a snapshot, again if a repair came to nothing. */
 weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
 {
@@ -22,6 +28,24 @@ weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
     weft_wire_put_version(&out, &trainer->newest);
     weft_status status = weft_peer_move(trainer, peer, WEFT_ON_OFFERED);
     return status != WEFT_OK ? status : weft_control_send(&peer->control, WEFT_MESSAGE_OFFER, out.data, out.used);
+}
+
+static void begin_tiles(const weft_trainer *trainer, weft_peer *peer)
+{
+    uint64_t newest = trainer->newest_order;
+    peer->stream.tiles = (weft_tiles){.order = newest, .from = newest};
+    peer->stream.order = peer->sent_order = newest;
+}
+
+void weft_stream_follow(weft_peer *peer, const weft_update *update)
+{
+    weft_tiles *tiles = &peer->stream.tiles;
+    if (peer->stream.kind != WEFT_STREAM_SNAPSHOT)
+        return;
+    if (tiles->unit == 0)
+        tiles->from = tiles->order = update->order;
+    peer->limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
+    peer->stream.order = peer->sent_order = update->order;
 }
 
 weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
@@ -36,42 +60,8 @@ weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
     peer->held = nothing; /* in place it holds nothing from now on */
     memset(&peer->stream, 0, sizeof peer->stream);
     peer->stream.level = WEFT_LEVEL_FULL;
-    peer->stream.order = trainer->newest_order;
-    peer->sent_order = trainer->newest_order;
+    begin_tiles(trainer, peer);
     return weft_stream_announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
-}
-
-/* So many deltas wait that they are let go: what they make will come as one. Not the one being sent, nor those that
- * tiles went before. */
-static void owe(weft_stream *stream)
-{
-    uint32_t kept = stream->behind_begin + 1;
-    while (stream->behind[kept % WEFT_BEHIND_MAX].unit_limit < stream->unit)
-        kept++; /* at most half of them: alternates() */
-    stream->owes = true;
-    stream->owed_from = stream->behind[kept % WEFT_BEHIND_MAX].update->from;
-    stream->owed_limit = stream->unit;
-    for (uint32_t i = kept; i < stream->behind_end; i++)
-        stream->behind[i % WEFT_BEHIND_MAX].update->readers--;
-    stream->behind_end = kept;
-}
-
-bool weft_stream_follow(weft_trainer *trainer, weft_peer *peer, weft_update *update)
-{
-    weft_stream *stream = &peer->stream;
-    if (stream->kind != WEFT_STREAM_SNAPSHOT)
-        return true;
-    if (stream->unit > 0 &&
-        (update->snapshot_only || weft_staging_largest(trainer->session->layout) > peer->hello.staging_bytes))
-        return false;
-    if (stream->unit > 0 && !stream->owes && stream->behind_end - stream->behind_begin == WEFT_BEHIND_MAX)
-        owe(stream);
-    if (stream->unit > 0 && !stream->owes) {
-        stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->unit};
-        update->readers++;
-    }
-    stream->order = peer->sent_order = update->order;
-    return true;
 }
 
 /* Whether tiles are packed for this peer: its link, as measured or as limited by the site, is slow enough. */
@@ -115,7 +105,7 @@ static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
 /* Fills a slab with whole frames of the shadow from the cursor on. */
 static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_tiles *tiles = &peer->stream.tiles;
     const weft_layout *layout = trainer->session->layout;
     const weft_version nothing = {0, 0, 0};
     uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, layout->bytes), bytes = 0;
@@ -128,12 +118,12 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
     XXH3_64bits_reset(&checks);
     if (most > trainer->slabs.slab_bytes)
         most = trainer->slabs.slab_bytes;
-    for (; stream->unit < layout->unit_count; stream->unit++, frames++) {
+    for (; tiles->unit < layout->unit_count; tiles->unit++, frames++) {
         uint8_t check[8];
         uint32_t length;
-        if (frames && bytes + full_frame_bytes(trainer, stream->unit) > most)
+        if (frames && bytes + full_frame_bytes(trainer, tiles->unit) > most)
             break;
-        weft_status status = full_frame(trainer, peer, stream->unit, data + bytes, &length);
+        weft_status status = full_frame(trainer, peer, tiles->unit, data + bytes, &length);
         if (status != WEFT_OK) {
             weft_stream_give_slab(trainer, peer, slab);
             return status;
@@ -142,84 +132,130 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
         XXH3_64bits_update(&checks, check, sizeof check);
         bytes += length;
     }
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, stream->frame_bytes);
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, peer->stream.frame_bytes);
     weft_bucket_wrap(data, bytes, frames, XXH3_64bits_digest(&checks), peer->chunk_bytes, &peer->bucket);
     peer->bucket_slab = slab;
     weft_stream_count(peer);
-    stream->credit -= bytes < stream->credit ? bytes : stream->credit;
+    tiles->order = trainer->newest_order;
+    tiles->credit -= bytes < tiles->credit ? bytes : tiles->credit;
     return WEFT_OK;
 }
 
-/* Queues what is owed: as one update if that can be had, else version by version. */
-static weft_status pay(weft_trainer *trainer, weft_peer *peer)
-{
-    weft_stream *stream = &peer->stream;
-    weft_update *update = NULL;
-    weft_status status = WEFT_OK;
-    if (trainer->newest_order - stream->owed_from > 1)
-        status = weft_bridge_want(trainer, stream->owed_from, WEFT_LEVEL_FAST, &update);
-    if (status == WEFT_AGAIN)
-        return WEFT_AGAIN;
-    if (!update)
-        update = weft_journal_after(&trainer->journal, stream->owed_from);
-    if (!update)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "its snapshot is overtaken by more than the journal keeps");
-    do {
-        stream->behind[stream->behind_end++ % WEFT_BEHIND_MAX] = (weft_behind){update, stream->owed_limit};
-        update->readers++;
-        stream->owed_from = update->order;
-        update = weft_journal_after(&trainer->journal, stream->owed_from);
-    } while (update && trainer->newest_order - stream->owed_from < WEFT_BEHIND_MAX / 2);
-    stream->owes = stream->owed_from != trainer->newest_order;
-    return WEFT_OK;
-}
+/* ---- what was published since a tile was read */
 
-/* Whether tiles go before the deltas that wait: as many bytes as went of deltas, so that a link on which each delta is
- * overtaken by the next version brings the snapshot on all the same. What waits must end where these tiles begin, and
- * leave room for what is published meanwhile. */
-static bool alternates(const weft_trainer *trainer, const weft_stream *stream)
+/* Whether the journal has what the tiles lack; in how many blocks. */
+static bool kept(weft_trainer *trainer, const weft_tiles *tiles, uint64_t *blocks)
 {
-    const weft_layout *layout = trainer->session->layout;
-    uint32_t waiting = stream->behind_end - stream->behind_begin;
-    if (stream->owes || stream->credit == 0 || stream->unit == layout->unit_count || waiting > WEFT_BEHIND_MAX / 2)
-        return false;
-    for (uint32_t i = stream->behind_begin; i < stream->behind_end; i++) {
-        const weft_behind *behind = &stream->behind[i % WEFT_BEHIND_MAX];
-        uint32_t in_run = layout->units[stream->unit].place & ((1u << behind->update->parameters.run_shift) - 1);
-        if (behind->unit_limit == stream->unit && in_run > 0)
-            return false; /* a frame of its last run goes on into these tiles */
+    *blocks = 0;
+    for (uint64_t order = tiles->from; order != trainer->newest_order;) {
+        const weft_update *update = weft_journal_after(&trainer->journal, order);
+        if (!update)
+            return false;
+        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / trainer->journal.arena.block_bytes + 1;
+        order = update->order;
     }
     return true;
 }
 
-/* The next bucket of the deltas that wait; WEFT_AGAIN, with *done: there is none. */
-static weft_status next_delta(weft_trainer *trainer, weft_peer *peer, bool *done)
+/* The tiles lack what is not to be had any more: the rest would come to nothing. */
+static void start_over(const weft_trainer *trainer, weft_peer *peer, const char *why)
 {
-    weft_stream *stream = &peer->stream;
-    for (; stream->behind_begin < stream->behind_end; stream->behind_begin++) {
-        const weft_behind *behind = &stream->behind[stream->behind_begin % WEFT_BEHIND_MAX];
-        if (!stream->cursor_set)
-            stream->cursor = weft_cursor_begin(&behind->update->chain[WEFT_LEVEL_FAST]);
-        stream->cursor_set = true;
-        if (!weft_cursor_done(&trainer->journal.arena, &stream->cursor, behind->unit_limit)) {
-            weft_stream_frames(trainer, peer, behind->update, WEFT_LEVEL_FAST, behind->unit_limit);
-            stream->credit += peer->bucket.header.payload_bytes;
-            return WEFT_OK;
-        }
-        stream->cursor_set = false;
-        behind->update->readers--;
-    }
-    *done = true;
-    return WEFT_AGAIN;
+    weft_log(WEFT_LOG_WARN, "%s: its snapshot starts over with version %llu, %llu of %llu units were sent: %s",
+             peer->name, (unsigned long long)trainer->newest.number, (unsigned long long)peer->stream.tiles.unit,
+             (unsigned long long)trainer->session->layout->unit_count, why);
+    peer->stream.made = NULL;
+    begin_tiles(trainer, peer);
 }
 
-/* The snapshot becomes the version after update `order`, which all tiles have; what followed comes as updates. */
-static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer, uint64_t order)
+/* Whether a catch-up is asked for now: when all tiles went, and before that when the journal will not keep long what
+ * they lack. */
+static bool catches_up(const weft_trainer *trainer, const weft_tiles *tiles, uint64_t blocks)
 {
+    bool all = tiles->unit == trainer->session->layout->unit_count;
+    bool many = trainer->newest_order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
+                blocks > trainer->journal.arena.block_count / JOURNAL_SHARE;
+    bool room = tiles->failed_blocks == 0 || trainer->bridge.blocks < tiles->failed_blocks;
+    return room && (all || tiles->caught_unit > 0 || (many && tiles->credit == 0));
+}
+
+static void ask(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_tiles *tiles = &stream->tiles;
+    stream->made = weft_bridge_catch_up(trainer, tiles->from, tiles->caught_unit ? tiles->caught : 0,
+                                        tiles->caught_unit, peer->limits);
+    if (stream->made)
+        stream->made_turn = stream->made->turn;
+}
+
+/* It was made. */
+static void take(weft_stream *stream)
+{
+    weft_update *update = &stream->made->update;
+    stream->update = update;
+    stream->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
+    stream->tiles.end = stream->made->catch_up.end;
+    stream->tiles.credit += update->chain[WEFT_LEVEL_FAST].bytes;
+    stream->tiles.failures = stream->tiles.failed_blocks = 0;
+    stream->made = NULL;
+    update->readers++;
+}
+
+/* All of it was sent. */
+static void caught_up(const weft_trainer *trainer, weft_stream *stream)
+{
+    weft_tiles *tiles = &stream->tiles;
+    bool whole = tiles->end == trainer->session->layout->unit_count;
+    tiles->caught = stream->update->order;
+    tiles->caught_unit = whole ? 0 : tiles->end;
+    tiles->from = whole ? tiles->caught : tiles->from;
+    stream->update->readers--;
+    stream->update = NULL;
+}
+
+/* It came to nothing: another is asked for when other merges have left some room, or at once if they have none. */
+static void failed(weft_trainer *trainer, weft_stream *stream)
+{
+    stream->made = NULL;
+    while (weft_bridge_yield(trainer)) {
+    }
+    stream->tiles.failed_blocks = trainer->bridge.blocks;
+    stream->tiles.failures += stream->tiles.failed_blocks == 0;
+}
+
+/* Brings the tiles sent so far on to the newest version, where that must be: the stream has an update to send then. */
+static void catch_up(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    bool takes = weft_staging_largest(trainer->session->layout) <= peer->hello.staging_bytes;
+    uint64_t blocks;
+    if (!stream->made && stream->tiles.from == trainer->newest_order)
+        return;
+    if (!stream->made && (!takes || !kept(trainer, &stream->tiles, &blocks))) {
+        start_over(trainer, peer,
+                   takes ? "the journal does not keep what was published since; raise [trainer] journal"
+                         : "its staging takes no update, and one was published; raise staging");
+        return;
+    }
+    if (!stream->made && stream->tiles.failures > FAILURES_MOST)
+        start_over(trainer, peer, "what was published since cannot be merged; raise [trainer] journal");
+    else if (!stream->made && catches_up(trainer, &stream->tiles, blocks))
+        ask(trainer, peer);
+    if (!stream->made)
+        return;
+    bool ours = stream->made->turn == stream->made_turn;
+    if (ours && stream->made->state == WEFT_BRIDGED_READY)
+        take(stream);
+    else if (!ours || stream->made->state == WEFT_BRIDGED_FAILED)
+        failed(trainer, stream);
+}
+
+/* The snapshot becomes the version up to which all tiles were brought; what followed comes as updates. */
+static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    uint64_t order = peer->stream.tiles.from;
     const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
     weft_version target = next ? next->base : trainer->newest;
-    if (!next && order != trainer->newest_order)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "its snapshot is overtaken by more than the journal keeps");
     peer->stream.order = peer->sent_order = order;
     /* bits whose attachment is still owed get their label with it, as after a welcome */
     if (weft_stream_owes_attachment(trainer, peer))
@@ -228,26 +264,34 @@ static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer, uint64_t
     return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
 }
 
-/* Deltas queued by publishes come in their order, so that every tile goes strictly from base to target. */
+/* Whether all tiles went, and none is newer than the version to which they were brought. */
+static bool complete(weft_trainer *trainer, const weft_tiles *tiles)
+{
+    bool named = tiles->from == trainer->newest_order || weft_journal_at(&trainer->journal, tiles->from + 1);
+    return tiles->unit == trainer->session->layout->unit_count && tiles->from >= tiles->order && named;
+}
+
+/* Tiles go whenever there is no catch-up to be sent, also while one is being made. What it says of a unit is exact,
+ * whatever version each tile was read from: it is made of the updates that were published after that tile was sent. */
 weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
     weft_stream *stream = &peer->stream;
     const weft_version nothing = {0, 0, 0};
-    const bool tiles = stream->unit < trainer->session->layout->unit_count;
-    bool done = false;
     if (weft_stream_has_attachment(stream))
         return weft_stream_attachment(trainer, peer, &nothing, &trainer->newest);
-    while (!done && (trainer->shadow_busy || !alternates(trainer, stream))) {
-        weft_status status = next_delta(trainer, peer, &done);
-        if (!done)
-            return status;
-        if (stream->owes && !tiles)
-            return end_snapshot(trainer, peer, stream->owed_from);
-        if (stream->owes && (status = pay(trainer, peer)) != WEFT_OK)
-            return status;
-        done = stream->behind_begin == stream->behind_end;
+    for (;;) {
+        if (stream->update && !weft_cursor_done(&trainer->journal.arena, &stream->cursor, stream->tiles.end)) {
+            weft_stream_frames(trainer, peer, stream->update, WEFT_LEVEL_FAST, stream->tiles.end);
+            return WEFT_OK;
+        }
+        if (stream->update)
+            caught_up(trainer, stream);
+        if (complete(trainer, &stream->tiles))
+            return end_snapshot(trainer, peer);
+        catch_up(trainer, peer);
+        if (!stream->update)
+            break;
     }
-    if (tiles)
-        return trainer->shadow_busy ? WEFT_AGAIN : next_full(trainer, peer);
-    return trainer->shadow_busy ? WEFT_AGAIN : end_snapshot(trainer, peer, trainer->newest_order);
+    bool tiles = stream->tiles.unit < trainer->session->layout->unit_count;
+    return tiles && !trainer->shadow_busy ? next_full(trainer, peer) : WEFT_AGAIN;
 }

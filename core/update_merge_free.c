@@ -54,7 +54,7 @@ static weft_status sources_make(free_merge *m, const char *level)
     for (size_t i = 0; i < chain->count; i++) {
         const weft_wire_update *header = &chain->updates[i]->header;
         m->sources[i] =
-            (weft_merge_source){&chain->cursors[i], frame_next, header->level, header->parameters.run_shift};
+            (weft_merge_source){&chain->cursors[i], frame_next, header->level, header->parameters.run_shift, 0};
     }
     m->pass.sources = m->sources;
     m->pass.count = chain->count;

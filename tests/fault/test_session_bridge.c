@@ -241,82 +241,6 @@ static void a_full_journal(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
-/* a takes a snapshot over a slow link, b is live. */
-static int setup_slow(void **state)
-{
-    static const char *const overrides[] = {
-        "trainer.journal=256MiB",    "peer.a.rate_limit=1Mbit/s",      "peers.bucket_min=64KiB", "peers.bucket=64KiB",
-        "provider.loop.chunk=32KiB", "peers.snapshot_coding=verbatim", "commit.snapshot=staged", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-/* Forty versions of tiles, one after the other, take the thread checker minutes and heartbeats: the other tests show it
- * the same threads. */
-static void skip_under_thread_checker(void)
-{
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped inside: too slow under the thread checker\n");
-    skip();
-#endif
-}
-
-/* Many versions overtake a snapshot: they follow it as a few merged updates, and it is not begun anew. Meanwhile b
- * takes every version by itself. */
-static void a_snapshot_overtaken(void **state)
-{
-    fleet *f = *state;
-    skip_under_thread_checker();
-    fleet_join(f, 1, FLEET_SAME);
-    fleet_catch_up(f, 1);
-    uint64_t before = updates_at(f, 1);
-    fleet_join(f, 0, FLEET_OTHER);
-    weft_peer_info a = {0};
-    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; !fleet_peer(f, "a", &a) || a.bucket_bytes == 0;) {
-        assert_true(fleet_now_ms() < end);
-        fleet_sleep_ms(5);
-    }
-    for (int i = 0; i < 40; i++) {
-        fleet_publish(f, 60);
-        fleet_catch_up(f, 1);
-    }
-    bool overtaken = line_of(f, "a").snapshot_bytes == 0; /* unless this machine is very slow */
-    assert_int_equal(updates_at(f, 1) - before, 40);
-    fleet_catch_up_within(f, 0, 3 * FLEET_WAIT_MS);
-    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
-    assert_true(!overtaken || fleet_stats(f->trainer.session).merges > 0);
-    assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 2);
-}
-
-static int setup_slower(void **state)
-{
-    static const char *const overrides[] = {
-        "trainer.journal=256MiB",    "peer.a.rate_limit=4Mbit/s",      "peers.bucket_min=64KiB", "peers.bucket=64KiB",
-        "provider.loop.chunk=32KiB", "peers.snapshot_coding=verbatim", "commit.snapshot=staged", NULL};
-    return setup_with(state, FLEET_TILES, overrides);
-}
-
-/* Most changes in each version, and many versions in the time that the link takes for one: the snapshot comes to its
- * end all the same, without a pause in publishing. */
-static void a_snapshot_always_overtaken(void **state)
-{
-    fleet *f = *state;
-    skip_under_thread_checker();
-    weft_peer_info a = {0};
-    int versions = 0;
-    fleet_join(f, 0, FLEET_OTHER);
-    for (; versions < 230 && a.snapshot_bytes == 0; versions++) {
-        fleet_publish(f, 400);
-        fleet_sleep_ms(30);
-        fleet_peer(f, "a", &a);
-    }
-    print_message("%d versions were published until the snapshot was sent, of %llu bytes\n", versions,
-                  (unsigned long long)a.snapshot_bytes);
-    assert_true(a.snapshot_bytes > 0);
-    fleet_catch_up_within(f, 0, 3 * FLEET_WAIT_MS);
-    fleet_check_bytes(f, 0, f->dense);
-    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
-}
-
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
 #define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
@@ -324,18 +248,9 @@ static void a_snapshot_always_overtaken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rejoining),
-        TEST(shared),
-        TEST(a_slow_one_skips),
-        TEST(publishes_meanwhile),
-        TEST(with_dense_versions),
-        TEST(that_change_all),
-        TEST(lost_in_the_middle),
-        TEST(closed_meanwhile),
-        FULL(out_of_room),
-        SMALL(a_full_journal),
-        cmocka_unit_test_setup_teardown(a_snapshot_overtaken, setup_slow, teardown),
-        cmocka_unit_test_setup_teardown(a_snapshot_always_overtaken, setup_slower, teardown),
+        TEST(rejoining),           TEST(shared),          TEST(a_slow_one_skips),   TEST(publishes_meanwhile),
+        TEST(with_dense_versions), TEST(that_change_all), TEST(lost_in_the_middle), TEST(closed_meanwhile),
+        FULL(out_of_room),         SMALL(a_full_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

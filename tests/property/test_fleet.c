@@ -191,7 +191,7 @@ static void trouble_when_live(sim *s)
     weft_loop_set_faults(NULL);
 }
 
-/* More versions than can follow a snapshot that stands still. */
+/* Versions that overtake a snapshot which stands still. */
 static void flood(sim *s)
 {
     const weft_loop_faults stall = {.stall_after = 4};
@@ -203,7 +203,7 @@ static void flood(sim *s)
     weft_loop_set_faults(&stall);
     sim_join(s, end, name, NULL, staged);
     sim_calm(s, 30);
-    for (unsigned i = 0; i < WEFT_BEHIND_MAX + 1; i++)
+    for (unsigned i = 0; i < 9; i++)
         sim_publish(s, 0);
     weft_loop_set_faults(NULL);
 }

@@ -135,6 +135,56 @@ static void a_way_back_is_nothing(void **state)
     world_close(&w);
 }
 
+/* Units of one dtype, each as the version left it that is said of it. */
+static void mix(merge_world *w, const uint32_t *stands)
+{
+    uint64_t at = 0;
+    for (uint64_t unit = 0; unit < w->layout->unit_count; unit++) {
+        uint64_t bytes = (uint64_t)w->layout->units[unit].count * w->layout->units[unit].width;
+        memcpy(w->work + at, w->image[stands[unit]] + at, bytes);
+        at += bytes;
+    }
+    assert_int_equal(at, w->layout->bytes);
+}
+
+/* Units read one after the other while versions come: later units stand at later versions. What each update says of
+ * units that have it is left out, also in the middle of a run; what remains brings all to the last. */
+static void units_of_several_versions_meet(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1, rounds = 24; rounds > 0; rounds--) {
+        enum { VERSIONS = 5, UNITS = 16 };
+        merge_world w;
+        update_frames updates[VERSIONS], merged;
+        uint32_t stands[UNITS] = {0};
+        world_open(&w, &seed, dtypes[rounds % COUNT(dtypes)], many, 6);
+        assert_in_range(w.layout->unit_count, 2, UNITS);
+        weft_merger merger = merger_of(&w);
+        uint64_t sent = 0;
+        for (uint32_t v = 1; v <= VERSIONS; v++) {
+            sent += pair_below(&seed, w.layout->unit_count - sent + 1);
+            world_step(&w, &seed, 10000);
+            updates[v - 1] = world_encode(&w, v - 1, v, WEFT_LEVEL_FAST, (uint32_t)pair_below(&seed, 4));
+            updates[v - 1].unit_limit = sent;
+            for (uint64_t unit = sent; unit < w.layout->unit_count; unit++)
+                stands[unit] = v;
+        }
+        uint32_t skipped = 0; /* a limit of 0 says that there is none: such a version is left out as a whole */
+        while (skipped < VERSIONS && updates[skipped].unit_limit == 0)
+            skipped++;
+        mix(&w, stands);
+        if (skipped < VERSIONS) {
+            pair_must(world_merge(&w, &merger, updates + skipped, VERSIONS - skipped, &merged), "merge");
+            world_apply_on(&w, &merged);
+            frames_free(&merged);
+        }
+        assert_true(world_is(&w, VERSIONS));
+        free_all(updates, VERSIONS);
+        weft_merger_close(&merger);
+        world_close(&w);
+    }
+}
+
 /* In any order of merging: the same bytes. */
 static void merging_is_associative(void **state)
 {
@@ -324,15 +374,11 @@ static void frames_beyond_their_runs_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_become_the_direct_update),
-        cmocka_unit_test(everything_changes),
-        cmocka_unit_test(a_way_back_is_nothing),
-        cmocka_unit_test(merging_is_associative),
-        cmocka_unit_test(absolute_levels_merge),
-        cmocka_unit_test(mixtures_are_right_or_refused),
-        cmocka_unit_test(tight_needs_the_base),
-        cmocka_unit_test(struck_frames_do_no_harm),
-        cmocka_unit_test(frames_beyond_their_runs_are_refused),
+        cmocka_unit_test(chains_become_the_direct_update), cmocka_unit_test(everything_changes),
+        cmocka_unit_test(a_way_back_is_nothing),           cmocka_unit_test(units_of_several_versions_meet),
+        cmocka_unit_test(merging_is_associative),          cmocka_unit_test(absolute_levels_merge),
+        cmocka_unit_test(mixtures_are_right_or_refused),   cmocka_unit_test(tight_needs_the_base),
+        cmocka_unit_test(struck_frames_do_no_harm),        cmocka_unit_test(frames_beyond_their_runs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ typedef struct update_frames {
     weft_level level;
     uint32_t shift;
     uint64_t changed;
+    uint64_t unit_limit; /* of a merge; 0: none */
 } update_frames;
 
 typedef struct merge_world {
@@ -189,7 +190,8 @@ static inline weft_status world_merge(merge_world *w, weft_merger *merger, updat
     (void)w;
     for (size_t i = 0; i < count; i++) {
         updates[i].at = 0;
-        sources[i] = (weft_merge_source){&updates[i], frames_next, updates[i].level, updates[i].shift};
+        sources[i] =
+            (weft_merge_source){&updates[i], frames_next, updates[i].level, updates[i].shift, updates[i].unit_limit};
     }
     *made = (update_frames){0};
     weft_status status = weft_merge_level(sources, count, &pass.level);
@@ -204,10 +206,9 @@ static inline weft_status world_merge(merge_world *w, weft_merger *merger, updat
     return status;
 }
 
-/* Moves the work image from `version` on by an update. */
-static inline void world_apply(merge_world *w, uint32_t version, const update_frames *update)
+/* Moves the work image on by an update. */
+static inline void world_apply_on(merge_world *w, const update_frames *update)
 {
-    memcpy(w->work, w->image[version], w->layout->bytes);
     for (uint64_t at = 0, length; at < update->bytes; at += length) {
         weft_decode_job decode = {.changes = &w->changes, .tensor_delta = w->discard};
         pair_must(
@@ -218,6 +219,13 @@ static inline void world_apply(merge_world *w, uint32_t version, const update_fr
         weft_apply_job apply = {.target = decode.base, .changes = &w->changes};
         pair_must(weft_backend_host.apply(w->state, &apply), "apply");
     }
+}
+
+/* Moves the work image from `version` on by an update. */
+static inline void world_apply(merge_world *w, uint32_t version, const update_frames *update)
+{
+    memcpy(w->work, w->image[version], w->layout->bytes);
+    world_apply_on(w, update);
 }
 
 static inline bool world_is(const merge_world *w, uint32_t version)

@@ -1,0 +1,229 @@
+/* Versions that overtake a snapshot: what its tiles lack follows merged, and it comes to its end whatever is published.
+ */
+#include <pthread.h>
+
+#include "peer.h"
+#include "tests/support/fleet.h"
+
+/* Versions in the room that a fleet remembers. */
+#define VERSIONS_MOST (FLEET_HISTORY - 20)
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+#define LINK                                                                                                           \
+    "peers.bucket_min=64KiB", "peers.bucket=64KiB", "provider.loop.chunk=32KiB", "peers.snapshot_coding=verbatim",     \
+        "commit.snapshot=staged", "peers.staging=64MiB"
+
+static int setup(void **state, fleet_size size, const char *const *overrides)
+{
+    *state = fleet_open(size, overrides);
+    fleet_start_trainer(*state, "attached");
+    return 0;
+}
+
+/* Room for all that is published. */
+static int setup_roomy(void **state)
+{
+    static const char *const overrides[] = {LINK, "peer.a.rate_limit=4Mbit/s", "trainer.journal=1GiB", NULL};
+    return setup(state, FLEET_TILES, overrides);
+}
+
+/* Thirty-two blocks of 1 MiB, one a version, of which eight are left to merges. */
+static int setup_tight(void **state)
+{
+    static const char *const overrides[] = {LINK, "peer.a.rate_limit=4Mbit/s", "trainer.journal=32MiB", NULL};
+    return setup(state, FLEET_TILES, overrides);
+}
+
+/* Eight blocks of 2 MiB, of which two are left to merges; a dense version takes six. */
+static int setup_large(void **state)
+{
+    static const char *const overrides[] = {LINK, "peer.a.rate_limit=4Mbit/s", NULL};
+    return setup(state, FLEET_LARGE, overrides);
+}
+
+/* The same with a third level for b: a dense version at all of them does not fit. */
+static int setup_levels(void **state)
+{
+    static const char *const overrides[] = {LINK, "peer.a.rate_limit=4Mbit/s", "peer.b.level=pairs",
+                                            "peer.c.level=full", NULL};
+    return setup(state, FLEET_LARGE, overrides);
+}
+
+typedef struct progress {
+    bool runs;      /* the snapshot does */
+    bool merging;   /* what its tiles lack is being merged */
+    uint64_t units; /* sent */
+    uint64_t bytes; /* of snapshots that are over */
+} progress;
+
+/* How far a's snapshot is, from inside: nothing outside tells. */
+static progress look(fleet *f)
+{
+    weft_session *session = f->trainer.session;
+    weft_trainer *trainer = session->trainer;
+    weft_peer_info info = {0};
+    progress now = {0};
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        if (peer->greeted && strcmp(peer->name, "a") == 0 && peer->stream.kind == WEFT_STREAM_SNAPSHOT) {
+            now.runs = true;
+            now.units = peer->stream.tiles.unit;
+            now.merging = peer->stream.made != NULL;
+        }
+    }
+    pthread_mutex_unlock(&session->lock);
+    now.bytes = fleet_peer(f, "a", &info) ? info.snapshot_bytes : 0;
+    return now;
+}
+
+static uint64_t merges(fleet *f)
+{
+    return fleet_stats(f->trainer.session).merges;
+}
+
+/* Until some of the snapshot is sent, at least `units`. */
+static progress wait_for_units(fleet *f, uint64_t units)
+{
+    progress now = look(f);
+    for (uint64_t end = fleet_now_ms() + 3 * FLEET_WAIT_MS; !now.runs || now.units < units; now = look(f)) {
+        assert_true(fleet_now_ms() < end);
+        assert_true(now.bytes == 0);
+        fleet_sleep_ms(1);
+    }
+    return now;
+}
+
+/* Publishes one version after the other until the snapshot is sent, eight at most while one merge is made: that has
+ * what publishes leave of the processors, which on a slow machine is nothing. `live`: a rollout that takes each. */
+static uint64_t publish_until_sent(fleet *f, uint64_t per_mille, int live)
+{
+    uint64_t versions = 0, meanwhile = 0;
+    for (progress now = wait_for_units(f, 1); now.bytes == 0; now = look(f)) {
+        meanwhile = now.merging ? meanwhile + 1 : 0;
+        if (meanwhile <= 8) {
+            assert_true(f->history_count < VERSIONS_MOST);
+            fleet_publish(f, (uint32_t)per_mille);
+            versions++;
+        }
+        if (meanwhile <= 8 && live >= 0)
+            fleet_catch_up(f, (unsigned)live);
+        fleet_sleep_ms(30);
+    }
+    print_message("%llu versions overtook it\n", (unsigned long long)versions);
+    return versions;
+}
+
+/* Tiles once; catch-ups in between, at most as many bytes as tiles and one more; and the last: each of them is at most
+ * as long as the tiles. */
+static void check_end(fleet *f, bool once)
+{
+    uint64_t tiles = f->layout->bytes;
+    fleet_catch_up_within(f, 0, 6 * FLEET_WAIT_MS);
+    fleet_check_bytes(f, 0, f->dense);
+    progress end = look(f);
+    print_message("%llu bytes were sent, the weights have %llu; %llu merges\n", (unsigned long long)end.bytes,
+                  (unsigned long long)tiles, (unsigned long long)merges(f));
+    assert_true(end.bytes > tiles);
+    assert_true(!once || end.bytes < 4 * tiles + tiles / 4);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* Most changes in each version, and many versions in the time that the link takes for one. */
+static void all_the_time(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_OTHER);
+    assert_true(publish_until_sent(f, 400, -1) > 1);
+    check_end(f, true);
+    assert_true(merges(f) > 0);
+}
+
+/* Meanwhile b takes every version by itself. */
+static void beside_one_that_is_live(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 1);
+    uint64_t before = fleet_stats(f->rollouts[1].session).versions;
+    fleet_join(f, 0, FLEET_OTHER);
+    uint64_t versions = publish_until_sent(f, 60, 1);
+    assert_int_equal(fleet_stats(f->rollouts[1].session).versions - before, versions);
+    check_end(f, true);
+    assert_true(merges(f) > 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 2);
+}
+
+/* More versions than the journal keeps: it is brought on in between, and not begun anew. */
+static void more_than_the_journal_keeps(void **state)
+{
+    enum { AT_ONCE = 10 }; /* more than are let wait, and twice as many are kept */
+    fleet *f = *state;
+    uint64_t versions = 0;
+    fleet_join(f, 0, FLEET_OTHER);
+    for (progress now = wait_for_units(f, 1); now.bytes == 0 && versions < VERSIONS_MOST - AT_ONCE;) {
+        uint64_t made = merges(f), units = now.units;
+        for (int i = 0; i < AT_ONCE; i++, versions++)
+            fleet_publish(f, 100);
+        uint64_t end = fleet_now_ms() + 3 * FLEET_WAIT_MS;
+        while (now = look(f), merges(f) == made && now.bytes == 0) {
+            assert_true(fleet_now_ms() < end);
+            assert_true(!now.runs || now.units >= units);
+            fleet_sleep_ms(1);
+        }
+    }
+    check_end(f, true);
+    assert_true(merges(f) >= 2);
+}
+
+/* One catch-up is more than merges have room for: it comes in parts. */
+static void in_parts(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_OTHER);
+    uint64_t units = wait_for_units(f, f->layout->unit_count - 2).units;
+    fleet_publish(f, 1000);
+    for (progress now = look(f); now.runs; now = look(f)) {
+        assert_true(now.units >= units);
+        fleet_sleep_ms(1);
+    }
+    check_end(f, true);
+    assert_true(merges(f) >= 2);
+}
+
+/* A version that the journal cannot keep: the tiles are sent once more, and nobody is lost. */
+static void by_what_is_not_kept(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_join(f, 2, FLEET_SAME);
+    fleet_catch_up(f, 1);
+    fleet_catch_up(f, 2);
+    fleet_join(f, 0, FLEET_OTHER);
+    uint64_t units = wait_for_units(f, f->layout->unit_count - 2).units, lowest = units;
+    fleet_publish(f, 1000);
+    for (progress now = look(f); now.runs; now = look(f)) {
+        lowest = now.units < lowest ? now.units : lowest;
+        fleet_sleep_ms(1);
+    }
+    assert_true(lowest < units);
+    check_end(f, false);
+    assert_true(look(f).bytes > f->layout->bytes * 3 / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(all_the_time, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(beside_one_that_is_live, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(more_than_the_journal_keeps, setup_tight, teardown),
+        cmocka_unit_test_setup_teardown(in_parts, setup_large, teardown),
+        cmocka_unit_test_setup_teardown(by_what_is_not_kept, setup_levels, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
