@@ -13,21 +13,14 @@
 
 /* ---- open */
 
-/* `auto`: the first of efa, verbs, tcp that is usable here; said in the log. */
-static const weft_provider *choose_provider(const char *name)
+static const weft_provider *choose_provider(const char *name, const char *address)
 {
-    static const char *const order[] = {"efa", "verbs", "tcp"};
+    char text[768];
     if (strcmp(name, "auto") != 0)
         return weft_provider_find(name);
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        const weft_provider *provider = weft_provider_find(order[i]);
-        weft_provider_info info;
-        if (provider && provider->probe(&info, 1) > 0 && info.usable) {
-            weft_log(WEFT_LOG_INFO, "provider auto: %s (%s)", order[i], info.detail);
-            return provider;
-        }
-    }
-    return NULL;
+    const weft_provider *provider = weft_provider_auto(address, text, sizeof text);
+    weft_log(provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
+    return provider;
 }
 
 /* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
@@ -55,10 +48,6 @@ weft_status weft_join_open(weft_rollout *rollout)
     const weft_site *site = rollout->session->site;
     char address[WEFT_SITE_TEXT];
     snprintf(address, sizeof address, "%s", rollout->site.address);
-    rollout->provider = choose_provider(rollout->site.provider);
-    if (!rollout->provider)
-        return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
-                         rollout->site.name, rollout->site.provider);
     weft_status status = weft_way_open(rollout);
     if (status == WEFT_OK)
         status = check_ways(rollout);
@@ -68,6 +57,10 @@ weft_status weft_join_open(weft_rollout *rollout)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
         return status;
+    rollout->provider = choose_provider(rollout->site.provider, address);
+    if (!rollout->provider)
+        return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
+                         rollout->site.name, rollout->site.provider);
     const weft_site_provider *knobs = weft_site_provider_of(site, rollout->provider->name);
     weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
     status = rollout->provider->link_open(&options, &rollout->link);

@@ -92,6 +92,11 @@ typedef struct weft_provider {
 /* registry of providers (providers/registry.c): by weft's name; NULL: no such provider. */
 const weft_provider *weft_provider_find(const char *name);
 const weft_provider *weft_provider_at(size_t index);
+/* What `provider = auto` tries, in its order; NULL past the last. */
+const char *weft_provider_auto_at(size_t index);
+/* The first of them that could serve from a local address (as weft_link_options.address) here; NULL: none. `text`
+ * gets the choice and why those before it were not taken. */
+const weft_provider *weft_provider_auto(const char *address, char *text, size_t capacity);
 /* Name and version of the fabric library in use, at least 64 bytes of room; "none" when built without. */
 void weft_provider_library(char *text, size_t capacity);
 

@@ -2,6 +2,8 @@
 #ifndef WEFT_NO_FABRIC
 #include "providers/fabric.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,14 +53,17 @@ static void describe_nic(const struct fid_nic *nic, weft_candidate *candidate)
                  bus->attr.pci.bus_id, bus->attr.pci.device_id, bus->attr.pci.function_id & 15u);
 }
 
-/* Link-local addresses are told as they are: the verdict needs them. */
+/* Link-local addresses too: the verdict needs them. */
 static void describe_address(const struct fi_info *info, char *text)
 {
     const struct sockaddr *address = info->src_addr;
+    struct sockaddr_in6 v6;
     if (info->addr_format != FI_SOCKADDR_IN && info->addr_format != FI_SOCKADDR_IN6 && info->addr_format != FI_SOCKADDR)
         return;
-    if (!weft_interface_text(address, text) && address && address->sa_family == AF_INET6)
-        snprintf(text, WEFT_INTERFACE_TEXT, "fe80::");
+    if (weft_interface_text(address, text) || !address || address->sa_family != AF_INET6)
+        return;
+    memcpy(&v6, address, sizeof v6);
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, WEFT_INTERFACE_TEXT);
 }
 
 static void describe(const struct fi_info *info, weft_candidate *candidate)
@@ -80,6 +85,9 @@ static void describe(const struct fi_info *info, weft_candidate *candidate)
         describe_nic(info->nic, candidate);
 }
 
+/* The two lowest bits are the modes before 1.5, which exclude all others; their names are deprecated in 2.x. */
+#define ALL_MODES (~3)
+
 /* Every mode is offered, so that a demand that weft does not meet shows as such. */
 static int ask_widely(const weft_profile *profile, const char *fabric, struct fi_info **list)
 {
@@ -90,7 +98,7 @@ static int ask_widely(const weft_profile *profile, const char *fabric, struct fi
     snprintf(room, sizeof room, "%s", fabric);
     hints->mode = UINT64_MAX;
     hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+    hints->domain_attr->mr_mode = ALL_MODES;
     hints->fabric_attr->prov_name = room;
     int error = fi_getinfo(weft_profile_api(profile, fi_version(), weft_fabric_header()), NULL, NULL, 0, hints, list);
     hints->fabric_attr->prov_name = NULL;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "providers/loop.h"
-#include "providers/profile.h"
+#include "providers/review.h"
 #include "status.h"
 
 /* In the order of `weft info`; the loop last, since no site should mean it. */
@@ -22,6 +22,42 @@ const weft_provider *weft_provider_find(const char *name)
     for (size_t i = 0; i < COUNT; i++)
         if (strcmp(providers[i]->name, name) == 0)
             return providers[i];
+    return NULL;
+}
+
+const char *weft_provider_auto_at(size_t index)
+{
+    static const char *const order[] = {"efa", "verbs", "tcp"};
+    return index < sizeof order / sizeof order[0] ? order[index] : NULL;
+}
+
+static bool serves(const char *name, const char *address, char *why, size_t capacity)
+{
+    weft_review review;
+    bool good = false;
+    if (weft_review_open(&review, weft_profile_find(name), address, 0) != WEFT_OK) {
+        snprintf(why, capacity, "%s: %s", name, weft_last_error());
+    } else {
+        good = review.selection.missing == WEFT_MISSING_NOTHING;
+        snprintf(why, capacity, good ? "%s (%s)" : "%s: %s", name, review.selection.text);
+    }
+    weft_review_close(&review);
+    return good;
+}
+
+const weft_provider *weft_provider_auto(const char *address, char *text, size_t capacity)
+{
+    const char *name;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; (name = weft_provider_auto_at(i)); i++) {
+        char why[512];
+        bool good = serves(name, address, why, sizeof why);
+        int n = snprintf(text + used, capacity - used, "%s%s%s", used ? "; " : "", good ? "taken " : "not ", why);
+        used += n > 0 && (size_t)n < capacity - used ? (size_t)n : 0;
+        if (good)
+            return weft_provider_find(name);
+    }
     return NULL;
 }
 

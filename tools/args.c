@@ -52,6 +52,8 @@ static const arg_row rows[] = {
      "how many threads to work with, one after the other (1,2)"},
     {WEFT_OPTION_RUNS, "--runs", "N", ARG_COUNT, AT(runs), "rounds of which medians are taken (7)"},
     {WEFT_OPTION_PROCESSES, "--processes", NULL, ARG_FLAG, AT(processes), "every rollout a process of its own"},
+    {WEFT_OPTION_PROFILE, "--profile", "PROVIDER", ARG_TEXT, AT(profile),
+     "what weft knows of a provider, line by line with reason and source, and what answers here"},
     {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
      "override a key of the site file; may be repeated"},
     {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},

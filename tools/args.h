@@ -33,7 +33,8 @@ typedef enum weft_option {
     WEFT_OPTION_DENSITY,
     WEFT_OPTION_TEAMS,
     WEFT_OPTION_RUNS,
-    WEFT_OPTION_PROCESSES
+    WEFT_OPTION_PROCESSES,
+    WEFT_OPTION_PROFILE
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
@@ -60,6 +61,7 @@ typedef struct weft_args {
     const char *peer;
     const char *save;
     const char *provider;
+    const char *profile;
     const char *keep;
     const char *output;
     const char *level;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check_fabric.h"
 #include "output.h"
 #include "site.h"
 #include "verbs.h"
@@ -72,6 +73,7 @@ static json_t *site_json(const weft_site *site, const char *path)
         json_array_append_new(peers, peer_json(site, name));
     json_object_set_new(object, "peers", peers);
     json_object_set_new(object, "patterns", patterns_json(site));
+    json_object_set_new(object, "fabrics", weft_check_fabrics(site));
     return object;
 }
 
@@ -150,6 +152,7 @@ static void print_lines(const json_t *site)
     if (json_array_size(patterns))
         printf("patterns: any number of peers of these names, up to max_peers\n");
     json_array_foreach(patterns, index, peer) print_peer(peer);
+    weft_check_fabrics_print(json_object_get(site, "fabrics"));
 }
 
 int weft_verb_check(const weft_args *args)

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fabric.h"
 #include "output.h"
+#include "status.h"
 #include "verbs.h"
 
 enum { LISTED = 64 };
@@ -112,8 +114,30 @@ static void print_lines(const machine *found)
     }
 }
 
+static int tell_profile(const weft_args *args)
+{
+    json_t *profile = weft_fabric_profile_json(args->profile);
+    if (!profile)
+        return weft_output_error(args->json, WEFT_PHASE_INPUT,
+                                 weft_fail_quiet(WEFT_E_ARGUMENT,
+                                                 "--profile '%s': need tcp, tcp-rxm, verbs, efa, "
+                                                 "efa-direct or shm",
+                                                 args->profile));
+    json_t *here = weft_fabric_json(args->profile, "", 0, 0);
+    json_object_set_new(profile, "here", here);
+    if (args->json)
+        return weft_output_object(profile), WEFT_EXIT_DONE;
+    weft_fabric_profile_print(profile);
+    printf("on this host: %s\n", json_string_value(json_object_get(here, "text")));
+    weft_fabric_print(here, 2);
+    json_decref(profile);
+    return WEFT_EXIT_DONE;
+}
+
 int weft_verb_info(const weft_args *args)
 {
+    if (args->profile)
+        return tell_profile(args);
     machine found = {0};
     weft_status status = machine_read(&found);
     if (status != WEFT_OK)

@@ -62,6 +62,43 @@ json info_json "{'tcp', 'shm', 'verbs', 'efa'} <= {p['provider'] for p in lines[
 json info_json "all(p['usable'] or p['detail'] for p in lines[0]['providers'])"
 json info_json "isinstance(lines[0]['cpu']['features'], list) and isinstance(lines[0]['libfabric'], str)"
 
+run profile 0 "$weft" info --profile verbs
+says profile '^profile verbs$'
+says profile 'registration +keys the provider'
+run profile_json 0 "$weft" info --profile efa --json
+json profile_json "lines[0]['provider'] == 'efa' and len(lines[0]['lines']) == 20"
+json profile_json "all(l['value'] and l['reason'] and l['source'] for l in lines[0]['lines'])"
+json profile_json "lines[0]['here']['text'] and isinstance(lines[0]['here']['candidates'], list)"
+run profile_none 2 "$weft" info --profile sockets
+says profile_none "efa-direct"
+
+# What this host has for the peers of a site: one question for all that ask for the same, each answer with its verdict.
+cat >"$work/fabrics.ini" <<INI
+[peers]
+address = 127.0.0.1
+[peer.a]
+[peer.b]
+[peer.c]
+provider = verbs
+[peer.d]
+provider = auto
+address =
+[peer.e]
+provider = loop
+[peer.f]
+address = 203.0.113.9
+INI
+run fabrics 0 "$weft" check "$work/fabrics.ini"
+says fabrics '^  provider tcp on 127.0.0.1 for a, b: '
+says fabrics '^  provider verbs on 127.0.0.1 for c: '
+says fabrics '^  provider efa \(auto\) for d: '
+says fabrics 'provider tcp on 203.0.113.9 for f: MISSING, .*not on this host'
+run fabrics_json 0 "$weft" check "$work/fabrics.ini" --json
+json fabrics_json "[f['peers'] for f in lines[0]['fabrics'] if f['provider'] == 'tcp'] == [['a', 'b'], ['d'], ['f']]"
+json fabrics_json "all(f['missing'] and f['text'] for f in lines[0]['fabrics'])"
+json fabrics_json "all(c['verdict'] and c['text'] for f in lines[0]['fabrics'] for c in f['candidates'])"
+json fabrics_json "all(sum(c['verdict'] == 'taken' for c in f['candidates']) == 1 for f in lines[0]['fabrics'] if f['missing'] == 'nothing')"
+
 code=0
 "$weft" info --json >/dev/full 2>"$work/full.err" || code=$?
 [ "$code" = 1 ] || fail "a full stdout gave exit code $code, wanted 1"
