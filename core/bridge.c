@@ -15,7 +15,8 @@
  * aside in one would keep everybody out for long. */
 #define NICENESS 10
 /* How fast merging is taken to be until it was measured. */
-#define SPEED_FIRST 100e6
+#define SPEED_FIRST       100e6
+#define SPEED_FIRST_TIGHT 25e6
 
 /* ---- open and close */
 
@@ -27,7 +28,8 @@ weft_status weft_bridge_open(weft_trainer *trainer)
     pthread_condattr_t monotonic;
     bridge->trainer = trainer;
     bridge->share = trainer->journal.arena.block_count / WEFT_BRIDGE_SHARE;
-    bridge->speed = SPEED_FIRST;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        bridge->speed[level] = level == WEFT_LEVEL_TIGHT ? SPEED_FIRST_TIGHT : SPEED_FIRST;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&bridge->wake, &monotonic);
@@ -43,6 +45,8 @@ weft_status weft_bridge_open(weft_trainer *trainer)
     if (status == WEFT_OK)
         status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, session->layout)
                                    : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
+    if (status == WEFT_OK)
+        status = weft_encoder_open(&bridge->encoder, session->backend, &options, bridge->device, session->layout, 1);
     return status == WEFT_OK ? weft_merger_open(&bridge->merger, session->backend, bridge->device, session->layout,
                                                 WEFT_RUN_SHIFT_MAX)
                              : status;
@@ -55,6 +59,7 @@ void weft_bridge_close(weft_trainer *trainer)
         return;
     if (bridge->merger.backend)
         weft_merger_close(&bridge->merger);
+    weft_encoder_close(&bridge->encoder);
     if (bridge->rebuilder)
         weft_rebuilder_close(bridge->rebuilder);
     weft_mem_give(bridge->rebuilder);
@@ -73,7 +78,7 @@ uint64_t weft_bridge_bytes(const weft_bridge *bridge)
 {
     return WEFT_BRIDGE_ENTRIES * sizeof *bridge->entries +
            WEFT_JOURNAL_UPDATES * (sizeof *bridge->sources + sizeof *bridge->merge_sources) +
-           bridge->merger.room.capacity + bridge->merger.sink.capacity + bridge->rebuilder->dense_bytes +
+           bridge->merger.room.capacity + bridge->merger.sink.capacity + 3 * bridge->rebuilder->dense_bytes +
            bridge->rebuilder->changes.capacity * 20ull;
 }
 
@@ -227,17 +232,20 @@ static uint64_t head(weft_bridge *bridge, weft_update *update)
     return bytes;
 }
 
-static void measure(weft_bridge *bridge, const weft_update *update, uint64_t bytes, uint64_t begun_ns)
+static void measure(weft_bridge *bridge, const weft_bridged *entry, uint64_t bytes, uint64_t begun_ns)
 {
+    const weft_update *update = &entry->update;
+    double *speed = &bridge->speed[entry->level];
     weft_stats_info *stats = &bridge->trainer->session->stats;
     double ms = weft_clock_ms(begun_ns, weft_clock_ns());
     if (ms > 0)
-        bridge->speed += ((double)bytes * 1e3 / ms - bridge->speed) / 4;
+        *speed += ((double)bytes * 1e3 / ms - *speed) / 4;
     stats->merges++;
     stats->merge_ms = ms;
-    weft_log(WEFT_LOG_DEBUG, "merged: versions %llu to %llu in one of %llu bytes, of %llu, in %.1f ms",
+    weft_log(WEFT_LOG_DEBUG, "merged: versions %llu to %llu in one of %llu bytes %s, of %llu, in %.1f ms",
              (unsigned long long)update->base.number, (unsigned long long)update->target.number,
-             (unsigned long long)update->chain[WEFT_LEVEL_FAST].bytes, (unsigned long long)bytes, ms);
+             (unsigned long long)update->chain[entry->level].bytes, weft_level_name(entry->level),
+             (unsigned long long)bytes, ms);
 }
 
 /* Remembered, so that it is not tried again at once. */
@@ -252,7 +260,8 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
     entry->catch_up = was.catch_up;
     entry->update.from = was.update.from;
     entry->update.order = bridge->trainer->newest_order;
-    weft_log(WEFT_LOG_DEBUG, "no %s update: %s", was.repair.count ? "repairing" : "merged",
+    weft_log(WEFT_LOG_DEBUG, "no %s update at level %s: %s", was.repair.count ? "repairing" : "merged",
+             weft_level_name(was.level),
              bridge->broken            ? "broken off"
              : status == WEFT_E_BUDGET ? "no room, or not all versions are kept"
                                        : weft_last_error());
@@ -275,14 +284,15 @@ static void make(weft_bridge *bridge, weft_bridged *entry)
         bridge->broken = bridge->stopping;
         bytes = head(bridge, &entry->update);
         pthread_mutex_unlock(&session->lock);
-        status = weft_bridge_merge(bridge, &entry->update, &entry->catch_up);
+        status = entry->level == WEFT_LEVEL_TIGHT ? weft_bridge_tighten(bridge, &entry->update)
+                                                  : weft_bridge_merge(bridge, &entry->update, &entry->catch_up);
         pthread_mutex_lock(&session->lock);
         unpin(bridge);
     }
     if (status == WEFT_OK && !bridge->broken) {
         entry->state = WEFT_BRIDGED_READY;
         if (!entry->repair.count)
-            measure(bridge, &entry->update, bytes, begun_ns);
+            measure(bridge, entry, bytes, begun_ns);
     } else {
         fail(bridge, entry, status);
     }

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "bucket.h"
+#include "encode.h"
 #include "merge.h"
 #include "wire.h"
 
@@ -41,7 +42,7 @@ typedef struct weft_catch_up {
 
 typedef struct weft_bridged {
     weft_bridged_state state;
-    weft_level level;        /* of what is made: fast, or full for a repair */
+    weft_level level;        /* of what is made: fast or tight, or full for a repair */
     uint64_t turn;           /* older wants first */
     weft_update update;      /* from: the base's order; order: the target's */
     weft_wire_repair repair; /* count 0: it is a merge */
@@ -78,7 +79,8 @@ typedef struct weft_bridge {
     uint8_t *frame; /* one, copied out of the journal */
     struct weft_rebuilder *rebuilder;
     uint64_t paused_ns;
-    double speed; /* estimate: bytes of sources that it merges in a second */
+    weft_encoder encoder;           /* of one lane, on `device` */
+    double speed[WEFT_LEVEL_COUNT]; /* estimate: bytes of sources that it merges in a second */
 } weft_bridge;
 
 weft_status weft_bridge_open(weft_trainer *trainer);
@@ -89,7 +91,7 @@ void weft_bridge_close(weft_trainer *trainer);
 /* Bytes of memory that it took beside the arena, if all of it were touched. */
 uint64_t weft_bridge_bytes(const weft_bridge *bridge);
 
-/* The update from the version after `from` to the newest there was when it was made, for a peer that sees to `level`.
+/* The update from the version after `from` to the newest there was when it was made, at `level`: fast or tight.
  * Errors: WEFT_AGAIN (it is being made: the step is woken), WEFT_E_BUDGET (it cannot be had: single updates or a
  * snapshot must do). */
 weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update);
@@ -114,6 +116,9 @@ void weft_bridge_break(weft_trainer *trainer, const weft_update *update);
 /* ---- bridge_merge.c: on the thread, without the lock */
 /* Adds the pinned sources up, at level fast; a catch-up as far as the share reaches. */
 weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up);
+/* ---- bridge_tight.c: on the thread, without the lock */
+/* The same at level tight, from the bits of both ends; no catch-up. */
+weft_status weft_bridge_tighten(weft_bridge *bridge, weft_update *update);
 /* Appends a frame; errors: WEFT_E_BUDGET (the share is used up). */
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
                                uint32_t bytes);

@@ -24,7 +24,12 @@ bool weft_cursor_done(const weft_arena *arena, const weft_cursor *cursor, uint64
 
 weft_cursor weft_cursor_seek(const weft_arena *arena, const weft_chain *chain, uint64_t unit)
 {
-    weft_cursor at = settle(arena, weft_cursor_begin(chain));
+    return weft_cursor_seek_on(arena, weft_cursor_begin(chain), unit);
+}
+
+weft_cursor weft_cursor_seek_on(const weft_arena *arena, weft_cursor cursor, uint64_t unit)
+{
+    weft_cursor at = settle(arena, cursor);
     while (at.block != WEFT_NO_BLOCK) {
         const weft_block *block = &arena->blocks[at.block];
         if (weft_arena_index(arena, at.block, block->frames - 1)->unit >= unit)

@@ -34,6 +34,8 @@ weft_cursor weft_cursor_begin(const weft_chain *chain);
 bool weft_cursor_done(const weft_arena *arena, const weft_cursor *cursor, uint64_t unit_limit);
 /* At the first frame whose first unit is not below `unit`. */
 weft_cursor weft_cursor_seek(const weft_arena *arena, const weft_chain *chain, uint64_t unit);
+/* The same, from a cursor on. */
+weft_cursor weft_cursor_seek_on(const weft_arena *arena, weft_cursor cursor, uint64_t unit);
 /* Copies the next frame of a unit below `unit_limit` out of the chain and steps over it; its bytes, 0: there is none.
  * `frame` has room for the layout's largest. */
 uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame);

@@ -9,16 +9,26 @@
 /* Publishes that may come in between before it is given up. */
 #define TRIES 8u
 
+_Static_assert(1u << WEFT_RUN_SHIFT_MAX <= 64, "a block's units have a bit each");
+
+/* ---- open and close */
+
+static weft_status image_bind(weft_image *image, const weft_binding *shadow)
+{
+    image->bound = *shadow;
+    image->bound.runs = weft_mem_take(shadow->run_count + 1, sizeof *image->bound.runs);
+    if (!image->bound.runs)
+        return weft_fail(WEFT_E_MEMORY, "no memory to rebuild a version");
+    memcpy(image->bound.runs, shadow->runs, shadow->run_count * sizeof *shadow->runs);
+    return WEFT_OK;
+}
+
 weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow)
 {
-    if (rebuilder->moved.runs)
+    if (rebuilder->base.bound.runs)
         return WEFT_OK;
-    rebuilder->moved = *shadow;
-    rebuilder->moved.runs = weft_mem_take(shadow->run_count + 1, sizeof *rebuilder->moved.runs);
-    if (!rebuilder->moved.runs)
-        return weft_fail(WEFT_E_MEMORY, "no memory to rebuild a version");
-    memcpy(rebuilder->moved.runs, shadow->runs, shadow->run_count * sizeof *shadow->runs);
-    return WEFT_OK;
+    weft_status status = rebuilder->target.bound.runs ? WEFT_OK : image_bind(&rebuilder->target, shadow);
+    return status == WEFT_OK ? image_bind(&rebuilder->base, shadow) : status;
 }
 
 weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *layout)
@@ -28,54 +38,102 @@ weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *la
     uint32_t tile = weft_tile_elements(1);
     weft_changes *changes = &rebuilder->changes;
     rebuilder->dense_bytes = units * layout->largest_frame + 1;
-    rebuilder->dense = weft_mem_map(rebuilder->dense_bytes);
+    rebuilder->target.dense = weft_mem_map(rebuilder->dense_bytes);
+    rebuilder->base.dense = weft_mem_map(rebuilder->dense_bytes);
     rebuilder->discard = weft_mem_take(layout->part_count + 1, sizeof *rebuilder->discard);
     changes->capacity = tile;
     changes->position = weft_mem_take(tile, sizeof *changes->position);
     changes->before = weft_mem_take(tile, 8);
     changes->after = weft_mem_take(tile, 8);
-    bool got = rebuilder->dense && rebuilder->discard && changes->position && changes->before && changes->after;
+    bool got = rebuilder->target.dense && rebuilder->base.dense && rebuilder->discard && changes->position &&
+               changes->before && changes->after;
     return got ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
+}
+
+static void image_close(weft_image *image, uint64_t bytes)
+{
+    weft_mem_give(image->bound.runs);
+    if (image->dense)
+        weft_mem_unmap(image->dense, bytes);
 }
 
 void weft_rebuilder_close(weft_rebuilder *rebuilder)
 {
-    weft_mem_give(rebuilder->moved.runs);
     weft_mem_give(rebuilder->changes.after);
     weft_mem_give(rebuilder->changes.before);
     weft_mem_give(rebuilder->changes.position);
     weft_mem_give(rebuilder->discard);
-    if (rebuilder->dense)
-        weft_mem_unmap(rebuilder->dense, rebuilder->dense_bytes);
+    image_close(&rebuilder->base, rebuilder->dense_bytes);
+    image_close(&rebuilder->target, rebuilder->dense_bytes);
 }
 
-/* ---- one run of units */
+/* ---- an image */
 
-typedef struct region {
-    uint64_t unit, first; /* wanted; the run that it lies in */
-    uint32_t units;
-} region;
+static uint8_t *unit_at(const weft_layout *layout, const weft_image *image, uint64_t unit)
+{
+    uint32_t before = (uint32_t)(unit - image->unit);
+    uint64_t elements = before ? weft_layout_count_units(layout, image->unit, before) : 0;
+    return image->dense + elements * layout->units[unit].width;
+}
 
-/* Copies the run out of the shadow. *newest: the order that it has. WEFT_AGAIN: a publish came in between. */
-static weft_status copy_run(weft_bridge *bridge, const region *where, uint64_t *newest)
+static bool holds(const weft_image *image, uint64_t order, uint64_t unit, uint32_t units)
+{
+    return image->units > 0 && image->order == order && unit >= image->unit &&
+           unit + units <= image->unit + image->units;
+}
+
+/* Points the runs of the image's block to where they lie in it. */
+static void place_runs(const weft_binding *shadow, weft_image *image)
+{
+    weft_view view = weft_binding_span(shadow, image->unit, image->units);
+    weft_run *runs = image->bound.runs + (view.runs - shadow->runs);
+    for (uint32_t i = 0; i < view.run_count; i++)
+        runs[i].data = image->dense + (uint64_t)weft_run_position(&view, &view.runs[i]) * view.width;
+}
+
+/* ---- the newest */
+
+/* Under the lock. The block around a unit that no frame of a version after `order` crosses. */
+static void place_block(weft_trainer *trainer, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+{
+    const weft_layout *layout = trainer->session->layout;
+    for (uint64_t later = order + 1; later <= trainer->newest_order; later++) {
+        const weft_update *update = weft_journal_at(&trainer->journal, later);
+        if (update && update->parameters.run_shift > shift)
+            shift = update->parameters.run_shift;
+    }
+    image->unit = unit - (layout->units[unit].place & ((1u << shift) - 1));
+    image->units = weft_layout_run(layout, image->unit, shift);
+    image->order = trainer->newest_order;
+    image->lost = 0;
+    place_runs(&trainer->shadow, image);
+}
+
+/* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off. */
+static bool enter_calm(weft_bridge *bridge)
 {
     weft_trainer *trainer = bridge->trainer;
-    weft_rebuilder *r = bridge->rebuilder;
-    weft_view view = weft_binding_span(&trainer->shadow, where->first, where->units);
-    weft_run *moved = r->moved.runs + (view.runs - trainer->shadow.runs);
-    uint8_t *to = r->dense;
-    for (uint32_t i = 0; i < view.run_count; i++)
-        moved[i].data = r->dense + (uint64_t)weft_run_position(&view, &view.runs[i]) * view.width;
-    for (uint32_t i = 0; i < where->units; i++) {
-        weft_load_job job = {weft_binding_view(&trainer->shadow, where->first + i), to};
-        if (!weft_bridge_enter(bridge))
+    if (!weft_bridge_enter(bridge))
+        return false;
+    while (trainer->shadow_busy && bridge->running && !bridge->broken)
+        pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
+    return true;
+}
+
+/* Copies the block out of the shadow. WEFT_AGAIN: a publish came in between. */
+static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+{
+    weft_trainer *trainer = bridge->trainer;
+    const weft_backend *backend = trainer->session->backend;
+    uint8_t *to = image->dense;
+    for (uint32_t i = 0; i == 0 || i < image->units; i++) {
+        if (!enter_calm(bridge))
             return WEFT_E_BUDGET;
-        while (trainer->shadow_busy && bridge->running && !bridge->broken)
-            pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
-        bool same = i == 0 || trainer->newest_order == *newest;
-        *newest = trainer->newest_order;
-        weft_status status = weft_backend_wait(trainer->session->backend, bridge->device,
-                                               trainer->session->backend->load(bridge->device, &job), &job);
+        if (i == 0)
+            place_block(trainer, order, unit, shift, image);
+        bool same = trainer->newest_order == image->order;
+        weft_load_job job = {weft_binding_view(&trainer->shadow, image->unit + i), to};
+        weft_status status = weft_backend_wait(backend, bridge->device, backend->load(bridge->device, &job), &job);
         weft_bridge_leave(bridge);
         if (status != WEFT_OK || !same)
             return status != WEFT_OK ? status : WEFT_AGAIN;
@@ -83,6 +141,8 @@ static weft_status copy_run(weft_bridge *bridge, const region *where, uint64_t *
     }
     return WEFT_OK;
 }
+
+/* ---- back from there */
 
 /* A word's place in the order of its dtype; its own inverse (docs/WIRE_FORMAT.md). */
 static uint64_t place_of(uint64_t bits, const weft_view *view)
@@ -104,98 +164,147 @@ static void step_back(const weft_view *view, const weft_changes *changes, uint8_
     }
 }
 
-static weft_status undo_frame(weft_bridge *bridge, const region *where, uint64_t bytes)
+static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
 {
-    const weft_layout *layout = bridge->trainer->session->layout;
     const weft_backend *backend = bridge->trainer->session->backend;
+    const weft_layout *layout = bridge->trainer->session->layout;
     weft_rebuilder *r = bridge->rebuilder;
-    weft_decode_job job = {.changes = &r->changes, .tensor_delta = r->discard};
-    weft_status status = weft_frame_admit(layout, bridge->frame, bytes, &job.frame);
-    if (status != WEFT_OK)
-        return status;
-    const weft_frame_header *header = &job.frame.header;
-    if (header->level != WEFT_LEVEL_FAST) /* it says what the units became, not what they were */
-        return where->unit - header->unit < header->units ? WEFT_E_BUDGET : WEFT_OK;
-    uint32_t before = (uint32_t)(header->unit - where->first);
-    uint64_t elements = before ? weft_layout_count_units(layout, where->first, before) : 0;
-    job.base = weft_binding_span(&r->moved, header->unit, header->units);
-    status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
+    const uint64_t unit = frame->header.unit;
+    weft_decode_job job = {.frame = *frame, .changes = &r->changes, .tensor_delta = r->discard};
+    if (frame->header.level != WEFT_LEVEL_FAST) { /* it says what the unit became, not what it was */
+        image->lost |= UINT64_C(1) << (unit - image->unit);
+        return WEFT_OK;
+    }
+    job.base = weft_binding_span(&image->bound, unit, frame->header.units);
+    weft_status status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
     if (status == WEFT_OK)
-        step_back(&job.base, &r->changes, r->dense + elements * job.base.width);
+        step_back(&job.base, &r->changes, unit_at(layout, image, unit));
     return status;
 }
 
-/* The next frame that lies in the run, copied; its bytes, 0: none. False: the update has no frames any more. */
-static bool next_frame(weft_bridge *bridge, uint64_t order, const region *where, weft_cursor *cursor, bool *begun,
-                       uint32_t *bytes, uint64_t *from)
+/* What the update itself gives whole is known whatever came later. */
+static weft_status mend_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
+{
+    const weft_layout *layout = bridge->trainer->session->layout;
+    const uint64_t unit = frame->header.unit, bit = UINT64_C(1) << (unit - image->unit);
+    if (frame->header.level == WEFT_LEVEL_FULL && frame->header.parameters == 0 && image->lost & bit) {
+        memcpy(unit_at(layout, image, unit), frame->payload,
+               (uint64_t)layout->units[unit].count * layout->units[unit].width);
+        image->lost &= ~bit;
+    }
+    return WEFT_OK;
+}
+
+/* The next frame of an update that lies in the block, copied; its bytes, 0: none. False: the update has no frames any
+ * more, or the work is broken off. */
+static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor *cursor, bool *begun, uint32_t *bytes)
 {
     weft_trainer *trainer = bridge->trainer;
     if (!weft_bridge_enter(bridge))
         return false;
-    weft_update *update = weft_journal_at(&trainer->journal, order);
+    weft_update *update = weft_journal_at(&trainer->journal, image->order);
     bool there = update && !update->snapshot_only;
     if (there) {
         const weft_arena *arena = &trainer->journal.arena;
         if (!*begun)
-            *cursor = weft_cursor_seek(arena, &update->chain[WEFT_LEVEL_FAST], where->first);
+            *cursor = weft_cursor_seek(arena, &update->chain[WEFT_LEVEL_FAST], image->unit);
         *begun = true;
-        *from = update->from;
-        *bytes = weft_cursor_take(arena, cursor, where->first + where->units, bridge->frame);
+        *bytes = weft_cursor_take(arena, cursor, image->unit + image->units, bridge->frame);
     }
     weft_bridge_leave(bridge);
     return there;
 }
 
-/* *from: the order that its base has. */
-static weft_status undo_update(weft_bridge *bridge, uint64_t order, const region *where, uint64_t *from)
+/* Goes through the frames of the update whose bits stand in the image. */
+static weft_status each_frame(weft_bridge *bridge, weft_image *image,
+                              weft_status (*act)(weft_bridge *, weft_image *, const weft_frame *))
 {
+    const weft_layout *layout = bridge->trainer->session->layout;
     weft_cursor cursor;
     bool begun = false;
     for (;;) {
+        weft_frame frame;
         uint32_t bytes = 0;
-        if (!next_frame(bridge, order, where, &cursor, &begun, &bytes, from))
+        if (!next_frame(bridge, image, &cursor, &begun, &bytes))
             return WEFT_E_BUDGET;
         if (bytes == 0)
             return WEFT_OK;
-        weft_status status = undo_frame(bridge, where, bytes);
+        weft_status status = weft_frame_admit(layout, bridge->frame, bytes, &frame);
+        if (status == WEFT_OK)
+            status = act(bridge, image, &frame);
         if (status != WEFT_OK)
             return status;
     }
 }
 
-weft_status weft_rebuild_unit(weft_bridge *bridge, uint64_t order, uint64_t unit, const uint8_t **bits)
+static weft_status rewind_to(weft_bridge *bridge, weft_image *image, uint64_t order)
+{
+    weft_status status = WEFT_OK;
+    for (; status == WEFT_OK && image->order > order; image->order--)
+        status = each_frame(bridge, image, undo_frame);
+    if (status == WEFT_OK && image->order != order)
+        status = WEFT_E_BUDGET;
+    if (status != WEFT_OK)
+        image->units = 0;
+    return status;
+}
+
+/* ---- what is asked for */
+
+weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift)
+{
+    weft_image *image = &bridge->rebuilder->target;
+    weft_status status = WEFT_AGAIN;
+    if (holds(image, order, unit, weft_layout_run(bridge->trainer->session->layout, unit, shift)))
+        return WEFT_OK;
+    for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
+        status = copy_block(bridge, order, unit, shift, image);
+    if (status == WEFT_OK)
+        status = rewind_to(bridge, image, order);
+    if (status == WEFT_OK && image->lost)
+        each_frame(bridge, image, mend_frame); /* whatever it comes to: what it does not mend stays lost */
+    if (status != WEFT_OK)
+        image->units = 0;
+    return status == WEFT_AGAIN ? WEFT_E_BUDGET : status;
+}
+
+weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
+{
+    const weft_trainer *trainer = bridge->trainer;
+    const weft_image *from = &bridge->rebuilder->target;
+    weft_image *image = &bridge->rebuilder->base;
+    if (image->unit == from->unit && holds(image, order, from->unit, from->units))
+        return WEFT_OK;
+    const uint32_t elements = weft_layout_count_units(trainer->session->layout, from->unit, from->units);
+    image->unit = from->unit;
+    image->units = from->units;
+    image->order = from->order;
+    image->lost = from->lost;
+    memcpy(image->dense, from->dense, (uint64_t)elements * trainer->session->layout->units[from->unit].width);
+    place_runs(&trainer->shadow, image);
+    return rewind_to(bridge, image, order);
+}
+
+uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit)
 {
     const weft_layout *layout = bridge->trainer->session->layout;
-    weft_rebuilder *r = bridge->rebuilder;
     const weft_unit *u = &layout->units[unit];
-    uint32_t before = u->place % (1u << WEFT_RUN_SHIFT_MAX);
-    region where = {unit, unit - before, weft_layout_run(layout, unit - before, WEFT_RUN_SHIFT_MAX)};
-    uint64_t at = 0;
-    weft_status status = WEFT_AGAIN;
-    for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
-        status = copy_run(bridge, &where, &at);
-    while (status == WEFT_OK && at > order)
-        status = undo_update(bridge, at, &where, &at);
-    uint64_t elements = before ? weft_layout_count_units(layout, where.first, before) : 0;
-    *bits = r->dense + elements * u->width;
-    return status == WEFT_OK && at == order            ? WEFT_OK
-           : status == WEFT_OK || status == WEFT_AGAIN ? WEFT_E_BUDGET
-                                                       : status;
+    uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
+    uint8_t *frame = bridge->frame;
+    weft_frame_write_header(frame, &header);
+    memcpy(frame + WEFT_FRAME_HEADER_BYTES, unit_at(layout, &bridge->rebuilder->target, unit), dense);
+    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    return WEFT_FRAME_HEADER_BYTES + payload;
 }
 
 weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
 {
-    const weft_unit *u = &bridge->trainer->session->layout->units[unit];
-    uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
-    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
-    uint8_t *frame = bridge->frame;
-    const uint8_t *bits;
-    weft_status status = weft_rebuild_unit(bridge, order, unit, &bits);
+    weft_status status = weft_rebuild_target(bridge, order, unit, 0);
     if (status != WEFT_OK)
         return status;
-    weft_frame_write_header(frame, &header);
-    memcpy(frame + WEFT_FRAME_HEADER_BYTES, bits, dense);
-    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    *bytes = WEFT_FRAME_HEADER_BYTES + payload;
+    if (weft_image_lost(&bridge->rebuilder->target, unit))
+        return WEFT_E_BUDGET;
+    *bytes = weft_rebuild_full(bridge, unit);
     return WEFT_OK;
 }

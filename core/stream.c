@@ -17,6 +17,7 @@ static weft_level level_for(const weft_peer *peer, const weft_update *update)
     bool there = update->levels >> level & peer->hello.levels >> level & 1;
     return there && update->chain[level].staged_bytes <= peer->hello.staging_bytes ? level
            : update->levels >> WEFT_LEVEL_FAST & 1                                 ? WEFT_LEVEL_FAST
+           : update->levels >> WEFT_LEVEL_TIGHT & 1                                ? WEFT_LEVEL_TIGHT
                                                                                    : WEFT_LEVEL_FULL; /* a repair */
 }
 
@@ -149,25 +150,37 @@ static bool leads_on(weft_trainer *trainer, uint64_t order)
     return true;
 }
 
-/* Whether a peer that is behind takes several versions as one. Not if it is behind by one; nor if all that it lacks
- * can be under way at once and its link carries that in less time than merging takes. */
-static bool skips(const weft_trainer *trainer, const weft_peer *peer, const weft_update *next)
+/* Of a merged update: tight if the peer wants that, which takes more of the bridge's time. */
+static weft_level merged_level(const weft_peer *peer)
+{
+    bool tight = peer->wanted == WEFT_LEVEL_TIGHT && peer->hello.levels >> WEFT_LEVEL_TIGHT & 1;
+    return tight ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
+}
+
+/* Whether a peer that is behind takes several versions as one. Not if it is behind by one, unless the journal has that
+ * as fast and the peer wants it tight; nor if all that it lacks can be under way at once and its link carries that in
+ * less time than merging takes. */
+static bool skips(const weft_trainer *trainer, const weft_peer *peer, const weft_update *next, weft_level level)
 {
     uint64_t behind = trainer->newest_order - peer->sent_order;
     bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->expected_count;
-    if (next->order == trainer->newest_order || next->order <= peer->single_until)
+    bool there = level == WEFT_LEVEL_FAST || next->levels >> level & 1;
+    if ((next->order == trainer->newest_order && there) || next->order <= peer->single_until)
         return false;
-    return !(at_once && peer->estimate.rate_bytes_s > trainer->bridge.speed);
+    return !(at_once && peer->estimate.rate_bytes_s > trainer->bridge.speed[level]);
 }
 
 /* What brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being made. */
 static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **update)
 {
+    const weft_level level = merged_level(peer);
     weft_update *merged = NULL;
     *update = weft_journal_after(&trainer->journal, peer->sent_order);
-    if (!*update || !skips(trainer, peer, *update))
+    if (!*update || !skips(trainer, peer, *update, level))
         return WEFT_OK;
-    weft_status status = weft_bridge_want(trainer, peer->sent_order, WEFT_LEVEL_FAST, &merged);
+    weft_status status = weft_bridge_want(trainer, peer->sent_order, level, &merged);
+    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != trainer->newest_order)
+        status = weft_bridge_want(trainer, peer->sent_order, WEFT_LEVEL_FAST, &merged);
     if (status == WEFT_OK && fits(peer, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
