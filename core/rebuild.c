@@ -69,7 +69,7 @@ void weft_rebuilder_close(weft_rebuilder *rebuilder)
 
 /* ---- an image */
 
-static uint8_t *unit_at(const weft_layout *layout, const weft_image *image, uint64_t unit)
+uint8_t *weft_image_at(const weft_layout *layout, const weft_image *image, uint64_t unit)
 {
     uint32_t before = (uint32_t)(unit - image->unit);
     uint64_t elements = before ? weft_layout_count_units(layout, image->unit, before) : 0;
@@ -178,7 +178,7 @@ static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft
     job.base = weft_binding_span(&image->bound, unit, frame->header.units);
     weft_status status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
     if (status == WEFT_OK)
-        step_back(&job.base, &r->changes, unit_at(layout, image, unit));
+        step_back(&job.base, &r->changes, weft_image_at(layout, image, unit));
     return status;
 }
 
@@ -188,7 +188,7 @@ static weft_status mend_frame(weft_bridge *bridge, weft_image *image, const weft
     const weft_layout *layout = bridge->trainer->session->layout;
     const uint64_t unit = frame->header.unit, bit = UINT64_C(1) << (unit - image->unit);
     if (frame->header.level == WEFT_LEVEL_FULL && frame->header.parameters == 0 && image->lost & bit) {
-        memcpy(unit_at(layout, image, unit), frame->payload,
+        memcpy(weft_image_at(layout, image, unit), frame->payload,
                (uint64_t)layout->units[unit].count * layout->units[unit].width);
         image->lost &= ~bit;
     }
@@ -293,7 +293,7 @@ uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit)
     weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
     uint8_t *frame = bridge->frame;
     weft_frame_write_header(frame, &header);
-    memcpy(frame + WEFT_FRAME_HEADER_BYTES, unit_at(layout, &bridge->rebuilder->target, unit), dense);
+    memcpy(frame + WEFT_FRAME_HEADER_BYTES, weft_image_at(layout, &bridge->rebuilder->target, unit), dense);
     memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
     return WEFT_FRAME_HEADER_BYTES + payload;
 }

@@ -43,6 +43,9 @@ static inline bool weft_image_lost(const weft_image *image, uint64_t unit)
     return image->lost >> (unit - image->unit) & 1;
 }
 
+/* Its bits. */
+uint8_t *weft_image_at(const weft_layout *layout, const weft_image *image, uint64_t unit);
+
 /* Writes a unit of `target`, which knows it, as a full frame into bridge->frame; its bytes. */
 uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit);
 /* Writes a unit as it was after update `order` as a full frame into bridge->frame. Errors: as above; WEFT_E_BUDGET too

@@ -1,9 +1,7 @@
 /* Peers that are behind take what they lack as one update, which is made beside everything else. */
-#include "tests/support/fleet.h"
+#include "tests/support/fleet_direct.h"
 
 #include <string.h>
-
-#include "tests/support/memory_file.h"
 
 static int setup_with(void **state, fleet_size size, const char *const *overrides)
 {
@@ -15,6 +13,13 @@ static int setup_with(void **state, fleet_size size, const char *const *override
 static int setup(void **state)
 {
     static const char *const overrides[] = {"trainer.journal=256MiB", NULL}; /* a block a version is 1 MiB */
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+/* Merges are made of both ends' bits. */
+static int setup_tight(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", NULL};
     return setup_with(state, FLEET_TILES, overrides);
 }
 
@@ -36,27 +41,6 @@ static weft_peer_info line_of(fleet *f, const char *name)
     return info;
 }
 
-/* Bytes of a file update between two versions, which is made from the weights themselves. */
-static uint64_t direct_bytes(fleet *f, uint64_t base, uint64_t target, const char *level)
-{
-    weft_diff_options options = {.size = sizeof options, .level = level};
-    fleet_model ends[2] = {{0}, {0}};
-    memory_file file = {0};
-    weft_sink sink = memory_sink(&file);
-    for (int i = 0; i < 2; i++) {
-        fleet_model_open(&ends[i], f->layout, 0);
-        fleet_model_put(&ends[i], f->history[i ? target : base].dense);
-    }
-    assert_int_equal(weft_diff(f->layout, ends[0].pieces, ends[0].piece_count, ends[1].pieces, ends[1].piece_count,
-                               &options, NULL, &sink, NULL),
-                     WEFT_OK);
-    uint64_t bytes = file.bytes;
-    memory_free(&file);
-    fleet_model_close(&ends[0]);
-    fleet_model_close(&ends[1]);
-    return bytes;
-}
-
 /* A peer that was away for eight versions receives what lies between, once, and not eight updates. */
 static void rejoining(void **state)
 {
@@ -65,7 +49,7 @@ static void rejoining(void **state)
         fleet_publish(f, 12);
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
-    uint64_t direct = direct_bytes(f, 0, 8, "fast");
+    uint64_t direct = fleet_direct_bytes(f, 0, 8, "fast");
     weft_peer_info a = line_of(f, "a");
     print_message("received %llu bytes, a direct update has %llu\n", (unsigned long long)a.bytes,
                   (unsigned long long)direct);
@@ -222,6 +206,12 @@ static int setup_small(void **state)
     return setup_with(state, FLEET_TILES, NULL);
 }
 
+static int setup_small_tight(void **state)
+{
+    static const char *const overrides[] = {"peers.level=tight", NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
 /* The journal is full all the time; what is old gives way, and peers reach the newest all the same. */
 static void a_full_journal(void **state)
 {
@@ -242,15 +232,29 @@ static void a_full_journal(void **state)
 }
 
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TIGHT(name) cmocka_unit_test_setup_teardown(name, setup_tight, teardown)
 #define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
 #define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rejoining),           TEST(shared),          TEST(a_slow_one_skips),   TEST(publishes_meanwhile),
-        TEST(with_dense_versions), TEST(that_change_all), TEST(lost_in_the_middle), TEST(closed_meanwhile),
-        FULL(out_of_room),         SMALL(a_full_journal),
+        TEST(rejoining),
+        TEST(shared),
+        TEST(a_slow_one_skips),
+        TEST(publishes_meanwhile),
+        TEST(with_dense_versions),
+        TEST(that_change_all),
+        TEST(lost_in_the_middle),
+        TEST(closed_meanwhile),
+        FULL(out_of_room),
+        SMALL(a_full_journal),
+        TIGHT(a_slow_one_skips),
+        TIGHT(publishes_meanwhile),
+        TIGHT(with_dense_versions),
+        TIGHT(lost_in_the_middle),
+        TIGHT(closed_meanwhile),
+        cmocka_unit_test_setup_teardown(a_full_journal, setup_small_tight, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

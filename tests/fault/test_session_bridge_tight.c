@@ -1,0 +1,290 @@
+/* What a peer at level tight lacks comes as one update of the bytes that both ends make, or as close as what is kept of
+ * the base allows; and the bits of old versions that such updates are made of. */
+#include "tests/support/fleet_direct.h"
+
+#include <string.h>
+
+#include "peer.h"
+#include "rebuild.h"
+
+static int setup_with(void **state, fleet_size size, const char *const *overrides)
+{
+    *state = fleet_open(size, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", "peer.b.level=fast", NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+static int setup_large(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", NULL};
+    return setup_with(state, FLEET_LARGE, overrides);
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static weft_peer_info line_of(fleet *f, const char *name)
+{
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, name, &info));
+    return info;
+}
+
+/* ---- what it takes */
+
+/* a comes back with the bits of version `base`, takes one update and leaves. The bytes that it received. */
+static uint64_t rejoins(fleet *f, uint64_t base)
+{
+    weft_peer_info before = {0};
+    fleet_peer(f, "a", &before);
+    fleet_join_bits(f, 0, f->history[base].dense);
+    fleet_catch_up(f, 0);
+    weft_peer_info a = line_of(f, "a");
+    assert_int_equal(fleet_stats(f->rollouts[0].session).versions, 1);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    assert_string_equal(a.level, "tight");
+    assert_int_equal(a.snapshot_bytes, 0);
+    fleet_leave(f, 0);
+    return a.bytes - before.bytes;
+}
+
+/* ... are those of a direct update. */
+static void rejoins_as_directly(fleet *f, uint64_t base)
+{
+    uint64_t received = rejoins(f, base), direct = fleet_direct_bytes(f, base, f->newest, "tight");
+    print_message("%llu versions: received %llu bytes, a direct update has %llu\n",
+                  (unsigned long long)(f->newest - base), (unsigned long long)received, (unsigned long long)direct);
+    assert_true(received * 100 <= direct * 105);
+}
+
+/* Gives some tensors the bits that they had in version `from`. */
+static void restore(fleet *f, uint64_t from, const char *but)
+{
+    uint64_t at = 0;
+    for (uint64_t t = 0; t < f->layout->count; t++) {
+        const weft_layout_entry *entry = &f->layout->entries[t];
+        if (fleet_below(&f->seed, 2) && strcmp(entry->tensor.name, but) != 0)
+            memcpy(f->dense + at, f->history[from].dense + at, entry->bytes);
+        at += entry->bytes;
+    }
+    fleet_publish_dense(f, NULL);
+}
+
+/* All bits of one tensor are others. */
+static void change_wholly(fleet *f, const char *name)
+{
+    const uint64_t at = fleet_tensor_at(f->layout, name);
+    for (uint64_t t = 0; t < f->layout->count; t++)
+        for (uint64_t i = 0; strcmp(f->layout->entries[t].tensor.name, name) == 0 && i < f->layout->entries[t].bytes;
+             i++)
+            f->dense[at + i] ^= (uint8_t)(1 + fleet_below(&f->seed, 255));
+    fleet_publish_dense(f, NULL);
+}
+
+/* Changes here and there, bits that come back, versions that change a tensor wholly or nothing. */
+static void any_versions(void **state)
+{
+    static const uint32_t densities[] = {0, 1, 5, 40, 200};
+    fleet *f = *state;
+    for (int round = 0; round < 5; round++) {
+        const uint64_t base = f->newest, versions = 3 + fleet_below(&f->seed, 5);
+        fleet_publish(f, 40);
+        while (f->newest < base + versions) {
+            uint64_t drawn = fleet_below(&f->seed, 8);
+            if (drawn == 0)
+                restore(f, base + fleet_below(&f->seed, f->newest - base), "bytes");
+            else if (drawn == 1)
+                change_wholly(f, "bytes");
+            else
+                fleet_publish(f, densities[drawn % 5]);
+        }
+        rejoins_as_directly(f, base);
+    }
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 5);
+}
+
+/* Two wide tensors of four tiles each and more, of two widths. */
+static void large_tensors(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 4; i++)
+        fleet_publish(f, 10);
+    restore(f, 2, "");
+    rejoins_as_directly(f, 0);
+}
+
+/* One version that the journal has as fast only, since nobody at tight was there: made anew. */
+static void one_version(void **state)
+{
+    fleet *f = *state;
+    fleet_publish(f, 40);
+    rejoins_as_directly(f, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 1);
+}
+
+/* Everything came back: nothing is sent of it. */
+static void all_came_back(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 3; i++)
+        fleet_publish(f, 40);
+    memcpy(f->dense, f->history[0].dense, f->bytes);
+    fleet_publish_dense(f, NULL);
+    fleet_publish(f, 1);
+    rejoins_as_directly(f, 0);
+}
+
+/* Every version changes all: nothing is known of the base, and each unit goes whole, once. */
+static void all_of_it_wholly(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 3; i++)
+        fleet_publish(f, 1000);
+    assert_true(rejoins(f, 0) <= f->bytes + 4096); /* and headers */
+}
+
+/* Two at one base that want other levels get each their own. */
+static void each_its_level(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 4; i++)
+        fleet_publish(f, 30);
+    for (unsigned at = 0; at < 3; at++)
+        fleet_join_bits(f, at, f->history[0].dense);
+    for (unsigned at = 0; at < 3; at++)
+        fleet_catch_up(f, at);
+    weft_peer_info a = line_of(f, "a"), b = line_of(f, "b"), c = line_of(f, "c");
+    assert_string_equal(a.level, "tight");
+    assert_string_equal(b.level, "fast");
+    assert_string_equal(c.level, "tight");
+    assert_int_equal(a.bytes, c.bytes);
+    assert_true(a.bytes < b.bytes);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 2);
+}
+
+/* ---- where it cannot be */
+
+/* Room for what one version changes, not for all of them: they come one by one. */
+static int setup_little_staging(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", "peers.staging=2200KiB",
+                                            NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+static void beyond_the_staging(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 14; i++)
+        fleet_publish(f, 300);
+    fleet_join_bits(f, 0, f->history[0].dense);
+    fleet_catch_up(f, 0);
+    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+    assert_true(fleet_stats(f->rollouts[0].session).versions > 1);
+}
+
+/* A journal of sixteen blocks that forgot what lies between. */
+static int setup_little_journal(void **state)
+{
+    static const char *const overrides[] = {"peers.level=tight", NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
+static void beyond_the_journal(void **state)
+{
+    fleet *f = *state;
+    for (int i = 0; i < 30; i++)
+        fleet_publish(f, 30);
+    fleet_join_bits(f, 0, f->history[0].dense);
+    fleet_catch_up(f, 0);
+    assert_true(line_of(f, "a").snapshot_bytes > 0);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 0);
+    fleet_leave(f, 0);
+    for (int i = 0; i < 3; i++)
+        fleet_publish(f, 30);
+    fleet_join_bits(f, 0, f->history[30].dense);
+    fleet_catch_up(f, 0);
+    assert_string_equal(line_of(f, "a").level, "tight");
+}
+
+/* ---- bits of old versions */
+
+/* Where a unit's bytes lie in the dense image. */
+static uint64_t place_of(const weft_layout *layout, uint64_t unit)
+{
+    uint64_t at = 0;
+    for (uint64_t u = 0; u < unit; u++)
+        at += (uint64_t)layout->units[u].count * layout->units[u].width;
+    return at;
+}
+
+/* Version `order` in the block around a unit; how many units of it are lost. */
+static uint32_t check_image(const fleet *f, const weft_image *image, uint64_t order)
+{
+    uint32_t lost = 0;
+    assert_int_equal(image->order, order);
+    for (uint32_t i = 0; i < image->units; i++) {
+        const uint64_t unit = image->unit + i, at = place_of(f->layout, unit);
+        const weft_unit *u = &f->layout->units[unit];
+        if (weft_image_lost(image, unit))
+            lost++;
+        else
+            assert_memory_equal(weft_image_at(f->layout, image, unit), f->history[order].dense + at,
+                                (size_t)u->count * u->width);
+    }
+    return lost;
+}
+
+/* Orders are version numbers here. The bridge's thread has nothing to do. */
+static void bits_of_any_version(void **state)
+{
+    fleet *f = *state;
+    weft_bridge *bridge = &f->trainer.session->trainer->bridge;
+    fleet_publish(f, 20);
+    change_wholly(f, "bytes"); /* 2 */
+    fleet_publish(f, 3);
+    fleet_publish(f, 0);
+    fleet_publish(f, 1000); /* 5 */
+    fleet_publish(f, 100);
+    for (uint64_t order = 0; order <= f->newest; order++)
+        for (uint64_t unit = 0; unit < f->layout->unit_count; unit++) {
+            const weft_unit *u = &f->layout->units[unit];
+            bool bytes = strcmp(f->layout->entries[u->tensor].tensor.name, "bytes") == 0;
+            assert_int_equal(weft_rebuild_target(bridge, order, unit, 0), WEFT_OK);
+            uint32_t lost = check_image(f, &bridge->rebuilder->target, order);
+            assert_true(order < 5 || lost == 0);
+            assert_true(!bytes || weft_image_lost(&bridge->rebuilder->target, unit) == (order < 5 && order != 2));
+            if (order == 0)
+                continue;
+            assert_int_equal(weft_rebuild_base(bridge, order - 1), WEFT_OK);
+            check_image(f, &bridge->rebuilder->base, order - 1);
+        }
+    assert_int_equal(weft_rebuild_target(bridge, f->newest + 1, 0, 0), WEFT_E_BUDGET);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(any_versions),
+        cmocka_unit_test_setup_teardown(large_tensors, setup_large, teardown),
+        TEST(one_version),
+        TEST(all_came_back),
+        TEST(all_of_it_wholly),
+        TEST(each_its_level),
+        cmocka_unit_test_setup_teardown(beyond_the_staging, setup_little_staging, teardown),
+        cmocka_unit_test_setup_teardown(beyond_the_journal, setup_little_journal, teardown),
+        TEST(bits_of_any_version),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
