@@ -145,23 +145,36 @@ static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit
 /* ---- back from there */
 
 /* A word's place in the order of its dtype; its own inverse (docs/WIRE_FORMAT.md). */
-static uint64_t place_of(uint64_t bits, const weft_view *view)
+static inline uint64_t place_of(uint64_t bits, uint32_t width, bool is_float)
 {
-    uint64_t top = UINT64_C(1) << ((8u * view->width - 1) & 63u);
-    return view->is_float && bits & top ? bits ^ (top - 1) : bits;
+    uint64_t top = UINT64_C(1) << (8 * width - 1);
+    return is_float && bits & top ? bits ^ (top - 1) : bits;
 }
 
 /* The decoder stepped on from the bits after an update; the same steps the other way lead to those before it. */
-static void step_back(const weft_view *view, const weft_changes *changes, uint8_t *dense)
+static inline void steps_back(const weft_changes *changes, uint8_t *dense, uint32_t width, bool is_float)
 {
     const uint8_t *now = changes->before, *further = changes->after;
-    uint64_t mask = UINT64_MAX >> (64 - 8 * view->width);
+    const uint64_t mask = UINT64_MAX >> (64 - 8 * width);
     for (uint64_t i = 0; i < changes->count; i++) {
-        uint64_t a = place_of(weft_bytes_get(now + i * view->width, view->width), view);
-        uint64_t b = place_of(weft_bytes_get(further + i * view->width, view->width), view);
-        weft_bytes_put(dense + (uint64_t)changes->position[i] * view->width, place_of((2 * a - b) & mask, view),
-                       view->width);
+        uint64_t a = place_of(weft_bytes_get(now + i * width, width), width, is_float);
+        uint64_t b = place_of(weft_bytes_get(further + i * width, width), width, is_float);
+        weft_bytes_put(dense + (uint64_t)changes->position[i] * width, place_of((2 * a - b) & mask, width, is_float),
+                       width);
     }
+}
+
+/* A loop for each width. */
+static void step_back(const weft_view *view, const weft_changes *changes, uint8_t *dense)
+{
+    if (view->width == 1)
+        steps_back(changes, dense, 1, view->is_float);
+    else if (view->width == 2)
+        steps_back(changes, dense, 2, view->is_float);
+    else if (view->width == 4)
+        steps_back(changes, dense, 4, view->is_float);
+    else
+        steps_back(changes, dense, 8, view->is_float);
 }
 
 static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)

@@ -184,8 +184,8 @@ static int setup_little_staging(void **state)
 static void beyond_the_staging(void **state)
 {
     fleet *f = *state;
-    for (int i = 0; i < 14; i++)
-        fleet_publish(f, 300);
+    for (int i = 0; i < 4; i++)
+        fleet_publish(f, 600);
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
     assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
