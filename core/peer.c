@@ -247,6 +247,20 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
                            named ? ", address = " : " at ", named ? to->site.address : to->control.peer);
 }
 
+/* A snapshot whose tiles all went and are being caught up is not lost on the way. */
+static weft_status tell_passing(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t every_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+    bool all_taken = peer->slots_free == peer->hello.slots && !peer->posting;
+    if (!weft_stream_catches_up(trainer, peer))
+        return WEFT_OK;
+    weft_waits_until(waits, peer->told_ns + every_ns > now_ns ? peer->told_ns + every_ns : now_ns + every_ns);
+    if (!all_taken || now_ns < peer->told_ns + every_ns)
+        return WEFT_OK;
+    peer->told_ns = now_ns;
+    return weft_control_send(&peer->control, WEFT_MESSAGE_PASSING, NULL, 0);
+}
+
 static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
@@ -263,7 +277,8 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     }
     weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->pinged_ns + every_ns);
-    return now_ns >= peer->pinged_ns + every_ns ? ping(peer, now_ns) : WEFT_OK;
+    weft_status status = tell_passing(trainer, peer, now_ns, waits);
+    return status == WEFT_OK && now_ns >= peer->pinged_ns + every_ns ? ping(peer, now_ns) : status;
 }
 
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)

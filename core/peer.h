@@ -134,6 +134,7 @@ struct weft_peer {
     uint64_t progress_ns;    /* last time a write was taken or completed */
     uint64_t last_receipt_ns;
     uint64_t pinged_ns;
+    uint64_t told_ns; /* last PASSING */
     weft_pace pace;
     bool again;   /* the provider took no write last time */
     bool starved; /* waits for a slab of the pool */
@@ -247,6 +248,8 @@ void weft_stream_end(weft_peer *peer);
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
 /* A publish appended `update`: a snapshot under way takes note. */
 void weft_stream_follow(weft_peer *peer, const weft_update *update);
+/* Whether all tiles of a snapshot went and what they lack is not made yet. */
+bool weft_stream_catches_up(const weft_trainer *trainer, const weft_peer *peer);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
 
 /* ---- follow.c: peers behind relays */

@@ -42,7 +42,7 @@ typedef enum weft_message {
     WEFT_MESSAGE_QUERY = 16,   /* rollout: which digests does that version have? */
     WEFT_MESSAGE_DIGESTS = 17, /* trainer: these */
     WEFT_MESSAGE_FOLLOW = 18,  /* trainer, to a relay: who behind it takes the update that comes next from its stream */
-    WEFT_MESSAGE_PASSING = 19, /* relay: what you wait for is still coming in here */
+    WEFT_MESSAGE_PASSING = 19, /* what you wait for is still coming in here, or being made */
     WEFT_MESSAGE_REPAIR = 20   /* rollout, instead of ACCEPT: of what is offered I lack only these units */
 } weft_message;
 #define WEFT_MESSAGE_COUNT 21
