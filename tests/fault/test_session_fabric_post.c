@@ -39,6 +39,19 @@ static void endure(fleet *f, weft_loop_faults faults)
     fleet_recover(f, 2);
 }
 
+/* Until a deadline has told. */
+static void endure_until_lost(fleet *f, weft_loop_faults faults)
+{
+    bool lost = false;
+    start(f);
+    for (int i = 0; i < 20 && !lost; i++) {
+        fleet_suffer(f, 2, faults, 600);
+        lost = fleet_event(f->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL);
+    }
+    assert_true(lost);
+    fleet_recover(f, 2);
+}
+
 static void fail_often(void **state)
 {
     endure(*state, (weft_loop_faults){.fail_every = 9});
@@ -71,14 +84,12 @@ static void again(void **state)
 
 static void again_for_long(void **state)
 {
-    endure(*state, (weft_loop_faults){.again_every = 1});
-    assert_true(fleet_event(((fleet *)*state)->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL));
+    endure_until_lost(*state, (weft_loop_faults){.again_every = 1});
 }
 
 static void stall(void **state)
 {
-    endure(*state, (weft_loop_faults){.stall_after = 4});
-    assert_true(fleet_event(((fleet *)*state)->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL));
+    endure_until_lost(*state, (weft_loop_faults){.stall_after = 4});
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

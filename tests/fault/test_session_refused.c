@@ -17,8 +17,7 @@ static int open_with(void **state, const char *const *overrides)
 
 static int setup(void **state)
 {
-    static const char *const overrides[] = {"peers.heartbeat=1s", NULL};
-    return open_with(state, overrides);
+    return open_with(state, NULL);
 }
 
 static int teardown(void **state)
@@ -188,6 +187,12 @@ static void another_protocol(void **state)
     stays_well(f);
 }
 
+static int setup_impatient(void **state)
+{
+    static const char *const overrides[] = {"peer.b.heartbeat=1s", NULL};
+    return open_with(state, overrides);
+}
+
 /* Greeted, then not another word: publish waits for nobody, the others go on, and it is lost by its heartbeat. */
 static void silent_after_hello(void **state)
 {
@@ -197,7 +202,7 @@ static void silent_after_hello(void **state)
     fake_open(&fakes[0], f);
     fake_hello(&fakes[0], f, "b", f->history[0].root, &hello);
     fake_send_hello(&fakes[0], &hello);
-    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_JOINED, "b", FLEET_WAIT_MS, NULL));
     stays_well(f);
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "b", FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PEER_LOST);
@@ -328,7 +333,7 @@ int main(void)
         TEST(own_slots_too_small),
         TEST(garbage),
         TEST(another_protocol),
-        TEST(silent_after_hello),
+        cmocka_unit_test_setup_teardown(silent_after_hello, setup_impatient, teardown),
         TEST(relays_made_up),
         cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(more_than_max_peers, setup_full, teardown),

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/port.h"
+
+/* No deadline here runs out on a busy machine: tests that wait for one name it themselves. */
 static const char site_text[] = "[trainer]\n"
                                 "listen = 127.0.0.1:0\n"
                                 "journal = 16MiB\n"
@@ -13,14 +16,14 @@ static const char site_text[] = "[trainer]\n"
                                 "bucket_max = 2MiB\n"
                                 "window = 3\n"
                                 "staging = 64MiB\n"
-                                "heartbeat = 3s\n"
+                                "heartbeat = 30s\n"
                                 "[peer.a]\n[peer.b]\n[peer.c]\n[peer.x*]\n"
                                 "[session]\n"
-                                "connect_deadline = 20s\n"
+                                "connect_deadline = 60s\n"
                                 "close_deadline = 1s\n"
-                                "io_deadline = 3s\n"
+                                "io_deadline = 30s\n"
                                 "[commit]\n"
-                                "deadline = 5s\n"
+                                "deadline = 30s\n"
                                 "[log]\n"
                                 "level = debug\n";
 
@@ -73,7 +76,7 @@ fleet *fleet_open(fleet_size size, const char *const *overrides)
     for (unsigned i = 0; i < FLEET_ROLLOUTS; i++)
         snprintf(f->rollouts[i].name, sizeof f->rollouts[i].name, "%s", names[i]);
     snprintf(f->trainer.name, sizeof f->trainer.name, "trainer");
-    snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:0");
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:%u", port_free());
     return f;
 }
 

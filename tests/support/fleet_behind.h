@@ -23,11 +23,13 @@ static void *fleet_commit_snapshot(void *argument)
     return NULL;
 }
 
-/* Rollout 0 joins with other weights; five versions follow, one every `pause_ms`, while it takes them. It ends at a
- * later version than it was offered, with the trainer's bits, and nobody was lost. */
-static inline void fleet_publish_behind(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
+/* Rollout 0 joins with other weights; five versions follow, one every `pause_ms`, while it takes them. It ends with the
+ * trainer's bits, and nobody was lost. Whether at a later version than it was offered: on a machine that is busy with
+ * other things the snapshot may be over before the first of them. */
+static inline bool fleet_publish_behind_once(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
 {
     pthread_t thread;
+    uint64_t offered = f->newest, lost = fleet_stats(f->trainer.session).peers_lost;
     fleet_open_rollout(f, 0, mode);
     fleet_bind_rollout(f, 0, FLEET_OTHER, NULL);
     fleet_committer c = {f->rollouts[0].session, WEFT_AGAIN, {0, 0, 0}};
@@ -38,12 +40,24 @@ static inline void fleet_publish_behind(fleet *f, const char *mode, uint32_t pau
     }
     pthread_join(thread, NULL);
     assert_int_equal(c.status, WEFT_OK);
-    assert_true(c.held.number > 0);
     fleet_check(f, 0);
     fleet_catch_up(f, 0);
     fleet_check_bytes(f, 0, f->dense);
-    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, lost);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+    return c.held.number > offered;
+}
+
+/* As above, until it did end at a later version. */
+static inline void fleet_publish_behind(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
+{
+    bool later = fleet_publish_behind_once(f, mode, pause_ms, per_mille);
+    for (int i = 0; i < 5 && !later; i++) {
+        fleet_leave(f, 0);
+        fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
+        later = fleet_publish_behind_once(f, mode, pause_ms, per_mille);
+    }
+    assert_true(later);
 }
 
 #endif

@@ -186,7 +186,7 @@ static unsigned threads_there(void)
 /* A joined thread may still be listed for a moment. */
 static void nothing_left(unsigned threads)
 {
-    for (int i = 0; i < 1000 && threads_there() != threads; i++)
+    for (int i = 0; i < 20000 && threads_there() != threads; i++)
         usleep(1000);
     assert_int_equal(threads_there(), threads);
     assert_int_equal(opened, 0);
