@@ -36,8 +36,8 @@ json text "len(lines) == 1 and lines[0]['error']['status'] in ('layout', 'file')
 # A port in use.
 start squatter python3 -c "import socket, sys, time
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind(('127.0.0.1', $port)); s.listen(); print('here', flush=True); time.sleep(60)"
-await 10 said squatter here
+s.bind(('127.0.0.1', $port)); s.listen(); print('here', flush=True); time.sleep(600)"
+await said squatter here
 run port 1 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --json
 json port "lines[-1]['error']['status'] == 'system'"
 says port "127.0.0.1:$port.*in use"
@@ -49,7 +49,7 @@ mkdir "$work/wide" "$work/in"
 python3 "$support/models.py" "$work/wide" 0 1 800
 start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/in"
 start a "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 1 --save "$work/a.safetensors"
-await 30 said trainer '\ba\b.*(joined|holds)'
+await said trainer '\ba\b.*(joined|holds)'
 run layout 1 "$weft" rollout "$work/site.ini" --peer b --model "$work/wide/v0.safetensors" --json
 json layout "lines[-1]['error']['status'] in ('refused', 'layout')"
 says layout "layout"
@@ -61,17 +61,18 @@ same "$work/a.safetensors" "$v/v1.safetensors"
 
 # A trainer that ends before the version is reached.
 start waiting "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 --save "$work/never.safetensors"
-await 30 said waiting 'version 1 '
+await said waiting 'version 1 '
 interrupt trainer
 finish trainer 0
 finish waiting 1
 absent "$work/never.safetensors"
 
 # A version that is another model, and one that is cut short: the trainer says so and ends in order.
+site "$work/one.ini" a # the trainer goes on when it is there
 for wrong in wide/v0 short; do
-    start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --set trainer.join_deadline=1s \
+    start trainer "$weft" trainer "$work/one.ini" --model "$v/v0.safetensors" \
         --versions "$v/v1.safetensors" "$work/$wrong.safetensors" "$v/v2.safetensors"
-    start a "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/kept.safetensors"
+    start a "$weft" rollout "$work/one.ini" --peer a --model "$v/v0.safetensors" --save "$work/kept.safetensors"
     finish trainer 1
     says trainer "$wrong.safetensors"
     finish a 0
@@ -79,8 +80,8 @@ for wrong in wide/v0 short; do
 done
 
 # A full disk at --save: a file size limit stands in for it where no small file system can be mounted.
-start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --set trainer.join_deadline=1s
-start limited bash -c 'ulimit -f 64; exec "$@"' limited "$weft" rollout "$work/site.ini" --peer a \
+start trainer "$weft" trainer "$work/one.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors"
+start limited bash -c 'ulimit -f 64; exec "$@"' limited "$weft" rollout "$work/one.ini" --peer a \
     --model "$v/v0.safetensors" --until 1 --save "$work/full.safetensors"
 finish limited 1
 finish trainer 0
@@ -90,8 +91,8 @@ absent "$work/full.safetensors"
 mkdir "$work/disk"
 if mount -t tmpfs -o size=64k tmpfs "$work/disk" 2>/dev/null; then
     trap 'umount "$work/disk" 2>/dev/null; cleanup' EXIT
-    start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --set trainer.join_deadline=1s
-    start disk "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 1 --save "$work/disk/a.safetensors"
+    start trainer "$weft" trainer "$work/one.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors"
+    start disk "$weft" rollout "$work/one.ini" --peer a --model "$v/v0.safetensors" --until 1 --save "$work/disk/a.safetensors"
     finish disk 1
     finish trainer 0
     says disk "No space left"

@@ -40,14 +40,14 @@ nothing_left
 
 # A rollout that dies ends the demo with its name; so do an interrupt and the timeout.
 start killed "$weft" demo --peers 2 --params 200K --updates 100000
-await 30 said killed "version 2/"
+await said killed "version 2/"
 kill -KILL "$(processes "site.ini --peer near --model $TMPDIR/")"
 finish killed 1
 says killed "near|trainer"
 nothing_left
 
 start interrupted "$weft" demo --peers 2 --params 200K --updates 100000
-await 30 said interrupted "version 2/"
+await said interrupted "version 2/"
 interrupt interrupted
 finish interrupted 1
 nothing_left

@@ -9,13 +9,13 @@ site "$work/site.ini" early late
 mkdir "$work/in"
 start trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/in" --json
 start early "$weft" rollout "$work/site.ini" --peer early --empty --until 3 --save "$work/early.safetensors" --json
-await 30 said early '"target":0'
+await said early '"target":0'
 cp "$work/m/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
 cp "$work/m/v2.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v2.safetensors"
-await 30 said early '"target":2'
+await said early '"target":2'
 start late "$weft" rollout "$work/site.ini" --peer late --empty --until 3 --save "$work/late.safetensors" --json \
     --set commit.snapshot=staged
-await 30 said late '"target":2'
+await said late '"target":2'
 cp "$work/m/v3.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v3.safetensors"
 finish early 0
 finish late 0

@@ -18,16 +18,24 @@ touch -d '1 minute ago' "$work"/in/*.safetensors
 
 start a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --save "$work/a.safetensors" --json
 start trainer "$weft" trainer "$work/site.ini" --model "$work/in/v9.safetensors" --follow "$work/in" --first-version 9 --json
-await 30 said trainer '"target":11'
+await said trainer '"target":11'
 # written in place and slowly: taken when it is steady, not before
-half=$(($(stat -c %s "$work/m/v3.safetensors") / 2))
-head -c "$half" "$work/m/v3.safetensors" >"$work/in/v12.safetensors"
+touch "$work/in/v12.safetensors"
 cp "$work/m/v4.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v100.safetensors"
-sleep 1
-said trainer '"target":12' && fail "a file was taken that was still being written, or one overtook it"
-tail -c +$((half + 1)) "$work/m/v3.safetensors" >>"$work/in/v12.safetensors"
-await 30 said trainer '"target":13'
-await 30 said a '"target":13'
+python3 - "$work/m/v3.safetensors" "$work/in/v12.safetensors" "$work/trainer.out" <<'PYTHON' ||
+import sys, time
+data = open(sys.argv[1], "rb").read()
+step = len(data) // 40 + 1
+with open(sys.argv[2], "wb", 0) as file:
+    for at in range(0, len(data), step):
+        if '"target":12' in open(sys.argv[3]).read():
+            sys.exit(1)
+        file.write(data[at : at + step])
+        time.sleep(0.06)
+PYTHON
+    fail "a file was taken that was still being written, or one overtook it"
+await said trainer '"target":13'
+await said a '"target":13'
 interrupt trainer
 finish trainer 0
 finish a 0

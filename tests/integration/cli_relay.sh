@@ -12,7 +12,7 @@ site "$work/site.ini" a b c d
     printf '[peer.e]\nvia = a\nlast_resort = trainer\n[security]\nmode = open\n' # 127.1 below is no plain loopback
 } >>"$work/site.ini"
 sed -i "s/^\[peer\.a\]/[peer.a]\nrelay = 127.0.0.1:$(free_port)/; s/^\[peer\.b\]/[peer.b]\nvia = a\nrelay = 127.1:$(free_port)/; \
-    s/^\[peer\.c\]/[peer.c]\nvia = a/; s/^provider = tcp/provider = tcp\nheartbeat = 3s/" "$work/site.ini"
+    s/^\[peer\.c\]/[peer.c]\nvia = a/" "$work/site.ini"
 
 run check 0 "$weft" check "$work/site.ini"
 says check 'tree: trainer'
@@ -31,29 +31,34 @@ for name in a b c d e; do
         --save "$work/$name.safetensors" --json
 done
 start trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/in" --json
-await 30 said trainer 'joined: a '
+await said trainer 'joined: a '
 for name in b c d e; do
-    await 30 said trainer "joined: $name "
+    await said trainer "joined: $name "
 done
 
 publish() # publish N: and all hold it
 {
     cp "$work/m/v$1.safetensors" "$work/in/part"
     mv "$work/in/part" "$work/in/v$1.safetensors"
-    shift
+}
+
+heard() # heard PEER VERSION: the trainer knows that the peer holds it
+{
+    grep -q "^{\"name\":\"$1\".*\"held\":$2[,}]" "$work/trainer.out"
 }
 publish 1
 for name in a b c d e; do
-    await 30 said $name '"target":1,'
+    await said $name '"target":1,'
 done
 publish 2
 for name in a b c d e; do
-    await 30 said $name '"target":2,'
+    await said $name '"target":2,'
+    await heard $name 2
 done
 interrupt a KILL # with everything behind it
 publish 3
 for name in b c d e; do
-    await 30 said $name '"target":3,'
+    await said $name '"target":3,'
 done
 says trainer 'lost: a at version 2'
 for name in b c d e; do

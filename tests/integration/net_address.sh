@@ -15,7 +15,7 @@ mkdir "$work/in"
 rollout() # rollout NAME CODE ADDRESS
 {
     run "$1" "$2" nsenter --net=/run/netns/a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" \
-        --json --set peer.a.address="$3" --until 1 --set session.connect_deadline=3s
+        --json --set peer.a.address="$3" --until 1 --set session.connect_deadline=60s
 }
 
 trainer_at() # trainer_at NAME CODE ADDRESS

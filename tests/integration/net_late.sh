@@ -8,7 +8,7 @@
 weft=$WEFT_BIN
 net_open
 net_peer live rate=1000
-net_peer late rate=2
+net_peer late rate=1
 fabric tcp
 models "$work/m" 6 1 4000
 net_site "$work/site.ini" live late </dev/null
@@ -17,7 +17,7 @@ mkdir "$work/in"
 give() # give VERSION: to the trainer that follows the folder; until live has it
 {
     cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
-    await 30 said live "\"target\":$1"
+    await said live "\"target\":$1"
 }
 
 net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in" --json
@@ -29,13 +29,13 @@ under_way() # its snapshot: 200 kB of 4 MB are there
 {
     [ "$(net_received late)" -gt $((before + 200000)) ]
 }
-await 20 under_way
+await under_way
 for version in 2 3 4; do
     give $version
 done
 said late '"target"' && fail "the snapshot was over before the versions were"
 net_rate late 100
-await 30 said late '"target"'
+await said late '"target"'
 give 5
 give 6
 finish live 0

@@ -17,13 +17,13 @@ mkdir "$work/in"
 give() # give VERSION: to the trainer that follows the folder; until worse has it
 {
     cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
-    await 30 said worse "\"target\":$1"
+    await said worse "\"target\":$1"
 }
 
 net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in" --json
 net_start worse rollout --peer worse --model "$work/m/v0.safetensors" --until 8 --save "$work/worse.safetensors" --json
 net_start lossy rollout --peer lossy --empty --until 8 --save "$work/lossy.safetensors" --json
-await 20 said trainer '"name":"worse".*|worse.*holds the newest'
+await said trainer '"name":"worse".*|worse.*holds the newest'
 give 1
 give 2
 net_rate worse 20

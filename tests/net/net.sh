@@ -110,7 +110,7 @@ net_peer()
 
 net_await() # net_await NAME: until the trainer answers through the bridge
 {
-    local tries=100
+    local tries=1200
     # shellcheck disable=SC2016
     until [[ "$(net_in "$1" bash -c 'exec 3<>"/dev/tcp/$0/9"' "$net_trainer" 2>&1)" == *refused* ]]; do
         ((tries-- > 0)) || { echo "net_peer: no way from $1 to the trainer" >&2 && exit 1; }
@@ -156,9 +156,10 @@ net_site()
     shift
     port=7117
     {
-        printf '[trainer]\nlisten = %s:%s\njournal = 32MiB\njoin_deadline = 20s\n[security]\nmode = open\n' \
+        printf '[trainer]\nlisten = %s:%s\njournal = 32MiB\njoin_deadline = 60s\n[security]\nmode = open\n' \
             "$net_trainer" "$port"
-        printf '[session]\nconnect_deadline = 20s\nio_deadline = 20s\n[peers]\nprovider = tcp\nstaging = 32MiB\n'
+        printf '[session]\nconnect_deadline = 60s\nio_deadline = 60s\n'
+        printf '[peers]\nprovider = tcp\nstaging = 32MiB\nheartbeat = 60s\n'
         cat
         printf '[peer.%s]\n' "$@"
     } >"$file"

@@ -8,7 +8,7 @@ command -v python3 >/dev/null || { echo "skipped: python3 is missing (Debian: py
 support=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_dir=$(cd "$support/../.." && pwd)
 work=$(mktemp -d)
-bound=${WEFT_TEST_BOUND:-90} # seconds that any one process may take
+bound=${WEFT_TEST_BOUND:-240} # seconds that any one process, or a wait for one, may take
 declare -A started=()
 
 cleanup()
@@ -60,7 +60,7 @@ start()
 # interrupt NAME [SIGNAL]: to the process itself
 interrupt()
 {
-    await 10 test -s "$work/$1.pid"
+    await test -s "$work/$1.pid"
     kill "-${2:-INT}" "$(cat "$work/$1.pid")"
 }
 
@@ -86,13 +86,12 @@ finish()
     [ "$code" = "$2" ] || fail "$1: exit code $code, wanted $2"
 }
 
-# await SECONDS COMMAND...: until the command succeeds
+# await COMMAND...: until the command succeeds
 await()
 {
-    local tries=$(($1 * 10))
-    shift
+    local end=$((SECONDS + bound))
     until "$@" 2>/dev/null; do
-        ((tries-- > 0)) || fail "waited in vain for: $*"
+        [ $SECONDS -lt $end ] || fail "waited in vain for: $*"
         sleep 0.1
     done
 }
@@ -128,20 +127,29 @@ sys.exit(0 if eval(sys.argv[2], {"lines": lines}) else 1)
 PYTHON
 }
 
-free_port()
+free_port() # below those that the system gives to anybody, for it is free until somebody listens on it
 {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 -c 'import os, socket
+port = 10240 + os.getpid() * 16 % 20000
+while True:
+    try:
+        socket.socket().bind(("127.0.0.1", port))
+        break
+    except OSError:
+        port += 1
+print(port)'
 }
 
-# site FILE PEER...: a site on loopback with a free port and short deadlines; sets $port
+# site FILE PEER...: a site on loopback with a free port, and deadlines that no busy machine misses; sets $port
 site()
 {
     local file=$1
     shift
     port=$(free_port)
     {
-        printf '[trainer]\nlisten = 127.0.0.1:%s\njournal = 32MiB\njoin_deadline = 20s\n' "$port"
-        printf '[session]\nconnect_deadline = 20s\nclose_deadline = 2s\n[peers]\nprovider = tcp\nstaging = 32MiB\n'
+        printf '[trainer]\nlisten = 127.0.0.1:%s\njournal = 32MiB\njoin_deadline = 60s\n' "$port"
+        printf '[session]\nconnect_deadline = 60s\nclose_deadline = 2s\n'
+        printf '[peers]\nprovider = tcp\nstaging = 32MiB\nheartbeat = 60s\n'
         printf '[peer.%s]\n' "$@"
     } >"$file"
 }
