@@ -65,7 +65,7 @@ keep() # keep NAME LEARNT KEPT
 }
 
 weft_need build test ci
-weft_build fuzz fuzz
+WEFT_TARGETS=${targets[*]/#/fuzz_} weft_build fuzz fuzz
 for name in "${targets[@]}"; do
     fuzz "$name"
 done
