@@ -123,15 +123,19 @@ WEFT_ALWAYS_INLINE void weft_packed_end(const weft_packed_walk *walk, weft_host_
         classes[c].population = *classes[c].next - weft_packed_far(walk, c);
 }
 
-/* Skips groups in which no class reaches its next listed member; returns how many elements. `reached` gets the classes
- * that do in the group behind them: the top bit of each byte. */
+/* The group at which a walk halts. */
+typedef struct weft_packed_halt {
+    weft_packed reached; /* the classes that reach their next listed member in it: the top bit of each byte */
+    weft_packed counts;
+} weft_packed_halt;
+
+/* Skips groups in which no class reaches its next listed member; returns how many elements. */
 WEFT_ALWAYS_INLINE uint32_t weft_packed_skip(const uint8_t *data, uint32_t count, const weft_class_map *map,
                                              const weft_packed_table *table, weft_packed_walk *walk,
-                                             weft_packed *reached, unsigned width)
+                                             weft_packed_halt *halt, unsigned width)
 {
     weft_packed left = walk->left;
     uint32_t at = 0;
-    *reached = (weft_packed){{0, 0}};
     for (; count - at >= WEFT_PACKED_GROUP; at += WEFT_PACKED_GROUP) {
         const uint8_t *group = data + (uint64_t)at * width;
         uint64_t sum = 0;
@@ -140,7 +144,8 @@ WEFT_ALWAYS_INLINE uint32_t weft_packed_skip(const uint8_t *data, uint32_t count
         uint64_t even = (left.word[0] | WEFT_PACKED_TOP) - (sum & WEFT_PACKED_LOW);
         uint64_t odd = (left.word[1] | WEFT_PACKED_TOP) - (sum >> 4 & WEFT_PACKED_LOW);
         if ((even & odd & WEFT_PACKED_TOP) != WEFT_PACKED_TOP) {
-            *reached = (weft_packed){{~even & WEFT_PACKED_TOP, ~odd & WEFT_PACKED_TOP}};
+            halt->reached = (weft_packed){{~even & WEFT_PACKED_TOP, ~odd & WEFT_PACKED_TOP}};
+            halt->counts = (weft_packed){{sum & WEFT_PACKED_LOW, sum >> 4 & WEFT_PACKED_LOW}};
             break;
         }
         left = (weft_packed){{even & ~WEFT_PACKED_TOP, odd & ~WEFT_PACKED_TOP}};
@@ -150,21 +155,29 @@ WEFT_ALWAYS_INLINE uint32_t weft_packed_skip(const uint8_t *data, uint32_t count
 }
 
 /* The elements of one class in a group, a bit for each. */
-WEFT_ALWAYS_INLINE uint32_t weft_packed_members(const uint8_t *data, const weft_class_map *map, uint32_t class,
-                                                unsigned width)
+WEFT_ALWAYS_INLINE uint32_t weft_packed_members(const uint8_t *data, const weft_class_map *map,
+                                                const weft_packed_table *table, uint32_t class, unsigned width)
 {
     uint32_t members = 0;
-    for (uint32_t i = 0; i < WEFT_PACKED_GROUP; i++)
-        members |= (uint32_t)(weft_loop_class(data, i, map, width) == class) << i;
+    for (uint32_t i = 0; i < WEFT_PACKED_GROUP; i++) {
+        const uint64_t one = table->one[weft_class_exponent(map, weft_element_get(data, i, width))];
+        members |= (uint32_t)(one >> 4 * class & 1) << i;
+    }
     return members;
 }
 
-/* Goes over a group for one class that reaches its next listed member there; returns what changed, a bit for each. */
-WEFT_ALWAYS_INLINE uint32_t weft_packed_reach(const uint8_t *data, const weft_class_map *map, weft_host_class *class,
-                                              weft_packed_walk *walk, uint32_t number, unsigned width)
+/* Goes over a group for one class that reaches its next listed member there, or as far as a byte could tell, with
+ * `count` members; returns what changed, a bit for each. */
+WEFT_ALWAYS_INLINE uint32_t weft_packed_reach(const uint8_t *data, const weft_class_map *map,
+                                              const weft_packed_table *table, weft_host_class *class,
+                                              weft_packed_walk *walk, uint32_t number, uint32_t count, unsigned width)
 {
-    const uint32_t members = weft_packed_members(data, map, number, width);
     uint32_t far = weft_packed_far(walk, number), listed = 0;
+    if (far >= count && !class->inverted) {
+        weft_packed_far_put(walk, number, far - count, 0);
+        return 0;
+    }
+    const uint32_t members = weft_packed_members(data, map, table, number, width);
     for (uint32_t rest = members; rest; rest &= rest - 1, far--) {
         if (far > 0)
             continue;
@@ -178,17 +191,17 @@ WEFT_ALWAYS_INLINE uint32_t weft_packed_reach(const uint8_t *data, const weft_cl
 
 /* The same for all classes; the others come nearer by their members. */
 WEFT_ALWAYS_INLINE uint32_t weft_packed_changed(const uint8_t *data, const weft_class_map *map,
-                                                weft_host_class *classes, weft_packed_walk *walk, weft_packed reached,
-                                                unsigned width)
+                                                const weft_packed_table *table, weft_host_class *classes,
+                                                weft_packed_walk *walk, const weft_packed_halt *halt, unsigned width)
 {
-    const weft_packed group = weft_packed_group(data, WEFT_PACKED_GROUP, map, width);
     uint32_t changed = 0;
     for (uint32_t half = 0; half < 2; half++) {
-        const uint64_t bytes = reached.word[half] / 128 * 255; /* all bits of the bytes that reach */
-        walk->left.word[half] -= group.word[half] & ~bytes;
-        for (uint64_t rest = reached.word[half]; rest; rest &= rest - 1) {
+        const uint64_t bytes = halt->reached.word[half] / 128 * 255; /* all bits of the bytes that reach */
+        walk->left.word[half] -= halt->counts.word[half] & ~bytes;
+        for (uint64_t rest = halt->reached.word[half]; rest; rest &= rest - 1) {
             const uint32_t class = (uint32_t)__builtin_ctzll(rest) / 8 * 2 + half;
-            changed |= weft_packed_reach(data, map, &classes[class], walk, class, width);
+            const uint32_t count = weft_packed_get(&halt->counts, class);
+            changed |= weft_packed_reach(data, map, table, &classes[class], walk, class, count, width);
         }
     }
     return changed;
@@ -201,14 +214,14 @@ WEFT_ALWAYS_INLINE uint32_t weft_packed_groups(const uint8_t *data, uint32_t cou
                                                uint32_t *found, unsigned width)
 {
     weft_packed_walk walk;
-    weft_packed reached;
+    weft_packed_halt halt;
     uint32_t at = 0, here = 0;
     weft_packed_begin(&walk, classes, map->count);
     while (here < WEFT_PACKED_MANY && *found <= room) {
-        at += weft_packed_skip(data + (uint64_t)at * width, count - at, map, table, &walk, &reached, width);
+        at += weft_packed_skip(data + (uint64_t)at * width, count - at, map, table, &walk, &halt, width);
         if (count - at < WEFT_PACKED_GROUP)
             break;
-        uint32_t changed = weft_packed_changed(data + (uint64_t)at * width, map, classes, &walk, reached, width);
+        uint32_t changed = weft_packed_changed(data + (uint64_t)at * width, map, table, classes, &walk, &halt, width);
         here = 0;
         for (; changed && *found <= room; changed &= changed - 1, here++) {
             if (*found < room)
