@@ -95,6 +95,7 @@ bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t le
     else
         arena->blocks[chain->last].next = block;
     chain->last = block;
+    chain->last_frames = 0;
     return true;
 }
 
@@ -114,7 +115,7 @@ void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32
     const uint8_t *frame = weft_arena_block(arena, chain->last) + block->used;
     *entry_at(arena, chain->last, block->frames) = (weft_index_entry){weft_frame_check(frame, bytes), bytes, unit};
     block->used += bytes;
-    block->frames++;
+    chain->last_frames = ++block->frames;
     chain->frames++;
     chain->bytes += bytes;
 }

@@ -39,6 +39,7 @@ typedef struct weft_arena {
 /* A chain of blocks: the frames of one update at one level. */
 typedef struct weft_chain {
     uint32_t first, last; /* WEFT_NO_BLOCK: empty */
+    uint32_t last_frames; /* in the last block: a copy of the chain says how far it reached when it was made */
     uint64_t frames;
     uint64_t bytes;
     uint64_t staged_bytes; /* what a peer's staging needs for all of it */

@@ -5,14 +5,29 @@
 
 weft_cursor weft_cursor_begin(const weft_chain *chain)
 {
-    return (weft_cursor){chain->first, 0, 0};
+    return (weft_cursor){chain->first, 0, 0, chain->last, chain->last_frames};
 }
 
-/* Steps over blocks that have no further frame. */
+void weft_cursor_reach(weft_cursor *cursor, const weft_chain *chain)
+{
+    if (cursor->block == WEFT_NO_BLOCK)
+        cursor->block = chain->first;
+    cursor->last = chain->last;
+    cursor->last_frames = chain->last_frames;
+}
+
+static uint32_t frames_of(const weft_arena *arena, const weft_cursor *cursor)
+{
+    return cursor->block == cursor->last ? cursor->last_frames : arena->blocks[cursor->block].frames;
+}
+
+/* Steps over blocks that have no further frame. Of the last block nothing is read but its frames: others may append. */
 static weft_cursor settle(const weft_arena *arena, weft_cursor cursor)
 {
-    while (cursor.block != WEFT_NO_BLOCK && cursor.frame == arena->blocks[cursor.block].frames)
-        cursor = (weft_cursor){arena->blocks[cursor.block].next, 0, 0};
+    while (cursor.block != WEFT_NO_BLOCK && cursor.frame == frames_of(arena, &cursor)) {
+        cursor.block = cursor.block == cursor.last ? WEFT_NO_BLOCK : arena->blocks[cursor.block].next;
+        cursor.frame = cursor.offset = 0;
+    }
     return cursor;
 }
 
@@ -31,10 +46,11 @@ weft_cursor weft_cursor_seek_on(const weft_arena *arena, weft_cursor cursor, uin
 {
     weft_cursor at = settle(arena, cursor);
     while (at.block != WEFT_NO_BLOCK) {
-        const weft_block *block = &arena->blocks[at.block];
-        if (weft_arena_index(arena, at.block, block->frames - 1)->unit >= unit)
+        uint32_t frames = frames_of(arena, &at);
+        if (weft_arena_index(arena, at.block, frames - 1)->unit >= unit)
             break; /* in this block */
-        at = settle(arena, (weft_cursor){block->next, 0, 0});
+        at.frame = frames;
+        at = settle(arena, at);
     }
     while (at.block != WEFT_NO_BLOCK && weft_arena_index(arena, at.block, at.frame)->unit < unit)
         at.offset += weft_arena_index(arena, at.block, at.frame++)->bytes;

@@ -27,9 +27,14 @@ typedef struct weft_cursor {
     uint32_t block;  /* WEFT_NO_BLOCK: at the end */
     uint32_t frame;  /* in the block */
     uint32_t offset; /* of that frame in the block */
+    uint32_t last;   /* it reads no further than so many frames of this block */
+    uint32_t last_frames;
 } weft_cursor;
 
+/* At the first frame; it will read as far as the chain reaches now. */
 weft_cursor weft_cursor_begin(const weft_chain *chain);
+/* The chain has grown since: reads as far as it reaches now. */
+void weft_cursor_reach(weft_cursor *cursor, const weft_chain *chain);
 /* Whether no frame of a unit below `unit_limit` is left. */
 bool weft_cursor_done(const weft_arena *arena, const weft_cursor *cursor, uint64_t unit_limit);
 /* At the first frame whose first unit is not below `unit`. */

@@ -63,10 +63,11 @@ static bool can(const weft_trainer *trainer, const weft_peer *peer)
 {
     const weft_peer *relay = peer->parent;
     bool settled = peer->expected_count == 0 || (peer->followed && peer->expected_count < WEFT_UPDATES_AHEAD);
-    return settled && peer->greeted && !peer->leaving && peer->stream.kind == WEFT_STREAM_NONE &&
-           peer->held_order != WEFT_ORDER_UNKNOWN && peer->sent_order == relay->sent_order &&
-           peer->sent_attachment == relay->sent_attachment && peer->hello.slot_payload >= relay->hello.slot_payload &&
-           trainer->newest_order > peer->apart_until;
+    return settled && !weft_stream_drops(peer) && peer->greeted && !peer->leaving &&
+           peer->stream.kind == WEFT_STREAM_NONE && peer->held_order != WEFT_ORDER_UNKNOWN &&
+           peer->sent_order == relay->sent_order && peer->sent_attachment == relay->sent_attachment &&
+           peer->hello.slot_payload >= relay->hello.slot_payload &&
+           (peer->apart_until == 0 || trainer->newest_order > peer->apart_until);
 }
 
 /* Of an update at a level. */
@@ -140,6 +141,7 @@ void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out 
             continue;
         weft_follow_finish(trainer, peer, trailer, expected);
         peer->expected[peer->expected_count++] = *expected;
+        peer->sent_order = expected->order;
         weft_stream_end(peer);
         weft_status status = weft_control_send(&peer->control, WEFT_MESSAGE_TRAILER, trailer->data, trailer->used);
         if (status != WEFT_OK)

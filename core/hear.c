@@ -77,11 +77,11 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     const bool from_nothing = update.base.run == 0 && update.base.number == 0 && update.base.root == 0;
     bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0 && from_nothing
                                    : rollout->holds && update.base.root == base->root;
-    if (rollout->queued == WEFT_UPDATES_AHEAD || (before && !before->has_trailer) ||
+    const bool open = before && (!before->has_trailer || before->withdrawn);
+    if (rollout->queued == WEFT_UPDATES_AHEAD || open ||
         memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already%s, or another layout",
-                         (unsigned long long)update.target.number, rollout->queued,
-                         before && !before->has_trailer ? ", the last without its TRAILER" : "");
+                         (unsigned long long)update.target.number, rollout->queued, open ? ", the last not ended" : "");
     if (!follows)
         return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
                          (unsigned long long)update.target.number, (unsigned long long)update.base.root,
@@ -101,6 +101,11 @@ static bool fits_header(const weft_wire_update *header, const weft_version *targ
     return target->run == header->target.run && target->number == header->target.number;
 }
 
+static bool is_none(const weft_version *version)
+{
+    return (version->run | version->number | version->root) == 0;
+}
+
 static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_wire_trailer trailer;
@@ -108,11 +113,14 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
     if (status != WEFT_OK)
         return status;
     weft_incoming *last = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
-    if (!last || last->has_trailer || !fits_header(&last->header, &trailer.target))
+    const bool withdrawn = is_none(&trailer.target);
+    if (!last || last->has_trailer ||
+        (withdrawn ? last->header.snapshot : !fits_header(&last->header, &trailer.target)))
         return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",
                          (unsigned long long)trailer.target.number);
     last->trailer = trailer;
     last->has_trailer = true;
+    last->withdrawn = withdrawn;
     rollout->moved_ns = weft_clock_ns();
     return WEFT_OK;
 }
@@ -124,7 +132,7 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
         return status;
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
     const weft_version *label = &rollout->welcome.held;
-    bool unknown = weft_join_trusts(rollout) && (label->run | label->number | label->root) == 0 && !rollout->searched;
+    bool unknown = weft_join_trusts(rollout) && is_none(label) && !rollout->searched;
     return unknown ? weft_search_join(rollout) : weft_hear_offered(rollout);
 }
 

@@ -113,10 +113,17 @@ bool weft_journal_full(const weft_journal *journal)
     return journal->next - journal->oldest == WEFT_JOURNAL_UPDATES;
 }
 
+weft_update *weft_journal_place(weft_journal *journal)
+{
+    return &journal->updates[journal->next % WEFT_JOURNAL_UPDATES];
+}
+
 weft_update *weft_journal_append(weft_journal *journal, const weft_update *update)
 {
-    weft_update *kept = &journal->updates[journal->next % WEFT_JOURNAL_UPDATES];
+    weft_update *kept = weft_journal_place(journal);
+    uint32_t readers = kept->readers;
     *kept = *update;
+    kept->readers = readers;
     kept->from = journal->next - 1;
     kept->order = journal->next++;
     return kept;

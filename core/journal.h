@@ -63,7 +63,9 @@ weft_update *weft_journal_after(weft_journal *journal, uint64_t order);
 void weft_journal_empty(weft_journal *journal, weft_update *update);
 /* Drops the oldest, which nobody reads. */
 void weft_journal_drop(weft_journal *journal);
-/* Takes a finished update in; its order is set. The ring must have room (weft_journal_full). */
+/* Where the next update will stand. The ring must have room (weft_journal_full). */
+weft_update *weft_journal_place(weft_journal *journal);
+/* Takes a finished update in; its order is set. Who reads at its place already goes on. The ring must have room. */
 weft_update *weft_journal_append(weft_journal *journal, const weft_update *update);
 bool weft_journal_full(const weft_journal *journal);
 /* Bytes of blocks in use. */

@@ -72,9 +72,25 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     weft_session_changed(session);
 }
 
+/* It dropped an update that was withdrawn, and holds what it held: the last thing under way to it. */
+static weft_status take_dropped(weft_peer *peer, const weft_wire_held *held)
+{
+    if (held->version.root != peer->expected[0].version.root)
+        return weft_fail(WEFT_E_PROTOCOL, "%s says it holds digest %016llx after an update was withdrawn, not %016llx",
+                         peer->name, (unsigned long long)held->version.root,
+                         (unsigned long long)peer->expected[0].version.root);
+    peer->expected_count = 0;
+    peer->sent_attachment = held->attachment;
+    weft_log(WEFT_LOG_DEBUG, "%s dropped what was withdrawn, and holds version %llu", peer->name,
+             (unsigned long long)peer->held.number);
+    return WEFT_OK;
+}
+
 static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_held *held)
 {
     const weft_expected *expected = &peer->expected[0];
+    if (peer->expected_count > 0 && expected->withdrawn)
+        return take_dropped(peer, held);
     bool known = peer->expected_count > 0 && expected->version.number == held->version.number;
     if (!known || expected->version.root != held->version.root || expected->version.run != held->version.run)
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu, digest %016llx: %s", peer->name,
@@ -247,12 +263,14 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
                            named ? ", address = " : " at ", named ? to->site.address : to->control.peer);
 }
 
-/* A snapshot whose tiles all went and are being caught up is not lost on the way. */
+/* An update that is being encoded, and a snapshot whose tiles all went and are being caught up, are not lost on the
+ * way.
+ */
 static weft_status tell_passing(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t every_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
     bool all_taken = peer->slots_free == peer->hello.slots && !peer->posting;
-    if (!weft_stream_catches_up(trainer, peer))
+    if (!weft_stream_catches_up(trainer, peer) && !weft_early_waits(trainer, peer))
         return WEFT_OK;
     weft_waits_until(waits, peer->told_ns + every_ns > now_ns ? peer->told_ns + every_ns : now_ns + every_ns);
     if (!all_taken || now_ns < peer->told_ns + every_ns)

@@ -57,11 +57,12 @@ typedef struct weft_stream {
     uint64_t order; /* what it leads to; snapshot: the newest */
     weft_level level;
     weft_cursor cursor; /* in the update */
+    bool early;         /* the update was being encoded when this began */
     weft_tiles tiles;
     weft_blob *attachment; /* to be sent with it; NULL: none */
     uint64_t attachment_sent;
     weft_version alone; /* an update that only brings the attachment: the version it belongs to, as announced */
-    uint64_t buckets, frames, frame_bytes, changed;
+    uint64_t buckets, frames, frame_bytes;
     uint64_t bytes; /* all of it: headers, frames, trailer */
     uint64_t begun_ns;
 } weft_stream;
@@ -70,6 +71,7 @@ typedef struct weft_stream {
 typedef struct weft_expected {
     uint64_t order;
     weft_version version;
+    bool withdrawn; /* order and version are those that it holds, and is to say so */
     weft_level level;
     uint64_t changed; /* a snapshot: 0 */
     uint64_t frame_bytes;
@@ -146,7 +148,7 @@ struct weft_peer {
     uint32_t children;       /* peers behind it */
     bool followed;           /* the update sent last came from the relay's stream */
     uint64_t waits_since_ns; /* for its relay to begin an update; 0: it does not */
-    uint64_t apart_until;    /* order of the update up to which it is served alone */
+    uint64_t apart_until;    /* order of the update up to which it is served alone; 0: it is not */
 };
 
 #define WEFT_ORDER_UNKNOWN UINT64_MAX
@@ -160,6 +162,15 @@ typedef struct weft_slabs {
     uint32_t free_count;
     uint32_t *free;
 } weft_slabs;
+
+/* An update that goes out while it is encoded: early.c. */
+typedef struct weft_early {
+    weft_update *update; /* at its place in the journal's ring; NULL: none. Its chains are as long as may be read */
+    uint64_t shown_bytes, shown_ns; /* when more of it was let out last */
+    weft_update withdrawn;          /* what writes under way still read of one that came to nothing; readers 0: none */
+    uint64_t bytes[WEFT_LEVEL_COUNT]; /* of the last version, and what staging needed for it: so will the next */
+    uint64_t staged[WEFT_LEVEL_COUNT];
+} weft_early;
 
 struct weft_trainer {
     weft_session *session;
@@ -194,9 +205,11 @@ struct weft_trainer {
     uint32_t wanting[WEFT_LEVEL_COUNT]; /* how many peers want each: those connected at the last publish or since */
     weft_habit habit;
     weft_bridge bridge;
+    weft_early early;
     bool again;       /* something happened to a peer that this step had passed: take another */
     bool publishing;  /* publish is at work, from diff to hand-over */
     bool shadow_busy; /* publish brings it up to date: snapshots stand still */
+    bool shadow_lost; /* that failed: it has the bits of no version, and never will again */
 };
 
 /* The level a site key asks for. */
@@ -251,6 +264,30 @@ void weft_stream_follow(weft_peer *peer, const weft_update *update);
 /* Whether all tiles of a snapshot went and what they lack is not made yet. */
 bool weft_stream_catches_up(const weft_trainer *trainer, const weft_peer *peer);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
+
+/* Ends the peer's stream of an update that comes to nothing: it drops what it has of that, and says so. */
+weft_status weft_stream_withdraw(weft_trainer *trainer, weft_peer *peer);
+/* Whether the peer is yet to say that it dropped an update: until then it is sent nothing, since the next one may look
+ * the same. */
+bool weft_stream_drops(const weft_peer *peer);
+
+/* ---- early.c: updates that go out while they are encoded */
+/* Frames were handed on: lets out what `update` has so far, now and then, unless the lock is taken. Not under it. */
+void weft_early_show(weft_trainer *trainer, const weft_update *update);
+/* The update is whole and in the journal. */
+void weft_early_seal(weft_trainer *trainer, const weft_update *update);
+/* It will not be: whoever has some of it is told to drop that. Takes the update's frames. */
+void weft_early_withdraw(weft_trainer *trainer, weft_update *update);
+/* Whether the peer may begin the update that is being encoded. */
+bool weft_early_may(const weft_trainer *trainer, const weft_peer *peer);
+/* Whether so much is there that the next bucket is worth sending. */
+bool weft_early_ripe(const weft_peer *peer, const weft_update *update);
+/* Whether the peer has begun the update that is being encoded. */
+bool weft_early_waits(const weft_trainer *trainer, const weft_peer *peer);
+/* Bytes of an update at a level, as far as can be told. */
+uint64_t weft_early_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level);
+/* Gives up what is left of a withdrawn update; with `read` those too who read it. False: there is none. */
+bool weft_early_give_up(weft_trainer *trainer, bool read);
 
 /* ---- follow.c: peers behind relays */
 /* Finds the relay that a HELLO names. Errors: WEFT_E_SYSTEM, which is not final for the peer. */

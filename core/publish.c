@@ -52,14 +52,6 @@ void weft_publish_close(weft_trainer *trainer)
 
 /* ---- encode */
 
-static void free_chains(weft_trainer *trainer, weft_update *update)
-{
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (update->levels >> level & 1)
-            weft_chain_free(&trainer->journal.arena, &update->chain[level]);
-    update->levels = 0;
-}
-
 /* An update on its way into the journal. */
 typedef struct journal_writer {
     weft_trainer *trainer;
@@ -83,7 +75,7 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
     weft_frame_sink sink = weft_chain_sink(arena, chain);
     if (sink.capacity < length) {
         if (!weft_room_extend(writer->trainer, chain)) {
-            free_chains(writer->trainer, update);
+            weft_early_withdraw(writer->trainer, update);
             update->snapshot_only = true;
             return WEFT_OK;
         }
@@ -93,6 +85,14 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
     weft_chain_note(arena, chain, frame.header.unit, length);
     chain->staged_bytes +=
         weft_staging_need(frame.header.changed, writer->trainer->session->layout->units[frame.header.unit].width);
+    return WEFT_OK;
+}
+
+static weft_status show_frames(void *user, uint64_t unit)
+{
+    const journal_writer *writer = user;
+    (void)unit;
+    weft_early_show(writer->trainer, writer->update);
     return WEFT_OK;
 }
 
@@ -112,6 +112,7 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encod
                                .levels = update->levels,
                                .delta = trainer->delta,
                                .emit = append_frame,
+                               .moved = show_frames,
                                .user = &writer};
     status = weft_encoder_run(&trainer->encoder, pass);
     update->changed = pass->changed;
@@ -131,7 +132,9 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         trainer->attachment = weft_blob_hold(update->attachment);
     }
     weft_peer_levels_note(trainer, update);
+    weft_room_make_place(trainer);
     weft_update *kept = weft_journal_append(&trainer->journal, update);
+    weft_early_seal(trainer, kept);
     weft_history_append(&trainer->history, trainer->delta, session->layout->part_count);
     trainer->newest = update->target;
     trainer->newest_order = kept->order;
@@ -145,16 +148,40 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         weft_stream_follow(peer, kept);
         weft_lag_judge(trainer, peer);
     }
-    trainer->shadow_busy = false;
     weft_bridge_sweep(trainer);
     weft_session_wake(session);
     weft_session_changed(session);
+}
+
+/* The version goes out; snapshots stand still until the shadow has it too. */
+static weft_status seal(weft_trainer *trainer, weft_update *update)
+{
+    weft_session *session = trainer->session;
+    weft_log_sink *before = weft_session_enter(session);
+    trainer->shadow_busy = true;
+    hand_over(trainer, update);
+    weft_session_leave(session, before);
+    weft_status status = weft_shadow_update(trainer, update);
+    before = weft_session_enter(session);
+    if (status == WEFT_OK)
+        trainer->shadow_busy = false;
+    else
+        trainer->shadow_lost = true; /* the device is dead; what the peers got is right all the same */
+    weft_session_wake(session);
+    weft_session_changed(session);
+    weft_session_leave(session, before);
+    update->attachment = NULL; /* the journal's now */
+    return status;
 }
 
 static weft_status check_publish(const weft_trainer *trainer, uint64_t version)
 {
     if (!trainer->bound)
         return weft_fail(WEFT_E_STATE, "publish %llu: no weights are bound", (unsigned long long)version);
+    if (trainer->shadow_lost)
+        return weft_fail(WEFT_E_DEVICE,
+                         "publish %llu: the copy of version %llu was lost with the device; close the session",
+                         (unsigned long long)version, (unsigned long long)trainer->newest.number);
     if (version <= trainer->newest.number)
         return weft_fail(WEFT_E_STATE, "publish %llu: the version must exceed %llu", (unsigned long long)version,
                          (unsigned long long)trainer->newest.number);
@@ -193,61 +220,59 @@ static weft_level densest(const weft_update *update)
 }
 
 static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_pass *pass,
-                   double shadow_ms, weft_update_info *info)
+                   weft_update_info *all)
 {
     const weft_layout *layout = trainer->session->layout;
     uint16_t words[WEFT_PARAMETER_WORDS_MAX];
     uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[densest(update)].bytes;
     bytes += 2 * (uint64_t)weft_parameters_write(&update->parameters, words);
-    weft_update_info all = {.base = update->base,
-                            .target = update->target,
-                            .level = weft_level_name(densest(update)),
-                            .elements = layout->elements,
-                            .changed = update->changed,
-                            .dense_bytes = layout->bytes};
-    all.bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
+    *all = (weft_update_info){.base = update->base,
+                              .target = update->target,
+                              .level = weft_level_name(densest(update)),
+                              .elements = layout->elements,
+                              .changed = update->changed,
+                              .dense_bytes = layout->bytes};
+    all->bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
     if (update->attachment != trainer->attachment)
-        all.bytes += update->attachment->bytes;
-    all.diff_ms = pass->diff_ms;
-    all.encode_ms = pass->encode_ms + shadow_ms;
+        all->bytes += update->attachment->bytes;
+    all->diff_ms = pass->diff_ms;
+    all->encode_ms = pass->encode_ms;
+}
+
+static void tell(const weft_update *update, weft_update_info *all, weft_update_info *info)
+{
     weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",
-             (unsigned long long)update->target.number, (unsigned long long)update->changed,
-             (unsigned long long)layout->elements, (unsigned long long)all.bytes, all.level, all.diff_ms,
-             all.encode_ms);
+             (unsigned long long)all->target.number, (unsigned long long)all->changed,
+             (unsigned long long)all->elements, (unsigned long long)all->bytes, all->level, all->diff_ms,
+             all->encode_ms);
     if (update->snapshot_only)
         weft_log(WEFT_LOG_WARN,
                  "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal",
-                 (unsigned long long)update->target.number);
+                 (unsigned long long)all->target.number);
     if (!info)
         return;
-    size_t size = info->size < sizeof all ? info->size : sizeof all;
-    all.size = size;
-    memcpy(info, &all, size);
+    size_t size = info->size < sizeof *all ? info->size : sizeof *all;
+    all->size = size;
+    memcpy(info, all, size);
 }
 
 static weft_status publish(weft_trainer *trainer, weft_update *update, weft_update_info *info)
 {
     weft_encode_pass pass;
+    weft_update_info all;
     weft_status status = encode(trainer, update, &pass);
     if (status != WEFT_OK) {
-        free_chains(trainer, update);
+        weft_early_withdraw(trainer, update);
         return status;
     }
     update->target.root = target_root(trainer);
-    weft_room_make_place(trainer);
+    report(trainer, update, &pass, &all);
     uint64_t begun_ns = weft_clock_ns();
-    status = weft_shadow_update(trainer, update);
-    if (status != WEFT_OK) { /* the device is dead: nothing more can be promised than that this version is none */
-        free_chains(trainer, update);
-        weft_shadow_busy(trainer, false);
-        weft_session_wake(trainer->session);
-        return status;
-    }
-    report(trainer, update, &pass, weft_clock_ms(begun_ns, weft_clock_ns()), info);
-    weft_log_sink *before = weft_session_enter(trainer->session);
-    hand_over(trainer, update);
-    weft_session_leave(trainer->session, before);
-    return WEFT_OK;
+    status = seal(trainer, update);
+    all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
+    if (status == WEFT_OK)
+        tell(update, &all, info);
+    return status;
 }
 
 weft_status weft_publish(weft_session *session, uint64_t version, void *stream, const weft_publish_options *options,

@@ -14,7 +14,9 @@ void weft_publish_close(weft_trainer *trainer);
 bool weft_room_make(weft_trainer *trainer);
 /* Appends a block to a chain of publish's own, making room if need be; false: there is none to be had. */
 bool weft_room_extend(weft_trainer *trainer, weft_chain *chain);
-/* Makes a place in the journal's ring for one more update. */
+/* Whoever reads the update is lost, and joins again. Under the lock. */
+void weft_room_evict(weft_trainer *trainer, const weft_update *update);
+/* Makes a place in the journal's ring for one more update. Under the lock. */
 void weft_room_make_place(weft_trainer *trainer);
 
 /* ---- lag.c */
@@ -25,9 +27,8 @@ void weft_lag_judge(weft_trainer *trainer, weft_peer *peer);
 /* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
                              uint64_t attachment_bytes);
-/* Brings the shadow to the update's target; it is busy from then until the version is handed over. */
+/* Brings the shadow, which is busy, to the update's target. */
 weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update);
-void weft_shadow_busy(weft_trainer *trainer, bool busy);
 
 /* ---- trainer.c */
 /* Starts to listen for peers and the progress thread. */

@@ -40,6 +40,14 @@ weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t l
     return status;
 }
 
+void weft_relay_unfollow(weft_relay *relay, const weft_version *target)
+{
+    for (uint32_t i = 0; i < relay->child_count; i++)
+        for (uint32_t at = 0; at < WEFT_CHILD_FOLLOWS; at++)
+            if (same(&relay->children[i].follows[at], target))
+                relay->children[i].follows[at] = (weft_version){0, 0, 0};
+}
+
 static bool follows(const weft_child *child, const weft_version *target)
 {
     bool found = false;

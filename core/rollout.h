@@ -60,6 +60,7 @@ typedef struct weft_incoming {
     weft_wire_update header;
     weft_wire_trailer trailer;
     bool has_trailer;
+    bool withdrawn; /* as the trailer says: it comes to nothing */
 } weft_incoming;
 
 /* A bucket copied out of its slot and checked: nobody else can write it. */
@@ -207,6 +208,8 @@ void weft_relay_wait(const weft_relay *relay, weft_waits *waits);
 /* Passes on whole buckets of the relay's own stream before they leave their slots. */
 void weft_relay_pass(weft_relay *relay);
 weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length);
+/* An update was withdrawn, and all that came of it passed on: nobody follows what comes under its name. */
+void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
 /* The relay's own connection is lost, and with it every one behind it. */
 void weft_relay_lose(weft_relay *relay, const char *why);
 

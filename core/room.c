@@ -52,8 +52,7 @@ static bool give_up_unread(weft_trainer *trainer)
     return true;
 }
 
-/* Whoever reads it is lost, and joins again. */
-static void evict(weft_trainer *trainer, const weft_update *update)
+void weft_room_evict(weft_trainer *trainer, const weft_update *update)
 {
     for (uint32_t i = 0; update->readers && i < trainer->peer_count; i++)
         if (trainer->peers[i].greeted && reads(&trainer->peers[i], update)) {
@@ -70,7 +69,7 @@ static bool give_up_read(weft_trainer *trainer)
         weft_update *update = weft_journal_at(journal, order);
         if (!update->levels)
             continue;
-        evict(trainer, update);
+        weft_room_evict(trainer, update);
         weft_bridge_break(trainer, update);
         weft_journal_empty(journal, update);
         return true;
@@ -81,8 +80,8 @@ static bool give_up_read(weft_trainer *trainer)
 bool weft_room_make(weft_trainer *trainer)
 {
     weft_log_sink *before = weft_session_enter(trainer->session);
-    bool made =
-        give_up_levels(trainer) || weft_bridge_yield(trainer) || give_up_unread(trainer) || give_up_read(trainer);
+    bool made = weft_early_give_up(trainer, false) || give_up_levels(trainer) || weft_bridge_yield(trainer) ||
+                give_up_unread(trainer) || weft_early_give_up(trainer, true) || give_up_read(trainer);
     weft_session_leave(trainer->session, before);
     return made;
 }
@@ -90,14 +89,12 @@ bool weft_room_make(weft_trainer *trainer)
 void weft_room_make_place(weft_trainer *trainer)
 {
     weft_journal *journal = &trainer->journal;
-    weft_log_sink *before = weft_session_enter(trainer->session);
     while (weft_journal_full(journal)) {
         weft_update *oldest = weft_journal_oldest(journal);
-        evict(trainer, oldest);
+        weft_room_evict(trainer, oldest);
         weft_bridge_break(trainer, oldest);
         weft_journal_drop(journal);
     }
-    weft_session_leave(trainer->session, before);
 }
 
 /* Merges keep their share as long as anything else can be given up. */

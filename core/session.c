@@ -284,6 +284,11 @@ void weft_session_wake(weft_session *session)
     signal_fd(session->wake_fd);
 }
 
+void weft_session_nudge(weft_session *session)
+{
+    signal_fd(session->wake_fd);
+}
+
 /* Nothing here but an atomic store and write(2): a signal handler may call it. A waiter without a descriptor looks at
  * the flag every INTERRUPT_NS. */
 void weft_interrupt(weft_session *session)

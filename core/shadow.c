@@ -127,19 +127,10 @@ static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
     return WEFT_OK;
 }
 
-void weft_shadow_busy(weft_trainer *trainer, bool busy)
-{
-    weft_log_sink *before = weft_session_enter(trainer->session);
-    trainer->shadow_busy = busy;
-    weft_session_changed(trainer->session);
-    weft_session_leave(trainer->session, before);
-}
-
-/* Snapshots stand still meanwhile. Should the frames not lead to the target, which no data can cause, the weights
+/* Should the frames not lead to the target, which no data can cause, the weights
  * themselves still do. */
 weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update)
 {
-    weft_shadow_busy(trainer, true);
     weft_status status =
         update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[WEFT_JOURNAL_LEVEL]);
     if (status == WEFT_OK)

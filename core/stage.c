@@ -213,6 +213,38 @@ static weft_status finish(weft_rollout *rollout)
     return tell_staged(rollout);
 }
 
+static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit_ns)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_held held = {.version = rollout->held, .decode_ns = decode_ns, .commit_ns = commit_ns};
+    memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
+    held.attachment = rollout->attachment ? rollout->attachment->hash : 0;
+    weft_wire_put_held(&out, &held);
+    weft_join_send(rollout, WEFT_MESSAGE_HELD, &out);
+}
+
+/* On to the next queued update. */
+static void advance(weft_rollout *rollout)
+{
+    rollout->queued--;
+    memmove(&rollout->queue[0], &rollout->queue[1], rollout->queued * sizeof rollout->queue[0]);
+    weft_stage_clear(rollout);
+}
+
+/* The update was withdrawn: what is held stays, and is said to. */
+static weft_status drop(weft_rollout *rollout)
+{
+    const weft_version target = rollout->queue[0].header.target;
+    weft_log(WEFT_LOG_INFO, "version %llu was withdrawn while it came; version %llu is held",
+             (unsigned long long)target.number, (unsigned long long)rollout->held.number);
+    if (rollout->relay)
+        weft_relay_unfollow(rollout->relay, &target);
+    advance(rollout);
+    tell_held(rollout, 0, 0);
+    return WEFT_OK;
+}
+
 weft_status weft_stage_step(weft_rollout *rollout)
 {
     if (rollout->phase != WEFT_PHASE_RECEIVING || rollout->queued == 0)
@@ -228,7 +260,7 @@ weft_status weft_stage_step(weft_rollout *rollout)
     }
     const weft_incoming *incoming = &rollout->queue[0];
     if (incoming->has_trailer && rollout->book.buckets == incoming->trailer.buckets)
-        return finish(rollout);
+        return incoming->withdrawn ? drop(rollout) : finish(rollout);
     return weft_receive_take(rollout);
 }
 
@@ -298,9 +330,7 @@ static void move_attachment(weft_rollout *rollout)
 
 void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
 {
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
-    uint64_t *digests = rollout->digests;
+    uint64_t *digests = rollout->digests, decode_ns = rollout->book.decode_ns;
     rollout->digests = rollout->staged;
     rollout->staged = digests;
     rollout->holds = true;
@@ -310,13 +340,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->last = rollout->book;
     rollout->session->stats.versions++;
     move_attachment(rollout);
-    weft_wire_held held = {.version = rollout->held, .decode_ns = rollout->book.decode_ns, .commit_ns = commit_ns};
-    memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
-    held.attachment = rollout->attachment ? rollout->attachment->hash : 0;
-    weft_wire_put_held(&out, &held);
-    rollout->queued--;
-    memmove(&rollout->queue[0], &rollout->queue[1], rollout->queued * sizeof rollout->queue[0]);
-    weft_stage_clear(rollout);
+    advance(rollout);
     if (rollout->join == WEFT_JOIN_JOINED)
-        weft_join_send(rollout, WEFT_MESSAGE_HELD, &out);
+        tell_held(rollout, decode_ns, commit_ns);
 }

@@ -64,8 +64,8 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     peer->level = stream->level;
     stream->update = update;
     stream->order = update->order;
-    stream->changed = update->changed;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
+    stream->early = update == trainer->early.update;
     update->readers++;
     peer->followed = false;
     peer->waits_since_ns = 0;
@@ -95,21 +95,23 @@ void weft_stream_end(weft_peer *peer)
     memset(stream, 0, sizeof *stream);
 }
 
-/* Says that all was sent and remembers what the peer must prove to hold. */
-weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
+/* Says that all was sent, or that it is withdrawn, and ends the stream. */
+static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target, weft_expected *expected)
 {
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
     weft_stream *stream = &peer->stream;
-    weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, stream->changed};
+    weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, expected->changed};
     weft_wire_put_trailer(&out, &trailer);
     weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
     bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
-    uint64_t order = stream->order ? stream->order : peer->sent_order;
-    const weft_expected expected = {order,         *target,         stream->level, stream->changed, stream->frame_bytes,
-                                    stream->bytes, stream->begun_ns};
-    peer->expected[peer->expected_count++] = expected;
-    weft_follow_finish(trainer, peer, &out, &expected);
+    expected->level = stream->level;
+    expected->frame_bytes = stream->frame_bytes;
+    expected->bytes = stream->bytes;
+    expected->begun_ns = stream->begun_ns;
+    peer->expected[peer->expected_count++] = *expected;
+    peer->sent_order = expected->order;
+    weft_follow_finish(trainer, peer, &out, expected);
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
@@ -117,18 +119,63 @@ weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const wef
     return status;
 }
 
+weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
+{
+    const weft_stream *stream = &peer->stream;
+    weft_expected expected = {.order = stream->order ? stream->order : peer->sent_order,
+                              .version = *target,
+                              .changed = stream->update ? stream->update->changed : 0};
+    return finish(trainer, peer, target, &expected);
+}
+
+weft_status weft_stream_withdraw(weft_trainer *trainer, weft_peer *peer)
+{
+    const weft_version none = {0, 0, 0};
+    const weft_update *update = peer->stream.update;
+    weft_expected expected = {.order = update->from, .version = update->base, .withdrawn = true};
+    return finish(trainer, peer, &none, &expected);
+}
+
+bool weft_stream_drops(const weft_peer *peer)
+{
+    return peer->expected_count && peer->expected[peer->expected_count - 1].withdrawn;
+}
+
+/* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
+static bool outgrown(const weft_peer *peer, const weft_update *update)
+{
+    return peer->stream.early && update->chain[peer->stream.level].staged_bytes > peer->hello.staging_bytes;
+}
+
+/* The next bucket of an update's frames; WEFT_AGAIN: there is none, *more: but there will be. */
+static weft_status next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, bool *more)
+{
+    weft_stream *stream = &peer->stream;
+    *more = update == trainer->early.update;
+    weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
+    if (weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX) ||
+        (*more && !weft_early_ripe(peer, update)))
+        return WEFT_AGAIN;
+    weft_stream_frames(trainer, peer, update, stream->level, UINT64_MAX);
+    return WEFT_OK;
+}
+
 static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
 {
     weft_stream *stream = &peer->stream;
     weft_update *update = stream->update;
     weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
+    bool more = false;
+    if (update && outgrown(peer, update)) {
+        weft_status status = weft_stream_withdraw(trainer, peer);
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
     if (weft_stream_has_attachment(stream))
         return weft_stream_attachment(trainer, peer, &base, &target);
-    if (update && !weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX)) {
-        weft_stream_frames(trainer, peer, update, stream->level, UINT64_MAX);
-        return WEFT_OK;
-    }
-    weft_status status = weft_stream_finish(trainer, peer, &target);
+    weft_status status = update ? next_frames(trainer, peer, update, &more) : WEFT_AGAIN;
+    if (status == WEFT_OK || more)
+        return status;
+    status = weft_stream_finish(trainer, peer, &target);
     return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
 }
 
@@ -188,6 +235,15 @@ static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **
     return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
 }
 
+/* What a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
+static weft_status start_from_newest(weft_trainer *trainer, weft_peer *peer, bool idle)
+{
+    if (weft_stream_owes_attachment(trainer, peer))
+        return idle ? begin_attachment(trainer, peer) : WEFT_AGAIN;
+    bool begins = weft_early_may(trainer, peer) && fits(peer, trainer->early.update);
+    return begins ? begin_update(trainer, peer, trainer->early.update) : WEFT_AGAIN;
+}
+
 static weft_status start(weft_trainer *trainer, weft_peer *peer)
 {
     bool idle = peer->expected_count == 0;
@@ -195,11 +251,10 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
         return weft_stream_offer(trainer, peer);
     if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
-    if ((peer->followed && !idle) || weft_follow_waits(trainer, peer))
+    if ((peer->followed && !idle) || weft_stream_drops(peer) || weft_follow_waits(trainer, peer))
         return WEFT_AGAIN;
-    if (peer->sent_order == trainer->newest_order) {
-        return idle && weft_stream_owes_attachment(trainer, peer) ? begin_attachment(trainer, peer) : WEFT_AGAIN;
-    }
+    if (peer->sent_order == trainer->newest_order)
+        return start_from_newest(trainer, peer, idle);
     weft_update *update = NULL;
     bool kept = leads_on(trainer, peer->sent_order);
     weft_status status = kept ? choose(trainer, peer, &update) : WEFT_OK;

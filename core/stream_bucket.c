@@ -122,7 +122,7 @@ void weft_stream_frames(weft_trainer *trainer, weft_peer *peer, weft_update *upd
     weft_stream *stream = &peer->stream;
     weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&trainer->journal.arena, &stream->cursor, unit_limit,
-                     weft_stream_bucket_bytes(peer, level, update->chain[level].bytes), peer->chunk_bytes,
+                     weft_stream_bucket_bytes(peer, level, weft_early_bytes(trainer, update, level)), peer->chunk_bytes,
                      &peer->bucket);
     peer->bucket_update = update;
     update->readers++;

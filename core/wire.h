@@ -122,8 +122,8 @@ typedef struct weft_wire_update {
 #define WEFT_UPDATE_HEADER_MAX   (WEFT_UPDATE_HEADER_BYTES + 2 * WEFT_PARAMETER_WORDS_MAX)
 
 typedef struct weft_wire_trailer {
-    weft_version target;
-    uint64_t buckets; /* sent for this update */
+    weft_version target; /* all 0: the update is withdrawn */
+    uint64_t buckets;    /* sent for this update */
     uint64_t frames;
     uint64_t frame_bytes;
     uint64_t changed;

@@ -316,10 +316,12 @@ typedef struct weft_publish_options {
 } weft_publish_options;
 
 /* Publishes the bound weights as a version: finds what changed since the last one, encodes it, hands it to the
- * progress thread and returns. Never waits for a peer.
+ * progress thread, which sends it on while it is being encoded, and returns. Never waits for a peer.
  *
- * All or nothing: on any failure the last version stands and the same number may be published again. A version that
- * changes nothing is a version. An update that does not fit the journal becomes snapshot-only, with a warning.
+ * All or nothing: on any failure the last version stands, peers drop what they have of this one, and the same number
+ * may be published again. Only where the device dies when all is encoded the version is out, and the session publishes
+ * no more. A version that changes nothing is a version. An update that does not fit the journal becomes snapshot-only,
+ * with a warning.
  *
  * version  must exceed the last one; gaps are allowed
  * stream   device stream to order against; the weights may change again once it passes the mark left on it (host

@@ -42,7 +42,7 @@ stages='
 8 control watch
 8 choice
 9 peer greet send stream answer bridge rebuild repair follow
-10 trainer publish shadow room lag
+10 trainer publish shadow room lag early
 10 rollout stage join hear fetch receive search verify relay way
 11 api
 '

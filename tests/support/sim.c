@@ -254,7 +254,7 @@ void sim_calm(sim *s, uint64_t rounds)
 
 /* ---- the trainer */
 
-static void remember(sim *s)
+void sim_remember(sim *s)
 {
     weft_version held;
     must(s, weft_held(s->trainer.session, &held), "held");
@@ -284,7 +284,7 @@ void sim_start_trainer(sim *s)
     weft_stats_info stats = fleet_stats(end->session);
     snprintf(s->listen, sizeof s->listen, "trainer.listen=%s", stats.listen);
     s->trainer_steady_ns = s->now_ns;
-    remember(s);
+    sim_remember(s);
 }
 
 void sim_stop_trainer(sim *s)
@@ -310,7 +310,7 @@ void sim_publish(sim *s, uint32_t per_mille)
     must(s, weft_publish(s->trainer.session, s->newest + 1, NULL, &options, NULL), "publish");
     if (s->now_ns != before_ns)
         sim_fail(s, "publish waited");
-    remember(s);
+    sim_remember(s);
 }
 
 bool sim_peer(const sim *s, const char *name, weft_peer_info *info)

@@ -73,6 +73,8 @@ void sim_stop_trainer(sim *s);
 /* A process that dies: no goodbye. */
 void sim_kill_trainer(sim *s);
 void sim_publish(sim *s, uint32_t per_mille);
+/* The trainer's newest version has the bits of s->dense. */
+void sim_remember(sim *s);
 
 /* ---- rollouts */
 /* Joins under `name` with these bits (NULL: none). */

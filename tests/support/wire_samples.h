@@ -100,6 +100,7 @@ static const weft_wire_update sample_update = {.level = WEFT_LEVEL_FAST,
                                                .attachment = UINT64_C(0x5151525354555657)};
 static const weft_wire_trailer sample_trailer = {
     .target = SAMPLE_NEXT, .buckets = 3, .frames = 17, .frame_bytes = 123456, .changed = UINT64_C(0xa1a2a3a4a5a6a7)};
+static const weft_wire_trailer sample_withdrawn = {.buckets = 3, .frames = 17, .frame_bytes = 123456};
 static const weft_wire_receipt sample_receipt = {UINT64_C(0x7071727374757677), 3, 250000, 1250000};
 static const weft_wire_held sample_held = {.layout = SAMPLE_LAYOUT,
                                            .version = SAMPLE_NEXT,
@@ -170,11 +171,12 @@ typedef struct sample_row {
         "wire_" #name ".bin", &sample_##name, sizeof sample_##name, sample_put_##kind, sample_get_##kind, marked       \
     }
 static const sample_row sample_rows[] = {
-    SAMPLE_ROW(hello, hello, true),   SAMPLE_ROW(ask, hello, true),       SAMPLE_ROW(welcome, welcome, true),
-    SAMPLE_ROW(update, update, true), SAMPLE_ROW(trailer, trailer, true), SAMPLE_ROW(receipt, receipt, false),
-    SAMPLE_ROW(held, held, false),    SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
-    SAMPLE_ROW(word, word, false),    SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
-    SAMPLE_ROW(relayed, hello, true), SAMPLE_ROW(follow, follow, false),  SAMPLE_ROW(repair, repair, false),
+    SAMPLE_ROW(hello, hello, true),       SAMPLE_ROW(ask, hello, true),       SAMPLE_ROW(welcome, welcome, true),
+    SAMPLE_ROW(update, update, true),     SAMPLE_ROW(trailer, trailer, true), SAMPLE_ROW(receipt, receipt, false),
+    SAMPLE_ROW(held, held, false),        SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
+    SAMPLE_ROW(word, word, false),        SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
+    SAMPLE_ROW(relayed, hello, true),     SAMPLE_ROW(follow, follow, false),  SAMPLE_ROW(repair, repair, false),
+    SAMPLE_ROW(withdrawn, trailer, true),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])
