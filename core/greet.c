@@ -89,7 +89,7 @@ static weft_status refuse(weft_status status, const char *format, const char *na
 static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hello, const weft_site_peer *site)
 {
     const weft_layout *layout = trainer->session->layout;
-    char text[160];
+    char text[224];
     if (memcmp(hello->layout, layout->hash, sizeof layout->hash) != 0) {
         snprintf(text, sizeof text, "%016llx%016llx, the trainer's %016llx%016llx",
                  (unsigned long long)hello->layout[1], (unsigned long long)hello->layout[0],
@@ -99,9 +99,11 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
                       hello->name, text);
     }
     bool direct = hello->hops == 0; /* else it is the relay's provider */
-    if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0)
-        return refuse(WEFT_E_REFUSED, "%s comes by provider %s, which is not what the trainer's site file names for it",
-                      hello->name, hello->provider);
+    if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0) {
+        snprintf(text, sizeof text, "%s, the trainer's site file names %s for it; write the same at both ends",
+                 hello->provider, site->provider);
+        return refuse(WEFT_E_REFUSED, "%s comes by provider %s", hello->name, text);
+    }
     if (hello->slot_payload < layout->largest_frame) {
         snprintf(text, sizeof text, "%llu bytes, the layout's largest frame is %u; raise bucket_max",
                  (unsigned long long)hello->slot_payload, layout->largest_frame);
@@ -336,6 +338,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         status = check_source(trainer, guest, hello.name);
     if (status == WEFT_OK)
         status = weft_lane_find(trainer, hello.provider, &lane);
+    if (status == WEFT_OK)
+        status = weft_wire_check_fabric(&hello, &lane->facts);
     if (status == WEFT_OK)
         status = claim(trainer, guest, &hello, &peer);
     if (status != WEFT_OK)

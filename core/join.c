@@ -259,6 +259,7 @@ static weft_status greet(weft_rollout *rollout)
         return status;
     snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);
     snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
+    hello.fabric = rollout->facts.version;
     snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
     memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
     hello.epoch = rollout->epoch;

@@ -34,6 +34,7 @@ typedef struct weft_link_facts {
     uint32_t depth;       /* writes in flight per port */
     bool has_fd;          /* ports have a file descriptor to wait on */
     uint32_t version;     /* of the fabric library, major << 16 | minor; 0: none */
+    bool one_major;       /* both ends need a library of one major */
 } weft_link_facts;
 
 typedef struct weft_write {

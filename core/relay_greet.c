@@ -100,6 +100,8 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
                            WEFT_SITE_HOPS);
     if (status == WEFT_OK)
         status = find_lane(relay, child->hello.provider, &child->lane);
+    if (status == WEFT_OK)
+        status = weft_wire_check_fabric(&child->hello, &child->lane->facts);
     if (status != WEFT_OK)
         return refuse(relay, child, WEFT_E_SYSTEM);
     child->chunk_bytes = child->hello.chunk_bytes;
@@ -153,6 +155,7 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
     if (status != WEFT_OK)
         return status;
     snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
+    hello.fabric = rollout->facts.version;
     hello.further = 0;
     hello.slots = child->own.count;
     hello.slot_stride = relay->stride;

@@ -146,6 +146,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->attachment, 8);
     weft_out_text(out, hello->provider);
     weft_out_text(out, hello->backend);
+    weft_out_word(out, hello->fabric, 4);
     put_address(out, hello->address, hello->address_bytes);
     weft_out_word(out, hello->region_address, 8);
     weft_out_word(out, hello->region_key, 8);
@@ -167,6 +168,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->attachment = weft_in_word(in, 8);
     weft_in_text(in, hello->provider, sizeof hello->provider);
     weft_in_text(in, hello->backend, sizeof hello->backend);
+    hello->fabric = (uint32_t)weft_in_word(in, 4);
     get_address(in, hello->address, &hello->address_bytes);
     hello->region_address = weft_in_word(in, 8);
     hello->region_key = weft_in_word(in, 8);

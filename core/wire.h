@@ -67,6 +67,7 @@ typedef struct weft_wire_hello {
     uint64_t attachment; /* xxh3-64 of the attachment held; 0: none */
     char provider[WEFT_SITE_NAME];
     char backend[24];
+    uint32_t fabric; /* version of its fabric library, major << 16 | minor; 0: none */
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t address_bytes;
     uint64_t region_address; /* of slot 0 */
@@ -85,6 +86,10 @@ typedef struct weft_wire_hello {
     uint64_t relay_incarnation; /* of that one's session */
     uint32_t route;             /* its number for the rollout's connection */
 } weft_wire_hello;
+
+/* Whether the fabric libraries of both ends work together over a link of this end.
+ * Errors: WEFT_E_REFUSED (their majors differ and the provider does not bear it). */
+weft_status weft_wire_check_fabric(const weft_wire_hello *hello, const weft_link_facts *facts);
 
 #define WEFT_FOLLOW_MAX 256u /* routes that one message names */
 

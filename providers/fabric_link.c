@@ -161,6 +161,7 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
         .depth = link->depth,
         .has_fd = link->has_fd,
         .version = fi_version(),
+        .one_major = link->profile->mixing == WEFT_MIXING_REFUSED,
     };
 }
 

@@ -3,6 +3,7 @@
 #ifndef WEFT_NO_FABRIC
 #include "providers/fabric.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -214,11 +215,29 @@ static bool is_address(const weft_port *port, const uint8_t *address, uint32_t l
     return port->link->profile->addressing != WEFT_ADDRESS_SOURCE || memcmp(address, own, sizeof(sa_family_t)) == 0;
 }
 
+/* Of IP addresses: the form is right, but nothing leads from one family to the other. */
+static bool is_other_family(const weft_port *port, const uint8_t *address, uint32_t length)
+{
+    sa_family_t family;
+    if (port->link->profile->addressing != WEFT_ADDRESS_SOURCE || length < sizeof(struct sockaddr_in))
+        return false;
+    memcpy(&family, address, sizeof family);
+    return length == (family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) &&
+           (family == AF_INET || family == AF_INET6) &&
+           (family == AF_INET6) != (strchr(port->link->address, ':') != NULL);
+}
+
 weft_status weft_fabric_port_connect(weft_port *port, const uint8_t *address, uint32_t length)
 {
     const char *name = port->link->profile->name;
     uint8_t room[WEFT_PORT_ADDRESS_MAX] __attribute__((aligned(16))) = {0};
     size_t text = sizeof port->peer_text;
+    if (is_other_family(port, address, length))
+        return weft_fail(
+            WEFT_E_UNREACHABLE,
+            "provider %s: one end's fabric address is IPv4, the other's IPv6; name addresses of one family "
+            "in [trainer] address and [peer.NAME] address (this end has %s)",
+            name, port->link->address);
     if (!is_address(port, address, length))
         return weft_fail(WEFT_E_PROTOCOL, "provider %s: %u bytes that are no address of this provider", name, length);
     if (port->peer != FI_ADDR_UNSPEC)

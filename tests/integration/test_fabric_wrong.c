@@ -87,6 +87,39 @@ static void a_wrong_address_is_an_error(void **state)
     play_finish(&p, 0, 0);
 }
 
+/* An end of the other family is told as that, not as bytes that make no sense. */
+static void try_families(play *p, int self)
+{
+    (void)self;
+    fabric_end v4 = {.provider = weft_provider_find(p->provider)}, v6 = v4;
+    uint8_t address[WEFT_PORT_ADDRESS_MAX];
+    uint32_t length = 0;
+    weft_link_options to4 = {.address = "127.0.0.1"}, to6 = {.address = "::1"};
+    CHECK(v4.provider->link_open(&to4, &v4.link) == WEFT_OK, "127.0.0.1");
+    if (v6.provider->link_open(&to6, &v6.link) != WEFT_OK) {
+        fprintf(stderr, "skipped: no IPv6 here\n");
+        v4.provider->link_close(v4.link);
+        return;
+    }
+    weft_port *port4 = end_open_port(&v4), *port6 = end_open_port(&v6);
+    CHECK(v6.provider->port_address(port6, address, &length) == WEFT_OK, "port_address");
+    CHECK(v4.provider->port_connect(port4, address, length) == WEFT_E_UNREACHABLE, "IPv6 from IPv4");
+    CHECK(strstr(weft_last_error(), "one family"), "text");
+    CHECK(v4.provider->port_address(port4, address, &length) == WEFT_OK, "port_address");
+    CHECK(v6.provider->port_connect(port6, address, length) == WEFT_E_UNREACHABLE, "IPv4 from IPv6");
+    v4.provider->port_close(port4);
+    v6.provider->port_close(port6);
+    v4.provider->link_close(v4.link);
+    v6.provider->link_close(v6.link);
+}
+
+static void another_family_is_named(void **state)
+{
+    play p;
+    play_start(&p, *state, try_families, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
 /* Bytes from the other end that are no address, and calls out of contract. */
 static void try_misuse(play *p, int self)
 {
@@ -146,11 +179,13 @@ int main(void)
         ON(a_wrong_key_lands_nothing, "tcp"),
         ON(a_wrong_address_is_an_error, "tcp"),
         ON(misuse_is_refused, "tcp"),
+        ON(another_family_is_named, "tcp"),
     };
     static const struct CMUnitTest tcp_rxm[] = {
         ON(a_wrong_key_lands_nothing, "tcp-rxm"),
         ON(a_wrong_address_is_an_error, "tcp-rxm"),
         ON(misuse_is_refused, "tcp-rxm"),
+        ON(another_family_is_named, "tcp-rxm"),
     };
     static const struct CMUnitTest shm[] = {
         ON(a_wrong_key_lands_nothing, "shm"),

@@ -51,6 +51,7 @@ static const weft_wire_hello sample_hello = {
     .attachment = UINT64_C(0x5051525354555657),
     .provider = "tcp",
     .backend = "host",
+    .fabric = 0x00010011,
     .address = {2, 0, 0x1b, 0xa5, 127, 0, 0, 1},
     .address_bytes = 8,
     .region_address = UINT64_C(0x7f0011223344),

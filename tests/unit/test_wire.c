@@ -34,6 +34,21 @@ static void round_trip(void **state)
     }
 }
 
+static void majors_of_the_fabric_library(void **state)
+{
+    (void)state;
+    weft_wire_hello hello = {.name = "r0", .provider = "shm", .fabric = 0x00010011};
+    weft_link_facts one = {.version = 0x00010015, .one_major = true}, two = {.version = 0x00020001, .one_major = true};
+    weft_link_facts bears = {.version = 0x00020001}, none = {.one_major = true};
+    assert_int_equal(weft_wire_check_fabric(&hello, &one), WEFT_OK);
+    assert_int_equal(weft_wire_check_fabric(&hello, &bears), WEFT_OK);
+    assert_int_equal(weft_wire_check_fabric(&hello, &none), WEFT_OK);
+    assert_int_equal(weft_wire_check_fabric(&hello, &two), WEFT_E_REFUSED);
+    assert_non_null(strstr(weft_last_error(), "r0 comes with libfabric 1.17, this end has 2.1"));
+    hello.fabric = 0;
+    assert_int_equal(weft_wire_check_fabric(&hello, &two), WEFT_OK);
+}
+
 /* The longest name, provider, backend and address still fit, and a message has room for all of them. */
 static void longest_hello(void **state)
 {
@@ -509,13 +524,28 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),       cmocka_unit_test(longest_hello),   cmocka_unit_test(golden_messages),
-        cmocka_unit_test(golden_bucket),    cmocka_unit_test(early_roots),     cmocka_unit_test(fixed_lengths),
-        cmocka_unit_test(truncated),        cmocka_unit_test(reserved_fields), cmocka_unit_test(other_protocol),
-        cmocka_unit_test(other_mark),       cmocka_unit_test(levels),          cmocka_unit_test(hostile_attachment),
-        cmocka_unit_test(signature_bytes),  cmocka_unit_test(hostile_slots),   cmocka_unit_test(hostile_address),
-        cmocka_unit_test(hostile_ports),    cmocka_unit_test(hostile_texts),   cmocka_unit_test(random_bytes),
-        cmocka_unit_test(altered_messages), cmocka_unit_test(names),           cmocka_unit_test(hostile_digests),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(longest_hello),
+        cmocka_unit_test(golden_messages),
+        cmocka_unit_test(golden_bucket),
+        cmocka_unit_test(early_roots),
+        cmocka_unit_test(fixed_lengths),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(reserved_fields),
+        cmocka_unit_test(other_protocol),
+        cmocka_unit_test(other_mark),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(hostile_attachment),
+        cmocka_unit_test(signature_bytes),
+        cmocka_unit_test(hostile_slots),
+        cmocka_unit_test(hostile_address),
+        cmocka_unit_test(hostile_ports),
+        cmocka_unit_test(hostile_texts),
+        cmocka_unit_test(random_bytes),
+        cmocka_unit_test(majors_of_the_fabric_library),
+        cmocka_unit_test(altered_messages),
+        cmocka_unit_test(names),
+        cmocka_unit_test(hostile_digests),
         cmocka_unit_test(hostile_routes),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
