@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "peer.h"
+#include "site_link.h"
 #include "site_text.h"
 #include "status.h"
 
@@ -46,10 +47,9 @@ static void local_address(const weft_site *site, char *address, size_t capacity)
 static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider)
 {
     const weft_site *site = trainer->session->site;
-    const weft_site_provider *knobs = weft_site_provider_of(site, provider->name);
     char address[WEFT_SITE_TEXT];
     local_address(site, address, sizeof address);
-    weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
+    weft_link_options options = weft_site_link(site, provider->name, address);
     lane->provider = provider;
     weft_status status = provider->link_open(&options, &lane->link);
     if (status == WEFT_OK) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rollout.h"
+#include "site_link.h"
 #include "status.h"
 
 #define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
@@ -61,8 +62,7 @@ weft_status weft_join_open(weft_rollout *rollout)
     if (!rollout->provider)
         return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
                          rollout->site.name, rollout->site.provider);
-    const weft_site_provider *knobs = weft_site_provider_of(site, rollout->provider->name);
-    weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
+    weft_link_options options = weft_site_link(site, rollout->provider->name, address);
     status = rollout->provider->link_open(&options, &rollout->link);
     if (status == WEFT_OK)
         rollout->provider->link_facts(rollout->link, &rollout->facts);

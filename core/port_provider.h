@@ -25,6 +25,8 @@ typedef struct weft_link_options {
     uint64_t chunk_bytes; /* 0: the profile's */
     uint32_t depth;       /* writes in flight per port that the caller will want; 0: the profile's */
     const void *faults;   /* loop: const weft_loop_faults *, else NULL */
+    uint32_t port_low;    /* TCP ports that endpoints may listen on, both ends included; 0: any */
+    uint32_t port_high;
 } weft_link_options;
 
 /* What an open link can do. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "relay.h"
+#include "site_link.h"
 #include "site_text.h"
 #include "status.h"
 
@@ -22,11 +23,10 @@ void weft_relay_lane_close(weft_relay_lane *lane)
 static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const weft_provider *provider)
 {
     const weft_site *site = relay->rollout->session->site;
-    const weft_site_provider *knobs = weft_site_provider_of(site, provider->name);
     char address[WEFT_SITE_TEXT] = "";
     uint32_t port;
     weft_site_listen_split(relay->listen, address, &port); /* as bound, since the site may have it by a host's name */
-    weft_link_options options = {address, knobs ? knobs->chunk : 0, knobs ? (uint32_t)knobs->depth : 0, NULL};
+    weft_link_options options = weft_site_link(site, provider->name, address);
     lane->provider = provider;
     weft_status status = provider->link_open(&options, &lane->link);
     if (status == WEFT_OK) {

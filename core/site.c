@@ -77,9 +77,9 @@ static weft_status load(weft_site *site, const char *const *overrides, size_t ov
     if (status)
         return status;
     fill_fixed(site);
-    status = weft_site_rules(site);
+    status = fill_providers(site);
     if (!status)
-        status = fill_providers(site);
+        status = weft_site_rules(site);
     return status ? status : fill_peers(site);
 }
 

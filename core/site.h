@@ -66,6 +66,7 @@ typedef struct weft_site_provider {
     char name[WEFT_SITE_NAME];
     uint64_t chunk; /* largest write; 0: the profile's */
     uint64_t depth; /* writes in flight per port; 0: the profile's */
+    char ports[16]; /* "auto" or "LOW-HIGH": see weft_site_ports_split */
 } weft_site_provider;
 
 struct weft_site {

@@ -117,6 +117,9 @@ static const weft_site_field fields[] = {
     {{"provider", "depth", WEFT_KEY_COUNT, "auto", "auto or 1..65536",
       "writes in flight per endpoint; auto takes the provider's profile"},
      PROVIDER(depth), BOUNDS(1, 65536), WORD("auto", 0)},
+    {{"provider", "ports", WEFT_KEY_TEXT, "auto", "auto, or LOW-HIGH within 1024..65535",
+      "TCP ports that tcp and tcp-rxm endpoints of this host listen on, one per peer and stream; auto: any free one"},
+     PROVIDER(ports), .rule = WEFT_TEXT_PORTS},
 
     {{"session", "progress", WEFT_KEY_CHOICE, "thread", "thread | manual",
       "who moves the data: a thread of the session, or the caller through weft_progress"}, SITE(session.progress)},

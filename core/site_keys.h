@@ -9,7 +9,8 @@ typedef enum weft_text_rule {
     WEFT_TEXT_NAME,
     WEFT_TEXT_ADDRESS,
     WEFT_TEXT_LISTEN,
-    WEFT_TEXT_VIA
+    WEFT_TEXT_VIA,
+    WEFT_TEXT_PORTS
 } weft_text_rule;
 
 /* One row. Offsets are into weft_site_peer for section "peer", weft_site_provider for "provider", weft_site else. */

@@ -1,4 +1,5 @@
 /* site_rules.c - rules that tie keys together, said at the key that broke them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "site_resolve.h"
@@ -82,9 +83,29 @@ static weft_status check_listen(const weft_site *site)
                             "to accept that, or listen on 127.0.0.1");
 }
 
+/* A range means nothing to an endpoint that listens on no TCP port of its own. */
+static weft_status check_ports(const weft_site *site)
+{
+    for (uint64_t i = 0; i < site->provider_count; i++) {
+        const weft_site_provider *provider = &site->providers[i];
+        char header[WEFT_SITE_TEXT];
+        if (!strcmp(provider->ports, "auto") || !strcmp(provider->name, "tcp") || !strcmp(provider->name, "tcp-rxm"))
+            continue;
+        snprintf(header, sizeof header, "provider.%s", provider->name);
+        uint32_t section = weft_site_section_find(site->source, header);
+        const weft_site_entry *entry =
+            weft_site_entry_find(site->source, section, weft_site_field_of("provider", "ports"));
+        weft_site_place place = {site->path, entry ? entry->line : 0, header, "ports", provider->ports};
+        return weft_site_refuse(&place, "only tcp and tcp-rxm listen on ports that can be chosen");
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_site_rules(const weft_site *site)
 {
     weft_status status = check_listen(site);
+    if (!status)
+        status = check_ports(site);
     if (!status)
         status = check_peers(site);
     return status ? status : weft_site_rules_relays(site);

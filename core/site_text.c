@@ -64,6 +64,20 @@ bool weft_site_listen_split(const char *listen, char *host, uint32_t *port)
     return weft_site_is_host(host) && (strchr(host, ':') != NULL) == bracketed;
 }
 
+bool weft_site_ports_split(const char *ports, uint32_t *low, uint32_t *high)
+{
+    char first[6];
+    const char *dash = strchr(ports, '-');
+    *low = *high = 0;
+    if (strcmp(ports, "auto") == 0)
+        return true;
+    if (!dash || (size_t)(dash - ports) >= sizeof first)
+        return false;
+    memcpy(first, ports, (size_t)(dash - ports));
+    first[dash - ports] = 0;
+    return parse_port(first, low) && parse_port(dash + 1, high) && *low >= 1024 && *low <= *high;
+}
+
 bool weft_site_is_loopback(const char *host)
 {
     struct in_addr v4;

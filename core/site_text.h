@@ -16,6 +16,9 @@ bool weft_site_is_host(const char *text);
 /* Cuts "host:port" or "[v6]:port"; false if it is neither. `host` holds WEFT_SITE_TEXT bytes, without brackets. */
 bool weft_site_listen_split(const char *listen, char *host, uint32_t *port);
 
+/* Cuts "LOW-HIGH", 1024 <= LOW <= HIGH <= 65535, or "auto", which is 0 and 0; false if it is neither. */
+bool weft_site_ports_split(const char *ports, uint32_t *low, uint32_t *high);
+
 /* Whether a host is this machine's alone: 127/8, ::1 or localhost. */
 bool weft_site_is_loopback(const char *host);
 /* Whether it is 0.0.0.0 or ::, at which one can listen and nobody dials. */

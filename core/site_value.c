@@ -84,7 +84,7 @@ static bool parse_choice(const weft_site_field *field, const char *text, uint64_
 static bool parse_text(const weft_site_field *field, const char *text)
 {
     char host[WEFT_SITE_TEXT];
-    uint32_t port;
+    uint32_t port, high;
     if (strlen(text) >= field->width)
         return false;
     if (!text[0])
@@ -98,6 +98,8 @@ static bool parse_text(const weft_site_field *field, const char *text)
         return weft_site_listen_split(text, host, &port);
     case WEFT_TEXT_VIA:
         return weft_site_is_via(text);
+    case WEFT_TEXT_PORTS:
+        return weft_site_ports_split(text, &port, &high);
     default:
         return true;
     }

@@ -25,6 +25,8 @@ struct weft_link {
     uint64_t chunk_bytes;
     uint32_t depth;
     bool has_fd;
+    uint32_t port_low; /* of endpoints; 0: any */
+    uint32_t port_high;
 };
 
 struct weft_region {

@@ -123,6 +123,8 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
     link->depth =
         (uint32_t)chosen(options->depth, profile->depth, least(link->info->tx_attr->size, profile->depth_max));
     link->has_fd = offers_fd(link);
+    link->port_low = options->port_low;
+    link->port_high = options->port_high;
     return WEFT_OK;
 }
 

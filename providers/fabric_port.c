@@ -3,6 +3,7 @@
 #ifndef WEFT_NO_FABRIC
 #include "providers/fabric.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
@@ -109,26 +110,76 @@ static weft_status open_queue(weft_port *port)
     return WEFT_OK;
 }
 
-static weft_status open_endpoint(weft_port *port)
+static weft_status open_vector(weft_port *port)
 {
     const weft_link *link = port->link;
     struct fi_av_attr av = {.type = link->info->domain_attr->av_type, .count = 1};
     if (av.type == FI_AV_UNSPEC)
         av.type = FI_AV_TABLE;
     int error = fi_av_open(link->domain, &av, &port->av, NULL);
+    return error ? refuse(port, "fi_av_open", error) : WEFT_OK;
+}
+
+/* *in_use says that the address is taken, which is no error yet where there are more to try. */
+static weft_status open_endpoint(weft_port *port, bool *in_use)
+{
+    const weft_link *link = port->link;
+    int error;
+    *in_use = false;
+    error = fi_endpoint(link->domain, link->info, &port->ep, NULL);
+    *in_use = error == -FI_EADDRINUSE;
     if (error)
-        return refuse(port, "fi_av_open", error);
-    if ((error = fi_endpoint(link->domain, link->info, &port->ep, NULL)) != 0)
-        return refuse(port, "fi_endpoint", error);
+        return *in_use ? WEFT_OK : refuse(port, "fi_endpoint", error);
     if ((error = fi_ep_bind(port->ep, &port->av->fid, 0)) != 0)
         return refuse(port, "fi_ep_bind(av)", error);
     if ((error = fi_ep_bind(port->ep, &port->cq->fid, FI_TRANSMIT | FI_RECV)) != 0)
         return refuse(port, "fi_ep_bind(cq)", error);
     each_option(port, set_option);
-    if ((error = fi_enable(port->ep)) != 0)
+    error = fi_enable(port->ep);
+    *in_use = error == -FI_EADDRINUSE;
+    if (error && !*in_use)
         return refuse(port, "fi_enable", error);
+    if (*in_use)
+        return WEFT_OK;
     each_option(port, read_option);
     return WEFT_OK;
+}
+
+static void set_source_port(const weft_link *link, uint32_t number)
+{
+    struct sockaddr *source = link->info->src_addr;
+    in_port_t value = htons((uint16_t)number);
+    size_t at = source->sa_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
+                                              : offsetof(struct sockaddr_in, sin_port);
+    memcpy((uint8_t *)source + at, &value, sizeof value);
+}
+
+/* libfabric's own range of ports is one for the process and read once: each port of the link's range is tried. */
+static weft_status open_in_range(weft_port *port)
+{
+    const weft_link *link = port->link;
+    for (uint32_t number = link->port_low; number <= link->port_high; number++) {
+        bool in_use;
+        set_source_port(link, number);
+        weft_status status = open_endpoint(port, &in_use);
+        if (status != WEFT_OK || !in_use)
+            return status;
+        if (port->ep)
+            fi_close(&port->ep->fid);
+        port->ep = NULL;
+    }
+    return weft_fail(
+        WEFT_E_PROVIDER,
+        "provider %s: every port of %u-%u on %s is taken; widen [provider.%s] ports (one for each peer and "
+        "stream here), or end what holds them",
+        link->profile->name, link->port_low, link->port_high, link->address, link->profile->name);
+}
+
+static weft_status open_anywhere(weft_port *port)
+{
+    bool in_use;
+    weft_status status = open_endpoint(port, &in_use);
+    return status == WEFT_OK && in_use ? refuse(port, "fi_enable", -FI_EADDRINUSE) : status;
 }
 
 /* The proof that the provider took the address that was asked for. */
@@ -163,7 +214,9 @@ weft_status weft_fabric_port_open(weft_link *link, weft_port **port)
     if (status == WEFT_OK)
         status = open_queue(opened);
     if (status == WEFT_OK)
-        status = open_endpoint(opened);
+        status = open_vector(opened);
+    if (status == WEFT_OK)
+        status = link->port_low ? open_in_range(opened) : open_anywhere(opened);
     if (status == WEFT_OK)
         status = check_source(opened);
     if (status != WEFT_OK)

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -120,6 +121,46 @@ static void another_family_is_named(void **state)
     play_finish(&p, 0, 0);
 }
 
+/* Ports that a link may use, all taken: told with the range, and free again when one is closed. */
+static void try_ports(play *p, int self)
+{
+    (void)self;
+    fabric_end e = {.provider = weft_provider_find(p->provider)};
+    weft_port *ports[3] = {NULL};
+    weft_link_options options = {.address = "127.0.0.1"};
+    uint16_t number;
+    uint8_t address[WEFT_PORT_ADDRESS_MAX];
+    uint32_t length = 0;
+    options.port_low = 20000 + (uint32_t)getpid() % 20000;
+    options.port_high = options.port_low + 1;
+    CHECK(e.provider->link_open(&options, &e.link) == WEFT_OK, "link_open");
+    uint32_t count = 0; /* of those, some may be another process's */
+    while (count < 3 && e.provider->port_open(e.link, &ports[count]) == WEFT_OK) {
+        CHECK(e.provider->port_address(ports[count], address, &length) == WEFT_OK, "port_address");
+        memcpy(&number, address + 2, sizeof number);
+        number = (uint16_t)(number >> 8 | number << 8);
+        CHECK(number >= options.port_low && number <= options.port_high, "port %u", number);
+        count++;
+    }
+    CHECK(count < 3, "three endpoints on two ports");
+    CHECK(strstr(weft_last_error(), "every port of") && strstr(weft_last_error(), "widen"), "text");
+    if (count) {
+        e.provider->port_close(ports[--count]);
+        CHECK(e.provider->port_open(e.link, &ports[count]) == WEFT_OK, "a port that was given back");
+        count++;
+    }
+    while (count)
+        e.provider->port_close(ports[--count]);
+    e.provider->link_close(e.link);
+}
+
+static void an_exhausted_range_is_named(void **state)
+{
+    play p;
+    play_start(&p, *state, try_ports, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
 /* Bytes from the other end that are no address, and calls out of contract. */
 static void try_misuse(play *p, int self)
 {
@@ -176,16 +217,13 @@ int main(void)
     static const struct CMUnitTest always[] = {ON(a_missing_device_is_named, "verbs"),
                                                ON(a_missing_device_is_named, "efa")};
     static const struct CMUnitTest tcp[] = {
-        ON(a_wrong_key_lands_nothing, "tcp"),
-        ON(a_wrong_address_is_an_error, "tcp"),
-        ON(misuse_is_refused, "tcp"),
-        ON(another_family_is_named, "tcp"),
+        ON(a_wrong_key_lands_nothing, "tcp"), ON(a_wrong_address_is_an_error, "tcp"), ON(misuse_is_refused, "tcp"),
+        ON(another_family_is_named, "tcp"),   ON(an_exhausted_range_is_named, "tcp"),
     };
     static const struct CMUnitTest tcp_rxm[] = {
-        ON(a_wrong_key_lands_nothing, "tcp-rxm"),
-        ON(a_wrong_address_is_an_error, "tcp-rxm"),
-        ON(misuse_is_refused, "tcp-rxm"),
-        ON(another_family_is_named, "tcp-rxm"),
+        ON(a_wrong_key_lands_nothing, "tcp-rxm"),   ON(a_wrong_address_is_an_error, "tcp-rxm"),
+        ON(misuse_is_refused, "tcp-rxm"),           ON(another_family_is_named, "tcp-rxm"),
+        ON(an_exhausted_range_is_named, "tcp-rxm"),
     };
     static const struct CMUnitTest shm[] = {
         ON(a_wrong_key_lands_nothing, "shm"),

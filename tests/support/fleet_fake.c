@@ -23,7 +23,7 @@ void fake_open(fleet_fake *fake, const fleet *f)
 void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello)
 {
     const weft_provider *loop = &weft_provider_loop;
-    const weft_link_options options = {"", 0, 0, NULL};
+    const weft_link_options options = {.address = ""};
     fake->memory = calloc(SLOTS, STRIDE);
     assert_non_null(fake->memory);
     assert_int_equal(loop->link_open(&options, &fake->link), WEFT_OK);

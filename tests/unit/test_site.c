@@ -103,7 +103,7 @@ static void every_key_reaches_its_field(void **state)
                            "staging = 64MiB\nlevel = fast\nsnapshot_coding = verbatim\n"
                            "rate_limit = 100Mbit/s\nheartbeat = 250ms\n"
                            "via = b , c2\nlast_resort = none\nrelay = 127.0.0.1:7200\nrelay_memory = 16MiB\n"
-                           "[provider.efa]\nchunk = 256KiB\ndepth = 32\n"
+                           "[provider.efa]\nchunk = 256KiB\ndepth = 32\n[provider.tcp]\nports = 7200-7300\n"
                            "[session]\nprogress = manual\nconnect_deadline = 5s\nclose_deadline = 500ms\n"
                            "io_deadline = 3s\n"
                            "[commit]\nsnapshot = staged\ndeadline = 9s\n"
@@ -146,6 +146,8 @@ static void every_key_reaches_its_field(void **state)
     assert_int_equal(weft_site_provider_of(site, "efa")->chunk, 256 << 10);
     assert_int_equal(weft_site_provider_of(site, "efa")->depth, 32);
     assert_int_equal(weft_site_provider_of(site, "tcp")->depth, 0);
+    assert_string_equal(weft_site_provider_of(site, "tcp")->ports, "7200-7300");
+    assert_string_equal(weft_site_provider_of(site, "efa")->ports, "auto");
     assert_int_equal(site->session.progress, WEFT_PROGRESS_MANUAL);
     assert_int_equal(site->session.connect_deadline_ms, 5000);
     assert_int_equal(site->session.close_deadline_ms, 500);
