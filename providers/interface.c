@@ -102,6 +102,25 @@ static bool find_by_name(const struct ifaddrs *all, const char *name, char numer
     return false;
 }
 
+/* Why an interface cannot be used. Without an address it is listed all the same, as a packet socket. */
+static const char *lacks(const struct ifaddrs *all, const char *name)
+{
+    bool there = false, up = false, link_local = false;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        if (strcmp(i->ifa_name, name) != 0)
+            continue;
+        there = true;
+        up = up || (i->ifa_flags & IFF_UP);
+        link_local = link_local || (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6);
+    }
+    if (!there)
+        return "is neither an IP nor an interface of this host";
+    if (!up)
+        return "is an interface that is down: set it up, or choose another";
+    return link_local ? "is an interface with a link-local address only, which peers cannot name: give it an IP"
+                      : "is an interface without an IP: give it one";
+}
+
 static weft_status resolve(const char *provider, const char *address, const struct ifaddrs *all,
                            char numeric[WEFT_INTERFACE_TEXT])
 {
@@ -113,15 +132,10 @@ static weft_status resolve(const char *provider, const char *address, const stru
         return weft_fail(WEFT_E_CONFIG,
                          "provider %s needs an address: the interface or IP of this host that it shall use (%s)",
                          provider, host);
-    if (!length) {
-        if (!find_by_name(all, address, numeric))
-            return weft_fail(
-                WEFT_E_CONFIG,
-                "provider %s: address \"%s\" is neither an IP nor an interface of this host that is up and "
-                "has one (%s)",
-                provider, address, host);
-        return WEFT_OK;
-    }
+    if (!length)
+        return find_by_name(all, address, numeric) ? WEFT_OK
+                                                   : weft_fail(WEFT_E_CONFIG, "provider %s: address \"%s\" %s (%s)",
+                                                               provider, address, lacks(all, address), host);
     if (is_wildcard(&parsed))
         return weft_fail(WEFT_E_CONFIG, "provider %s: address %s names no interface; choose one of this host's (%s)",
                          provider, address, host);

@@ -27,7 +27,21 @@ trainer_at() # trainer_at NAME CODE ADDRESS
 trainer_at foreign_trainer 2 10.77.0.99
 says foreign_trainer '10\.77\.0\.99.*not on this host'
 trainer_at absent_trainer 2 eth7
-says absent_trainer 'eth7'
+says absent_trainer 'eth7.*neither an IP nor an interface'
+
+# An interface that is down, one without an IP, and one that has a link-local address alone.
+ip -n trainer link add weft0 type veth peer name weft1
+trainer_at down 2 weft0
+says down 'weft0. is an interface that is down'
+net_in trainer bash -c 'echo 1 >/proc/sys/net/ipv6/conf/weft1/disable_ipv6' 2>"$work/sysctl.err"
+ip -n trainer link set weft0 up && ip -n trainer link set weft1 up
+if net_in trainer grep -q 1 /proc/sys/net/ipv6/conf/weft1/disable_ipv6 2>"$work/sysctl.err"; then
+    trainer_at bare 2 weft1
+    says bare 'weft1. is an interface without an IP'
+    await 20 net_in trainer grep -q ' weft0$' /proc/net/if_inet6
+    trainer_at local 2 weft0
+    says local 'weft0. is an interface with a link-local address only'
+fi
 
 net_start trainer trainer --model "$work/m/v0.safetensors" --follow "$work/in"
 rollout foreign 2 10.77.0.99
