@@ -32,7 +32,7 @@ says refused 'only tcp and tcp-rxm'
 
 # Two trainers on one port.
 start first "${trainer[@]}"
-await 60 grep -q "listening on" "$work/first.err"
+await grep -q "listening on" "$work/first.err"
 run second 1 "${trainer[@]}"
 says second 'another trainer or relay runs there, or choose another port'
 interrupt first

@@ -38,7 +38,7 @@ ip -n trainer link set weft0 up && ip -n trainer link set weft1 up
 if net_in trainer grep -q 1 /proc/sys/net/ipv6/conf/weft1/disable_ipv6 2>"$work/sysctl.err"; then
     trainer_at bare 2 weft1
     says bare 'weft1. is an interface without an IP'
-    await 20 net_in trainer grep -q ' weft0$' /proc/net/if_inet6
+    await net_in trainer grep -q ' weft0$' /proc/net/if_inet6
     trainer_at local 2 weft0
     says local 'weft0. is an interface with a link-local address only'
 fi
