@@ -40,18 +40,19 @@ static void endure(fleet *f, weft_loop_faults faults)
     fleet_recover(f, 2);
 }
 
+static bool three_corrupted(fleet *f)
+{
+    weft_loop_counts counts;
+    (void)f;
+    weft_loop_counted(&counts);
+    return counts.corrupted >= 3;
+}
+
 static void corrupt_often(void **state)
 {
     fleet *f = *state;
-    weft_loop_counts counts;
-    uint64_t corrupted = 0;
     start(f);
-    for (int i = 0; i < 20 && corrupted < 3; i++) {
-        fleet_suffer(f, 2, (weft_loop_faults){.seed = 3, .corrupt_every = 7}, 600);
-        weft_loop_counted(&counts);
-        corrupted += counts.corrupted;
-    }
-    assert_true(corrupted >= 3);
+    fleet_suffer_until(f, 2, (weft_loop_faults){.seed = 3, .corrupt_every = 7}, three_corrupted);
     fleet_recover(f, 2);
     assert_true(fleet_stats(f->trainer.session).peers_lost > 0);
 }

@@ -39,16 +39,16 @@ static void endure(fleet *f, weft_loop_faults faults)
     fleet_recover(f, 2);
 }
 
+static bool one_is_lost(fleet *f)
+{
+    return fleet_event(f->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL);
+}
+
 /* Until a deadline has told. */
 static void endure_until_lost(fleet *f, weft_loop_faults faults)
 {
-    bool lost = false;
     start(f);
-    for (int i = 0; i < 20 && !lost; i++) {
-        fleet_suffer(f, 2, faults, 600);
-        lost = fleet_event(f->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL);
-    }
-    assert_true(lost);
+    fleet_suffer_until(f, 2, faults, one_is_lost);
     fleet_recover(f, 2);
 }
 

@@ -282,15 +282,29 @@ void fleet_catch_up(fleet *f, unsigned at)
     fleet_catch_up_within(f, at, FLEET_WAIT_MS);
 }
 
+static void suffer_once(fleet *f, unsigned count, unsigned i)
+{
+    if (i % 4 == 0)
+        fleet_publish(f, i % 8 ? 300 : 10);
+    for (unsigned at = 0; at < count; at++)
+        fleet_commit(f, at, 30);
+}
+
 void fleet_suffer(fleet *f, unsigned count, weft_loop_faults faults, uint32_t ms)
 {
     uint64_t end = fleet_now_ms() + ms;
     weft_loop_set_faults(&faults);
-    for (unsigned i = 0; fleet_now_ms() < end; i++) {
-        if (i % 4 == 0)
-            fleet_publish(f, i % 8 ? 300 : 10);
-        for (unsigned at = 0; at < count; at++)
-            fleet_commit(f, at, 30);
+    for (unsigned i = 0; fleet_now_ms() < end; i++)
+        suffer_once(f, count, i);
+}
+
+void fleet_suffer_until(fleet *f, unsigned count, weft_loop_faults faults, bool (*enough)(fleet *f))
+{
+    weft_loop_set_faults(&faults);
+    for (unsigned i = 0; !enough(f); i++) {
+        if (f->history_count > FLEET_HISTORY / 2)
+            fail_msg("the faults did nothing to %u versions", FLEET_HISTORY / 2);
+        suffer_once(f, count, i);
     }
 }
 

@@ -117,6 +117,8 @@ void fleet_catch_up(fleet *f, unsigned at);
 void fleet_catch_up_within(fleet *f, unsigned at, uint32_t bound_ms);
 /* Publishes under the faults for `ms` and commits what comes at the first `count` rollouts. */
 void fleet_suffer(fleet *f, unsigned count, weft_loop_faults faults, uint32_t ms);
+/* The same until `enough` says so; a test failure after hundreds of versions. */
+void fleet_suffer_until(fleet *f, unsigned count, weft_loop_faults faults, bool (*enough)(fleet *f));
 /* Without faults all catch up, with what was published and with one more version. */
 void fleet_recover(fleet *f, unsigned count);
 /* The rollout's bytes are those of a published version, the one it says it holds. */
