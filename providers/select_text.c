@@ -80,8 +80,8 @@ void weft_verdict_text(const weft_survey *survey, size_t index, weft_verdict ver
         return;
     case WEFT_VERDICT_PROTOCOL:
         snprintf(text, capacity,
-                 "rxm does not pass through: set FI_OFI_RXM_ENABLE_PASSTHRU=1 before this process first "
-                 "uses libfabric");
+                 "rxm does not pass through here; it does where FI_OFI_RXM_ENABLE_PASSTHRU=1 was set before this "
+                 "process first used libfabric");
         return;
     case WEFT_VERDICT_CAPS:
         lacks(survey, candidate, text, capacity);
