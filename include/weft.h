@@ -722,6 +722,17 @@ typedef struct weft_provider_info {
  * the fabric library's name and version. */
 WEFT_API weft_status weft_providers(weft_provider_info *providers, size_t capacity, size_t *count, char *library);
 
+/* A copy of libfabric in this process. */
+typedef struct weft_library_info {
+    char version[32]; /* "1.17"; "" where the file does not tell */
+    char path[480];   /* the file; one with a longer path by its end */
+} weft_library_info;
+
+/* Lists the copies of libfabric that are mapped into this process, the one that weft uses first. More than one is a
+ * fault of the installation: they share neither memory nor settings, and providers are missing or hang. Empty where
+ * weft was built without libfabric and nobody else loaded one. As weft_devices for capacity and count. */
+WEFT_API weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count);
+
 #ifdef __cplusplus
 }
 #endif

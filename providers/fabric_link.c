@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "mem.h"
+#include "providers/copies.h"
 #include "providers/place.h"
 #include "status.h"
 
@@ -111,6 +112,7 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
     if (status != WEFT_OK)
         return status;
     warn_environment(link->profile);
+    weft_copies_warn();
     int error = fi_fabric(link->info->fabric_attr, &link->fabric, NULL);
     if (error)
         return refuse(link, "fi_fabric", error);

@@ -36,6 +36,11 @@ void weft_fabric_library(char *text, size_t capacity)
     snprintf(text, capacity, "none");
 }
 
+const void *weft_fabric_anchor(void)
+{
+    return NULL;
+}
+
 size_t weft_fabric_probe(const weft_profile *profile, weft_provider_info *list, size_t capacity)
 {
     if (capacity) {

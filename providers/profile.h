@@ -188,6 +188,8 @@ int weft_fabric_wait_fd(const weft_port *port);
 weft_status weft_fabric_wait_arm(weft_port *port);
 /* Name and version of the library that is loaded; "none". */
 void weft_fabric_library(char *text, size_t capacity);
+/* An address inside the libfabric that weft's calls reach; NULL without one. */
+const void *weft_fabric_anchor(void);
 
 /* Defines the const table `weft_provider_SYMBOL` over a profile. */
 #define WEFT_FABRIC_PROVIDER(SYMBOL, TEXT)                                                                             \
