@@ -135,8 +135,24 @@ int main(void)
         ON(idle_ends_sleep, "shm"),
         ON(a_sleeping_receiver_is_woken, "shm"),
     };
+    static const struct CMUnitTest verbs[] = {
+        ON(every_byte_arrives_and_every_immediate_once, "verbs"),
+        ON(a_sleeping_receiver_is_woken, "verbs"),
+    };
+    static const struct CMUnitTest efa[] = {
+        ON(every_byte_arrives_and_every_immediate_once, "efa"),
+        ON(a_sleeping_receiver_is_woken, "efa"),
+    };
+    static const struct CMUnitTest efa_direct[] = {
+        ON(every_byte_arrives_and_every_immediate_once, "efa-direct"),
+        ON(a_sleeping_receiver_is_woken, "efa-direct"),
+    };
     int failed = fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;
     failed += fabric_is_here("tcp-rxm") ? cmocka_run_group_tests(tcp_rxm, NULL, NULL) : 0;
     failed += fabric_is_here("shm") ? cmocka_run_group_tests(shm, NULL, NULL) : 0;
+    failed +=
+        fabric_is_here("verbs") ? cmocka_run_group_tests(verbs, NULL, NULL) : 0; /* stand-ins, where no device is */
+    failed += fabric_is_here("efa") ? cmocka_run_group_tests(efa, NULL, NULL) : 0;
+    failed += fabric_is_here("efa-direct") ? cmocka_run_group_tests(efa_direct, NULL, NULL) : 0;
     return failed;
 }

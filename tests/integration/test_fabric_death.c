@@ -11,6 +11,7 @@
 
 #include "mem.h"
 #include "tests/support/fabric_ends.h"
+#include "tests/support/standin.h"
 
 /* Posts until nothing more is taken, credit or not. */
 static void post_all_that_fits(const sender *s, stream *t)
@@ -29,6 +30,12 @@ static void post_all_that_fits(const sender *s, stream *t)
     }
 }
 
+/* Else the device makes them, and may make the same one again: the endpoint's address tells the two apart. */
+static bool keys_are_ours(const char *provider)
+{
+    return strcmp(provider, "verbs") != 0 && strcmp(provider, "efa") != 0;
+}
+
 static void abort_then_send(play *p, int self)
 {
     (void)self;
@@ -42,7 +49,8 @@ static void abort_then_send(play *p, int self)
     play_tell(fd, "", 1);
     uint64_t old = t.to.key;
     stream_open(&s, &t, 0, fd); /* a fresh invitation: new port, new key */
-    CHECK(t.to.key != old, "a new registration has the old key");
+    if (keys_are_ours(p->provider))
+        CHECK(t.to.key != old, "a new registration has the old key");
     stream_all(&s, &t);
     stream_close(&s, &t);
     sender_close(&s);
@@ -74,6 +82,7 @@ static weft_region *open_long(fabric_end *e, const char *name, bool remote, uint
     weft_region *region;
     weft_link_options options = {.address = end_local(name), .chunk_bytes = LONG};
     *e = (fabric_end){.provider = weft_provider_find(name)};
+    standin_use(name);
     CHECK(e->provider->link_open(&options, &e->link) == WEFT_OK, "link_open");
     *memory = weft_mem_map(LONG);
     CHECK(e->provider->region_open(e->link, NULL, *memory, LONG, remote, &region) == WEFT_OK, "region_open");
@@ -278,8 +287,23 @@ int main(void)
         ON(a_sender_killed_in_a_write_harms_nobody, "shm"), ON(a_killed_receiver_blocks_nobody, "shm"),
         ON(a_stopped_receiver_slows_nobody, "shm"),
     };
+    static const struct CMUnitTest verbs[] = {
+        ON(closing_with_writes_in_flight_is_prompt, "verbs"),
+        ON(closing_the_receiving_port_is_a_fence, "verbs"),
+        ON(a_killed_receiver_blocks_nobody, "verbs"),
+        ON(a_stopped_receiver_slows_nobody, "verbs"),
+    };
+    static const struct CMUnitTest efa[] = {
+        ON(closing_with_writes_in_flight_is_prompt, "efa"),
+        ON(closing_the_receiving_port_is_a_fence, "efa"),
+        ON(a_killed_receiver_blocks_nobody, "efa"),
+        ON(a_stopped_receiver_slows_nobody, "efa"),
+    };
     int failed = fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;
     failed += fabric_is_here("tcp-rxm") ? cmocka_run_group_tests(tcp_rxm, NULL, NULL) : 0;
     failed += fabric_is_here("shm") ? cmocka_run_group_tests(shm, NULL, NULL) : 0;
+    failed +=
+        fabric_is_here("verbs") ? cmocka_run_group_tests(verbs, NULL, NULL) : 0; /* stand-ins, where no device is */
+    failed += fabric_is_here("efa") ? cmocka_run_group_tests(efa, NULL, NULL) : 0;
     return failed;
 }

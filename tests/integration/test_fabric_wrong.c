@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/support/fabric_ends.h"
+#include "tests/support/standin.h"
 
 /* A write with a key that was never given, or is given no longer, must not land. */
 static void send_with_a_wrong_key(play *p, int self)
@@ -67,6 +68,7 @@ static void try_addresses(play *p, int self)
 {
     (void)self;
     static const char *const good[] = {"lo", "127.0.0.1", "127.0.0.2"};
+    standin_use(p->provider);
     expect_refused(p->provider, "", WEFT_E_CONFIG, "needs an address");
     expect_refused(p->provider, "203.0.113.9", WEFT_E_CONFIG, "not on this host");
     expect_refused(p->provider, "nosuch0", WEFT_E_CONFIG, "nosuch0");
@@ -229,9 +231,21 @@ int main(void)
         ON(a_wrong_key_lands_nothing, "shm"),
         ON(misuse_is_refused, "shm"),
     };
+    static const struct CMUnitTest verbs[] = {
+        ON(a_wrong_key_lands_nothing, "verbs"),
+        ON(a_wrong_address_is_an_error, "verbs"),
+        ON(misuse_is_refused, "verbs"),
+    };
+    static const struct CMUnitTest efa[] = {
+        ON(a_wrong_key_lands_nothing, "efa"),
+        ON(misuse_is_refused, "efa"),
+    };
     int failed = cmocka_run_group_tests(always, NULL, NULL);
     failed += fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;
     failed += fabric_is_here("tcp-rxm") ? cmocka_run_group_tests(tcp_rxm, NULL, NULL) : 0;
     failed += fabric_is_here("shm") ? cmocka_run_group_tests(shm, NULL, NULL) : 0;
+    failed +=
+        fabric_is_here("verbs") ? cmocka_run_group_tests(verbs, NULL, NULL) : 0; /* stand-ins, where no device is */
+    failed += fabric_is_here("efa") ? cmocka_run_group_tests(efa, NULL, NULL) : 0;
     return failed;
 }

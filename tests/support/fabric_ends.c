@@ -5,6 +5,7 @@
 
 #include "mem.h"
 #include "tests/support/fabric_ends.h"
+#include "tests/support/standin.h"
 
 const char *end_local(const char *provider)
 {
@@ -15,6 +16,7 @@ fabric_end end_open(const char *name)
 {
     fabric_end e = {.provider = weft_provider_find(name)};
     weft_link_options options = {.address = end_local(name), .chunk_bytes = CHUNK, .depth = DEPTH};
+    standin_use(name);
     CHECK(e.provider, "no provider %s", name);
     CHECK(e.provider->link_open(&options, &e.link) == WEFT_OK, "link_open");
     e.provider->link_facts(e.link, &e.facts);
@@ -214,7 +216,10 @@ static void stream_acknowledged(stream *t)
     uint32_t bucket;
     while (play_heard(t->fd)) {
         play_hear(t->fd, &bucket, sizeof bucket);
-        t->acknowledged++;
+        CHECK(bucket < BUCKETS && !t->whole[bucket], "bucket %u is acknowledged", bucket);
+        t->whole[bucket] = true;
+        while (t->acknowledged < BUCKETS && t->whole[t->acknowledged])
+            t->acknowledged++;
     }
 }
 
@@ -261,8 +266,10 @@ bool fabric_is_here(const char *provider)
 {
     int status;
     pid_t pid = fork();
-    if (pid == 0)
-        _exit(fabric_is_usable(provider) ? 0 : 2);
+    if (pid == 0) {
+        standin_use(provider);
+        _exit(weft_provider_find(provider) && fabric_is_usable(provider) ? 0 : 2);
+    }
     waitpid(pid, &status, 0);
     bool here = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!here)

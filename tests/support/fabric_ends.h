@@ -74,7 +74,8 @@ typedef struct stream {
     int fd;
     uint8_t *source;        /* its SLOTS buckets of the sender's memory */
     uint32_t bucket, chunk; /* next to post */
-    uint32_t acknowledged;
+    uint32_t acknowledged;  /* all buckets before it: in disorder a later one may be whole first */
+    bool whole[BUCKETS];
     uint32_t written, failed, again;
     uint8_t seen[BUCKETS][CHUNKS]; /* completions, by cookie */
 } stream;

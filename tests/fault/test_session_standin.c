@@ -1,0 +1,154 @@
+/* Whole sessions over the stand-ins of providers that this host has no device for, and over its real ones: join,
+ * snapshot, updates, a peer that leaves and comes back, a trainer that starts anew. The short tier plays the two whose
+ * rules differ most from tcp's, WEFT_FULL=1 every profile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fleet.h"
+#include "tests/support/standin.h"
+
+typedef struct play {
+    const char *provider;
+    bool short_tier;
+} play;
+
+static const play plays[] = {{"verbs", true}, {"efa", true},      {"efa-direct", false},
+                             {"tcp", false},  {"tcp-rxm", false}, {"shm", false}};
+
+static const char *current;
+
+/* One chunk of 16 KiB: even small updates are several writes. */
+static int setup(void **state)
+{
+    static char provider[64], chunk[64], address[64];
+    snprintf(provider, sizeof provider, "peers.provider=%s", current);
+    snprintf(chunk, sizeof chunk, "provider.%s.chunk=16KiB", current);
+    snprintf(address, sizeof address, "trainer.address=127.0.0.1");
+    const char *const overrides[] = {
+        provider, chunk, address, "peers.address=127.0.0.1", "session.io_deadline=3s", "peers.heartbeat=5s", NULL};
+    standin_use(current);
+    *state = fleet_open(FLEET_TILES, overrides);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static void publish_and_hold(fleet *f, unsigned count, uint32_t per_mille)
+{
+    fleet_publish(f, per_mille);
+    for (unsigned at = 0; at < count; at++)
+        fleet_catch_up(f, at);
+}
+
+static void updates_of_all_sizes(void **state)
+{
+    static const uint32_t per_mille[] = {10, 300, 0, 1000, 1, 100};
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    assert_true(fleet_peer(f, "a", &info));
+    assert_string_equal(info.provider, current);
+    for (size_t i = 0; i < sizeof per_mille / sizeof *per_mille; i++)
+        publish_and_hold(f, 2, per_mille[i]);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_int_equal(fleet_stats(f->rollouts[0].session).check_failures, 0);
+}
+
+static void snapshots_and_repairs(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_EMPTY);
+    fleet_join(f, 1, FLEET_OTHER);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    publish_and_hold(f, 2, 200);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* Endpoints and registrations come and go; with keys of the provider's, the new ones are the old ones. */
+static void a_peer_comes_and_goes(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    for (int i = 0; i < 3; i++) {
+        fleet_join(f, 1, i % 2 ? FLEET_SAME : FLEET_OTHER);
+        publish_and_hold(f, 2, 300);
+        fleet_publish(f, 500); /* under way when it leaves */
+        fleet_leave(f, 1);
+        fleet_catch_up(f, 0);
+    }
+    publish_and_hold(f, 1, 100);
+}
+
+static void the_trainer_starts_anew(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    publish_and_hold(f, 1, 100);
+    fleet_publish(f, 400);
+    fleet_stop_trainer(f);
+    fleet_start_trainer(f, NULL);
+    fleet_publish(f, 10);
+    fleet_catch_up(f, 0);
+}
+
+/* That the stand-in did what it is for: else these tests are tests of tcp. */
+static void check_rules(const char *provider)
+{
+    standin_counts counts = standin_counted();
+    for (size_t i = 0; standin_at(i); i++) {
+        const standin_rules *rules = standin_at(i);
+        if (strcmp(rules->provider, provider) != 0)
+            continue;
+        printf("stand-in of %s: %llu posts refused, %llu writes overtaken, %llu completions withheld\n", provider,
+               (unsigned long long)counts.refused, (unsigned long long)counts.overtaken,
+               (unsigned long long)counts.withheld);
+        if ((rules->again_every && !counts.refused) || (rules->window && !counts.overtaken)) {
+            fprintf(stderr, "the stand-in of %s imposed nothing\n", provider);
+            exit(1);
+        }
+    }
+}
+
+static bool can_be_had(const char *name)
+{
+    const weft_provider *provider = weft_provider_find(name);
+    weft_provider_info list[16];
+    standin_use(name);
+    return provider && provider->probe(list, 16) > 0 && list[0].usable;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(updates_of_all_sizes), TEST(snapshots_and_repairs),
+                                       TEST(a_peer_comes_and_goes), TEST(the_trainer_starts_anew)};
+    int failed = 0;
+    const char *only = getenv("WEFT_TEST_PROVIDER");
+    for (size_t i = 0; i < sizeof plays / sizeof *plays; i++) {
+        current = plays[i].provider;
+        if (only ? strcmp(only, current) != 0 : !plays[i].short_tier && !getenv("WEFT_FULL"))
+            continue;
+        if (!can_be_had(current)) {
+            printf("skipped: provider %s cannot be had here\n", current);
+            continue;
+        }
+        printf("provider %s\n", current);
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+        check_rules(current);
+    }
+    return failed;
+}

@@ -1,0 +1,451 @@
+/* standin.c - what a provider that is played answers when it is asked for and opened. */
+#ifndef WEFT_NO_FABRIC
+#include "tests/support/standin_inside.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The linker's names: calls of X come to __wrap_X, and __real_X is libfabric's. */
+int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                      const struct fi_info *hints, struct fi_info **info);
+int __real_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+uint32_t __real_fi_version(void);
+int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                      const struct fi_info *hints, struct fi_info **info);
+int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+uint32_t __wrap_fi_version(void);
+
+#define GID_BYTES 16 /* in front of the sockaddr underneath, in an address of the provider's own */
+
+static const uint8_t gid[GID_BYTES] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 's', 't', 'a', 'n', 'd', '-', 'i', 'n'};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static standin_object *objects;
+static const standin_rules *played;
+static standin_counts counts;
+static struct fi_info *plains; /* kept to the end of the process */
+
+typedef struct fabric_object {
+    standin_object object;
+    struct fi_ops_fabric ops, *real;
+} fabric_object;
+
+typedef struct domain_object {
+    standin_object object;
+    struct fi_ops_domain ops, *real;
+    struct fi_ops_mr mr, *real_mr;
+} domain_object;
+
+typedef struct vector_object {
+    standin_object object;
+    struct fi_ops_av ops, *real;
+} vector_object;
+
+double standin_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void standin_broken(const char *provider, const char *rule)
+{
+    fprintf(stderr, "stand-in of %s: %s\n", provider, rule);
+    abort();
+}
+
+void standin_use(const char *provider)
+{
+    played = NULL;
+    for (size_t i = 0; standin_at(i); i++)
+        if (strcmp(standin_at(i)->provider, provider) == 0)
+            played = standin_at(i);
+}
+
+/* ---- counts */
+
+static void count_one(uint64_t *which)
+{
+    pthread_mutex_lock(&lock);
+    ++*which;
+    pthread_mutex_unlock(&lock);
+}
+
+void standin_count_refused(void)
+{
+    count_one(&counts.refused);
+}
+
+void standin_count_overtaken(void)
+{
+    count_one(&counts.overtaken);
+}
+
+void standin_count_withheld(void)
+{
+    count_one(&counts.withheld);
+}
+
+standin_counts standin_counted(void)
+{
+    pthread_mutex_lock(&lock);
+    standin_counts now = counts;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
+/* ---- objects */
+
+void *standin_of(const struct fid *fid)
+{
+    pthread_mutex_lock(&lock);
+    standin_object *object = objects;
+    while (object && object->fid != fid)
+        object = object->next;
+    pthread_mutex_unlock(&lock);
+    if (!object)
+        standin_broken("libfabric", "an object that is not open");
+    return object;
+}
+
+static int close_object(struct fid *fid)
+{
+    standin_object *object = standin_of(fid);
+    if (object->on_close)
+        object->on_close(object);
+    int error = object->real_base->close(fid);
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    for (standin_object **at = &objects; *at; at = &(*at)->next)
+        if (*at == object) {
+            *at = object->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    free(object);
+    return 0;
+}
+
+void standin_watch(standin_object *object, struct fid *fid, const standin_rules *rules)
+{
+    object->fid = fid;
+    object->rules = rules;
+    object->real_base = fid->ops;
+    object->base = *fid->ops;
+    object->base.close = close_object;
+    fid->ops = &object->base;
+    pthread_mutex_lock(&lock);
+    object->next = objects;
+    objects = object;
+    pthread_mutex_unlock(&lock);
+}
+
+static void *take(size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+/* ---- asking */
+
+static const char *underneath(void)
+{
+    return __real_fi_version() < FI_VERSION(1, 18) ? "net" : "tcp";
+}
+
+bool standin_descriptor_sticks(void)
+{
+    return __real_fi_version() < FI_VERSION(2, 1);
+}
+
+uint32_t __wrap_fi_version(void)
+{
+    uint32_t real = __real_fi_version();
+    return played && played->version > real ? played->version : real;
+}
+
+static int demanded_modes(void)
+{
+    return FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+}
+
+/* What the provider would refuse to who asks for less. */
+static bool grants(const standin_rules *rules, const struct fi_info *hints)
+{
+    const char *name = hints->domain_attr->name;
+    if (name && strcmp(name, rules->domain) != 0)
+        return false;
+    if (rules->message_caps && !(hints->caps & FI_MSG))
+        return false;
+    if (rules->scribbles && !(hints->mode & FI_CONTEXT2))
+        return false;
+    return hints->ep_attr->type == FI_EP_RDM && (demanded_modes() & ~hints->domain_attr->mr_mode) == 0;
+}
+
+static void rename_to(char **name, const char *text)
+{
+    free(*name);
+    *name = strdup(text);
+}
+
+static bool is_source(const struct fi_info *a, const struct fi_info *b)
+{
+    return a->src_addrlen == b->src_addrlen && memcmp(a->src_addr, b->src_addr, a->src_addrlen) == 0;
+}
+
+/* What the provider underneath said of an address of this host. */
+static const struct fi_info *plain_of(const struct fi_info *info)
+{
+    const struct fi_info *found = plains;
+    while (found && !is_source(found, info))
+        found = found->next;
+    return found;
+}
+
+static void keep_plain(const struct fi_info *info)
+{
+    pthread_mutex_lock(&lock);
+    if (!plain_of(info)) {
+        struct fi_info *copy = fi_dupinfo(info);
+        if (!copy)
+            abort();
+        copy->next = plains;
+        plains = copy;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* An entry of the provider underneath as the other one would show it. */
+static void disguise(const standin_rules *rules, struct fi_info *info)
+{
+    keep_plain(info);
+    rename_to(&info->fabric_attr->prov_name, rules->fabric);
+    rename_to(&info->domain_attr->name, rules->domain);
+    info->domain_attr->mr_mode = demanded_modes();
+    info->domain_attr->mr_key_size = 4;
+    info->domain_attr->cq_data_size = 4;
+    info->tx_attr->size = rules->tx_size;
+    info->ep_attr->max_msg_size = rules->message_bytes;
+    info->ep_attr->protocol = FI_PROTO_UNSPEC;
+    info->tx_attr->msg_order = 0;
+    info->rx_attr->msg_order = 0;
+    if (rules->raw_address)
+        info->addr_format = FI_ADDR_EFA;
+}
+
+/* The other way round, with the keys and addresses that the other one has. Give back with fi_freeinfo. */
+static struct fi_info *undisguise(const struct fi_info *info)
+{
+    pthread_mutex_lock(&lock);
+    const struct fi_info *plain = plain_of(info);
+    struct fi_info *copy = plain ? fi_dupinfo(plain) : NULL;
+    pthread_mutex_unlock(&lock);
+    if (!copy)
+        standin_broken("libfabric", "an info that fi_getinfo did not give");
+    copy->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
+    return copy;
+}
+
+int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                      const struct fi_info *hints, struct fi_info **info)
+{
+    const char *asked = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
+    if (!played || !asked || strcmp(asked, played->fabric) != 0)
+        return __real_fi_getinfo(version, node, service, flags, hints, info);
+    if (!grants(played, hints))
+        return -FI_ENODATA;
+    struct fi_info *plain = fi_allocinfo();
+    if (!plain)
+        return -FI_ENOMEM;
+    plain->caps = FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+    plain->mode = hints->mode;
+    *plain->ep_attr = *hints->ep_attr;
+    *plain->domain_attr = *hints->domain_attr;
+    plain->domain_attr->name = NULL;
+    plain->fabric_attr->prov_name = strdup(underneath());
+    int error = __real_fi_getinfo(version, node ? node : "127.0.0.1", NULL, FI_SOURCE | FI_NUMERICHOST, plain, info);
+    fi_freeinfo(plain);
+    for (struct fi_info *i = error ? NULL : *info; i; i = i->next)
+        disguise(played, i);
+    return error;
+}
+
+/* ---- regions: keys of the provider's, and a descriptor that every local buffer needs */
+
+static int open_region(struct fid *fid, const void *memory, size_t bytes, uint64_t access, uint64_t offset,
+                       uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    domain_object *domain = standin_of(fid);
+    (void)key; /* the device makes its own */
+    int error = domain->real_mr->reg(fid, memory, bytes, access, offset, 0, flags, mr, context);
+    if (error)
+        return error;
+    standin_region *region = take(sizeof *region);
+    standin_watch(&region->object, &(*mr)->fid, domain->object.rules);
+    region->memory = memory;
+    region->bytes = bytes;
+    region->access = access;
+    (*mr)->mem_desc = *mr;
+    return 0;
+}
+
+/* ---- addresses of the provider's own */
+
+static int own_name(struct fid *fid, void *address, size_t *length)
+{
+    standin_endpoint *endpoint = standin_of(fid);
+    size_t room = *length;
+    uint8_t plain[128];
+    size_t bytes = sizeof plain;
+    int error = endpoint->real_names->getname(fid, plain, &bytes);
+    *length = bytes + GID_BYTES;
+    if (error)
+        return error;
+    if (room < *length)
+        return -FI_ETOOSMALL;
+    memcpy(address, gid, GID_BYTES);
+    memcpy((uint8_t *)address + GID_BYTES, plain, bytes);
+    return 0;
+}
+
+static int insert(struct fid_av *av, const void *address, size_t count, fi_addr_t *to, uint64_t flags, void *context)
+{
+    vector_object *vector = standin_of(&av->fid);
+    if (memcmp(address, gid, GID_BYTES) != 0)
+        return 0;
+    return vector->real->insert(av, (const uint8_t *)address + GID_BYTES, count, to, flags, context);
+}
+
+static const char *straddr(struct fid_av *av, const void *address, char *text, size_t *length)
+{
+    vector_object *vector = standin_of(&av->fid);
+    return vector->real->straddr(av, (const uint8_t *)address + GID_BYTES, text, length);
+}
+
+static int open_vector(struct fid_domain *fid, struct fi_av_attr *attributes, struct fid_av **av, void *context)
+{
+    domain_object *domain = standin_of(&fid->fid);
+    int error = domain->real->av_open(fid, attributes, av, context);
+    if (error || !domain->object.rules->raw_address)
+        return error;
+    vector_object *vector = take(sizeof *vector);
+    standin_watch(&vector->object, &(*av)->fid, domain->object.rules);
+    vector->real = (*av)->ops;
+    vector->ops = *vector->real;
+    vector->ops.insert = insert;
+    vector->ops.straddr = straddr;
+    (*av)->ops = &vector->ops;
+    return 0;
+}
+
+/* ---- opening */
+
+static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attributes, struct fid_cq **cq, void *context)
+{
+    domain_object *domain = standin_of(&fid->fid);
+    if (attributes->wait_obj != FI_WAIT_NONE && !domain->object.rules->has_fd)
+        return -FI_ENOSYS;
+    int error = domain->real->cq_open(fid, attributes, cq, context);
+    if (error)
+        return error;
+    standin_queue *queue = take(sizeof *queue);
+    standin_watch(&queue->object, &(*cq)->fid, domain->object.rules);
+    queue->cq = *cq;
+    standin_queue_rule(queue);
+    return 0;
+}
+
+static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context)
+{
+    domain_object *domain = standin_of(&fid->fid);
+    const char *name = info->fabric_attr->prov_name;
+    if (!name || strcmp(name, domain->object.rules->fabric) != 0)
+        return domain->real->endpoint(fid, info, ep, context); /* one of the provider's own, of a connection */
+    struct fi_info *plain = undisguise(info);
+    int error = domain->real->endpoint(fid, plain, ep, context);
+    fi_freeinfo(plain);
+    if (error)
+        return error;
+    standin_endpoint *endpoint = take(sizeof *endpoint);
+    standin_watch(&endpoint->object, &(*ep)->fid, domain->object.rules);
+    endpoint->ep = *ep;
+    endpoint->real_names = (*ep)->cm;
+    endpoint->names = *endpoint->real_names;
+    if (domain->object.rules->raw_address)
+        endpoint->names.getname = own_name;
+    (*ep)->cm = &endpoint->names;
+    standin_endpoint_rule(endpoint);
+    return 0;
+}
+
+static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **opened, void *context)
+{
+    fabric_object *fabric = standin_of(&fid->fid);
+    struct fi_info *plain = undisguise(info);
+    int error = fabric->real->domain(fid, plain, opened, context);
+    fi_freeinfo(plain);
+    if (error)
+        return error;
+    domain_object *domain = take(sizeof *domain);
+    standin_watch(&domain->object, &(*opened)->fid, fabric->object.rules);
+    domain->real = (*opened)->ops;
+    domain->real_mr = (*opened)->mr;
+    domain->ops = *domain->real;
+    domain->mr = *domain->real_mr;
+    domain->ops.av_open = open_vector;
+    domain->ops.cq_open = open_queue;
+    domain->ops.endpoint = open_endpoint;
+    domain->mr.reg = open_region;
+    (*opened)->ops = &domain->ops;
+    (*opened)->mr = &domain->mr;
+    return 0;
+}
+
+static int try_wait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+    fabric_object *fabric = standin_of(&fid->fid);
+    int error = fabric->real->trywait(fid, fids, count);
+    for (int i = 0; i < count && !error; i++)
+        if (standin_queue_is_busy(standin_of(fids[i])))
+            return -FI_EAGAIN;
+    return error;
+}
+
+int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **opened, void *context)
+{
+    if (!played || strcmp(attributes->prov_name, played->fabric) != 0)
+        return __real_fi_fabric(attributes, opened, context);
+    struct fi_fabric_attr plain = *attributes;
+    char name[16];
+    snprintf(name, sizeof name, "%s", underneath());
+    plain.prov_name = name;
+    int error = __real_fi_fabric(&plain, opened, context);
+    if (error)
+        return error;
+    fabric_object *fabric = take(sizeof *fabric);
+    standin_watch(&fabric->object, &(*opened)->fid, played);
+    fabric->real = (*opened)->ops;
+    fabric->ops = *fabric->real;
+    fabric->ops.domain = open_domain;
+    fabric->ops.trywait = try_wait;
+    (*opened)->ops = &fabric->ops;
+    return 0;
+}
+#else
+#include "tests/support/standin.h"
+
+void standin_use(const char *provider)
+{
+    (void)provider;
+}
+
+standin_counts standin_counted(void)
+{
+    return (standin_counts){0};
+}
+#endif

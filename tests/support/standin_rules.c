@@ -1,0 +1,60 @@
+/* standin_rules.c - a row a provider: written, as the profiles are, from documentation and users' reports. Sizes are
+ * smaller than a device's so that tests reach them. */
+#include "tests/support/standin.h"
+
+#include <errno.h>
+
+#define VERSION(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))
+
+static const standin_rules rows[] = {
+    {
+        .provider = "verbs",
+        .fabric = "verbs;ofi_rxm",
+        .domain = "mlx5_0",
+        .message_caps = true,
+        .has_fd = true,
+        .option_error = ENOSYS,
+        .tx_size = 8,
+        .message_bytes = UINT64_C(1) << 30,
+        .stall_every = 40, /* receiver not ready: the adapter waits and tries again */
+        .stall_ms = 15,
+        .death = STANDIN_DEATH_LATE, /* after all retries of the adapter, which are seconds on a device */
+        .late_ms = 300,
+    },
+    {
+        .provider = "efa",
+        .fabric = "efa",
+        .domain = "rdmap0s6-rdm",
+        .raw_address = true,
+        .message_caps = true,
+        .lands_after_close = true,
+        .version = VERSION(1, 20),
+        .tx_size = 6,
+        .message_bytes = UINT64_C(1) << 30,
+        .window = 5, /* the network takes every packet another way */
+        .again_every = 50,
+        .again_ms = 20,
+        .death = STANDIN_DEATH_SILENT, /* "completions may never be generated" */
+    },
+    {
+        .provider = "efa-direct",
+        .fabric = "efa-direct",
+        .domain = "rdmap0s6-rdm",
+        .raw_address = true,
+        .scribbles = true,
+        .lands_after_close = true,
+        .option_error = EOPNOTSUPP,
+        .version = VERSION(2, 1),
+        .tx_size = 4,
+        .message_bytes = UINT64_C(64) << 10,
+        .window = 3,
+        .again_every = 30,
+        .again_ms = 30,
+        .death = STANDIN_DEATH_SILENT,
+    },
+};
+
+const standin_rules *standin_at(size_t index)
+{
+    return index < sizeof rows / sizeof *rows ? &rows[index] : NULL;
+}
