@@ -108,11 +108,10 @@ static void describe(const copy *copy, weft_library_info *info)
 {
     char resolved[PATH_ROOM];
     const char *path = realpath(copy->path, resolved) ? resolved : copy->path;
-    size_t length = strlen(path);
+    size_t length = strlen(path), most = sizeof info->path - 1;
     memset(info, 0, sizeof *info);
     version_of(copy->path, info->version, sizeof info->version);
-    snprintf(info->path, sizeof info->path, "%s",
-             length < sizeof info->path ? path : path + length - sizeof info->path + 1);
+    memcpy(info->path, length > most ? path + length - most : path, length > most ? most : length);
 }
 
 weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count)

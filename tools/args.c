@@ -54,6 +54,10 @@ static const arg_row rows[] = {
     {WEFT_OPTION_PROCESSES, "--processes", NULL, ARG_FLAG, AT(processes), "every rollout a process of its own"},
     {WEFT_OPTION_PROFILE, "--profile", "PROVIDER", ARG_TEXT, AT(profile),
      "what weft knows of a provider, line by line with reason and source, and what answers here"},
+    {WEFT_OPTION_SERVE, "--serve", NULL, ARG_FLAG, AT(serve),
+     "wait for the peer's --join on the trainer's listen address, then measure"},
+    {WEFT_OPTION_JOIN, "--join", NULL, ARG_FLAG, AT(join), "be the other end of a --serve on the trainer's host"},
+    {WEFT_OPTION_MEGABYTES, "--megabytes", "N", ARG_COUNT, AT(megabytes), "what is sent for one rate, at least (64)"},
     {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
      "override a key of the site file; may be repeated"},
     {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},
@@ -259,7 +263,8 @@ weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_ar
                         .timeout = 120,
                         .density = "0.1,1.17,8",
                         .teams = "1,2",
-                        .runs = 7};
+                        .runs = 7,
+                        .megabytes = 64};
     args->versions.items = calloc((size_t)argc + 1, sizeof(char *));
     args->overrides.items = calloc((size_t)argc + 2, sizeof(char *));
     if (!args->versions.items || !args->overrides.items)

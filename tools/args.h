@@ -34,7 +34,10 @@ typedef enum weft_option {
     WEFT_OPTION_TEAMS,
     WEFT_OPTION_RUNS,
     WEFT_OPTION_PROCESSES,
-    WEFT_OPTION_PROFILE
+    WEFT_OPTION_PROFILE,
+    WEFT_OPTION_SERVE,
+    WEFT_OPTION_JOIN,
+    WEFT_OPTION_MEGABYTES
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
@@ -53,6 +56,8 @@ typedef struct weft_args {
     bool json;
     bool empty;
     bool processes;
+    bool serve;
+    bool join;
     const char *site;                  /* the positional argument, or */
     const char *words[WEFT_ARG_WORDS]; /* these, as many as the verb has */
     const char *log;
@@ -78,6 +83,7 @@ typedef struct weft_args {
     uint64_t timeout; /* seconds */
     uint64_t threads; /* 0: the library's choice */
     uint64_t runs;
+    uint64_t megabytes;
     double changed; /* percent */
     char log_override[64];
 } weft_args;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "bench_fabric.h"
 #include "bench_fleet.h"
 #include "mem.h"
 #include "output.h"
@@ -107,7 +108,8 @@ static weft_status plan_make(plan *plan)
     const weft_args *args = plan->args;
     double threads[WEFT_BENCH_TEAMS_MAX];
     if (strcmp(args->words[0], "codec") != 0)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench has no '%s'; it has codec and fleet", args->words[0]);
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench has no '%s'; it has codec, fleet and fabric",
+                               args->words[0]);
     if (args->words[1] && !args->words[2])
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench codec takes two models, or none and makes them up");
     if (args->words[1] && (args->given & (WEFT_TAKES(DENSITY) | WEFT_TAKES(PARAMS))))
@@ -135,6 +137,8 @@ int weft_verb_bench(const weft_args *args)
     plan plan = {.args = args};
     if (strcmp(args->words[0], "fleet") == 0)
         return weft_bench_fleet(args);
+    if (strcmp(args->words[0], "fabric") == 0)
+        return weft_bench_fabric(args);
     weft_status status = plan_make(&plan);
     if (status != WEFT_OK)
         return weft_output_error(args->json, WEFT_PHASE_INPUT, status);

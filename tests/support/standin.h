@@ -41,8 +41,8 @@ typedef struct standin_rules {
 
 /* NULL behind the last. */
 const standin_rules *standin_at(size_t index);
-/* Plays the provider of that name from now on in this process, before it is opened, and no other one; for a name without
- * rules all go to libfabric untouched. */
+/* Plays the provider of that name from now on in this process, before it is opened, and no other one; for a name
+ * without rules all go to libfabric untouched. */
 void standin_use(const char *provider);
 /* How often the rules bit so far: posts refused, writes that overtook another one, completions withheld. */
 typedef struct standin_counts {

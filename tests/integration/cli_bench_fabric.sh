@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# weft bench fabric: between two processes here and between a --serve and its --join; what it recommends is among what it
+# measured; wrong use and what is missing are one message.
+# shellcheck source=tests/support/cli.sh
+source "$(dirname "$0")/../support/cli.sh"
+fabric tcp
+site "$work/site.ini" a
+printf '[peer.b]\nprovider = tcp-rxm\n[peer.c]\nprovider = verbs\n[peer.d]\nprovider = loop\n[peer.e]\nprovider = auto\n' \
+    >>"$work/site.ini"
+
+run here 0 "$WEFT_BIN" bench fabric "$work/site.ini" --megabytes 1 --runs 1 --json
+json here "lines[0]['provider'] == 'tcp' and lines[0]['fabric'] in ('net', 'tcp') and lines[0]['address'] == '127.0.0.1'"
+json here "len(lines[0]['rates']) == 20 and all(r['bytes_s'] > 0 for r in lines[0]['rates'])"
+json here "lines[0]['raw_tcp']['bytes_s'] > 0 and lines[0]['latency_us'] > 0 and lines[0]['woken_us'] > 0"
+json here "all(r['ms'] > 0 for r in lines[0]['registration']) and len(lines[0]['enough']) == 4"
+json here "lines[0]['keys']['bucket_min'] == lines[0]['keys']['chunk'] * lines[0]['keys']['depth']"
+json here "(lines[0]['keys']['chunk'], lines[0]['keys']['depth']) in {(r['bytes'], r['in_flight']) for r in lines[0]['rates']}"
+
+# The keys are ones that a site takes.
+run table 0 "$WEFT_BIN" bench fabric "$work/site.ini" --megabytes 1 --runs 1
+says table 'raw TCP between the same ends'
+sed -n '/^\[provider/,$p' "$work/table.out" | sed '/^\[peers\]$/d; /^bucket_min/d' >>"$work/site.ini"
+run valid 0 "$WEFT_BIN" check "$work/site.ini" --set "peers.$(sed -n 's/ = /=/; /^bucket_min/p' "$work/table.out")" \
+    --set peers.bucket_max=256MiB
+
+# Two hosts.
+start measuring "$WEFT_BIN" bench fabric "$work/site.ini" --peer b --serve --megabytes 1 --runs 1 --json
+await 20 said measuring 'waiting on'
+run obeying 0 "$WEFT_BIN" bench fabric "$work/site.ini" --peer b --join
+finish measuring 0
+json measuring "lines[0]['provider'] == 'tcp-rxm' and lines[0]['other'] == 'b'"
+
+# The peer's process ends in the middle: the one that measures says so.
+start alone "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --serve --megabytes 4096 --runs 15
+await 20 said alone 'waiting on'
+start leaving "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --join
+await 20 said alone 'a has come'
+sleep 1
+interrupt leaving KILL
+wait "${started[leaving]}"
+unset "started[leaving]"
+finish alone 1
+
+# ---- wrong use, and what is not there
+run nobody 1 "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --join
+says nobody 'is .weft bench fabric SITE.ini --serve. running there'
+run none 2 "$WEFT_BIN" bench fabric
+says none 'needs a SITE.ini'
+run absent 2 "$WEFT_BIN" bench fabric "$work/no.ini"
+run two 2 "$WEFT_BIN" bench fabric "$work/site.ini" "$work/site.ini"
+run stranger 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer z
+run both 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --serve --join
+run nameless 2 "$WEFT_BIN" bench fabric "$work/site.ini" --serve
+run runs 2 "$WEFT_BIN" bench fabric "$work/site.ini" --runs 16
+run megabytes 2 "$WEFT_BIN" bench fabric "$work/site.ini" --megabytes 0
+run loop 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer d
+says loop 'joins no processes'
+run auto 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer e --json
+json auto "'name the one' in lines[0]['error']['text']"
+if ! fabric_is_here verbs; then
+    run verbs 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer c
+    [ "$(wc -l <"$work/verbs.err")" = 1 ] || fail "what is missing is told in one line"
+    says verbs 'no RDMA device'
+fi
+echo "the fabric is measured"

@@ -1,0 +1,203 @@
+/* bench_fabric.c - who the two ends are: two processes here, or this host and the peer's. */
+#include "bench_fabric.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/fabric/meet.h"
+#include "output.h"
+#include "site.h"
+#include "status.h"
+
+#define RUNS_MAX      15u
+#define MEGABYTES_MAX 4096u
+
+typedef struct plan {
+    const weft_args *args;
+    weft_site *site;
+    char provider[WEFT_SITE_NAME];
+    char listen[WEFT_SITE_TEXT];  /* host:port */
+    char address[WEFT_SITE_TEXT]; /* of this end's endpoint */
+} plan;
+
+/* ---- the three shapes */
+
+static weft_status measure(const plan *plan, int fd, const char *other, weft_fabric_found *found)
+{
+    weft_bench_fabric_terms terms = {.provider = plan->provider,
+                                     .address = plan->address,
+                                     .runs = (uint32_t)plan->args->runs,
+                                     .bytes = plan->args->megabytes * 1000000,
+                                     .fd = fd};
+    *found = (weft_fabric_found){.provider = plan->provider, .address = plan->address, .other = other};
+    return weft_bench_fabric_measure(&terms, &found->figures);
+}
+
+static int be_other_end(const plan *plan, const char *bound)
+{
+    int fd = -1, nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (nowhere >= 0)
+        dup2(nowhere, STDERR_FILENO); /* what fails is told by the end that measures */
+    weft_status status = weft_bench_meet_dial(bound, &fd);
+    if (status == WEFT_OK)
+        status = weft_bench_fabric_serve(plan->provider, plan->address, fd);
+    return status == WEFT_OK ? 0 : 1;
+}
+
+static weft_status measure_here(const plan *plan, weft_fabric_found *found)
+{
+    char bound[64];
+    int listener = -1, fd = -1, code;
+    weft_status status = weft_bench_meet_listen("127.0.0.1:0", &listener, bound);
+    if (status != WEFT_OK)
+        return status;
+    pid_t child = fork(); /* before either end knows a fabric */
+    if (child == 0)
+        _exit(be_other_end(plan, bound));
+    if (child < 0)
+        status = weft_fail_quiet(WEFT_E_SYSTEM, "fork: %s", strerror(errno));
+    if (status == WEFT_OK)
+        status = weft_bench_meet_accept(listener, &fd);
+    close(listener);
+    if (status == WEFT_OK)
+        status = measure(plan, fd, "a process here", found);
+    if (fd >= 0)
+        close(fd); /* its end too, if it still waits */
+    if (child > 0 && status != WEFT_OK)
+        kill(child, SIGKILL);
+    if (child > 0)
+        waitpid(child, &code, 0);
+    return status;
+}
+
+static weft_status measure_with_peer(const plan *plan, weft_fabric_found *found)
+{
+    char bound[64];
+    int listener = -1, fd = -1;
+    weft_status status = weft_bench_meet_listen(plan->listen, &listener, bound);
+    if (status != WEFT_OK)
+        return status;
+    fprintf(stderr, "weft: waiting on %s for `weft bench fabric SITE.ini --peer %s --join`\n", bound, plan->args->peer);
+    status = weft_bench_meet_accept(listener, &fd);
+    close(listener);
+    if (status == WEFT_OK) {
+        fprintf(stderr, "weft: %s has come\n", plan->args->peer);
+        status = measure(plan, fd, plan->args->peer, found);
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+/* The peer's own address, or the one that reaches the trainer. */
+static weft_status join_trainer(plan *plan, const weft_site_peer *peer)
+{
+    int fd = -1;
+    weft_status status = weft_bench_meet_dial(plan->listen, &fd);
+    snprintf(plan->address, sizeof plan->address, "%s", peer->address);
+    if (status == WEFT_OK && !*plan->address)
+        status = weft_bench_meet_local(fd, plan->address, sizeof plan->address);
+    if (status == WEFT_OK)
+        status = weft_bench_fabric_serve(plan->provider, plan->address, fd);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+/* ---- the command line */
+
+static weft_status check_words(const weft_args *args)
+{
+    if (!args->words[1])
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench fabric needs a SITE.ini");
+    if (args->words[2])
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many after the site file '%s'", args->words[2],
+                               args->words[1]);
+    if (args->serve && args->join)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--serve is the trainer's host, --join the peer's: not both");
+    if ((args->serve || args->join) && !args->peer)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--%s needs --peer NAME", args->serve ? "serve" : "join");
+    if (args->runs < 1 || args->runs > RUNS_MAX)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--runs must be 1 to %u", RUNS_MAX);
+    if (args->megabytes < 1 || args->megabytes > MEGABYTES_MAX)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--megabytes must be 1 to %u", MEGABYTES_MAX);
+    return WEFT_OK;
+}
+
+static weft_status choose_peer(const plan *plan, weft_site_peer *peer)
+{
+    const char *name = plan->args->peer;
+    if (!name && weft_site_peer_name(plan->site, 0, &name) != WEFT_OK)
+        return weft_fail_quiet(WEFT_E_CONFIG, "%s has no [peer.NAME] section of its own: say --peer NAME",
+                               plan->args->words[1]);
+    return weft_site_resolve(plan->site, name, peer);
+}
+
+static weft_status choose_provider(plan *plan, const weft_site_peer *peer)
+{
+    if (strcmp(peer->provider, "auto") == 0)
+        return weft_fail_quiet(WEFT_E_CONFIG,
+                               "[peer.%s] provider = auto: name the one to measure, as in --set peers.provider=tcp",
+                               peer->name);
+    if (strcmp(peer->provider, "loop") == 0)
+        return weft_fail_quiet(
+            WEFT_E_CONFIG, "[peer.%s] provider = loop joins no processes: there is no fabric to measure", peer->name);
+    snprintf(plan->provider, sizeof plan->provider, "%s", peer->provider);
+    return WEFT_OK;
+}
+
+/* The trainer's fabric address: its own key, or the host of listen; loopback where that is no address at all. */
+static void choose_address(plan *plan)
+{
+    const char *from = plan->site->trainer.address;
+    snprintf(plan->listen, sizeof plan->listen, "%s", plan->site->trainer.listen);
+    if (!*from)
+        from = plan->listen;
+    snprintf(plan->address, sizeof plan->address, "%s", *from == '[' ? from + 1 : from);
+    if (from == plan->listen) {
+        char *end = *from == '[' ? strchr(plan->address, ']') : strrchr(plan->address, ':');
+        if (end)
+            *end = '\0';
+    }
+    if (strcmp(plan->address, "0.0.0.0") == 0 || strcmp(plan->address, "::") == 0 || !*plan->address)
+        snprintf(plan->address, sizeof plan->address, "127.0.0.1");
+}
+
+static int finish(const weft_args *args, weft_phase phase, weft_status status, const weft_fabric_found *found)
+{
+    if (status != WEFT_OK)
+        return weft_output_error(args->json, phase, status);
+    if (found)
+        (args->json ? weft_bench_fabric_print_json : weft_bench_fabric_print)(found);
+    return WEFT_EXIT_DONE;
+}
+
+int weft_bench_fabric(const weft_args *args)
+{
+    plan plan = {.args = args};
+    weft_site_peer peer;
+    weft_fabric_found found;
+    weft_status status = check_words(args);
+    if (status == WEFT_OK)
+        status = weft_site_load(args->words[1], args->overrides.items, args->overrides.count, &plan.site);
+    if (status == WEFT_OK)
+        status = choose_peer(&plan, &peer);
+    if (status == WEFT_OK)
+        status = choose_provider(&plan, &peer);
+    if (status == WEFT_OK) {
+        choose_address(&plan);
+        status = args->join    ? join_trainer(&plan, &peer)
+                 : args->serve ? measure_with_peer(&plan, &found)
+                               : measure_here(&plan, &found);
+    }
+    int code = finish(args, WEFT_PHASE_INPUT, status, args->join ? NULL : &found);
+    weft_site_free(plan.site);
+    return code;
+}
