@@ -180,7 +180,7 @@ static bool grants(const standin_rules *rules, const struct fi_info *hints)
     const char *name = hints->domain_attr->name;
     if (name && strcmp(name, rules->domain) != 0)
         return false;
-    if (rules->message_caps && !(hints->caps & FI_MSG))
+    if (rules->message_caps && hints->caps && !(hints->caps & FI_MSG)) /* none at all: whatever there is */
         return false;
     if (rules->scribbles && !(hints->mode & FI_CONTEXT2))
         return false;
@@ -225,7 +225,9 @@ static void disguise(const standin_rules *rules, struct fi_info *info)
 {
     keep_plain(info);
     rename_to(&info->fabric_attr->prov_name, rules->fabric);
+    rename_to(&info->fabric_attr->name, rules->network);
     rename_to(&info->domain_attr->name, rules->domain);
+    info->caps |= FI_MSG;
     info->domain_attr->mr_mode = demanded_modes();
     info->domain_attr->mr_key_size = 4;
     info->domain_attr->cq_data_size = 4;

@@ -20,6 +20,7 @@ typedef enum standin_death {
 typedef struct standin_rules {
     const char *provider;   /* weft's name */
     const char *fabric;     /* libfabric's */
+    const char *network;    /* the name of its fabric */
     const char *domain;     /* the device's name */
     bool raw_address;       /* addresses are bytes of the provider's own, no sockaddr */
     bool message_caps;      /* grants nothing to who does not ask for messages too */

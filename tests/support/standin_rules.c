@@ -10,6 +10,7 @@ static const standin_rules rows[] = {
     {
         .provider = "verbs",
         .fabric = "verbs;ofi_rxm",
+        .network = "IB-0xfe80000000000000",
         .domain = "mlx5_0",
         .message_caps = true,
         .has_fd = true,
@@ -24,6 +25,7 @@ static const standin_rules rows[] = {
     {
         .provider = "efa",
         .fabric = "efa",
+        .network = "efa",
         .domain = "rdmap0s6-rdm",
         .raw_address = true,
         .message_caps = true,
@@ -38,9 +40,11 @@ static const standin_rules rows[] = {
     },
     {
         .provider = "efa-direct",
-        .fabric = "efa-direct",
+        .fabric = "efa",
+        .network = "efa-direct",
         .domain = "rdmap0s6-rdm",
         .raw_address = true,
+        .message_caps = true,
         .scribbles = true,
         .lands_after_close = true,
         .option_error = EOPNOTSUPP,
