@@ -25,16 +25,16 @@ run valid 0 "$WEFT_BIN" check "$work/site.ini" --set "peers.$(sed -n 's/ = /=/; 
 
 # Two hosts.
 start measuring "$WEFT_BIN" bench fabric "$work/site.ini" --peer b --serve --megabytes 1 --runs 1 --json
-await 20 said measuring 'waiting on'
+await said measuring 'waiting on'
 run obeying 0 "$WEFT_BIN" bench fabric "$work/site.ini" --peer b --join
 finish measuring 0
 json measuring "lines[0]['provider'] == 'tcp-rxm' and lines[0]['other'] == 'b'"
 
 # The peer's process ends in the middle: the one that measures says so.
 start alone "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --serve --megabytes 4096 --runs 15
-await 20 said alone 'waiting on'
+await said alone 'waiting on'
 start leaving "$WEFT_BIN" bench fabric "$work/site.ini" --peer a --join
-await 20 said alone 'a has come'
+await said alone 'a has come'
 sleep 1
 interrupt leaving KILL
 wait "${started[leaving]}"
