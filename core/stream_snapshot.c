@@ -167,15 +167,25 @@ static void start_over(const weft_trainer *trainer, weft_peer *peer, const char 
     begin_tiles(trainer, peer);
 }
 
+/* Whether other merges have left some room since a catch-up came to nothing. What nobody reads by now is given up for
+ * it: there may be no publish any more that would. */
+static bool has_room(weft_trainer *trainer, const weft_tiles *tiles)
+{
+    if (tiles->failed_blocks == 0)
+        return true;
+    while (trainer->bridge.blocks >= tiles->failed_blocks && weft_bridge_yield(trainer)) {
+    }
+    return trainer->bridge.blocks < tiles->failed_blocks;
+}
+
 /* Whether a catch-up is asked for now: when all tiles went, and before that when the journal will not keep long what
  * they lack. */
-static bool catches_up(const weft_trainer *trainer, const weft_tiles *tiles, uint64_t blocks)
+static bool catches_up(weft_trainer *trainer, const weft_tiles *tiles, uint64_t blocks)
 {
     bool all = tiles->unit == trainer->session->layout->unit_count;
     bool many = trainer->newest_order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
                 blocks > trainer->journal.arena.block_count / JOURNAL_SHARE;
-    bool room = tiles->failed_blocks == 0 || trainer->bridge.blocks < tiles->failed_blocks;
-    return room && (all || tiles->caught_unit > 0 || (many && tiles->credit == 0));
+    return (all || tiles->caught_unit > 0 || (many && tiles->credit == 0)) && has_room(trainer, tiles);
 }
 
 static void ask(weft_trainer *trainer, weft_peer *peer)

@@ -82,15 +82,28 @@ static progress look(fleet *f)
     return now;
 }
 
+/* Under the trainer's lock. */
+static weft_peer *peer_of(fleet *f, const char *name)
+{
+    weft_trainer *trainer = f->trainer.session->trainer;
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (strcmp(trainer->peers[i].name, name) == 0)
+            return &trainer->peers[i];
+    fail_msg("no peer %s", name);
+    return NULL;
+}
+
+static void set_rate_of(fleet *f, const char *name, double bytes_s)
+{
+    pthread_mutex_lock(&f->trainer.session->lock);
+    peer_of(f, name)->pace.bytes_s = bytes_s;
+    pthread_mutex_unlock(&f->trainer.session->lock);
+}
+
 /* Lets a's link carry so much. */
 static void set_rate(fleet *f, double bytes_s)
 {
-    weft_session *session = f->trainer.session;
-    pthread_mutex_lock(&session->lock);
-    for (uint32_t i = 0; i < session->trainer->peer_count; i++)
-        if (strcmp(session->trainer->peers[i].name, "a") == 0)
-            session->trainer->peers[i].pace.bytes_s = bytes_s;
-    pthread_mutex_unlock(&session->lock);
+    set_rate_of(f, "a", bytes_s);
 }
 
 /* A dense version, which takes a slow machine long, while the snapshot all but stands still. */
@@ -247,6 +260,55 @@ static void by_what_is_not_kept(void **state)
     assert_true(look(f).bytes > f->layout->bytes * 3 / 2);
 }
 
+/* Whether b is being sent what was merged for it; from then on merges have no room but what that takes. */
+static bool reads_merged(fleet *f)
+{
+    weft_trainer *trainer = f->trainer.session->trainer;
+    pthread_mutex_lock(&f->trainer.session->lock);
+    const weft_stream *stream = &peer_of(f, "b")->stream;
+    bool reads = stream->update && stream->update->order - stream->update->from > 1;
+    if (reads)
+        trainer->bridge.share = trainer->bridge.blocks;
+    pthread_mutex_unlock(&f->trainer.session->lock);
+    return reads;
+}
+
+/* Whether a's catch-up came to nothing for want of room. */
+static bool has_failed(fleet *f)
+{
+    pthread_mutex_lock(&f->trainer.session->lock);
+    bool failed = peer_of(f, "a")->stream.tiles.failed_blocks > 0;
+    pthread_mutex_unlock(&f->trainer.session->lock);
+    return failed;
+}
+
+static void wait_for(fleet *f, bool (*what)(fleet *))
+{
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; !what(f); fleet_sleep_ms(1))
+        assert_true(fleet_now_ms() < end);
+}
+
+/* What b reads leaves a's catch-up no room. When b has it, nothing is published any more: a ends its snapshot. */
+static void beside_one_that_reads(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 1);
+    fleet_join(f, 0, FLEET_OTHER);
+    wait_for_units(f, 1);
+    set_rate(f, 16e3);
+    for (int i = 0; i < 6; i++) /* b is sent two of them, and the others as one when it has committed */
+        fleet_publish(f, 100);
+    set_rate_of(f, "b", 16e3);
+    assert_int_equal(fleet_commit(f, 1, FLEET_WAIT_MS), WEFT_OK);
+    wait_for(f, reads_merged);
+    set_rate(f, 8e6);
+    wait_for(f, has_failed);
+    set_rate_of(f, "b", 8e6);
+    fleet_catch_up(f, 1);
+    check_end(f, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +316,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(beside_one_that_is_live, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(more_than_the_journal_keeps, setup_tight, teardown),
         cmocka_unit_test_setup_teardown(in_parts, setup_large, teardown),
+        cmocka_unit_test_setup_teardown(beside_one_that_reads, setup_tight, teardown),
         cmocka_unit_test_setup_teardown(by_what_is_not_kept, setup_levels, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
