@@ -33,7 +33,7 @@ static void begin(weft_trainer *trainer, const weft_update *update)
     place->order = journal->next;
     place->from = journal->next - 1;
     trainer->early.update = place;
-    weft_session_wake(trainer->session);
+    trainer->session->woken = true;
 }
 
 void weft_early_show(weft_trainer *trainer, const weft_update *update)
@@ -52,9 +52,10 @@ void weft_early_show(weft_trainer *trainer, const weft_update *update)
     memcpy(early->update->chain, update->chain, sizeof update->chain);
     early->shown_bytes = bytes;
     early->shown_ns = now_ns;
-    if (early->update->readers)
-        weft_session_nudge(session);
+    const bool wanted = session->woken || early->update->readers;
     weft_session_leave(session, before);
+    if (wanted) /* without the lock, which the thread that wakes wants at once */
+        weft_session_nudge(session);
 }
 
 static void forget(weft_early *early)

@@ -96,7 +96,7 @@ void weft_session_leave(weft_session *session, weft_log_sink *before);
 
 /* Under the lock: wakes the progress thread; tells callers that something changed. */
 void weft_session_wake(weft_session *session);
-/* The same, but it looks only at what it would have to look at anyway. */
+/* The same, but it looks only at what it would have to look at anyway. Any thread. */
 void weft_session_nudge(weft_session *session);
 void weft_session_changed(weft_session *session);
 /* Under the lock: waits for a change until `deadline_ns` (makes the steps itself in manual mode); false when passed. */
