@@ -120,7 +120,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     snprintf(info->backend, sizeof info->backend, "%s", rollout->session->backend_name);
     info->state = rollout->join == WEFT_JOIN_JOINED ? WEFT_PEER_LIVE : WEFT_PEER_LOST;
     info->provider = rollout->provider->name;
-    info->level = "fast";
+    info->level = rollout->level;
     info->bucket_bound = "";
     info->streams = rollout->port_count;
     info->held = rollout->held;

@@ -235,6 +235,7 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     made->close = close_rollout;
     rollout->session = made;
     rollout->site = row;
+    rollout->level = "";
     weft_log_sink *before = weft_log_enter(&made->sink);
     status = open_parts(rollout);
     if (status == WEFT_OK)

@@ -161,6 +161,7 @@ struct weft_rollout {
     uint32_t queued;
     weft_taken taken;
     weft_receipt_book book, last; /* last: of the version committed last */
+    const char *level;            /* of that version; "" before the first */
     weft_staging staging;
     weft_unpacker unpacker;
     weft_proof proof; /* of a snapshot's tiles */

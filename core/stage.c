@@ -338,6 +338,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->held = rollout->queue[0].trailer.target;
     rollout->faults = 0;
     rollout->last = rollout->book;
+    rollout->level = weft_level_name(rollout->queue[0].header.level);
     rollout->session->stats.versions++;
     move_attachment(rollout);
     advance(rollout);

@@ -418,7 +418,7 @@ typedef struct weft_peer_info {
     weft_peer_state state;
     const char *provider;    /* static */
     char backend[24];        /* as the peer reports it */
-    const char *level;       /* static */
+    const char *level;       /* of the last version sent; a rollout's: committed, "" before the first; static */
     weft_version held;       /* proved by the peer; all 0: nothing */
     uint64_t lag;            /* versions published that it does not hold */
     uint64_t bucket_bytes;   /* chosen now */
