@@ -99,13 +99,13 @@ static weft_status show_frames(void *user, uint64_t unit)
 static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_pass *pass)
 {
     journal_writer writer = {trainer, update};
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        weft_chain_begin(&update->chain[level]); /* first: whatever fails, they are given back */
     weft_status status = weft_encoder_choose(&trainer->encoder, &trainer->weights, &trainer->shadow, update->levels,
                                              &update->parameters);
     if (status != WEFT_OK)
         return status;
     memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        weft_chain_begin(&update->chain[level]);
     *pass = (weft_encode_pass){.now = &trainer->weights,
                                .shadow = &trainer->shadow,
                                .parameters = &update->parameters,

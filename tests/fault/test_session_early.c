@@ -167,6 +167,32 @@ static void fails_midway(void **state)
     sim_close(s);
 }
 
+/* Before the first run, and before there is a chain. */
+static weft_status survey_nothing(weft_backend_state *state, weft_survey_job *job)
+{
+    (void)state;
+    (void)job;
+    return weft_fail_quiet(WEFT_E_DEVICE, "the test's device fails at the survey");
+}
+
+static void fails_at_the_survey(void **state)
+{
+    (void)state;
+    sim *s = open_two(FLEET_SMALL, 13);
+    assert_int_equal(publish(s, 300, 0), WEFT_OK);
+    sim_settle(s, SETTLE_MS);
+    weft_arena *arena = &trainer_of(s)->journal.arena;
+    const uint32_t before = weft_arena_free_blocks(arena);
+    slow.survey = survey_nothing;
+    assert_int_equal(publish(s, 300, 0), WEFT_E_DEVICE);
+    slow.survey = script.real->survey;
+    assert_int_equal(weft_arena_free_blocks(arena), before);
+    assert_int_equal(publish(s, 300, 0), WEFT_OK);
+    sim_settle(s, SETTLE_MS);
+    assert_int_equal(fleet_stats(s->trainer.session).peers_lost, 0);
+    sim_close(s);
+}
+
 /* Nothing but failures, while an engine does not commit what it has staged. */
 static void fails_again_and_again(void **state)
 {
@@ -488,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_bucket_comes_early),
         cmocka_unit_test(fails_midway),
+        cmocka_unit_test(fails_at_the_survey),
         cmocka_unit_test(fails_again_and_again),
         cmocka_unit_test(outgrows_the_journal),
         cmocka_unit_test(outgrows_staging),
