@@ -109,15 +109,18 @@ static void place_block(weft_trainer *trainer, uint64_t order, uint64_t unit, ui
     place_runs(&trainer->shadow, image);
 }
 
-/* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off. */
+/* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off, or the
+ * shadow is lost. */
 static bool enter_calm(weft_bridge *bridge)
 {
     weft_trainer *trainer = bridge->trainer;
     if (!weft_bridge_enter(bridge))
         return false;
-    while (trainer->shadow_busy && bridge->running && !bridge->broken)
+    while (trainer->shadow_busy && !trainer->shadow_lost && bridge->running && !bridge->broken)
         pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
-    return true;
+    if (trainer->shadow_lost)
+        weft_bridge_leave(bridge);
+    return !trainer->shadow_lost;
 }
 
 /* Copies the block out of the shadow. WEFT_AGAIN: a publish came in between. */

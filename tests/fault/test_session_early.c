@@ -193,6 +193,55 @@ static void fails_at_the_survey(void **state)
     sim_close(s);
 }
 
+/* ---- the device dies when all is encoded */
+
+static uint64_t frames_left; /* that the session's device decodes */
+
+static weft_status decode_some(weft_backend_state *state, weft_decode_job *job)
+{
+    if (frames_left == 0)
+        return weft_fail_quiet(WEFT_E_DEVICE, "the test's device is dead");
+    frames_left--;
+    return script.real->decode(state, job);
+}
+
+static weft_status load_nothing(weft_backend_state *state, weft_load_job *job)
+{
+    (void)state;
+    (void)job;
+    return weft_fail_quiet(WEFT_E_DEVICE, "the test's device is dead");
+}
+
+/* The version is out, for those too who lack several; the copy of it is half of it, and nothing is made of that. */
+static void dies_behind_the_seal(void **state)
+{
+    (void)state;
+    sim *s = open_two(FLEET_SMALL, 14);
+    weft_session *session = s->trainer.session;
+    const weft_backend *real = session->backend;
+    weft_backend dying = *real;
+    dying.decode = decode_some;
+    dying.load = load_nothing;
+    script.rounds = 0; /* nobody takes anything meanwhile */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(publish(s, 300, 0), WEFT_OK);
+    frames_left = 2;
+    session->backend = &dying;
+    assert_int_equal(publish(s, 300, 0), WEFT_E_DEVICE);
+    session->backend = real;
+    sim_remember(s);
+    assert_int_equal(s->newest, 4);
+    sim_settle(s, SETTLE_MS);
+    for (unsigned i = 0; i < 2; i++)
+        must_hold(s, i, 4);
+    assert_int_equal(publish(s, 300, 0), WEFT_E_DEVICE);
+    sim_rounds(s, 50);
+    for (unsigned i = 0; i < 2; i++)
+        must_hold(s, i, 4);
+    assert_int_equal(fleet_stats(session).peers_lost, 0);
+    sim_close(s);
+}
+
 /* Nothing but failures, while an engine does not commit what it has staged. */
 static void fails_again_and_again(void **state)
 {
@@ -515,6 +564,7 @@ int main(void)
         cmocka_unit_test(first_bucket_comes_early),
         cmocka_unit_test(fails_midway),
         cmocka_unit_test(fails_at_the_survey),
+        cmocka_unit_test(dies_behind_the_seal),
         cmocka_unit_test(fails_again_and_again),
         cmocka_unit_test(outgrows_the_journal),
         cmocka_unit_test(outgrows_staging),
