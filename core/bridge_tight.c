@@ -41,12 +41,16 @@ static weft_status touched(const work *w, uint64_t unit, uint32_t units, bool *a
     return WEFT_OK;
 }
 
-static void sources_begin(const work *w)
+static weft_status sources_begin(const work *w)
 {
+    if (!weft_bridge_enter(w->bridge))
+        return WEFT_AGAIN;
     for (uint64_t i = 0; i < w->bridge->source_count; i++) {
         weft_bridge_source *source = &w->bridge->sources[i];
         source->cursor = weft_cursor_begin(&source->update->chain[WEFT_LEVEL_FAST]);
     }
+    weft_bridge_leave(w->bridge);
+    return WEFT_OK;
 }
 
 /* The bits of both ends. Units of which the base's are lost are sent whole: those of the target must be there. */
@@ -64,9 +68,8 @@ static weft_status each_block(const work *w, uint32_t each,
                               weft_status (*act)(const work *, uint64_t, uint32_t, void *), void *user)
 {
     const weft_layout *layout = layout_of(w);
-    weft_status status = WEFT_OK;
+    weft_status status = sources_begin(w);
     uint32_t units;
-    sources_begin(w);
     for (uint64_t unit = 0; unit < layout->unit_count && status == WEFT_OK; unit += units) {
         bool any = (layout->units[unit].place >> w->shift) % each == 0;
         units = weft_layout_run(layout, unit, w->shift);

@@ -118,9 +118,10 @@ static bool enter_calm(weft_bridge *bridge)
         return false;
     while (trainer->shadow_busy && !trainer->shadow_lost && bridge->running && !bridge->broken)
         pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
-    if (trainer->shadow_lost)
-        weft_bridge_leave(bridge);
-    return !trainer->shadow_lost;
+    if (!trainer->shadow_lost && !bridge->broken)
+        return true;
+    weft_bridge_leave(bridge);
+    return false;
 }
 
 /* Copies the block out of the shadow. WEFT_AGAIN: a publish came in between. */
