@@ -1,19 +1,12 @@
 #include "bridge.h"
 
 #include <stdatomic.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "mem.h"
 #include "peer.h"
 #include "rebuild.h"
 #include "status.h"
-#include "thread.h"
 
-/* Niceness of the thread. Not SCHED_IDLE: it holds the session's lock for moments, and an idle thread that was put
- * aside in one would keep everybody out for long. */
-#define NICENESS 10
 /* How fast merging is taken to be until it was measured. */
 #define SPEED_FIRST       100e6
 #define SPEED_FIRST_TIGHT 25e6
@@ -84,7 +77,7 @@ uint64_t weft_bridge_bytes(const weft_bridge *bridge)
 
 /* ---- what is wanted */
 
-static void release(weft_bridge *bridge, weft_bridged *entry)
+void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry)
 {
     weft_arena *arena = &bridge->trainer->journal.arena;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
@@ -127,7 +120,7 @@ void weft_bridge_sweep(weft_trainer *trainer)
         bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
         bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !personal(entry);
         if (stale || (over && !needed(trainer, entry)))
-            release(bridge, entry);
+            weft_bridge_release(bridge, entry);
     }
 }
 
@@ -142,7 +135,7 @@ bool weft_bridge_yield(weft_trainer *trainer)
             oldest = entry;
     }
     if (oldest)
-        release(bridge, oldest);
+        weft_bridge_release(bridge, oldest);
     return oldest != NULL;
 }
 
@@ -162,197 +155,10 @@ static weft_bridged *take_entry(weft_trainer *trainer)
         failed = entry->state == WEFT_BRIDGED_FAILED ? entry : failed;
     }
     if (failed) {
-        release(&trainer->bridge, failed);
+        weft_bridge_release(&trainer->bridge, failed);
         return failed;
     }
     return weft_bridge_yield(trainer) ? take_entry(trainer) : NULL;
-}
-
-/* ---- making */
-
-static void unpin(weft_bridge *bridge)
-{
-    for (uint64_t i = 0; bridge->pinned && i < bridge->source_count; i++)
-        bridge->sources[i].update->pins--;
-    bridge->pinned = false;
-}
-
-void weft_bridge_break(weft_trainer *trainer, const weft_update *update)
-{
-    if (update->pins == 0)
-        return;
-    trainer->bridge.broken = true;
-    unpin(&trainer->bridge);
-}
-
-/* Where a merge begins in a chain of its sources. */
-static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, const weft_catch_up *catch_up)
-{
-    const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
-    weft_bridge_source source = {.bridge = bridge, .update = update, .run_shift = update->parameters.run_shift};
-    source.cursor = weft_cursor_seek(&bridge->trainer->journal.arena, chain, catch_up->unit);
-    if (catch_up->limits)
-        source.unit_limit = catch_up->limits[update->order % WEFT_JOURNAL_UPDATES];
-    return source;
-}
-
-/* Pins the updates that lead from the entry's base to the newest version, all of them or none. */
-static bool pin(weft_bridge *bridge, const weft_bridged *entry)
-{
-    weft_trainer *trainer = bridge->trainer;
-    uint64_t to = entry->catch_up.to ? entry->catch_up.to : trainer->newest_order;
-    bridge->source_count = 0;
-    for (uint64_t order = entry->update.from; order < to;) {
-        weft_update *update = weft_journal_after(&trainer->journal, order);
-        if (!update || bridge->source_count == WEFT_JOURNAL_UPDATES)
-            return false;
-        bridge->sources[bridge->source_count++] = source_of(bridge, update, &entry->catch_up);
-        order = update->order;
-    }
-    for (uint64_t i = 0; i < bridge->source_count; i++)
-        bridge->sources[i].update->pins++;
-    bridge->pinned = bridge->source_count > 0;
-    return bridge->pinned;
-}
-
-/* What is said of an update: from where to where. */
-static uint64_t head(weft_bridge *bridge, weft_update *update)
-{
-    const weft_update *first = bridge->sources[0].update;
-    const weft_update *last = bridge->sources[bridge->source_count - 1].update;
-    uint64_t bytes = 0;
-    for (uint64_t i = 0; i < bridge->source_count; i++)
-        bytes += bridge->sources[i].update->chain[WEFT_LEVEL_FAST].bytes;
-    update->base = first->base;
-    update->target = last->target;
-    update->from = first->from;
-    update->order = last->order;
-    update->published_ns = last->published_ns;
-    update->attachment = weft_blob_hold(last->attachment);
-    return bytes;
-}
-
-static void measure(weft_bridge *bridge, const weft_bridged *entry, uint64_t bytes, uint64_t begun_ns)
-{
-    const weft_update *update = &entry->update;
-    double *speed = &bridge->speed[entry->level];
-    weft_stats_info *stats = &bridge->trainer->session->stats;
-    double ms = weft_clock_ms(begun_ns, weft_clock_ns());
-    if (ms > 0)
-        *speed += ((double)bytes * 1e3 / ms - *speed) / 4;
-    stats->merges++;
-    stats->merge_ms = ms;
-    weft_log(WEFT_LOG_DEBUG, "merged: versions %llu to %llu in one of %llu bytes %s, of %llu, in %.1f ms",
-             (unsigned long long)update->base.number, (unsigned long long)update->target.number,
-             (unsigned long long)update->chain[entry->level].bytes, weft_level_name(entry->level),
-             (unsigned long long)bytes, ms);
-}
-
-/* Remembered, so that it is not tried again at once. */
-static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
-{
-    const weft_bridged was = *entry;
-    release(bridge, entry);
-    entry->state = WEFT_BRIDGED_FAILED;
-    entry->level = was.level;
-    entry->turn = was.turn;
-    entry->repair.count = was.repair.count;
-    entry->catch_up = was.catch_up;
-    entry->update.from = was.update.from;
-    entry->update.order = bridge->trainer->newest_order;
-    weft_log(WEFT_LOG_DEBUG, "no %s update at level %s: %s", was.repair.count ? "repairing" : "merged",
-             weft_level_name(was.level),
-             bridge->broken            ? "broken off"
-             : status == WEFT_E_BUDGET ? "no room, or not all versions are kept"
-                                       : weft_last_error());
-}
-
-/* Under the lock, which it leaves meanwhile. */
-static void make(weft_bridge *bridge, weft_bridged *entry)
-{
-    weft_session *session = bridge->trainer->session;
-    weft_status status = WEFT_E_BUDGET;
-    uint64_t begun_ns = weft_clock_ns(), bytes = 0;
-    entry->state = WEFT_BRIDGED_MAKING;
-    if (entry->repair.count) {
-        bridge->broken = bridge->stopping;
-        bridge->source_count = 0;
-        pthread_mutex_unlock(&session->lock);
-        status = weft_repair_make(bridge, &entry->update, &entry->repair);
-        pthread_mutex_lock(&session->lock);
-    } else if (pin(bridge, entry)) {
-        bridge->broken = bridge->stopping;
-        bytes = head(bridge, &entry->update);
-        pthread_mutex_unlock(&session->lock);
-        status = entry->level == WEFT_LEVEL_TIGHT ? weft_bridge_tighten(bridge, &entry->update)
-                                                  : weft_bridge_merge(bridge, &entry->update, &entry->catch_up);
-        pthread_mutex_lock(&session->lock);
-        unpin(bridge);
-    }
-    if (status == WEFT_OK && !bridge->broken) {
-        entry->state = WEFT_BRIDGED_READY;
-        if (!entry->repair.count)
-            measure(bridge, entry, bytes, begun_ns);
-    } else {
-        fail(bridge, entry, status);
-    }
-    weft_session_wake(session);
-    weft_session_changed(session);
-}
-
-static weft_bridged *next_wanted(weft_bridge *bridge)
-{
-    weft_bridged *first = NULL;
-    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_bridged *entry = &bridge->entries[i];
-        if (entry->state == WEFT_BRIDGED_WANTED && (!first || entry->turn < first->turn))
-            first = entry;
-    }
-    return first;
-}
-
-static void *run(void *argument)
-{
-    weft_bridge *bridge = argument;
-    weft_session *session = bridge->trainer->session;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS); /* refused or not, it works */
-    weft_log_enter(&session->sink);
-    pthread_mutex_lock(&session->lock);
-    while (!bridge->stopping) {
-        weft_bridged *entry = next_wanted(bridge);
-        if (entry)
-            make(bridge, entry);
-        else
-            pthread_cond_wait(&bridge->wake, &session->lock);
-    }
-    pthread_mutex_unlock(&session->lock);
-    return NULL;
-}
-
-/* With a clock of the caller's own there is no thread: what is wanted is made at once. */
-weft_status weft_bridge_start(weft_trainer *trainer)
-{
-    weft_bridge *bridge = &trainer->bridge;
-    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &trainer->shadow);
-    if (status != WEFT_OK || weft_clock_own || bridge->running)
-        return status;
-    bridge->running = true;
-    int error = weft_thread_start(&bridge->thread, run, bridge);
-    bridge->running = error == 0;
-    return error ? weft_fail(WEFT_E_SYSTEM, "no thread to merge updates: %s", strerror(error)) : WEFT_OK;
-}
-
-void weft_bridge_stop(weft_trainer *trainer)
-{
-    weft_bridge *bridge = &trainer->bridge;
-    if (!bridge->running)
-        return;
-    pthread_mutex_lock(&trainer->session->lock);
-    bridge->stopping = bridge->broken = true;
-    pthread_cond_signal(&bridge->wake);
-    weft_session_changed(trainer->session); /* it may wait for a publish to be done with the shadow */
-    pthread_mutex_unlock(&trainer->session->lock);
-    pthread_join(bridge->thread, NULL); /* still said to be running: what is wanted from now on stays wanted */
 }
 
 static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
@@ -382,7 +188,7 @@ static void begin(weft_bridge *bridge, weft_bridged *entry)
     if (bridge->running)
         pthread_cond_signal(&bridge->wake);
     else
-        make(bridge, entry);
+        weft_bridge_make(bridge, entry);
 }
 
 weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair)

@@ -113,6 +113,12 @@ bool weft_bridge_yield(weft_trainer *trainer);
 /* Breaks off the work under way if it reads `update`, which is pinned no longer then. */
 void weft_bridge_break(weft_trainer *trainer, const weft_update *update);
 
+/* ---- between bridge.c and bridge_make.c */
+/* Gives the entry up, with its frames. */
+void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry);
+/* Makes what is wanted; leaves the lock meanwhile. */
+void weft_bridge_make(weft_bridge *bridge, weft_bridged *entry);
+
 /* ---- bridge_merge.c: on the thread, without the lock */
 /* Adds the pinned sources up, at level fast; a catch-up as far as the share reaches. */
 weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up);
