@@ -2,9 +2,6 @@
  * what is wrong, dials again, and finds the trainer when it is there. */
 #include "tests/support/fleet_fake.h"
 
-#include <arpa/inet.h>
-#include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,15 +12,9 @@ static int listener;
 static int setup_with(void **state, const char *const *overrides)
 {
     fleet *f = fleet_open(FLEET_SMALL, overrides);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1;
-    at.sin_port = htons((uint16_t)atoi(strrchr(f->listen, ':') + 1));
     *state = f;
     fake.fd = -1;
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 8))
-        return -1;
+    listener = fake_listen(f);
     fleet_join(f, 0, FLEET_SAME);
     return 0;
 }
@@ -47,28 +38,6 @@ static int teardown(void **state)
         close(listener);
     fleet_close(*state);
     return 0;
-}
-
-/* Takes the rollout's next connection and its HELLO. */
-static void take_hello(weft_wire_hello *hello)
-{
-    uint8_t body[WEFT_MESSAGE_MAX];
-    uint64_t length;
-    struct pollfd wait = {.fd = listener, .events = POLLIN};
-    assert_int_equal(poll(&wait, 1, (int)FLEET_WAIT_MS), 1);
-    fake.fd = accept(listener, NULL, NULL);
-    assert_true(fake.fd >= 0);
-    assert_int_equal(fake_read(&fake, body, &length), WEFT_MESSAGE_HELLO);
-    assert_int_equal(weft_wire_get_hello(body, length, hello), WEFT_OK);
-}
-
-static void say(weft_message type, const weft_out *body)
-{
-    uint8_t prefix[WEFT_MESSAGE_PREFIX] = {0};
-    weft_bytes_put(prefix, body->used, 4);
-    weft_bytes_put(prefix + 4, type, 2);
-    fake_send(&fake, prefix, sizeof prefix);
-    fake_send(&fake, body->data, body->used);
 }
 
 static void hang_up(void)
@@ -102,7 +71,7 @@ static void answers_with_noise(void **state)
     weft_wire_hello hello;
     weft_version held;
     for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
-        take_hello(&hello);
+        fake_take_hello(&fake, listener, &hello);
         fake_send(&fake, says[i].bytes, says[i].count);
         if (says[i].count == 0)
             shutdown(fake.fd, SHUT_RDWR);
@@ -116,33 +85,13 @@ static void answers_with_noise(void **state)
     trainer_comes(f);
 }
 
-/* A WELCOME as a trainer of this layout would say it. */
-static void welcome(fleet *f, const weft_wire_hello *hello, uint32_t heartbeat_ms)
-{
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_hello unused;
-    weft_wire_welcome w = {.run = 9, .incarnation = 1, .held = {9, 0, hello->held.root}, .newest = {9, 0, 1}};
-    int fd = fake.fd;
-    fake_hello(&fake, f, "a", 0, &unused);
-    fake.fd = fd;
-    memcpy(w.layout, hello->layout, sizeof w.layout);
-    memcpy(w.address, unused.address, sizeof w.address);
-    w.address_bytes = unused.address_bytes;
-    w.heartbeat_ms = heartbeat_ms;
-    w.chunk_bytes = 64u << 10;
-    weft_wire_put_welcome(&out, &w);
-    say(WEFT_MESSAGE_WELCOME, &out);
-    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
-}
-
 static void falls_silent(void **state)
 {
     fleet *f = *state;
     weft_wire_hello hello;
     weft_event event;
-    take_hello(&hello);
-    welcome(f, &hello, 300);
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 300);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PEER_LOST);
     assert_non_null(strstr(event.text, "silent"));
@@ -154,8 +103,8 @@ static void dies(void **state)
     fleet *f = *state;
     weft_wire_hello hello;
     weft_event event;
-    take_hello(&hello);
-    welcome(f, &hello, 600000);
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 600000);
     hang_up();
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PEER_LOST);
@@ -170,12 +119,12 @@ static void promises_and_sends_nothing(void **state)
     weft_event event;
     uint8_t body[WEFT_UPDATE_HEADER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
-    take_hello(&hello);
-    welcome(f, &hello, 600000);
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 600000);
     weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root}, .target = {9, 1, 0}};
     memcpy(update.layout, hello.layout, sizeof update.layout);
     weft_wire_put_update(&out, &update);
-    say(WEFT_MESSAGE_UPDATE, &out);
+    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_non_null(strstr(event.text, "io_deadline"));
     trainer_comes(f);
@@ -187,16 +136,16 @@ static void announce_a_lie(fleet *f, uint64_t base_flip)
     weft_wire_hello hello;
     uint8_t body[WEFT_UPDATE_HEADER_BYTES], end[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false}, last = {end, sizeof end, 0, false};
-    take_hello(&hello);
-    welcome(f, &hello, 600000);
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 600000);
     weft_wire_update update = {
         .level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root ^ base_flip}, .target = {9, 1, 0}};
     weft_wire_trailer trailer = {.target = {9, 1, 5}};
     memcpy(update.layout, hello.layout, sizeof update.layout);
     weft_wire_put_update(&out, &update);
     weft_wire_put_trailer(&last, &trailer);
-    say(WEFT_MESSAGE_UPDATE, &out);
-    say(WEFT_MESSAGE_TRAILER, &last);
+    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
+    fake_say(&fake, WEFT_MESSAGE_TRAILER, &last);
 }
 
 static void lies(fleet *f, uint64_t base_flip, weft_status status)
@@ -233,7 +182,7 @@ static void say_digests(const weft_wire_digests *digests)
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_digests(&out, digests);
-    say(WEFT_MESSAGE_DIGESTS, &out);
+    fake_say(&fake, WEFT_MESSAGE_DIGESTS, &out);
 }
 
 static void must_resync(fleet *f, weft_status status, const char *words)
@@ -296,8 +245,8 @@ static void answers_nobody(void **state)
     fleet *f = *state;
     weft_event event;
     weft_wire_hello hello;
-    take_hello(&hello);
-    welcome(f, &hello, 600000);
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 600000);
     say_digests(&(weft_wire_digests){.count = 0});
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_int_equal(event.status, WEFT_E_PROTOCOL);

@@ -123,3 +123,56 @@ void fake_close(fleet_fake *fake)
     memset(fake, 0, sizeof *fake);
     fake->fd = -1;
 }
+
+/* ---- the trainer's end */
+
+int fake_listen(const fleet *f)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_port = htons((uint16_t)atoi(strrchr(f->listen, ':') + 1));
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    return listener;
+}
+
+void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    struct pollfd wait = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&wait, 1, (int)FLEET_WAIT_MS), 1);
+    fake->fd = accept(listener, NULL, NULL);
+    assert_true(fake->fd >= 0);
+    assert_int_equal(fake_read(fake, body, &length), WEFT_MESSAGE_HELLO);
+    assert_int_equal(weft_wire_get_hello(body, length, hello), WEFT_OK);
+}
+
+void fake_say(fleet_fake *fake, weft_message type, const weft_out *body)
+{
+    uint8_t prefix[WEFT_MESSAGE_PREFIX] = {0};
+    weft_bytes_put(prefix, body->used, 4);
+    weft_bytes_put(prefix + 4, type, 2);
+    fake_send(fake, prefix, sizeof prefix);
+    fake_send(fake, body->data, body->used);
+}
+
+void fake_welcome(fleet_fake *fake, fleet *f, const weft_wire_hello *hello, uint32_t heartbeat_ms)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_hello unused;
+    weft_wire_welcome w = {.run = 9, .incarnation = 1, .held = {9, 0, hello->held.root}, .newest = {9, 0, 1}};
+    int fd = fake->fd;
+    fake_hello(fake, f, "a", 0, &unused);
+    fake->fd = fd;
+    memcpy(w.layout, hello->layout, sizeof w.layout);
+    memcpy(w.address, unused.address, sizeof w.address);
+    w.address_bytes = unused.address_bytes;
+    w.heartbeat_ms = heartbeat_ms;
+    w.chunk_bytes = 64u << 10;
+    weft_wire_put_welcome(&out, &w);
+    fake_say(fake, WEFT_MESSAGE_WELCOME, &out);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_JOINED, NULL, FLEET_WAIT_MS, NULL));
+}

@@ -1,4 +1,4 @@
-/* fleet_fake.h - the rollout's end of a control connection in a test's own hands: says what it is told and no more. */
+/* fleet_fake.h - one end of a control connection in a test's own hands: says what it is told and no more. */
 #ifndef WEFT_TESTS_FLEET_FAKE_H
 #define WEFT_TESTS_FLEET_FAKE_H
 
@@ -23,6 +23,14 @@ void fake_send(fleet_fake *fake, const void *bytes, size_t count);
 uint32_t fake_read(fleet_fake *fake, uint8_t *body, uint64_t *length);
 /* Reads until a message of `type` comes; false: the trainer closed before. */
 bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *length);
+/* ---- the trainer's end */
+/* Listens where the fleet's trainer would; the descriptor. */
+int fake_listen(const fleet *f);
+/* Takes a rollout's next connection and its HELLO. */
+void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello);
+/* A WELCOME as a trainer of this layout would say it, of run 9, to rollout a, which hears it. */
+void fake_welcome(fleet_fake *fake, fleet *f, const weft_wire_hello *hello, uint32_t heartbeat_ms);
+void fake_say(fleet_fake *fake, weft_message type, const weft_out *body);
 /* Closes the socket without a word. */
 void fake_close(fleet_fake *fake);
 
