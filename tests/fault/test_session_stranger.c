@@ -111,20 +111,33 @@ static void dies(void **state)
     trainer_comes(f);
 }
 
+static void say_update(const weft_wire_hello *hello, uint64_t base)
+{
+    uint8_t body[WEFT_UPDATE_HEADER_BYTES];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, base}, .target = {9, 1, 0}};
+    memcpy(update.layout, hello->layout, sizeof update.layout);
+    weft_wire_put_update(&out, &update);
+    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
+}
+
+static void say_trailer(const weft_wire_trailer *trailer)
+{
+    uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_trailer(&out, trailer);
+    fake_say(&fake, WEFT_MESSAGE_TRAILER, &out);
+}
+
 /* An update that is announced and never comes: the rollout's own deadline ends it. */
 static void promises_and_sends_nothing(void **state)
 {
     fleet *f = *state;
     weft_wire_hello hello;
     weft_event event;
-    uint8_t body[WEFT_UPDATE_HEADER_BYTES];
-    weft_out out = {body, sizeof body, 0, false};
     fake_take_hello(&fake, listener, &hello);
     fake_welcome(&fake, f, &hello, 600000);
-    weft_wire_update update = {.level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root}, .target = {9, 1, 0}};
-    memcpy(update.layout, hello.layout, sizeof update.layout);
-    weft_wire_put_update(&out, &update);
-    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
+    say_update(&hello, hello.held.root);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_non_null(strstr(event.text, "io_deadline"));
     trainer_comes(f);
@@ -134,18 +147,10 @@ static void promises_and_sends_nothing(void **state)
 static void announce_a_lie(fleet *f, uint64_t base_flip)
 {
     weft_wire_hello hello;
-    uint8_t body[WEFT_UPDATE_HEADER_BYTES], end[WEFT_UPDATE_TRAILER_BYTES];
-    weft_out out = {body, sizeof body, 0, false}, last = {end, sizeof end, 0, false};
     fake_take_hello(&fake, listener, &hello);
     fake_welcome(&fake, f, &hello, 600000);
-    weft_wire_update update = {
-        .level = WEFT_LEVEL_FAST, .base = {9, 0, hello.held.root ^ base_flip}, .target = {9, 1, 0}};
-    weft_wire_trailer trailer = {.target = {9, 1, 5}};
-    memcpy(update.layout, hello.layout, sizeof update.layout);
-    weft_wire_put_update(&out, &update);
-    weft_wire_put_trailer(&last, &trailer);
-    fake_say(&fake, WEFT_MESSAGE_UPDATE, &out);
-    fake_say(&fake, WEFT_MESSAGE_TRAILER, &last);
+    say_update(&hello, hello.held.root ^ base_flip);
+    say_trailer(&(weft_wire_trailer){.target = {9, 1, 5}});
 }
 
 static void lies(fleet *f, uint64_t base_flip, weft_status status)
@@ -253,6 +258,55 @@ static void answers_nobody(void **state)
     trainer_comes(f);
 }
 
+/* 'U': UPDATE, 'T': its TRAILER, 'W': one that withdraws; of a bucket that never comes. */
+static void say_letter(const weft_wire_hello *hello, char letter)
+{
+    if (letter == 'U')
+        say_update(hello, hello->held.root);
+    else
+        say_trailer(&(weft_wire_trailer){.target = {letter == 'T' ? 9 : 0, letter == 'T', 0}, .buckets = 1});
+}
+
+/* Nothing, an update that is there whole, one that was withdrawn already; and what follows one. */
+static void withdraws_what_it_may_not(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    weft_wire_hello hello;
+    const char *const says[] = {"W", "UTW", "UWW", "UWT", "UWU"};
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
+        fake_take_hello(&fake, listener, &hello);
+        fake_welcome(&fake, f, &hello, 600000);
+        for (const char *letter = says[i]; *letter; letter++)
+            say_letter(&hello, *letter);
+        assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+        assert_int_equal(event.status, WEFT_E_PROTOCOL);
+        fake_close(&fake);
+    }
+    trainer_comes(f);
+}
+
+/* As often as it likes: each time the rollout says what it holds. */
+static void withdraws_again_and_again(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    weft_wire_held held;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 600000);
+    for (int i = 0; i < 20; i++) {
+        say_update(&hello, hello.held.root);
+        say_trailer(&(weft_wire_trailer){.buckets = 0});
+        assert_true(fake_read_until(&fake, WEFT_MESSAGE_HELD, body, &length));
+        assert_int_equal(weft_wire_get_held(body, length, &held), WEFT_OK);
+        assert_int_equal(held.version.root, hello.held.root);
+        assert_int_equal(held.decode_ns + held.commit_ns, 0);
+    }
+    trainer_comes(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -268,6 +322,8 @@ int main(void)
         TEST(knows_nothing_of_the_lie),
         TEST(answers_what_was_not_asked),
         TEST(answers_nobody),
+        TEST(withdraws_what_it_may_not),
+        TEST(withdraws_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
