@@ -256,15 +256,22 @@ static void tell(const weft_update *update, weft_update_info *all, weft_update_i
     memcpy(info, all, size);
 }
 
+/* The error stays what it was, whatever befalls a peer that is told. */
+static weft_status withdraw(weft_trainer *trainer, weft_update *update, weft_status status)
+{
+    char why[512];
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    weft_early_withdraw(trainer, update);
+    return weft_fail_quiet(status, "%s", why);
+}
+
 static weft_status publish(weft_trainer *trainer, weft_update *update, weft_update_info *info)
 {
     weft_encode_pass pass;
     weft_update_info all;
     weft_status status = encode(trainer, update, &pass);
-    if (status != WEFT_OK) {
-        weft_early_withdraw(trainer, update);
-        return status;
-    }
+    if (status != WEFT_OK)
+        return withdraw(trainer, update, status);
     update->target.root = target_root(trainer);
     report(trainer, update, &pass, &all);
     uint64_t begun_ns = weft_clock_ns();

@@ -193,6 +193,34 @@ static void fails_at_the_survey(void **state)
     sim_close(s);
 }
 
+/* Rollout 0 reads no more, so that it cannot even be told. */
+static void deafen_one(sim *s, uint64_t run)
+{
+    weft_trainer *trainer = trainer_of(s);
+    if (run != 12)
+        return;
+    script.rounds = 0;
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (strcmp(trainer->peers[i].name, s->rollouts[0].name) == 0)
+            trainer->peers[i].control.out_end = WEFT_CONTROL_OUT_BYTES;
+}
+
+/* The error is the publish's, not that of a peer that is lost over it. */
+static void says_why_it_failed(void **state)
+{
+    (void)state;
+    sim *s = open_two(FLEET_SMALL, 15);
+    script.act = deafen_one;
+    assert_int_equal(publish(s, 300, 12), WEFT_E_DEVICE);
+    assert_non_null(strstr(weft_last_error(), "the test's device fails"));
+    assert_int_equal(fleet_stats(s->trainer.session).peers_lost, 1);
+    script.act = NULL;
+    assert_int_equal(publish(s, 300, 0), WEFT_OK);
+    sim_settle(s, SETTLE_MS);
+    must_be_clean(s);
+    sim_close(s);
+}
+
 /* ---- the device dies when all is encoded */
 
 static uint64_t frames_left; /* that the session's device decodes */
@@ -561,21 +589,14 @@ static void any_schedule(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_bucket_comes_early),
-        cmocka_unit_test(fails_midway),
-        cmocka_unit_test(fails_at_the_survey),
-        cmocka_unit_test(dies_behind_the_seal),
-        cmocka_unit_test(fails_again_and_again),
-        cmocka_unit_test(outgrows_the_journal),
-        cmocka_unit_test(outgrows_staging),
-        cmocka_unit_test(dies_meanwhile),
-        cmocka_unit_test(joins_meanwhile),
-        cmocka_unit_test(stands_still_meanwhile),
-        cmocka_unit_test(closes_behind_a_failure),
-        cmocka_unit_test(encodes_for_long),
-        cmocka_unit_test(follows_early),
-        cmocka_unit_test(follows_what_fails),
-        cmocka_unit_test(any_schedule),
+        cmocka_unit_test(first_bucket_comes_early), cmocka_unit_test(fails_midway),
+        cmocka_unit_test(fails_at_the_survey),      cmocka_unit_test(says_why_it_failed),
+        cmocka_unit_test(dies_behind_the_seal),     cmocka_unit_test(fails_again_and_again),
+        cmocka_unit_test(outgrows_the_journal),     cmocka_unit_test(outgrows_staging),
+        cmocka_unit_test(dies_meanwhile),           cmocka_unit_test(joins_meanwhile),
+        cmocka_unit_test(stands_still_meanwhile),   cmocka_unit_test(closes_behind_a_failure),
+        cmocka_unit_test(encodes_for_long),         cmocka_unit_test(follows_early),
+        cmocka_unit_test(follows_what_fails),       cmocka_unit_test(any_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
