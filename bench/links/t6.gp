@@ -2,7 +2,7 @@
 folder = ARG1
 set terminal svg size 800,600 dynamic background rgb "white" font "sans-serif,13"
 set output ARG2
-set title "One update at level pairs, by bucket size: end of publish until held" noenhanced
+set title "One update at level pairs, by bucket size: publish until held" noenhanced
 set logscale xy
 set xlabel "bucket, KiB"
 set ylabel "ms"
