@@ -34,13 +34,6 @@ static uint64_t updates_at(fleet *f, unsigned at)
     return fleet_stats(f->rollouts[at].session).versions;
 }
 
-static weft_peer_info line_of(fleet *f, const char *name)
-{
-    weft_peer_info info = {0};
-    assert_true(fleet_peer(f, name, &info));
-    return info;
-}
-
 /* A peer that was away for eight versions receives what lies between, once, and not eight updates. */
 static void rejoining(void **state)
 {
@@ -50,7 +43,7 @@ static void rejoining(void **state)
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
     uint64_t direct = fleet_direct_bytes(f, 0, 8, "fast");
-    weft_peer_info a = line_of(f, "a");
+    weft_peer_info a = fleet_line(f, "a");
     print_message("received %llu bytes, a direct update has %llu\n", (unsigned long long)a.bytes,
                   (unsigned long long)direct);
     assert_int_equal(updates_at(f, 0), 1);
@@ -99,7 +92,7 @@ static void a_slow_one_skips(void **state)
     fleet_catch_up(f, 0);
     assert_true(updates_at(f, 0) <= before + 3); /* one may have been sent ahead */
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
-    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
 }
 
 /* Publishes go on while merges are made and sent: every peer ends at the newest bits. */
@@ -119,7 +112,7 @@ static void publishes_meanwhile(void **state)
     }
     for (unsigned at = 0; at < 4; at++) {
         fleet_catch_up(f, at);
-        assert_int_equal(line_of(f, f->rollouts[at].name).snapshot_bytes, 0);
+        assert_int_equal(fleet_line(f, f->rollouts[at].name).snapshot_bytes, 0);
     }
 }
 
@@ -134,7 +127,7 @@ static void with_dense_versions(void **state)
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
     assert_int_equal(updates_at(f, 0), 1);
-    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
 }
 
 /* Versions of which none changes a unit wholly, and which do together: no frame of steps is shorter than the unit. */
@@ -146,7 +139,7 @@ static void that_change_all(void **state)
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
     assert_int_equal(updates_at(f, 0), 1);
-    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
     assert_int_equal(fleet_stats(f->trainer.session).merges, 1);
 }
 

@@ -32,13 +32,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static weft_peer_info line_of(fleet *f, const char *name)
-{
-    weft_peer_info info = {0};
-    assert_true(fleet_peer(f, name, &info));
-    return info;
-}
-
 /* ---- what it takes */
 
 /* a comes back with the bits of version `base`, takes one update and leaves. The bytes that it received. */
@@ -48,7 +41,7 @@ static uint64_t rejoins(fleet *f, uint64_t base)
     fleet_peer(f, "a", &before);
     fleet_join_bits(f, 0, f->history[base].dense);
     fleet_catch_up(f, 0);
-    weft_peer_info a = line_of(f, "a");
+    weft_peer_info a = fleet_line(f, "a");
     assert_int_equal(fleet_stats(f->rollouts[0].session).versions, 1);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
     assert_string_equal(a.level, "tight");
@@ -162,7 +155,7 @@ static void each_its_level(void **state)
         fleet_join_bits(f, at, f->history[0].dense);
     for (unsigned at = 0; at < 3; at++)
         fleet_catch_up(f, at);
-    weft_peer_info a = line_of(f, "a"), b = line_of(f, "b"), c = line_of(f, "c");
+    weft_peer_info a = fleet_line(f, "a"), b = fleet_line(f, "b"), c = fleet_line(f, "c");
     assert_string_equal(a.level, "tight");
     assert_string_equal(b.level, "fast");
     assert_string_equal(c.level, "tight");
@@ -188,7 +181,7 @@ static void beyond_the_staging(void **state)
         fleet_publish(f, 600);
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
-    assert_int_equal(line_of(f, "a").snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
     assert_true(fleet_stats(f->rollouts[0].session).versions > 1);
 }
 
@@ -206,14 +199,14 @@ static void beyond_the_journal(void **state)
         fleet_publish(f, 30);
     fleet_join_bits(f, 0, f->history[0].dense);
     fleet_catch_up(f, 0);
-    assert_true(line_of(f, "a").snapshot_bytes > 0);
+    assert_true(fleet_line(f, "a").snapshot_bytes > 0);
     assert_int_equal(fleet_stats(f->trainer.session).merges, 0);
     fleet_leave(f, 0);
     for (int i = 0; i < 3; i++)
         fleet_publish(f, 30);
     fleet_join_bits(f, 0, f->history[30].dense);
     fleet_catch_up(f, 0);
-    assert_string_equal(line_of(f, "a").level, "tight");
+    assert_string_equal(fleet_line(f, "a").level, "tight");
 }
 
 /* ---- bits of old versions */

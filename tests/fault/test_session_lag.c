@@ -38,13 +38,6 @@ static void publish(fleet *f, int versions)
         fleet_publish(f, 20);
 }
 
-static weft_peer_info line_of(fleet *f, const char *name)
-{
-    weft_peer_info info = {0};
-    assert_true(fleet_peer(f, name, &info));
-    return info;
-}
-
 static void warned_once_a_crossing(void **state)
 {
     fleet *f = *state;
@@ -52,16 +45,16 @@ static void warned_once_a_crossing(void **state)
     weft_session *trainer = f->trainer.session;
     publish(f, 3);
     assert_false(fleet_event(trainer, WEFT_EVENT_LAGGING, NULL, 0, NULL));
-    assert_int_equal(line_of(f, "b").lag, 3);
-    assert_true(line_of(f, "b").lag_ms > 0);
+    assert_int_equal(fleet_line(f, "b").lag, 3);
+    assert_true(fleet_line(f, "b").lag_ms > 0);
     publish(f, 3);
     assert_true(fleet_event(trainer, WEFT_EVENT_LAGGING, "b", 0, &event)); /* of a nothing is said: it has no bound */
     assert_non_null(strstr(event.text, "lags 4 versions"));
     assert_false(fleet_event(trainer, WEFT_EVENT_LAGGING, NULL, 0, NULL));
     fleet_catch_up(f, 1);
     assert_int_equal(weft_wait(trainer, f->newest, (const char *[]){"b"}, 1, FLEET_WAIT_MS), WEFT_OK);
-    assert_int_equal(line_of(f, "b").lag, 0);
-    assert_true(line_of(f, "b").lag_ms == 0);
+    assert_int_equal(fleet_line(f, "b").lag, 0);
+    assert_true(fleet_line(f, "b").lag_ms == 0);
     publish(f, 4);
     assert_true(fleet_event(trainer, WEFT_EVENT_LAGGING, "b", 0, NULL));
     assert_int_equal(fleet_stats(trainer).peers_lost, 0);

@@ -36,13 +36,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static weft_peer_info line_of(fleet *f, const char *name)
-{
-    weft_peer_info info = {0};
-    assert_true(fleet_peer(f, name, &info));
-    return info;
-}
-
 static void flip(fleet *f, unsigned at, const char *tensor, uint64_t byte)
 {
     *fleet_model_at(&f->rollouts[at].model, fleet_tensor_at(f->layout, tensor) + byte) ^= 0x04;
@@ -62,11 +55,11 @@ static void join_flipped(fleet *f, unsigned at, uint64_t version, const char *te
 static void mended(fleet *f, unsigned at)
 {
     fleet_catch_up(f, at);
-    assert_int_equal(line_of(f, f->rollouts[at].name).snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, f->rollouts[at].name).snapshot_bytes, 0);
     assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
     fleet_publish(f, 10);
     fleet_catch_up(f, at);
-    assert_int_equal(line_of(f, f->rollouts[at].name).snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, f->rollouts[at].name).snapshot_bytes, 0);
 }
 
 static void one_bit(void **state)
@@ -80,7 +73,7 @@ static void one_bit(void **state)
     assert_int_equal(staged.base.run, 0);
     assert_int_equal(staged.changed, 1);
     fleet_catch_up(f, 0);
-    weft_peer_info a = line_of(f, "a");
+    weft_peer_info a = fleet_line(f, "a");
     print_message("repaired with %llu bytes, the tile has %u\n", (unsigned long long)a.bytes, TILE_BYTES);
     assert_true(a.bytes >= TILE_BYTES && a.bytes < TILE_BYTES + 2048);
     mended(f, 0);
@@ -110,7 +103,7 @@ static void an_older_version(void **state)
     join_flipped(f, 1, 3, "norm.2", 9);
     mended(f, 0);
     fleet_catch_up(f, 1);
-    assert_int_equal(line_of(f, "b").snapshot_bytes, 0);
+    assert_int_equal(fleet_line(f, "b").snapshot_bytes, 0);
 }
 
 /* What a version changed wholly cannot be undone: a snapshot. */
@@ -121,7 +114,7 @@ static void no_way_back(void **state)
     fleet_publish(f, 1000);
     join_flipped(f, 0, 1, "wide", 600);
     fleet_catch_up(f, 0);
-    assert_true(line_of(f, "a").snapshot_bytes > 0);
+    assert_true(fleet_line(f, "a").snapshot_bytes > 0);
 }
 
 static void more_than_staging_holds(void **state)
@@ -211,7 +204,7 @@ static void an_older_checkpoint(void **state)
     restart(f, f->history[1].dense);
     fleet_catch_up(f, 0);
     fleet_check_bytes(f, 0, f->history[1].dense);
-    assert_true(line_of(f, "a").bytes < TILE_BYTES + 2048);
+    assert_true(fleet_line(f, "a").bytes < TILE_BYTES + 2048);
     mended(f, 0);
 }
 
@@ -226,7 +219,7 @@ static void another_model(void **state)
     restart(f, other);
     test_free(other);
     fleet_catch_up(f, 0);
-    assert_true(line_of(f, "a").snapshot_bytes > 0);
+    assert_true(fleet_line(f, "a").snapshot_bytes > 0);
 }
 
 /* ---- on a bad link, and from a bad peer */
@@ -255,7 +248,7 @@ static void never_whole(void **state)
     assert_true(fleet_stats(f->trainer.session).peers_joined <= 4); /* after three faults in a row */
     weft_loop_set_faults(NULL);
     fleet_catch_up(f, 0);
-    assert_true(line_of(f, "a").snapshot_bytes > 0);
+    assert_true(fleet_line(f, "a").snapshot_bytes > 0);
 }
 
 static void publishes_meanwhile(void **state)

@@ -350,6 +350,13 @@ bool fleet_peer(fleet *f, const char *name, weft_peer_info *info)
     return false;
 }
 
+weft_peer_info fleet_line(fleet *f, const char *name)
+{
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, name, &info));
+    return info;
+}
+
 void fleet_wait_state(fleet *f, const char *name, weft_peer_state state, uint32_t bound_ms)
 {
     uint64_t end = fleet_now_ms() + bound_ms;

@@ -129,6 +129,8 @@ void fleet_check_bytes(fleet *f, unsigned at, const uint8_t *dense);
 bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, uint32_t bound_ms, weft_event *event);
 /* The trainer's line for a peer; false: never seen. */
 bool fleet_peer(fleet *f, const char *name, weft_peer_info *info);
+/* The same of a peer that was seen. */
+weft_peer_info fleet_line(fleet *f, const char *name);
 void fleet_wait_state(fleet *f, const char *name, weft_peer_state state, uint32_t bound_ms);
 weft_stats_info fleet_stats(weft_session *session);
 
