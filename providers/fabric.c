@@ -48,7 +48,7 @@ static uint64_t caps_asked(const weft_profile *profile)
 static void fill_hints(struct fi_info *hints, const weft_profile *profile)
 {
     hints->caps = caps_asked(profile);
-    hints->mode = FI_CONTEXT | FI_CONTEXT2; /* fabric_port.c's operations carry the room */
+    hints->mode = FI_CONTEXT | FI_CONTEXT2; /* the operations of a port carry the room */
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = weft_fabric_modes(profile->registration);
     hints->domain_attr->threading = FI_THREAD_DOMAIN; /* a link is used by one thread at a time */

@@ -69,6 +69,9 @@ int weft_fabric_modes(unsigned registration);
 int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
                         struct fi_info **info);
 
+/* Fails with what a call of libfabric said to a port. */
+weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int error);
+
 /* A completion queue for a port of the link; `fd` asks for a descriptor. Returns libfabric's error. */
 int weft_fabric_queue(const weft_link *link, bool fd, struct fid_cq **queue);
 

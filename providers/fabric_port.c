@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +13,7 @@
 #include "mem.h"
 #include "status.h"
 
-#define BATCH 16 /* completions read at once */
-
-_Static_assert(offsetof(weft_operation, context) == 0, "op_context is taken for the operation");
-
-static weft_status refuse(const weft_port *port, const char *call, int error)
+weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int error)
 {
     return weft_fail(WEFT_E_PROVIDER, "provider %s: %s: %s", port->link->profile->name, call, fi_strerror(-error));
 }
@@ -104,9 +99,9 @@ static weft_status open_queue(weft_port *port)
 {
     int error = weft_fabric_queue(port->link, port->link->has_fd, &port->cq);
     if (error)
-        return refuse(port, "fi_cq_open", error);
+        return weft_fabric_port_refuse(port, "fi_cq_open", error);
     if (port->link->has_fd && (error = fi_control(&port->cq->fid, FI_GETWAIT, &port->fd)) != 0)
-        return refuse(port, "fi_control(FI_GETWAIT)", error);
+        return weft_fabric_port_refuse(port, "fi_control(FI_GETWAIT)", error);
     return WEFT_OK;
 }
 
@@ -117,7 +112,7 @@ static weft_status open_vector(weft_port *port)
     if (av.type == FI_AV_UNSPEC)
         av.type = FI_AV_TABLE;
     int error = fi_av_open(link->domain, &av, &port->av, NULL);
-    return error ? refuse(port, "fi_av_open", error) : WEFT_OK;
+    return error ? weft_fabric_port_refuse(port, "fi_av_open", error) : WEFT_OK;
 }
 
 /* *in_use says that the address is taken, which is no error yet where there are more to try. */
@@ -129,16 +124,16 @@ static weft_status open_endpoint(weft_port *port, bool *in_use)
     error = fi_endpoint(link->domain, link->info, &port->ep, NULL);
     *in_use = error == -FI_EADDRINUSE;
     if (error)
-        return *in_use ? WEFT_OK : refuse(port, "fi_endpoint", error);
+        return *in_use ? WEFT_OK : weft_fabric_port_refuse(port, "fi_endpoint", error);
     if ((error = fi_ep_bind(port->ep, &port->av->fid, 0)) != 0)
-        return refuse(port, "fi_ep_bind(av)", error);
+        return weft_fabric_port_refuse(port, "fi_ep_bind(av)", error);
     if ((error = fi_ep_bind(port->ep, &port->cq->fid, FI_TRANSMIT | FI_RECV)) != 0)
-        return refuse(port, "fi_ep_bind(cq)", error);
+        return weft_fabric_port_refuse(port, "fi_ep_bind(cq)", error);
     each_option(port, set_option);
     error = fi_enable(port->ep);
     *in_use = error == -FI_EADDRINUSE;
     if (error && !*in_use)
-        return refuse(port, "fi_enable", error);
+        return weft_fabric_port_refuse(port, "fi_enable", error);
     if (*in_use)
         return WEFT_OK;
     each_option(port, read_option);
@@ -179,7 +174,7 @@ static weft_status open_anywhere(weft_port *port)
 {
     bool in_use;
     weft_status status = open_endpoint(port, &in_use);
-    return status == WEFT_OK && in_use ? refuse(port, "fi_enable", -FI_EADDRINUSE) : status;
+    return status == WEFT_OK && in_use ? weft_fabric_port_refuse(port, "fi_enable", -FI_EADDRINUSE) : status;
 }
 
 /* The proof that the provider took the address that was asked for. */
@@ -249,7 +244,7 @@ weft_status weft_fabric_port_address(const weft_port *port, uint8_t *address, ui
     size_t bytes = WEFT_PORT_ADDRESS_MAX;
     int error = fi_getname(&port->ep->fid, address, &bytes);
     if (error)
-        return refuse(port, "fi_getname", error);
+        return weft_fabric_port_refuse(port, "fi_getname", error);
     *length = (uint32_t)bytes;
     return WEFT_OK;
 }
@@ -303,144 +298,6 @@ weft_status weft_fabric_port_connect(weft_port *port, const uint8_t *address, ui
     fi_av_straddr(port->av, room, port->peer_text, &text);
     port->peer_text[sizeof port->peer_text - 1] = '\0';
     return WEFT_OK;
-}
-
-weft_status weft_fabric_write(weft_port *port, const weft_write *write)
-{
-    weft_operation *operation = port->free;
-    if (!operation)
-        return WEFT_AGAIN;
-    if (port->peer == FI_ADDR_UNSPEC || !write->bytes || write->bytes > port->link->chunk_bytes)
-        return weft_fail(WEFT_E_ARGUMENT, "provider %s: a write of %llu bytes; 1 to %llu fit, on a connected port",
-                         port->link->profile->name, (unsigned long long)write->bytes,
-                         (unsigned long long)port->link->chunk_bytes);
-    void *descriptor = write->region->mr ? fi_mr_desc(write->region->mr) : NULL;
-    operation->cookie = write->cookie;
-    ssize_t result = fi_writedata(port->ep, write->data, write->bytes, descriptor, write->immediate, port->peer,
-                                  write->remote_address, write->remote_key, operation);
-    if (result == -FI_EAGAIN)
-        return WEFT_AGAIN;
-    if (result)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s is refused: %s", port->link->profile->name,
-                               port->peer_text, fi_strerror((int)-result));
-    port->free = operation->next;
-    return WEFT_OK;
-}
-
-static uint64_t retire(weft_port *port, void *context)
-{
-    weft_operation *operation = context;
-    operation->next = port->free;
-    port->free = operation;
-    return operation->cookie;
-}
-
-/* `len` of a remote write's entry is not reliable and is not looked at. */
-static bool translate(weft_port *port, const struct fi_cq_data_entry *entry, weft_completion *completion)
-{
-    *completion = (weft_completion){.status = WEFT_OK};
-    if ((entry->flags & FI_REMOTE_CQ_DATA) && !(entry->flags & (FI_WRITE | FI_SEND))) {
-        completion->kind = WEFT_COMPLETION_ARRIVED;
-        completion->immediate = (uint32_t)entry->data;
-        return true;
-    }
-    if (!entry->op_context)
-        return false;
-    completion->kind = WEFT_COMPLETION_WRITTEN;
-    completion->cookie = retire(port, entry->op_context);
-    return true;
-}
-
-static weft_status describe_error(const weft_port *port, const struct fi_cq_err_entry *entry)
-{
-    const char *name = port->link->profile->name;
-    if (entry->op_context)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s failed: %s", name, port->peer_text,
-                               fi_strerror(entry->err));
-    return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a connection of the port failed: %s", name,
-                           fi_strerror(entry->err));
-}
-
-static size_t read_error(weft_port *port, weft_completion *completion)
-{
-    struct fi_cq_err_entry entry = {0};
-    if (fi_cq_readerr(port->cq, &entry, 0) < 1)
-        return 0;
-    *completion = (weft_completion){
-        .kind = WEFT_COMPLETION_FAILED,
-        .status = describe_error(port, &entry),
-        .cookie = entry.op_context ? retire(port, entry.op_context) : UINT64_MAX,
-    };
-    return 1;
-}
-
-static size_t report_broken(weft_port *port, ssize_t error, weft_completion *completion)
-{
-    port->broken = true;
-    *completion = (weft_completion){
-        .kind = WEFT_COMPLETION_FAILED, .status = refuse(port, "fi_cq_read", (int)error), .cookie = UINT64_MAX};
-    return 1;
-}
-
-/* One read of the queue; *more says whether another may bring something. */
-static size_t poll_once(weft_port *port, weft_completion *completions, size_t capacity, bool *more)
-{
-    struct fi_cq_data_entry entries[BATCH];
-    size_t count = 0;
-    ssize_t got = fi_cq_read(port->cq, entries, capacity < BATCH ? capacity : BATCH);
-    *more = got == BATCH || got == -FI_EAVAIL;
-    if (got == -FI_EAVAIL) {
-        count = read_error(port, completions);
-        *more = count != 0;
-        return count;
-    }
-    if (got < 0)
-        return got == -FI_EAGAIN || got == -FI_EINTR ? 0 : report_broken(port, got, completions);
-    for (ssize_t i = 0; i < got; i++)
-        count += translate(port, &entries[i], &completions[count]);
-    return count;
-}
-
-size_t weft_fabric_poll(weft_port *port, weft_completion *completions, size_t capacity)
-{
-    size_t count = 0;
-    bool more = !port->broken;
-    if (port->has_kept && capacity) {
-        port->has_kept = false;
-        count += translate(port, &port->kept, completions);
-    }
-    while (more && count < capacity)
-        count += poll_once(port, completions + count, capacity - count, &more);
-    return count;
-}
-
-int weft_fabric_wait_fd(const weft_port *port)
-{
-    return port->fd;
-}
-
-/* Where the descriptor stays raised after a completion was read, fi_trywait does not lower it: only a blocking read
- * does on its way to sleep. One of at most a millisecond, when there is nothing to read, is that. What it brings after
- * all is kept for the next poll. */
-static bool lower(weft_port *port)
-{
-    struct pollfd descriptor = {.fd = port->fd, .events = POLLIN};
-    if (fi_version() >= port->link->profile->descriptor_sticks_below || poll(&descriptor, 1, 0) != 1)
-        return true;
-    ssize_t got = fi_cq_sread(port->cq, &port->kept, 1, NULL, 1);
-    port->has_kept = got == 1;
-    return got == -FI_EAGAIN;
-}
-
-weft_status weft_fabric_wait_arm(weft_port *port)
-{
-    struct fid *queue = &port->cq->fid;
-    if (port->fd < 0 || port->has_kept)
-        return WEFT_AGAIN;
-    int error = fi_trywait(port->link->fabric, &queue, 1);
-    if (error && error != -FI_EAGAIN)
-        return refuse(port, "fi_trywait", error);
-    return !error && lower(port) ? WEFT_OK : WEFT_AGAIN;
 }
 #else
 typedef int weft_fabric_port_is_absent;
