@@ -1,0 +1,136 @@
+# The images of the device kernels: what becomes of kernels_cuda/weft.cu and kernels_hip/weft.hip for each device, and how
+# they come into libweft. Neither a vendor's header nor its library is needed: NVIDIA's images are made by nvcc, and a PTX
+# for older drivers by clang; AMD's by clang or a site's ROCm. Without any of them the library has no image and says so.
+set(WEFT_CUDA AUTO CACHE STRING "images for NVIDIA devices: AUTO (where a compiler is found), ON, OFF")
+set(WEFT_HIP AUTO CACHE STRING "images for AMD devices: AUTO (where a compiler is found), ON, OFF")
+set_property(CACHE WEFT_CUDA WEFT_HIP PROPERTY STRINGS AUTO ON OFF)
+set(WEFT_CUDA_TARGETS "75;80;90;100" CACHE STRING "sm_* that nvcc compiles for; its PTX for the first of them is added")
+set(WEFT_HIP_TARGETS "gfx908;gfx90a;gfx942;gfx950;gfx1030;gfx1100;gfx1200" CACHE STRING "AMD devices to compile for")
+
+find_program(WEFT_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
+set(clangs clang++-22 clang++-21 clang++-20 clang++-19 clang++)
+set(rocm HINTS ENV ROCM_PATH /opt/rocm PATH_SUFFIXES llvm/bin bin)
+set(weft_kernel_flags -std=c++17 -O3 -Wall -Wextra -Werror -I${PROJECT_SOURCE_DIR})
+set(weft_hip_flags -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -mcode-object-version=5
+    ${weft_kernel_flags})
+# --cuda-path: not those of a toolkit that may be here, whose PTX would be a newer one.
+set(weft_ptx_flags -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib --cuda-path=/
+    --cuda-feature=+ptx75 -DWEFT_FREESTANDING ${weft_kernel_flags} -S)
+set(weft_nvcc_flags -std=c++17 -O3 -Werror all-warnings -Xptxas -warn-spills,-Werror -I${PROJECT_SOURCE_DIR})
+
+set(probe ${CMAKE_BINARY_DIR}/CMakeFiles/gpu)
+file(WRITE ${probe}/probe.txt "__attribute__((global)) void weft_probe(int *at) { *at = 1; }\n")
+
+# weft_gpu_compiler(variable names... FLAGS flags...): the first of the names that compiles for the devices.
+function(weft_gpu_compiler variable)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "NAMES;FLAGS")
+    foreach(name IN LISTS arg_NAMES)
+        if(${variable})
+            break()
+        endif()
+        unset(found CACHE)
+        find_program(found ${name} ${rocm} NO_CACHE)
+        if(found)
+            execute_process(COMMAND ${found} ${arg_FLAGS} ${probe}/probe.txt -o ${probe}/probe.out
+                RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+            if(NOT failed)
+                set(${variable} ${found} CACHE FILEPATH "")
+            endif()
+        endif()
+    endforeach()
+    mark_as_advanced(${variable})
+endfunction()
+
+# weft_gpu_wanted(option compiler what): whether the images of one kind are built; ON without a compiler is an error.
+function(weft_gpu_wanted option compiler what)
+    set(${option}_HERE OFF PARENT_SCOPE)
+    if(NOT "${${option}}" MATCHES "^(AUTO|ON|OFF)$")
+        message(FATAL_ERROR "${option}=${${option}}: allowed are AUTO, ON and OFF")
+    elseif(${option} STREQUAL OFF)
+        set(said "off")
+    elseif(compiler)
+        set(${option}_HERE ON PARENT_SCOPE)
+        set(said "built")
+    elseif(${option} STREQUAL ON)
+        message(FATAL_ERROR "${option}=ON, but no compiler for it: ${what}; ${option}=AUTO does without")
+    else()
+        set(said "none, no compiler for them: ${what}")
+    endif()
+    set(${option}_SAID ${said} PARENT_SCOPE)
+endfunction()
+
+weft_gpu_compiler(WEFT_HIP_COMPILER NAMES ${clangs} amdclang++ hipcc FLAGS ${weft_hip_flags} --offload-arch=gfx90a)
+weft_gpu_compiler(WEFT_PTX_COMPILER NAMES ${clangs} FLAGS ${weft_ptx_flags})
+weft_gpu_wanted(WEFT_HIP "${WEFT_HIP_COMPILER}"
+    "Debian's clang-22 and lld-22 (or 19 and later), or ROCm's, found by PATH or ROCM_PATH; WEFT_HIP_COMPILER names one")
+set(cuda_compilers ${WEFT_NVCC} ${WEFT_PTX_COMPILER})
+list(FILTER cuda_compilers EXCLUDE REGEX "-NOTFOUND$")
+weft_gpu_wanted(WEFT_CUDA "${cuda_compilers}"
+    "nvcc, found by PATH, CUDACXX or CUDA_HOME, or Debian's clang-22 (or 19 and later)")
+
+file(GLOB kernel_headers CONFIGURE_DEPENDS backends/kernels/*.h)
+set(image_folder ${PROJECT_BINARY_DIR}/images)
+file(MAKE_DIRECTORY ${image_folder})
+set(image_files "")
+set(image_rows "")
+
+# weft_gpu_image(vendor name file command...): one image and its row; what is best for a device comes first.
+function(weft_gpu_image vendor name file)
+    if(vendor STREQUAL cuda)
+        set(source kernels_cuda/weft.cu)
+    else()
+        set(source kernels_hip/weft.hip)
+    endif()
+    file(GLOB lanes CONFIGURE_DEPENDS kernels_${vendor}/*.h)
+    add_custom_command(OUTPUT ${image_folder}/${file} COMMAND ${ARGN} ${PROJECT_SOURCE_DIR}/${source} -o ${image_folder}/${file}
+        DEPENDS ${PROJECT_SOURCE_DIR}/${source} ${lanes} ${kernel_headers} COMMENT "Image ${name}" VERBATIM)
+    set(image_files ${image_files} ${image_folder}/${file} PARENT_SCOPE)
+    set(image_rows "${image_rows} \\\n    ROW(${vendor}, ${name}, \"${image_folder}/${file}\")" PARENT_SCOPE)
+endfunction()
+
+set(names_cuda "")
+set(names_hip "")
+if(WEFT_CUDA_HERE AND WEFT_NVCC AND WEFT_CUDA_TARGETS)
+    list(GET WEFT_CUDA_TARGETS 0 oldest)
+    foreach(number IN LISTS WEFT_CUDA_TARGETS)
+        weft_gpu_image(cuda sm_${number} sm_${number}.cubin ${WEFT_NVCC} ${weft_nvcc_flags} -cubin
+            -gencode arch=compute_${number},code=sm_${number})
+        list(APPEND names_cuda sm_${number})
+    endforeach()
+    weft_gpu_image(cuda ptx ptx.ptx ${WEFT_NVCC} ${weft_nvcc_flags} -ptx -arch=compute_${oldest})
+    list(APPEND names_cuda ptx)
+endif()
+if(WEFT_CUDA_HERE AND WEFT_PTX_COMPILER)
+    weft_gpu_image(cuda ptx75 ptx75.ptx ${WEFT_PTX_COMPILER} ${weft_ptx_flags})
+    list(APPEND names_cuda ptx75)
+endif()
+if(WEFT_HIP_HERE)
+    foreach(name IN LISTS WEFT_HIP_TARGETS)
+        set(lanes 32)
+        if(name MATCHES "^gfx9")
+            set(lanes 64)
+        endif()
+        weft_gpu_image(hip ${name} ${name}.hsaco ${WEFT_HIP_COMPILER} ${weft_hip_flags} --offload-arch=${name}
+            -DWEFT_LANES=${lanes})
+        list(APPEND names_hip ${name})
+    endforeach()
+endif()
+
+list(JOIN names_cuda " " names_cuda)
+list(JOIN names_hip " " names_hip)
+message(STATUS "Images for NVIDIA devices: ${WEFT_CUDA_SAID} ${names_cuda}")
+if(WEFT_CUDA_HERE AND NOT WEFT_NVCC)
+    message(STATUS "  no nvcc: drivers compile them from PTX when they are loaded")
+endif()
+message(STATUS "Images for AMD devices: ${WEFT_HIP_SAID} ${names_hip}")
+
+add_custom_target(weft_images DEPENDS ${image_files})
+file(CONFIGURE OUTPUT ${image_folder}/weft_gpu_images.h CONTENT
+"/* Made by cmake/gpu.cmake. */
+#define WEFT_GPU_IMAGES_CUDA \"${WEFT_CUDA_SAID}\"
+#define WEFT_GPU_IMAGES_HIP \"${WEFT_HIP_SAID}\"
+#define WEFT_GPU_IMAGES(ROW)${image_rows}
+")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/gpu_images.c PROPERTIES OBJECT_DEPENDS "${image_files}"
+    INCLUDE_DIRECTORIES ${image_folder})
+add_dependencies(weft_backends weft_images)
