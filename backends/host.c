@@ -92,6 +92,34 @@ static const char *host_kernels(const weft_backend_state *state)
     return state->kernels->name;
 }
 
+/* All memory is the host's. */
+static weft_status host_memory_take(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory)
+{
+    (void)state;
+    if (kind == WEFT_MEMORY_DEVICE)
+        return weft_fail(WEFT_E_ARGUMENT, "backend host has no device memory");
+    void *made = weft_mem_map(bytes);
+    if (!made)
+        return weft_fail(WEFT_E_MEMORY, "%llu bytes cannot be had", (unsigned long long)bytes);
+    *memory = made;
+    return WEFT_OK;
+}
+
+static void host_memory_give(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind)
+{
+    (void)state;
+    (void)kind;
+    weft_mem_unmap(memory, bytes);
+}
+
+static const char *host_check(weft_backend_state *state, const void *data, uint64_t bytes)
+{
+    (void)state;
+    (void)data;
+    (void)bytes;
+    return NULL;
+}
+
 static void levels_write(weft_backend_state *state, weft_encode_job *job)
 {
     for (unsigned level = 0; level < WEFT_LEVEL_COUNT; level++) {
@@ -218,10 +246,14 @@ static weft_status host_poll(weft_backend_state *state, void *job)
 const weft_backend weft_backend_host = {
     .abi = WEFT_BACKEND_ABI,
     .name = "host",
+    .depth = 1,
     .probe = weft_host_probe,
     .open = host_open,
     .close = host_close,
     .kernels = host_kernels,
+    .memory_take = host_memory_take,
+    .memory_give = host_memory_give,
+    .check = host_check,
     .encode = host_encode,
     .decode = weft_host_decode,
     .survey = weft_host_survey,

@@ -127,6 +127,8 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
         status = free_decode(state, job);
     if (status != WEFT_OK)
         job->changes->count = 0;
+    if (job->limit > 0)
+        job->changes->count = weft_host_changes_below(job->changes, 0, job->limit);
     weft_host_delta(state->kernels, &job->base, job->changes, job->tensor_delta);
     return status;
 }

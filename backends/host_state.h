@@ -68,11 +68,9 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
 weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job);
 weft_status weft_host_drain(weft_backend_state *state, weft_drain_job *job);
 
-/* One past the last change from `from` on that lies in the run of the view. */
-static inline uint32_t weft_host_run_end(const weft_view *view, const weft_run *run, const weft_changes *changes,
-                                         uint32_t from)
+/* The first change from `from` on at position `limit` or behind. */
+static inline uint32_t weft_host_changes_below(const weft_changes *changes, uint32_t from, uint64_t limit)
 {
-    uint64_t limit = (uint64_t)weft_run_position(view, run) + run->count;
     uint32_t low = from, high = changes->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -82,6 +80,13 @@ static inline uint32_t weft_host_run_end(const weft_view *view, const weft_run *
             high = middle;
     }
     return low;
+}
+
+/* One past the last change from `from` on that lies in the run of the view. */
+static inline uint32_t weft_host_run_end(const weft_view *view, const weft_run *run, const weft_changes *changes,
+                                         uint32_t from)
+{
+    return weft_host_changes_below(changes, from, (uint64_t)weft_run_position(view, run) + run->count);
 }
 
 /* What must be added to a position in the view to get the element in the run's tensor (mod 2^64). */

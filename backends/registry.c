@@ -10,6 +10,8 @@ static const weft_backend *const tables[] = {&weft_backend_host};
 /* Backends that weft knows by name and that this build does not hold. */
 static const char *const absent[] = {"cuda", "hip"};
 
+static const weft_backend *lent;
+
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 #define ABSENT (sizeof(absent) / sizeof(absent[0]))
 
@@ -18,8 +20,15 @@ const weft_backend *weft_backend_at(size_t index)
     return index < TABLES ? tables[index] : NULL;
 }
 
+void weft_backend_lend(const weft_backend *backend)
+{
+    lent = backend;
+}
+
 const weft_backend *weft_backend_find(const char *name)
 {
+    if (lent && strcmp(name, lent->name) == 0)
+        return lent;
     if (strcmp(name, "auto") == 0)
         return &weft_backend_host;
     for (size_t i = 0; i < TABLES; i++) {

@@ -113,8 +113,12 @@ weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pas
     weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements, pass->levels);
     weft_survey_clear(encoder->survey);
     for (uint64_t unit = 0; unit < encoder->layout->unit_count; unit++) {
-        weft_survey_job job = {weft_binding_view(pass->now, unit), weft_binding_view(pass->shadow, unit), plan.count,
-                               plan.stride, encoder->survey};
+        weft_survey_job job = {weft_binding_view(pass->now, unit),
+                               weft_binding_view(pass->shadow, unit),
+                               plan.count,
+                               plan.stride,
+                               encoder->survey,
+                               NULL};
         weft_backend_state *device = encoder->lanes[0].device;
         weft_status status = weft_backend_wait(backend, device, backend->survey(device, &job), &job);
         if (status == WEFT_OK && pass->moved)

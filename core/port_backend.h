@@ -2,8 +2,23 @@
  *
  * Jobs are asynchronous: an operation returns WEFT_OK when it is complete, WEFT_AGAIN when it was taken and `poll` must
  * be called until it no longer returns WEFT_AGAIN, anything else when it failed and took no effect (apply excepted: see
- * there). Memory named by a job is borrowed until then. The host backend completes inline. One state is used from
- * several threads only for different jobs (publish encodes while the progress thread loads a snapshot).
+ * there). The job and all memory that it names are borrowed until then; what it gives back, sums included, is written
+ * by the calls of the thread that submitted it and is not looked at before. A thread has at most `depth` jobs with the
+ * backend at once, all of one kind, none of which needs what another does, and polls the oldest first. A backend may
+ * keep what it takes until it has enough for a batch, or one of them is polled: core submits anew as it polls, so that
+ * a depth of two batches keeps one under way while the other is put together. After one has failed the others are
+ * polled all the same. The host backend completes inline. One state is used from several threads only for different
+ * jobs (publish encodes while the progress thread loads a snapshot).
+ *
+ * Weights are named by address alone and lie where the backend works (`check`); core reads and writes none of them, nor
+ * memory of kinds LISTS and DEVICE. Frames, sinks, dense bytes, digests, surveys and the records of change lists lie in
+ * host memory. merge and drain name host memory only.
+ *
+ * A `stream` is the caller's, NULL the default one: a job reads or writes weights after what was queued on it before,
+ * and what is queued on it afterwards comes after the job's last access to the weights (encode: after the pass that
+ * finds the changes, not after the coding). Host: nothing to order.
+ *
+ * WEFT_E_DEVICE: the device is gone, and so will be every job from then on, soon; `close` is still called.
  *
  * No slot is optional: what differs is data (`caps`). */
 #ifndef WEFT_CORE_PORT_BACKEND_H
@@ -14,7 +29,10 @@
 #include "codec/survey.h"
 #include "layout.h"
 
-#define WEFT_BACKEND_ABI 1u
+#define WEFT_BACKEND_ABI 2u
+
+/* `caps`: memory of kind DEVICE is to be had, and core can read no weights. */
+#define WEFT_BACKEND_DEVICE 1u
 
 typedef struct weft_backend_state weft_backend_state;
 
@@ -24,8 +42,16 @@ typedef struct weft_backend_options {
     uint64_t budget_bytes; /* device memory it may take; host: ignored */
 } weft_backend_options;
 
+/* What memory is for, which says where it lies. */
+typedef enum weft_memory_kind {
+    WEFT_MEMORY_LISTS, /* arrays of weft_changes: only jobs touch them */
+    WEFT_MEMORY_HOST,  /* views in it go to this backend's jobs and to the host backend's, and core touches them too */
+    WEFT_MEMORY_DEVICE /* views in it go to this backend's jobs; load's `bytes` may lie in it. caps: DEVICE */
+} weft_memory_kind;
+
 /* Changed elements of one unit or one run of units, in order of position: the product of diff and decode, the food of
- * encode, apply, undo. Arrays of elements have the unit's width. */
+ * encode, apply, undo. Arrays of elements have the unit's width, lie in memory of kind LISTS and are aligned to 8
+ * bytes; the record itself lies in host memory. */
 typedef struct weft_changes {
     uint32_t unit; /* first of them */
     uint32_t units;
@@ -46,7 +72,8 @@ typedef struct weft_frame_sink {
 
 /* encode: compares the weights of one unit, or of one run of units, with the shadow and writes a frame for each wanted
  * level (none if equal). A level that cannot code the run in one frame goes into `alone` with nothing written: its
- * units are to be coded one by one. */
+ * units are to be coded one by one. No frame is larger than largest_frame. Jobs that are with the backend at once have
+ * sinks of their own. */
 typedef struct weft_encode_job {
     weft_view now;                          /* the weights */
     weft_view shadow;                       /* the bits published last */
@@ -55,6 +82,7 @@ typedef struct weft_encode_job {
     uint32_t levels;                        /* mask of 1 << weft_level */
     weft_frame_sink *sinks;                 /* WEFT_LEVEL_COUNT of them, used where the mask says so */
     uint64_t *tensor_delta;                 /* one word per part of the layout: digest(now) - digest(shadow) is added */
+    void *stream;                           /* the caller's, on which `now` was written */
     uint32_t changed;                       /* out; not set if every level is in `alone` */
     uint32_t alone;                         /* out: mask of levels */
     uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: 0 if none was written */
@@ -68,12 +96,14 @@ typedef struct weft_decode_job {
     weft_frame frame;
     weft_view base;                    /* of the frame's units */
     const weft_parameters *parameters; /* of the update, for level tight; NULL: the default ones */
-    weft_changes *changes;             /* arrays lent by the caller: capacity >= frame's changed elements */
-    uint64_t *tensor_delta;            /* digest(after) - digest(before) is added */
+    uint32_t limit;         /* changes at positions from here on are neither listed nor counted; 0: all are */
+    weft_changes *changes;  /* arrays lent by the caller: capacity >= frame's changed elements */
+    uint64_t *tensor_delta; /* digest(after) - digest(before) is added */
 } weft_decode_job;
 
-/* apply: puts `after` in place and keeps in `before` what was really there, so that undo is exact.
- * `mismatch` is set when some element was not `before`: the caller then undoes what it applied. */
+/* apply: puts `after` in place and keeps in `before` what was really there, so that undo is exact. `mismatch` is set
+ * when some element was not `before`: the caller then undoes what it applied. One that failed has done all of this or
+ * nothing. */
 typedef struct weft_apply_job {
     weft_view target;
     weft_changes *changes;
@@ -97,7 +127,8 @@ typedef struct weft_digest_job {
 /* load: view -> dense bytes (the payload of a full frame); store: the other way, elements of `bytes` as they are. */
 typedef struct weft_load_job {
     weft_view view;
-    uint8_t *bytes; /* count * width */
+    uint8_t *bytes; /* count * width; in host memory, or of kind DEVICE */
+    void *stream;   /* the caller's, on which the view was written */
 } weft_load_job;
 
 typedef struct weft_store_job {
@@ -113,6 +144,7 @@ typedef struct weft_survey_job {
     weft_view shadow;
     uint32_t count, stride;
     weft_survey *survey; /* counts are added */
+    void *stream;        /* the caller's, on which `now` was written */
 } weft_survey_job;
 
 /* Where the frames of updates that follow each other are added up: for each element of a run of units what became of
@@ -159,12 +191,20 @@ typedef struct weft_drain_job {
 typedef struct weft_backend {
     uint32_t abi;
     const char *name; /* "host" */
-    uint64_t caps;    /* 0: reserved */
+    uint64_t caps;    /* mask of WEFT_BACKEND_* */
+    uint32_t depth; /* jobs of a thread that are worth having with it at once, at least 1; 1: lanes are worth having */
     /* One entry per device, or one that says why there is none; returns how many there are. */
     size_t (*probe)(weft_device_info *devices, size_t capacity);
     weft_status (*open)(const weft_backend_options *options, weft_backend_state **state);
     void (*close)(weft_backend_state *state);
     const char *(*kernels)(const weft_backend_state *state); /* the kernel set chosen: "portable" */
+    /* Memory for jobs, aligned to 256 bytes, of unknown content; at open and bind only. Errors: WEFT_E_MEMORY with
+     * text; WEFT_E_ARGUMENT (a kind that the backend does not have). */
+    weft_status (*memory_take)(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory);
+    void (*memory_give)(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind);
+    /* Why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence that
+     * begins with the address; NULL: they can. The text stays until the next call. */
+    const char *(*check)(weft_backend_state *state, const void *data, uint64_t bytes);
     weft_status (*encode)(weft_backend_state *state, weft_encode_job *job);
     weft_status (*decode)(weft_backend_state *state, weft_decode_job *job);
     weft_status (*survey)(weft_backend_state *state, weft_survey_job *job);
@@ -191,5 +231,7 @@ static inline weft_status weft_backend_wait(const weft_backend *backend, weft_ba
 const weft_backend *weft_backend_find(const char *name);
 /* Walks the tables: index from 0, NULL past the last. */
 const weft_backend *weft_backend_at(size_t index);
+/* A table from outside, found before that of its name; NULL takes it away. While no session is open. */
+void weft_backend_lend(const weft_backend *backend);
 
 #endif

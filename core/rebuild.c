@@ -136,7 +136,7 @@ static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit
         if (i == 0)
             place_block(trainer, order, unit, shift, image);
         bool same = trainer->newest_order == image->order;
-        weft_load_job job = {weft_binding_view(&trainer->shadow, image->unit + i), to};
+        weft_load_job job = {weft_binding_view(&trainer->shadow, image->unit + i), to, NULL};
         weft_status status = weft_backend_wait(backend, bridge->device, backend->load(bridge->device, &job), &job);
         weft_bridge_leave(bridge);
         if (status != WEFT_OK || !same)

@@ -13,7 +13,7 @@ static weft_status copy_to_shadow(weft_trainer *trainer)
     weft_session *session = trainer->session;
     for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
         weft_load_job job = {weft_binding_view(&trainer->weights, unit),
-                             weft_binding_view(&trainer->shadow, unit).runs[0].data};
+                             weft_binding_view(&trainer->shadow, unit).runs[0].data, NULL};
         weft_status status =
             weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
         if (status != WEFT_OK)

@@ -83,7 +83,7 @@ static weft_status full_frame(weft_trainer *trainer, const weft_peer *peer, uint
     uint32_t dense = view.count * view.width;
     uint32_t payload = (dense + WEFT_FRAME_ALIGN - 1) / WEFT_FRAME_ALIGN * WEFT_FRAME_ALIGN;
     weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, view.count, 0};
-    weft_load_job job = {view, out + WEFT_FRAME_HEADER_BYTES};
+    weft_load_job job = {view, out + WEFT_FRAME_HEADER_BYTES, NULL};
     weft_frame_write_header(out, &header);
     memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
     *bytes = WEFT_FRAME_HEADER_BYTES + payload;

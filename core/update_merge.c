@@ -132,7 +132,7 @@ static weft_status frames_take(merger *m, uint64_t end, bool wanted)
 static weft_status span_load(merger *m, uint64_t unit, uint32_t units)
 {
     weft_update_lane *lane = &m->team.lanes[0];
-    weft_load_job job = {weft_binding_span(&m->base, unit, units), m->dense};
+    weft_load_job job = {weft_binding_span(&m->base, unit, units), m->dense, NULL};
     weft_run *moved = m->moved.runs + (job.view.runs - m->base.runs);
     for (uint32_t r = 0; r < job.view.run_count; r++)
         moved[r].data = m->dense + (uint64_t)weft_run_position(&job.view, &moved[r]) * job.view.width;
@@ -155,8 +155,12 @@ static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_su
     weft_survey_plan plan = weft_survey_plan_for(m->layout->elements, 1u << m->chain.header.level);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {
-        weft_survey_job job = {weft_binding_view(&m->moved, unit + i), weft_binding_view(&m->base, unit + i),
-                               plan.count, plan.stride, survey};
+        weft_survey_job job = {weft_binding_view(&m->moved, unit + i),
+                               weft_binding_view(&m->base, unit + i),
+                               plan.count,
+                               plan.stride,
+                               survey,
+                               NULL};
         status = weft_backend_wait(backend, device, backend->survey(device, &job), &job);
     }
     return status;

@@ -254,7 +254,11 @@ void fuzz_survey(fuzz_world *world)
     memset(&survey, 0, sizeof(survey));
     for (uint64_t unit = 0; unit < world->layout->unit_count; unit++) {
         weft_survey_job job = {weft_binding_view(&world->target_binding, unit),
-                               weft_binding_view(&world->base_binding, unit), plan.count, plan.stride, &survey};
+                               weft_binding_view(&world->base_binding, unit),
+                               plan.count,
+                               plan.stride,
+                               &survey,
+                               NULL};
         pair_must(weft_backend_host.survey(sets[0], &job), "survey");
     }
     weft_parameters_choose(&survey, 1u << WEFT_LEVEL_TIGHT, &chosen);

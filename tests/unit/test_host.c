@@ -91,6 +91,17 @@ static void tables_are_found_by_name(void **state)
     assert_true(count >= 1);
 }
 
+static void a_lent_table_comes_before_that_of_its_name(void **state)
+{
+    (void)state;
+    weft_backend guest = weft_backend_host;
+    weft_backend_lend(&guest);
+    assert_ptr_equal(weft_backend_find("host"), &guest);
+    assert_ptr_equal(weft_backend_find("auto"), &weft_backend_host);
+    weft_backend_lend(NULL);
+    assert_ptr_equal(weft_backend_find("host"), &weft_backend_host);
+}
+
 static void devices_are_listed_with_reasons(void **state)
 {
     (void)state;
@@ -136,6 +147,7 @@ int main(void)
         cmocka_unit_test_setup(sets_are_had_or_explained, environment_clear),
         cmocka_unit_test_setup(environment_overrides_auto_alone, environment_clear),
         cmocka_unit_test_setup(tables_are_found_by_name, environment_clear),
+        cmocka_unit_test_setup(a_lent_table_comes_before_that_of_its_name, environment_clear),
         cmocka_unit_test_setup(devices_are_listed_with_reasons, environment_clear),
         cmocka_unit_test_setup_teardown(a_wrong_environment_makes_the_host_unusable_but_listed, environment_clear,
                                         environment_clear),

@@ -20,8 +20,12 @@ static void survey_take(const unit_pair *pair, const weft_binding *shadow, weft_
     memset(survey, 0xa5, sizeof *survey); /* what another survey left */
     weft_survey_clear(survey);
     for (uint64_t unit = 0; unit < pair->layout->unit_count; unit++) {
-        weft_survey_job job = {weft_binding_view(&pair->target_binding, unit), weft_binding_view(shadow, unit),
-                               plan.count, plan.stride, survey};
+        weft_survey_job job = {weft_binding_view(&pair->target_binding, unit),
+                               weft_binding_view(shadow, unit),
+                               plan.count,
+                               plan.stride,
+                               survey,
+                               NULL};
         assert_int_equal(weft_backend_host.survey(pair->state, &job), WEFT_OK);
     }
 }
@@ -77,8 +81,12 @@ static void counts_are_those_of_the_sample(void **state)
         for (size_t p = 0; p < sizeof plans / sizeof *plans; p++) {
             survey_expect(&pair, plans[p], expected, magnitudes);
             weft_survey_clear(&whole);
-            weft_survey_job job = {weft_binding_view(&pair.target_binding, 0), weft_binding_view(&pair.live_binding, 0),
-                                   plans[p].count, plans[p].stride, &whole};
+            weft_survey_job job = {weft_binding_view(&pair.target_binding, 0),
+                                   weft_binding_view(&pair.live_binding, 0),
+                                   plans[p].count,
+                                   plans[p].stride,
+                                   &whole,
+                                   NULL};
             assert_int_equal(weft_backend_host.survey(pair.state, &job), WEFT_OK);
             const weft_unit *unit = &pair.layout->units[0];
             const weft_survey_kind *kind = &whole.kinds[weft_kind_of(unit->width, unit->exponent_bits)];
