@@ -13,6 +13,8 @@
  * aside in one would keep everybody out for long. */
 #define NICENESS 10
 
+#define PERSONAL_SHARE 4u /* one block of so many of the bridge's is kept for what serves one peer alone */
+
 static void unpin(weft_bridge *bridge)
 {
     for (uint64_t i = 0; bridge->pinned && i < bridge->source_count; i++)
@@ -110,12 +112,22 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
                                        : weft_last_error());
 }
 
+/* A peer that never commits keeps a merged update in its slots for ever. A part of the share is out of reach for those,
+ * so that a snapshot's tiles and repairs, which their peers take without a commit of their own, find room. */
+static uint32_t limit_of(const weft_bridge *bridge, const weft_bridged *entry)
+{
+    bool personal = entry->repair.count > 0 || entry->catch_up.limits;
+    uint32_t kept = bridge->share > 1 ? (bridge->share + PERSONAL_SHARE - 1) / PERSONAL_SHARE : 0;
+    return personal ? bridge->share : bridge->share - kept;
+}
+
 void weft_bridge_make(weft_bridge *bridge, weft_bridged *entry)
 {
     weft_session *session = bridge->trainer->session;
     weft_status status = WEFT_E_BUDGET;
     uint64_t begun_ns = weft_clock_ns(), bytes = 0;
     entry->state = WEFT_BRIDGED_MAKING;
+    bridge->limit = limit_of(bridge, entry);
     if (entry->repair.count) {
         bridge->broken = bridge->stopping;
         bridge->source_count = 0;

@@ -41,13 +41,13 @@ weft_status weft_bridge_pause(weft_bridge *bridge)
     return WEFT_OK;
 }
 
-/* Whether the share has a block left, or has one when what nobody reads is given up. */
+/* Whether the work under way may have one block more, or may when what nobody reads is given up. */
 static bool find_room(weft_bridge *bridge)
 {
-    bool left = bridge->blocks < bridge->share, yields = true;
+    bool left = bridge->blocks < bridge->limit, yields = true;
     while (!left && yields && weft_bridge_enter(bridge)) {
         yields = weft_bridge_yield(bridge->trainer);
-        left = bridge->blocks < bridge->share;
+        left = bridge->blocks < bridge->limit;
         weft_bridge_leave(bridge);
     }
     return left;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "peer.h"
+
 static int setup_with(void **state, fleet_size size, const char *const *overrides)
 {
     *state = fleet_open(size, overrides);
@@ -173,7 +175,7 @@ static void closed_meanwhile(void **state)
         fleet_catch_up(f, at);
 }
 
-/* A journal of 256 blocks of 64 KiB: versions of large models fill it, and merges keep to their share. */
+/* A journal of eight blocks of 2 MiB: versions of large models fill it, and merges keep to their share. */
 static int setup_full(void **state)
 {
     static const char *const overrides[] = {"peers.staging=64MiB", NULL};
@@ -191,6 +193,49 @@ static void out_of_room(void **state)
     fleet_catch_up(f, 0);
     assert_int_equal(fleet_stats(f->trainer.session).merges, 0);
     assert_true(fleet_stats(f->trainer.session).journal_bytes <= 16u << 20);
+}
+
+/* Whether the bridge has nothing left to do, and the most blocks that it had. */
+static bool bridge_rests(fleet *f, uint32_t *most)
+{
+    weft_session *session = f->trainer.session;
+    const weft_bridge *bridge = &session->trainer->bridge;
+    bool rests = true;
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged_state now = bridge->entries[i].state;
+        rests = rests && now != WEFT_BRIDGED_WANTED && now != WEFT_BRIDGED_MAKING;
+    }
+    *most = bridge->blocks > *most ? bridge->blocks : *most;
+    pthread_mutex_unlock(&session->lock);
+    return rests;
+}
+
+/* Sixty-four blocks of 2 MiB. */
+static int setup_wide(void **state)
+{
+    static const char *const overrides[] = {"peers.staging=64MiB", "trainer.journal=128MiB", NULL};
+    return setup_with(state, FLEET_LARGE, overrides);
+}
+
+/* Rollouts that never commit, each with a merged update of its own: together they would have the whole share, of which
+ * they leave a part to snapshots and repairs. */
+static void that_never_commit(void **state)
+{
+    fleet *f = *state;
+    const weft_bridge *bridge = &f->trainer.session->trainer->bridge;
+    uint32_t most = 0, rests = 0;
+    for (int i = 0; i < 9; i++)
+        fleet_publish(f, 150);
+    for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
+        fleet_join_bits(f, at, f->history[at].dense);
+    for (int i = 0; i < 6000 && rests < 20; i++) {
+        rests = bridge_rests(f, &most) ? rests + 1 : 0;
+        fleet_sleep_ms(10);
+    }
+    print_message("%u of %u blocks\n", most, bridge->share);
+    assert_true(most > bridge->share / 2);
+    assert_true(most <= bridge->share - bridge->share / 4);
 }
 
 /* Sixteen blocks of 1 MiB, one or more a version. */
@@ -241,6 +286,7 @@ int main(void)
         TEST(lost_in_the_middle),
         TEST(closed_meanwhile),
         FULL(out_of_room),
+        cmocka_unit_test_setup_teardown(that_never_commit, setup_wide, teardown),
         SMALL(a_full_journal),
         TIGHT(a_slow_one_skips),
         TIGHT(publishes_meanwhile),
