@@ -268,7 +268,7 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
  */
 static weft_status tell_passing(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    uint64_t every_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+    const uint64_t every_ns = weft_session_passing_ns(trainer->session);
     bool all_taken = peer->slots_free == peer->hello.slots && !peer->posting;
     if (!weft_stream_catches_up(trainer, peer) && !weft_early_waits(trainer, peer))
         return WEFT_OK;

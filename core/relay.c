@@ -110,7 +110,7 @@ static bool waits_for_more(const weft_child *child)
 /* What a child waits for is still on its way to this relay. */
 static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
-    uint64_t every_ns = relay->rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+    const uint64_t every_ns = weft_session_passing_ns(relay->rollout->session);
     uint64_t moved_ns = relay->rollout->moved_ns > child->moved_ns ? relay->rollout->moved_ns : child->moved_ns;
     if (child->open == 0)
         return WEFT_OK;
