@@ -7,7 +7,7 @@
 #include "status.h"
 
 /* Parts that one answer goes through at most, whatever was asked: the lock is held meanwhile. */
-#define PARTS_MAX 65536u
+#define PARTS_MAX 8192u
 #define SLICE     512u
 
 /* By its root, and by its number where several have that. */
