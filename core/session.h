@@ -106,7 +106,8 @@ bool weft_session_interrupted(weft_session *session);
 /* Under the lock: one step on the caller's thread, then sleeps outside the lock as the step said, until deadline_ns. */
 void weft_session_step_once(weft_session *session, uint64_t deadline_ns);
 
-/* How often an end says PASSING to one that waits: in time for the shorter of the two deadlines by which that gives up. */
+/* How often an end says PASSING to one that waits: in time for the shorter of the two deadlines by which that gives up.
+ */
 static inline uint64_t weft_session_passing_ns(const weft_session *session)
 {
     const uint64_t io_ms = session->site->session.io_deadline_ms, commit_ms = session->site->commit.deadline_ms;
