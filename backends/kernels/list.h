@@ -1,11 +1,15 @@
 /* list.h - the kernels of the device backends, by name: WEFT_KERNELS(ROW) gives ROW(name) for each. Read by the host's
- * C and by every platform's translation unit; the symbol of a kernel is weft_kernel_NAME.
+ * C and by every platform's translation unit; the symbol of a kernel is weft_kernel_NAME, its rows are struct
+ * weft_k_NAME.
  *
  * A kernel takes one argument, the device address of its rows (rows.h), and runs in blocks of 256 threads. */
 #ifndef WEFT_BACKENDS_KERNELS_LIST_H
 #define WEFT_BACKENDS_KERNELS_LIST_H
 
-#define WEFT_KERNELS(ROW)
+/* clang-format off */
+#define WEFT_KERNELS(ROW)                                                                                              \
+    ROW(digest)
+/* clang-format on */
 
 #define WEFT_KERNEL_NUMBER(name) WEFT_GPU_KERNEL_##name,
 enum weft_gpu_kernel { WEFT_KERNELS(WEFT_KERNEL_NUMBER) WEFT_GPU_KERNELS };

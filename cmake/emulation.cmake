@@ -1,0 +1,31 @@
+# Kernels on the host: tests/emulation/*.cpp are the engine and the kernels, compiled for 32 and for 64 lanes; every
+# tests/emulation/test_*.c is one cmocka executable. Under the thread checker lanes are threads, else fibers.
+function(weft_emulation_lanes lanes)
+    add_library(weft_emulation_${lanes} OBJECT tests/emulation/emulation.cpp tests/emulation/broken.cpp)
+    target_compile_definitions(weft_emulation_${lanes} PRIVATE WEFT_LANES=${lanes})
+    target_link_libraries(weft_emulation PRIVATE weft_emulation_${lanes})
+endfunction()
+
+if(CMAKE_CXX_COMPILER)
+    add_library(weft_emulation STATIC tests/emulation/launch.cpp tests/emulation/fibers.cpp)
+    weft_emulation_lanes(32)
+    weft_emulation_lanes(64)
+    foreach(target weft_emulation weft_emulation_32 weft_emulation_64)
+        set_target_properties(${target} PROPERTIES CXX_STANDARD 17 CXX_EXTENSIONS OFF)
+        target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+        if(WEFT_SANITIZE STREQUAL "address")
+            # fibers have no stack for frames that are over
+            target_compile_options(${target} PRIVATE
+                $<IF:$<CXX_COMPILER_ID:GNU>,--param=asan-use-after-return=0,-fsanitize-address-use-after-return=never>)
+        endif()
+    endforeach()
+    file(GLOB sources CONFIGURE_DEPENDS tests/emulation/test_*.c)
+    foreach(source ${sources})
+        weft_cmocka_test(emulation ${source})
+        get_filename_component(name ${source} NAME_WE)
+        string(REGEX REPLACE "^test_" "" name ${name})
+        target_link_libraries(test_emulation_${name} PRIVATE weft_emulation stdc++)
+    endforeach()
+else()
+    message(STATUS "Skipped the emulation of kernels: no C++ compiler (Debian: g++)")
+endif()
