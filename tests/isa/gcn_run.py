@@ -15,7 +15,7 @@ class Program:
             raise KeyError(f"{image.path} has no kernel {name}")
         self.kernel = image.kernels[name]
         self.instructions = image.code_of(self.kernel)
-        while self.instructions[-1].name != "s_endpgm": # what pads the code
+        while self.instructions[-1].name in ("s_nop", "s_code_end"): # what pads the code
             self.instructions.pop()
         self.index = {one.address: at for at, one in enumerate(self.instructions)}
         self.acts, unknown = [], []
@@ -60,18 +60,21 @@ class Wave:
     def turn(self, program, most):
         """Runs until a barrier, the end, or so many instructions; returns how many it ran."""
         acts, counts, index, at = program.acts, program.counts, program.index, self.at
-        for ran in range(most):
-            counts[at] += 1
-            to = acts[at](self)
-            if to is None:
-                at += 1
-            elif to >= 0:
-                at = index[to]
-            else:
-                self.at, self.state = at + 1, "ended" if to == END else "waits"
-                return ran + 1
-        self.at = at
-        return most
+        try:
+            for ran in range(most):
+                counts[at] += 1
+                to = acts[at](self)
+                if to is None:
+                    at += 1
+                elif to >= 0:
+                    at = index[to]
+                else:
+                    at += 1
+                    self.state = "ended" if to == END else "waits"
+                    return ran + 1
+            return most
+        finally:
+            self.at = at
 
 
 def arguments(kernel, argument, blocks, threads):
@@ -107,7 +110,7 @@ def launch(program, memory, blocks, argument, rng, threads=256, resident=3):
             try:
                 steps += wave.turn(program, rng.randrange(1, 500))
             except Fault as fault:
-                raise Fault(f"{kernel.name}: {program.instructions[wave.at].text} or soon after it: {fault}") from None
+                raise Fault(f"{kernel.name}: {program.instructions[wave.at].text}: {fault}") from None
             if steps > STEPS:
                 raise Fault(f"{kernel.name}: no end after {STEPS} instructions")
         elif all(wave.state == "ended" for wave in waves):

@@ -1,0 +1,29 @@
+# The machine code of AMD devices, read and run on the host (tests/isa): every image is inspected, and those of gfx90a and
+# gfx942 run on launches that the emulation recorded.
+if(WEFT_SANITIZE)
+    return() # what runs is Python and code of other machines
+endif()
+if(NOT WEFT_PYTHON OR NOT TARGET weft_emulation OR NOT WEFT_HIP_HERE)
+    message(STATUS "Skipped the machine code of AMD devices: it needs their images, python3 and a C++ compiler")
+    return()
+endif()
+
+add_executable(isa_cases tests/isa/cases.c tests/isa/cases_digest.c tests/isa/record.c)
+target_compile_definitions(isa_cases PRIVATE _GNU_SOURCE)
+target_include_directories(isa_cases PRIVATE include core ${PROJECT_SOURCE_DIR})
+target_link_libraries(isa_cases PRIVATE weft_emulation weft_test_rooms stdc++)
+
+set(streaming digest) # kernels that read weights
+function(weft_isa_test name)
+    add_test(NAME isa.${name} COMMAND ${ARGN})
+    weft_test_properties(isa.${name} isa)
+endfunction()
+
+weft_isa_test(images ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/isa/check_images.py ${image_folder}
+    ${PROJECT_SOURCE_DIR}/backends/kernels/list.h --streaming ${streaming})
+foreach(device gfx90a gfx942)
+    if(device IN_LIST WEFT_HIP_TARGETS)
+        weft_isa_test(${device} bash ${PROJECT_SOURCE_DIR}/tests/isa/run.sh ${WEFT_PYTHON} $<TARGET_FILE:isa_cases>
+            ${image_folder}/${device}.hsaco)
+    endif()
+endforeach()

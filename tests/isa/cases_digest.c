@@ -1,0 +1,53 @@
+/* cases_digest.c - rows of every width, at every place that elements may begin. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/kernels/rows.h"
+#include "tests/isa/cases.h"
+
+static uint64_t state = 11;
+
+uint64_t weft_cases_draw(void)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return state >> 31;
+}
+
+void weft_cases_launch(enum weft_gpu_kernel kernel, uint32_t blocks, const void *rows)
+{
+    const char *wrong = weft_record_launch(kernel, blocks, (uint64_t)(uintptr_t)rows);
+    if (!wrong)
+        return;
+    fprintf(stderr, "%s\n", wrong);
+    exit(1);
+}
+
+static void record(const char *name, uint32_t width, uint32_t off, uint32_t count)
+{
+    uint8_t *data = weft_record_take(off + (uint64_t)count * width);
+    uint64_t *sum = weft_record_take(sizeof *sum);
+    weft_k_digest *rows = weft_record_take(2 * sizeof *rows);
+    for (uint64_t i = 0; i < off + (uint64_t)count * width; i++)
+        data[i] = (uint8_t)weft_cases_draw();
+    const uint32_t half = count / 2;
+    rows[0] = (weft_k_digest){(uint64_t)(uintptr_t)data + off, 5, (uint64_t)(uintptr_t)sum, half, width};
+    rows[1] = rows[0];
+    rows[1].data += (uint64_t)half * width;
+    rows[1].element += half;
+    rows[1].count = count - half;
+    weft_record_case(name, count);
+    weft_cases_launch(WEFT_GPU_KERNEL_digest, 2, rows);
+    weft_record_give(rows);
+    weft_record_give(sum);
+    weft_record_give(data);
+}
+
+void weft_cases_digest(int full)
+{
+    record("bf16", 2, 0, 16384);
+    for (uint32_t width = 1; width <= 8; width *= 2) {
+        char name[32];
+        snprintf(name, sizeof name, "odd%u", 8 * width);
+        record(name, width, 3 * width % 16, full ? 20011 : 1501);
+    }
+}

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Reads every image of a build and holds it to what weft promises of its kernels: all of them there, nothing spilled,
+shared memory within bounds, the wave size that the code was written for, weights read by wide streaming loads.
+
+    check_images.py FOLDER LIST [--streaming KERNEL...] [--table]
+
+LIST is backends/kernels/list.h. AMD images are ELF with metadata and are disassembled; of NVIDIA's machine code the notes
+beside it are read (stack, registers, shared memory), of PTX the text. Exit: 0, 1, 77 (no image or no disassembler)."""
+import argparse
+import glob
+import os
+import re
+import struct
+import sys
+
+import gcn_image
+
+SHARED_MOST = 32 * 1024 # two blocks fit a compute unit of AMD, and NVIDIA's 48 KiB are not passed
+VECTOR_MOST = 128       # registers of a lane: four waves fit a SIMD of CDNA, two blocks an SM
+BLOCK = 256
+STREAM = re.compile(r"global_load_(dwordx4|b128) .*(\bnt\b|glc slc|slc dlc|\bslc\b|th:TH_LOAD_NT)")
+FORBIDDEN = ("flat_", "scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
+
+
+class Findings:
+    def __init__(self):
+        self.wrong, self.rows = [], []
+
+    def hold(self, where, holds, said):
+        if not holds:
+            self.wrong.append(f"{where}: {said}")
+
+
+def inspect_amd(path, kernels, streaming, findings):
+    image = gcn_image.Image(path)
+    image.disassemble()
+    name = image.device
+    lanes = 64 if name.startswith("gfx9") else 32
+    findings.hold(name, image.bytes[8] == 3, f"code object {image.bytes[8] + 2}, not 5")
+    findings.hold(name, image.metadata["amdhsa.target"] == f"amdgcn-amd-amdhsa--{name}", image.metadata["amdhsa.target"])
+    findings.hold(name, set(image.kernels) == set(kernels), f"kernels {sorted(image.kernels)}, not {sorted(kernels)}")
+    for kernel in image.kernels.values():
+        where, has = f"{name} {kernel.name}", kernel.resources
+        spilled = has["vgpr_spill_count"] + has["sgpr_spill_count"]
+        findings.hold(where, spilled == 0, f"{spilled} registers spilled")
+        scratch = has["private_segment_fixed_size"]
+        findings.hold(where, scratch == 0 and not has["uses_dynamic_stack"], f"{scratch} bytes of scratch memory")
+        findings.hold(where, has["wavefront_size"] == lanes, f"waves of {has['wavefront_size']}")
+        findings.hold(where, has["max_flat_workgroup_size"] == BLOCK, f"blocks of {has['max_flat_workgroup_size']}")
+        findings.hold(where, has["vgpr_count"] + has.get("agpr_count", 0) <= VECTOR_MOST, f"{has['vgpr_count']} registers")
+        shared = has["group_segment_fixed_size"]
+        findings.hold(where, shared <= SHARED_MOST, f"{shared} bytes of shared memory")
+        code = image.code_of(kernel)
+        for one in code:
+            findings.hold(where, not one.name.startswith(FORBIDDEN), f"holds {one.text}")
+        wide = sum(bool(STREAM.search(one.text)) for one in code)
+        findings.hold(where, wide > 0 or kernel.name not in streaming, "no wide streaming load")
+        findings.rows.append((name, kernel.name, has["vgpr_count"], has["sgpr_count"], shared, scratch, wide))
+
+
+def cubin_notes(data):
+    """(symbol number, attribute, value) of all notes of NVIDIA's ELF, and the names of symbols and section sizes."""
+    at, = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    rows = [struct.unpack_from("<IIQQQQIIQQ", data, at + size * i) for i in range(count)]
+    text = lambda start: data[start:data.index(b"\0", start)].decode()
+    sections = {text(rows[names][4] + row[0]): row for row in rows}
+    table, strings = sections[".symtab"], sections[".strtab"]
+    symbols = [text(strings[4] + struct.unpack_from("<I", data, start)[0]) for start in range(table[4], table[4] + table[5], 24)]
+    row, notes = sections[".nv.info"], []
+    at = row[4]
+    while at < row[4] + row[5]:
+        form, attribute, value = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == 4: # a value of so many bytes follows
+            if value == 8:
+                notes.append((*struct.unpack_from("<II", data, at), attribute))
+            at += value
+    return notes, symbols, {name: row[5] for name, row in sections.items()}
+
+
+REGISTERS, FRAME = 0x2f, 0x11
+
+
+def inspect_cubin(path, kernels, findings):
+    with open(path, "rb") as file:
+        notes, symbols, sizes = cubin_notes(file.read())
+    name = os.path.basename(path).split(".")[0]
+    found = {section[6:] for section in sizes if section.startswith(".text.")}
+    findings.hold(name, found == set(kernels), f"kernels {sorted(found)}, not {sorted(kernels)}")
+    for kernel in sorted(found):
+        said = {attribute: value for number, value, attribute in notes if symbols[number] == kernel}
+        where = f"{name} {kernel}"
+        findings.hold(where, REGISTERS in said and FRAME in said, "no notes on registers and stack")
+        registers, frame = said.get(REGISTERS, 0), said.get(FRAME, 0)
+        shared = sizes.get(f".nv.shared.{kernel}", 0)
+        findings.hold(where, frame == 0, f"{frame} bytes of stack")
+        findings.hold(where, registers <= VECTOR_MOST, f"{registers} registers")
+        findings.hold(where, shared <= SHARED_MOST, f"{shared} bytes of shared memory")
+        findings.rows.append((name, kernel, registers, "", shared, frame, ""))
+
+
+def inspect_ptx(path, kernels, streaming, findings):
+    with open(path, encoding="ascii") as file:
+        text = file.read()
+    name = os.path.basename(path).split(".")[0]
+    version = re.search(r"^\.version (\S+)", text, re.M)[1]
+    findings.hold(name, name != "ptx75" or version == "7.5", f"PTX of version {version}")
+    parts = re.split(r"\.visible \.entry (\w+)\(", text)
+    found = dict(zip(parts[1::2], parts[2::2]))
+    findings.hold(name, set(found) == set(kernels), f"kernels {sorted(found)}, not {sorted(kernels)}")
+    for kernel, code in found.items():
+        wide = len(re.findall(r"ld\.global\.cs\.v4", code))
+        findings.hold(f"{name} {kernel}", wide > 0 or kernel not in streaming, "no wide streaming load")
+        findings.hold(f"{name} {kernel}", ".local" not in code, "uses local memory")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("list")
+    parser.add_argument("--streaming", nargs="*", default=[])
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    with open(args.list, encoding="ascii") as file:
+        kernels = [f"weft_kernel_{name}" for name in re.findall(r"^    ROW\((\w+)\)", file.read(), re.M)]
+    streaming = [f"weft_kernel_{name}" for name in args.streaming]
+    paths = sorted(glob.glob(os.path.join(args.folder, "*")))
+    if any(path.endswith(".hsaco") for path in paths) and not gcn_image.objdump():
+        print("skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)")
+        return 77
+    findings, count = Findings(), 0
+    for path in paths:
+        count += path.endswith((".hsaco", ".cubin", ".ptx"))
+        if path.endswith(".hsaco"):
+            inspect_amd(path, kernels, streaming, findings)
+        elif path.endswith(".cubin"):
+            inspect_cubin(path, kernels, findings)
+        elif path.endswith(".ptx"):
+            inspect_ptx(path, kernels, streaming, findings)
+    if args.table:
+        print("device  kernel  vector-registers  scalar-registers  shared-bytes  scratch-bytes  wide-streaming-loads")
+        for row in findings.rows:
+            print(*row)
+    print(f"{count} images, {len(findings.rows)} kernels of machine code, {len(findings.wrong)} wrong")
+    for said in findings.wrong:
+        print(f"  {said}")
+    return 77 if count == 0 else int(bool(findings.wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+/* record.h - launches as the emulation runs them, written down with all memory before and after, so that machine code
+ * can be run on the same and has to leave the same.
+ *
+ * A file is a row of launches: the line
+ *   launch KERNEL BLOCKS ARGUMENT ELEMENTS CASE REGIONS
+ * and for each region of memory the line
+ *   region ADDRESS BYTES CHANGED
+ * with its bytes before the launch and, if CHANGED is 1, those after it behind it. Numbers are decimal. */
+#ifndef WEFT_TESTS_ISA_RECORD_H
+#define WEFT_TESTS_ISA_RECORD_H
+
+#include <stdint.h>
+
+#include "backends/kernels/list.h"
+
+/* Launches go to this file from now on (NULL: nowhere). Ends the process with a message when it cannot be written. */
+void weft_record_to(const char *path);
+
+/* What the launches that follow are part of: a name without blanks, and how many elements each of them is about. */
+void weft_record_case(const char *name, uint64_t elements);
+
+/* Memory that kernels may reach: zeroed, aligned to 256 bytes. give allows NULL. */
+void *weft_record_take(uint64_t bytes);
+void weft_record_give(void *memory);
+
+/* Runs a kernel in the emulation, 64 lanes wide. NULL, or what went wrong. */
+const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument);
+
+#endif

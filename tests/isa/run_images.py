@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Runs the machine code of AMD devices on recorded launches (record.h): it has to leave the memory that the emulation
+left, which the tests of the emulation hold against the host's backend.
+
+    run_images.py LAUNCHES IMAGE... [--seed N] [--budget FILE] [--counts]
+
+--budget: a kernel may take so many wave-instructions a tile of 8192 elements in a case, no more (see budget.txt).
+Exit: 0, 1 (a difference, an unknown instruction, a budget that is passed), 77 (no disassembler)."""
+import argparse
+import random
+import sys
+import time
+
+import gcn_image
+from gcn_compile import Unknown
+from gcn_memory import Fault, Memory
+from gcn_run import Program, launch
+
+TILE = 8192
+
+
+class Launch:
+    """One launch of a file; regions are (address, bytes before, bytes after)."""
+
+    def __init__(self, file):
+        line = file.readline().decode().split()
+        self.kernel = line[1] if line else None
+        if not line:
+            return
+        self.blocks, self.argument, self.elements = (int(x) for x in line[2:5])
+        self.case, self.regions = line[5], []
+        for _ in range(int(line[6])):
+            _, address, size, changed = file.readline().decode().split()
+            before = file.read(int(size))
+            self.regions.append((int(address), before, file.read(int(size)) if changed == "1" else before))
+
+
+def launches(path):
+    with open(path, "rb") as file:
+        while True:
+            one = Launch(file)
+            if not one.kernel:
+                return
+            yield one
+
+
+def difference(one, regions):
+    """Where memory is not what it should be, or None."""
+    for (address, _, wanted), found in zip(one.regions, regions):
+        if found == wanted:
+            continue
+        at = next(i for i in range(len(wanted)) if found[i] != wanted[i])
+        word = at // 4 * 4
+        return (f"byte {at} of {len(wanted)} at {address:#x}: {found[word:word + 16].hex(' ', 4)}, "
+                f"should be {wanted[word:word + 16].hex(' ', 4)}")
+    return None
+
+
+class Run:
+    """The launches on one image; counts[kernel, case] are wave-instructions and elements."""
+
+    def __init__(self, path, seed):
+        self.image = gcn_image.Image(path)
+        self.image.disassemble()
+        self.programs, self.counts, self.wrong, self.rng = {}, {}, [], random.Random(seed)
+        for name in self.image.kernels:
+            try:
+                self.programs[name] = Program(self.image, name)
+            except Unknown as said:
+                self.wrong.append(str(said))
+
+    def take(self, one):
+        program = self.programs.get(f"weft_kernel_{one.kernel}")
+        if not program:
+            self.wrong.append(f"{one.case}: no kernel {one.kernel} to run")
+            return
+        memory, regions = Memory(), [bytearray(before) for _, before, _ in one.regions]
+        for (address, _, _), region in zip(one.regions, regions):
+            memory.add(address, region)
+        before = program.ran(), program.ran(("v_",))
+        try:
+            launch(program, memory, one.blocks, one.argument, self.rng)
+            said = difference(one, regions)
+        except Fault as fault:
+            said = str(fault)
+        if said:
+            self.wrong.append(f"{one.case}: {one.kernel}, {one.blocks} blocks: {said}")
+        count = self.counts.setdefault((one.kernel, one.case), [0, 0, 0, 0])
+        count[0] += one.blocks
+        count[1] += one.elements
+        count[2] += program.ran() - before[0]
+        count[3] += program.ran(("v_",)) - before[1]
+
+
+def read_budget(path):
+    """{(device, kernel, case): most wave-instructions a tile}"""
+    found = {}
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            words = line.split("#")[0].split()
+            if words:
+                device, kernel, case, most = words
+                found[device, kernel, case] = float(most)
+    return found
+
+
+def passed_budget(run, budget):
+    for (device, kernel, case), most in budget.items():
+        if device == run.image.device and (kernel, case) in run.counts:
+            _, elements, ran, _ = run.counts[kernel, case]
+            if ran * TILE > most * elements:
+                yield f"{kernel} in {case}: {ran * TILE / elements:.0f} wave-instructions a tile, {most:.0f} allowed"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("launches")
+    parser.add_argument("images", nargs="+")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget")
+    parser.add_argument("--counts", action="store_true")
+    args = parser.parse_args()
+    if not gcn_image.objdump():
+        print("skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)")
+        return 77
+    budget, broken = read_budget(args.budget) if args.budget else {}, 0
+    for path in args.images:
+        start = time.monotonic()
+        run = Run(path, args.seed)
+        number = 0
+        for one in launches(args.launches):
+            run.take(one)
+            number += 1
+        run.wrong += passed_budget(run, budget)
+        broken |= bool(run.wrong) or number == 0
+        ran = sum(count[2] for count in run.counts.values())
+        print(f"{run.image.device}: {number} launches, {len(run.programs)} kernels, {ran} wave-instructions, "
+              f"{len(run.wrong)} wrong, {time.monotonic() - start:.1f} s")
+        for said in run.wrong[:20]:
+            print(f"  {said}")
+        if args.counts:
+            for (kernel, case), (blocks, elements, ran, vector) in sorted(run.counts.items()):
+                each = f"{ran * TILE / elements:9.0f} {vector * TILE / elements:9.0f}" if elements else f"{'':19}"
+                print(f"  {run.image.device} {kernel:20} {case:24} {blocks:5} {each} {ran:9}")
+    return int(broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
