@@ -4,8 +4,9 @@
 WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
-# tier, Debian package, how to see that it is there: "command NAME", "header PATH [PATH]" (any of them will do)
-# or "runtime NAME" (of clang).
+# tier, Debian package, how to see that it is there: "command NAME [NAME]", "header PATH [PATH]" (any of them will do)
+# or "runtime NAME" (of clang). The tiers images and isa are wishes: without them no image for AMD devices is built, or
+# its machine code is not run by the tests.
 WEFT_PACKAGES='
 build  gcc              command cc
 build  libc6-dev        header stdio.h
@@ -23,6 +24,9 @@ test   binutils         command nm
 test   pkg-config       command pkg-config
 test   python3          command python3
 test   iproute2         command tc
+images clang-22         command clang++-22 clang++-21 clang++-20 clang++-19 amdclang++ hipcc
+images lld-22           command ld.lld-22 ld.lld-21 ld.lld-20 ld.lld-19 amdclang++ hipcc
+isa    llvm-22          command llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 llvm-objdump-19
 bench  gnuplot-nox      command gnuplot
 ci     clang            command clang
 ci     libclang-rt-dev  runtime fuzzer
@@ -44,13 +48,15 @@ weft_stop() # weft_stop CODE TEXT...
     exit "$code"
 }
 
-weft_present() # weft_present command NAME | header PATH... | runtime NAME
+weft_present() # weft_present command NAME... | header PATH... | runtime NAME
 {
     local kind=$1 path
     shift
     if [ "$kind" = command ]; then
-        command -v "$1" >/dev/null
-        return
+        for path in "$@"; do
+            command -v "$path" >/dev/null && return 0
+        done
+        return 1
     fi
     if [ "$kind" = runtime ]; then
         [ -e "$(clang -print-file-name="libclang_rt.$1-$(uname -m).a" 2>/dev/null)" ]
@@ -90,6 +96,21 @@ weft_need() # weft_need TIER...
   apt-get update && apt-get install -y --no-install-recommends $missing"
     missing=$(weft_missing "$@" | tr '\n' ' ')
     [ -z "$missing" ] || weft_stop 2 "still missing after the installation: $missing"
+}
+
+# The same for what can be done without: says what it is and goes on.
+weft_wish() # weft_wish TIER...
+{
+    local missing
+    missing=$(weft_missing "$@" | tr '\n' ' ')
+    missing=${missing% }
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        weft_say "installing $missing"
+        weft_apt $missing && return 0
+    fi
+    weft_say "going on without $missing, which images for AMD devices and their tests need; as root:
+  apt-get update && apt-get install -y --no-install-recommends $missing"
 }
 
 weft_apt() # weft_apt PACKAGE...
