@@ -62,9 +62,12 @@ typedef struct weft_gpu_driver {
     weft_status (*wait)(weft_gpu_device *device, void *stream, void *mark);
     weft_status (*reached)(weft_gpu_device *device, void *mark);
 
-    /* Whether the kernels can reach `bytes` (at least 1) of memory at `address`.
-     * Errors: WEFT_E_ARGUMENT (host memory, or another device's), said quietly. */
-    weft_status (*reaches)(weft_gpu_device *device, uint64_t address, uint64_t bytes);
+    /* Why the kernels cannot reach `bytes` (at least 1) of memory at `address`, as the end of a sentence that begins
+     * with the address, written to `text`; NULL: they can. */
+    const char *(*reaches)(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text, size_t capacity);
+
+    /* Whether the calling thread's process already works with a device of this vendor by other means than weft. */
+    bool (*in_use)(void);
 } weft_gpu_driver;
 
 #endif
