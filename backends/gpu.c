@@ -131,7 +131,6 @@ static void block_give(weft_gpu *gpu, weft_gpu_block *block)
     } else {
         gpu->driver->pinned_give(gpu->device, block->memory);
     }
-    weft_mem_give(block);
 }
 
 weft_status weft_gpu_memory_take(weft_gpu *gpu, uint64_t bytes, bool pinned, void **memory)
@@ -166,6 +165,7 @@ void weft_gpu_memory_give(weft_gpu *gpu, void *memory)
     pthread_mutex_unlock(&gpu->mutex);
     if (block && !atomic_load(&gpu->hung))
         block_give(gpu, block);
+    weft_mem_give(block);
 }
 
 /* ---- open and close */
@@ -267,7 +267,9 @@ void weft_gpu_close(weft_gpu *gpu)
         weft_gpu_memory_give(gpu, gpu->blocks->memory);
     for (uint32_t i = 0; i < WEFT_GPU_SLABS && gpu->device; i++)
         slab_close(gpu, &gpu->slabs[i]);
-    if (gpu->device && !atomic_load(&gpu->hung))
+    if (gpu->device && atomic_load(&gpu->hung))
+        gpu->driver->abandon(gpu->device);
+    else if (gpu->device)
         gpu->driver->close(gpu->device);
     if (gpu->host)
         weft_backend_host.close(gpu->host);

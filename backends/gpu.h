@@ -17,7 +17,7 @@
 #define WEFT_GPU_SLABS           4u
 #define WEFT_GPU_SLABS_OF_THREAD 3u
 #define WEFT_GPU_DEPTH           (2 * WEFT_GPU_JOBS)  /* of the backends: jobs of a thread */
-#define WEFT_GPU_TAKEN           (8 * WEFT_GPU_DEPTH) /* jobs of all threads */
+#define WEFT_GPU_TAKEN           (4 * WEFT_GPU_DEPTH) /* jobs of all threads */
 #define WEFT_GPU_TROUBLES        16u                  /* texts of failed jobs that are kept */
 #define WEFT_GPU_ALIGN           256u
 

@@ -32,6 +32,8 @@ typedef struct weft_gpu_driver {
      * Errors: WEFT_E_MISSING (no driver, no device, no image for it), WEFT_E_CONFIG (no such number). */
     weft_status (*open)(int number, weft_gpu_device **device);
     void (*close)(weft_gpu_device *device);
+    /* close without a word to the driver, for a device whose work does not end: what is there stays there. */
+    void (*abandon)(weft_gpu_device *device);
 
     /* The number that was opened, and the name of the image that was loaded. */
     int (*number)(const weft_gpu_device *device);

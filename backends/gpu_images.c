@@ -29,11 +29,11 @@ static const struct embedded {
 #define ENTRY(vendor, name, file) {#vendor, #name, weft_gpu_image_##name, weft_gpu_image_end_##name},
     WEFT_GPU_IMAGES(ENTRY){0}};
 
-#define IMAGES (sizeof(images) / sizeof(images[0]) - 1)
+static const size_t image_count = sizeof(images) / sizeof(images[0]) - 1; /* may be 0 */
 
 struct weft_gpu_image weft_gpu_image_at(size_t index)
 {
-    if (index >= IMAGES)
+    if (index >= image_count)
         return (struct weft_gpu_image){0};
     const struct embedded *found = &images[index];
     return (struct weft_gpu_image){.vendor = found->vendor,

@@ -287,6 +287,11 @@ void weft_gpu_vendor_close(weft_gpu_device *device)
     weft_mem_give(device);
 }
 
+void weft_gpu_vendor_abandon(weft_gpu_device *device)
+{
+    weft_mem_give(device);
+}
+
 static weft_status device_begin(weft_gpu_device *device, int count)
 {
     const weft_gpu_vendor *vendor = device->vendor;

@@ -46,6 +46,7 @@ struct weft_gpu_device {
 size_t weft_gpu_vendor_probe(const weft_gpu_vendor *vendor, weft_device_info *devices, size_t capacity);
 weft_status weft_gpu_vendor_open(const weft_gpu_vendor *vendor, int number, weft_gpu_device **device);
 void weft_gpu_vendor_close(weft_gpu_device *device);
+void weft_gpu_vendor_abandon(weft_gpu_device *device);
 int weft_gpu_vendor_number(const weft_gpu_device *device);
 const char *weft_gpu_vendor_image(const weft_gpu_device *device);
 weft_status weft_gpu_vendor_memory_take(weft_gpu_device *device, uint64_t bytes, uint64_t *address);
@@ -67,13 +68,14 @@ const char *weft_gpu_vendor_reaches(weft_gpu_device *device, uint64_t address, u
                                     size_t capacity);
 
 #define WEFT_GPU_VENDOR_SLOTS                                                                                          \
-    .close = weft_gpu_vendor_close, .number = weft_gpu_vendor_number, .image = weft_gpu_vendor_image,                  \
-    .memory_take = weft_gpu_vendor_memory_take, .memory_give = weft_gpu_vendor_memory_give,                            \
-    .pinned_take = weft_gpu_vendor_pinned_take, .pinned_give = weft_gpu_vendor_pinned_give,                            \
-    .stream_take = weft_gpu_vendor_stream_take, .stream_give = weft_gpu_vendor_stream_give,                            \
-    .copy = weft_gpu_vendor_copy, .clear = weft_gpu_vendor_clear, .launch = weft_gpu_vendor_launch,                    \
-    .mark_take = weft_gpu_vendor_mark_take, .mark_give = weft_gpu_vendor_mark_give, .mark = weft_gpu_vendor_mark,      \
-    .wait = weft_gpu_vendor_wait, .reached = weft_gpu_vendor_reached, .reaches = weft_gpu_vendor_reaches
+    .close = weft_gpu_vendor_close, .abandon = weft_gpu_vendor_abandon, .number = weft_gpu_vendor_number,              \
+    .image = weft_gpu_vendor_image, .memory_take = weft_gpu_vendor_memory_take,                                        \
+    .memory_give = weft_gpu_vendor_memory_give, .pinned_take = weft_gpu_vendor_pinned_take,                            \
+    .pinned_give = weft_gpu_vendor_pinned_give, .stream_take = weft_gpu_vendor_stream_take,                            \
+    .stream_give = weft_gpu_vendor_stream_give, .copy = weft_gpu_vendor_copy, .clear = weft_gpu_vendor_clear,          \
+    .launch = weft_gpu_vendor_launch, .mark_take = weft_gpu_vendor_mark_take, .mark_give = weft_gpu_vendor_mark_give,  \
+    .mark = weft_gpu_vendor_mark, .wait = weft_gpu_vendor_wait, .reached = weft_gpu_vendor_reached,                    \
+    .reaches = weft_gpu_vendor_reaches
 
 /* gpu_probe.c: what open and probe share. */
 

@@ -1,0 +1,26 @@
+# The drivers of the tests, libcuda.so.1 and libamdhip64.so.7, whose launches run the emulation; every
+# tests/fake_gpu/test_*.c is one cmocka executable with images of its own.
+if(TARGET weft_emulation)
+    set(fake_gpu_folder ${PROJECT_BINARY_DIR}/fake_gpu)
+    function(weft_fake_gpu target name version)
+        file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/fake_*.c)
+        add_library(${target} SHARED ${sources})
+        target_compile_definitions(${target} PRIVATE _GNU_SOURCE ${ARGN})
+        target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+        target_link_libraries(${target} PRIVATE weft_emulation Threads::Threads stdc++)
+        set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} VERSION ${version} SOVERSION ${version}
+            LIBRARY_OUTPUT_DIRECTORY ${fake_gpu_folder})
+    endfunction()
+    weft_fake_gpu(weft_fake_cuda cuda 1)
+    weft_fake_gpu(weft_fake_hip amdhip64 7 WEFT_FAKE_HIP)
+
+    file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/test_*.c)
+    foreach(source ${sources})
+        weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/sums.c DEFINE
+            WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>")
+        get_filename_component(name ${source} NAME_WE)
+        string(REGEX REPLACE "^test_" "" name ${name})
+        target_link_options(test_fake_gpu_${name} PRIVATE LINKER:--wrap=weft_gpu_image_at)
+        add_dependencies(test_fake_gpu_${name} weft_fake_cuda weft_fake_hip)
+    endforeach()
+endif()

@@ -1,0 +1,35 @@
+/* fake_call.h - how every function of the test drivers begins and ends. */
+#ifndef WEFT_TESTS_FAKE_CALL_H
+#define WEFT_TESTS_FAKE_CALL_H
+
+#include "tests/fake_gpu/fake_state.h"
+
+#define API __attribute__((visibility("default")))
+
+#ifdef WEFT_FAKE_HIP
+#define SYMBOL(cuda, hip) hip
+#else
+#define SYMBOL(cuda, hip) cuda
+#endif
+
+/* Counts a call: the code that it is to return instead of doing anything. */
+int fake_call_begin(const char *symbol);
+
+#define CALL_OF(code, body)                                                                                            \
+    pthread_mutex_lock(&fake_mutex);                                                                                   \
+    int code = fake_call_begin(__func__);                                                                              \
+    if (code == WEFT_GPU_DONE)                                                                                         \
+        body;                                                                                                          \
+    pthread_mutex_unlock(&fake_mutex);                                                                                 \
+    return code
+
+int fake_device_code(int device);
+/* The calling thread's device; -1: none. */
+int fake_current(void);
+/* Most calls need one. */
+int fake_here(void);
+/* As if the framework had the thread to itself. */
+void fake_choose(int device);
+void fake_contexts_reset(void);
+
+#endif

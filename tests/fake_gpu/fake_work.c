@@ -1,0 +1,250 @@
+/* fake_work.c - memory, streams, events and what is put on a stream. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fake_gpu/fake_call.h"
+
+/* Memory is the current device's. */
+static int memory_give_new(uint64_t *address, size_t bytes, bool pinned)
+{
+    int code = fake_here();
+    return code == WEFT_GPU_DONE ? fake_memory_take(fake_current(), bytes, pinned, address) : code;
+}
+
+API int SYMBOL(cuMemAlloc_v2, hipMalloc)(uint64_t *address, size_t bytes)
+{
+    CALL_OF(code, code = memory_give_new(address, bytes, false));
+}
+
+static int memory_end(uint64_t address, bool pinned)
+{
+    fake_work_all(); /* as drivers do */
+    return fake_memory_give(address, pinned);
+}
+
+API int SYMBOL(cuMemFree_v2, hipFree)(uint64_t address)
+{
+    CALL_OF(code, code = memory_end(address, false));
+}
+
+static int pinned_give_new(void **memory, size_t bytes)
+{
+    uint64_t address = 0;
+    int code = memory_give_new(&address, bytes, true);
+    if (code == WEFT_GPU_DONE)
+        *memory = (void *)(uintptr_t)address;
+    return code;
+}
+
+API int SYMBOL(cuMemHostAlloc, hipHostMalloc)(void **memory, size_t bytes, unsigned flags)
+{
+    CALL_OF(code, code = flags == WEFT_GPU_PINNED_FLAGS ? pinned_give_new(memory, bytes) : WEFT_GPU_VALUE);
+}
+
+API int SYMBOL(cuMemFreeHost, hipHostFree)(void *memory)
+{
+    CALL_OF(code, code = memory_end((uintptr_t)memory, true));
+}
+
+API int SYMBOL(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer)(uint64_t *address, void *memory, unsigned flags)
+{
+    (void)flags;
+    CALL_OF(code, *address = (uintptr_t)memory);
+}
+
+static int stream_give_new(void **stream)
+{
+    int code = fake_here();
+    if (code != WEFT_GPU_DONE)
+        return code;
+    *stream = fake_stream_make(fake_current());
+    fake.live++;
+    return WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuStreamCreate, hipStreamCreateWithFlags)(void **stream, unsigned flags)
+{
+    CALL_OF(code, code = flags == WEFT_GPU_STREAM_FLAGS ? stream_give_new(stream) : WEFT_GPU_VALUE);
+}
+
+static int stream_end(void *stream)
+{
+    if (!stream || !fake_stream_of(stream, 0))
+        return 400;
+    fake_stream_end(stream);
+    fake.live--;
+    return WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuStreamDestroy_v2, hipStreamDestroy)(void *stream)
+{
+    CALL_OF(code, code = stream_end(stream));
+}
+
+/* Work is put on a stream of the current device only. */
+static int queue(void *stream, const fake_op *op)
+{
+    int code = fake_here();
+    if (code != WEFT_GPU_DONE)
+        return code;
+    fake_stream *on = fake_stream_of(stream, fake_current());
+    if (!on || on->device != fake_current())
+        return 400;
+    fake_queue(on, op);
+    return WEFT_GPU_DONE;
+}
+
+static int wait_queue(void *stream, fake_event *event)
+{
+    return event->recorded == 0 ? WEFT_GPU_DONE
+                                : queue(stream, &(fake_op){.work = FAKE_WAIT, .event = event, .turn = event->recorded});
+}
+
+API int SYMBOL(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, unsigned flags)
+{
+    (void)flags;
+    CALL_OF(code, code = wait_queue(stream, event));
+}
+
+static int event_give_new(void **event)
+{
+    int code = fake_here();
+    if (code != WEFT_GPU_DONE)
+        return code;
+    *event = fake_event_make();
+    fake.live++;
+    return WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuEventCreate, hipEventCreateWithFlags)(void **event, unsigned flags)
+{
+    CALL_OF(code, code = flags == WEFT_GPU_EVENT_FLAGS ? event_give_new(event) : WEFT_GPU_VALUE);
+}
+
+static int event_end(fake_event *event)
+{
+    if (event->given)
+        return 400;
+    fake_event_end(event);
+    fake.live--;
+    return WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuEventDestroy_v2, hipEventDestroy)(void *event)
+{
+    CALL_OF(code, code = event_end(event));
+}
+
+static int record_queue(fake_event *event, void *stream)
+{
+    if (event->given)
+        return 400;
+    int code = queue(stream, &(fake_op){.work = FAKE_RECORD, .event = event, .turn = event->recorded + 1});
+    if (code == WEFT_GPU_DONE)
+        event->recorded++;
+    return code;
+}
+
+API int SYMBOL(cuEventRecord, hipEventRecord)(void *event, void *stream)
+{
+    CALL_OF(code, code = record_queue(event, stream));
+}
+
+static int event_ask(const fake_event *event)
+{
+    fake_work_some();
+    if (fake.fault)
+        return fake.fault;
+    return event->reached == event->recorded ? WEFT_GPU_DONE : WEFT_GPU_NOT_READY;
+}
+
+API int SYMBOL(cuEventQuery, hipEventQuery)(void *event)
+{
+    CALL_OF(code, code = event_ask(event));
+}
+
+static int launch_queue(uintptr_t function, uint32_t blocks, uint64_t argument, void *stream)
+{
+    if (function == 0 || blocks == 0)
+        return 400;
+    return queue(
+        stream,
+        &(fake_op){.work = FAKE_LAUNCH, .kernel = (uint32_t)(function - 1), .blocks = blocks, .argument = argument});
+}
+
+API int SYMBOL(cuLaunchKernel, hipModuleLaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                                      unsigned block_x, unsigned block_y, unsigned block_z,
+                                                      unsigned shared_bytes, void *stream, void **arguments,
+                                                      void **extra)
+{
+    bool plain =
+        grid_y == 1 && grid_z == 1 && block_x == 256 && block_y == 1 && block_z == 1 && !shared_bytes && !extra;
+    uint64_t argument;
+    memcpy(&argument, arguments[0], sizeof argument);
+    CALL_OF(code, code = plain ? launch_queue((uintptr_t)function, grid_x, argument, stream) : WEFT_GPU_VALUE);
+}
+
+/* A range that begins in the driver's memory and leaves its block is a fault. */
+static int range_code(uint64_t address, uint64_t bytes)
+{
+    return fake_block_of(address, 1) && !fake_block_of(address, bytes) ? WEFT_GPU_VALUE : WEFT_GPU_DONE;
+}
+
+static int clear_queue(uint64_t address, unsigned char byte, size_t bytes, void *stream)
+{
+    if (!fake_block_of(address, bytes))
+        return WEFT_GPU_VALUE;
+    return queue(stream, &(fake_op){.work = FAKE_CLEAR, .to = address, .byte = byte, .bytes = bytes});
+}
+
+API int SYMBOL(cuMemsetD8Async, hipMemsetD8Async)(uint64_t address, unsigned char byte, size_t bytes, void *stream)
+{
+    CALL_OF(code, code = clear_queue(address, byte, bytes, stream));
+}
+
+/* Host memory that is not pinned: the caller's bytes are read before the call returns, and what goes there has
+ * arrived. */
+static int copy_queue(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    fake_op op = {.work = FAKE_COPY, .to = to, .from = from, .bytes = bytes};
+    bool slow_to = !fake_block_of(to, 1), slow_from = !fake_block_of(from, 1);
+    if (range_code(to, bytes) != WEFT_GPU_DONE || range_code(from, bytes) != WEFT_GPU_DONE)
+        return WEFT_GPU_VALUE;
+    if (slow_from && (op.staged = malloc(bytes)))
+        memcpy(op.staged, (const void *)(uintptr_t)from, bytes);
+    int code = queue(stream, &op);
+    fake.slow_copies += slow_to || slow_from;
+    if (slow_to)
+        fake_work_all();
+    return code;
+}
+
+#ifdef WEFT_FAKE_HIP
+
+API int hipMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, int kind, void *stream)
+{
+    CALL_OF(code, code = kind == 4 ? copy_queue(to, from, bytes, stream) : WEFT_GPU_VALUE);
+}
+
+#else
+
+API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    CALL_OF(code, code = copy_queue(to, from, bytes, stream));
+}
+
+#endif
+
+static int pointer_code(void *value, int attribute, uint64_t address)
+{
+    const fake_block *block = fake_block_of(address, 1);
+    if (!block || attribute != WEFT_GPU_POINTER_DEVICE)
+        return WEFT_GPU_VALUE;
+    memcpy(value, &block->device, sizeof block->device);
+    return WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuPointerGetAttribute, hipPointerGetAttribute)(void *value, int attribute, uint64_t address)
+{
+    CALL_OF(code, code = pointer_code(value, attribute, address));
+}

@@ -1,0 +1,22 @@
+/* sums.h - a kind of job for tests of the queue: sums of digest terms, in as many steps as a kind may take. */
+#ifndef WEFT_TESTS_FAKE_SUMS_H
+#define WEFT_TESTS_FAKE_SUMS_H
+
+#include "backends/gpu.h"
+
+typedef struct sums_job {
+    uint64_t data; /* device address of elements of 4 bytes */
+    uint32_t count;
+    bool ordered;
+    void *stream;
+    bool wrong;      /* the job is to fail by itself */
+    uint64_t device; /* bytes it says to need, beyond what it does */
+    uint64_t sum;    /* out: added to */
+} sums_job;
+
+extern const weft_gpu_kind sums_kind, sums_other_kind; /* the same under two names */
+
+/* What the host makes of the same elements. */
+uint64_t sums_expected(const uint32_t *elements, uint32_t count);
+
+#endif
