@@ -22,7 +22,14 @@ typedef struct alignas(16) weft_quad {
 #ifdef WEFT_FREESTANDING
 #define WEFT_AT(type, address) ((type *)(__attribute__((address_space(1))) type *)(uint64_t)(address))
 #else
-#define WEFT_AT(type, address) ((type *)__cvta_global_to_generic((size_t)(address)))
+/* By an assumption, not a conversion: over conversions of one address in several branches nvcc 13 never ends. */
+template <typename type> static inline __device__ __attribute__((always_inline)) type *weft_global(uint64_t address)
+{
+    type *at = (type *)address;
+    __builtin_assume(__isGlobal(at));
+    return at;
+}
+#define WEFT_AT(type, address) weft_global<type>(address)
 #endif
 
 WEFT_DEVICE uint32_t weft_thread(void)
