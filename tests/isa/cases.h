@@ -1,10 +1,11 @@
-/* cases.h - what is recorded, kernel by kernel; `full` is the long tier. Each ends the process when a kernel fails in
+/* cases.h - what is recorded, kernel by kernel; `full` is the long tier. The process ends when a kernel fails in
  * the emulation. */
 #ifndef WEFT_TESTS_ISA_CASES_H
 #define WEFT_TESTS_ISA_CASES_H
 
 #include "tests/isa/record.h"
 
+void weft_cases(int full); /* all of them */
 void weft_cases_digest(int full);
 
 /* weft_record_launch, with a message and the end of the process where it fails. */

@@ -1,26 +1,8 @@
 /* cases_digest.c - rows of every width, at every place that elements may begin. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "backends/kernels/rows.h"
 #include "tests/isa/cases.h"
-
-static uint64_t state = 11;
-
-uint64_t weft_cases_draw(void)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return state >> 31;
-}
-
-void weft_cases_launch(enum weft_gpu_kernel kernel, uint32_t blocks, const void *rows)
-{
-    const char *wrong = weft_record_launch(kernel, blocks, (uint64_t)(uintptr_t)rows);
-    if (!wrong)
-        return;
-    fprintf(stderr, "%s\n", wrong);
-    exit(1);
-}
 
 static void record(const char *name, uint32_t width, uint32_t off, uint32_t count)
 {
