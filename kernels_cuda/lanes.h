@@ -18,8 +18,7 @@ typedef struct alignas(16) weft_quad {
     uint32_t x, y, z, w;
 } weft_quad;
 
-/* The type *at a device address of a row. nvcc is not told that it is device memory: with __cvta_global_to_generic here
- * its optimiser takes minutes for one kernel of many addresses. */
+/* The type *at a device address of a row; the compiler learns that it is device memory and no other kind. */
 #ifdef WEFT_FREESTANDING
 #define WEFT_AT(type, address) ((type *)(__attribute__((address_space(1))) type *)(uint64_t)(address))
 #else
