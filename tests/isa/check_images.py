@@ -19,7 +19,7 @@ SHARED_MOST = 32 * 1024 # two blocks fit a compute unit of AMD, and NVIDIA's 48 
 VECTOR_MOST = 128       # registers of a lane: four waves fit a SIMD of CDNA, two blocks an SM
 BLOCK = 256
 STREAM = re.compile(r"global_load_(dwordx4|b128) .*(\bnt\b|glc slc|slc dlc|\bslc\b|th:TH_LOAD_NT)")
-FORBIDDEN = ("flat_", "scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
+FORBIDDEN = ("scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
 
 
 class Findings:
@@ -51,11 +51,12 @@ def inspect_amd(path, kernels, streaming, findings):
         shared = has["group_segment_fixed_size"]
         findings.hold(where, shared <= SHARED_MOST, f"{shared} bytes of shared memory")
         code = image.code_of(kernel)
-        for one in code:
-            findings.hold(where, not one.name.startswith(FORBIDDEN), f"holds {one.text}")
+        bad = [one.text for one in code if one.name.startswith(FORBIDDEN)]
+        findings.hold(where, not bad, f"{len(bad)} instructions like {bad[:1]}")
+        flat = sum(one.name.startswith("flat_") for one in code)
         wide = sum(bool(STREAM.search(one.text)) for one in code)
         findings.hold(where, wide > 0 or kernel.name not in streaming, "no wide streaming load")
-        findings.rows.append((name, kernel.name, has["vgpr_count"], has["sgpr_count"], shared, scratch, wide))
+        findings.rows.append((name, kernel.name, has["vgpr_count"], has["sgpr_count"], shared, scratch, wide, len(code), flat))
 
 
 def cubin_notes(data):
@@ -97,7 +98,7 @@ def inspect_cubin(path, kernels, findings):
         findings.hold(where, frame == 0, f"{frame} bytes of stack")
         findings.hold(where, registers <= VECTOR_MOST, f"{registers} registers")
         findings.hold(where, shared <= SHARED_MOST, f"{shared} bytes of shared memory")
-        findings.rows.append((name, kernel, registers, "", shared, frame, ""))
+        findings.rows.append((name, kernel, registers, "", shared, frame))
 
 
 def inspect_ptx(path, kernels, streaming, findings):
@@ -112,7 +113,6 @@ def inspect_ptx(path, kernels, streaming, findings):
     for kernel, code in found.items():
         wide = len(re.findall(r"ld\.global\.cs\.v4", code))
         findings.hold(f"{name} {kernel}", wide > 0 or kernel not in streaming, "no wide streaming load")
-        findings.hold(f"{name} {kernel}", ".local" not in code, "uses local memory")
 
 
 def main():
@@ -139,7 +139,7 @@ def main():
         elif path.endswith(".ptx"):
             inspect_ptx(path, kernels, streaming, findings)
     if args.table:
-        print("device  kernel  vector-registers  scalar-registers  shared-bytes  scratch-bytes  wide-streaming-loads")
+        print("device  kernel  vector-registers  scalar-registers  shared-bytes  scratch-bytes  wide-streaming-loads  instructions  flat")
         for row in findings.rows:
             print(*row)
     print(f"{count} images, {len(findings.rows)} kernels of machine code, {len(findings.wrong)} wrong")

@@ -165,12 +165,14 @@ def vector(instruction):
     sdwa = ("dst_sel", "dst_unused", "src0_sel", "src1_sel")
     sources = Sources()
     if name in VECTOR or name in VECTOR16:
-        check_modifiers(instruction, sdwa + (("bitop3",) if name == "v_bitop3_b32" else ()))
+        clamp = "clamp" in modifiers and name in CLAMPED
+        check_modifiers(instruction, sdwa + ("bitop3",) * (name == "v_bitop3_b32") + ("clamp",) * clamp)
         for number, operand in enumerate(operands[1:]):
             sources.add(operand, 1, modifiers.get(f"src{number}_sel"))
         if name in VECTOR16:
             sources.values = [f"({value} & 65535)" for value in sources.values]
-        said = sources.expression(VECTOR.get(name) or f"({VECTOR16[name]}) & 65535")
+        said = CLAMPED[name] if clamp else VECTOR.get(name) or f"({VECTOR16[name]}) & 65535"
+        said = sources.expression(said)
         said = said.replace("TABLE", str(int(modifiers.get("bitop3", "0"), 0)))
         return vector_result(operands[0], 1, *placed(sources, said, operands[0], modifiers), "lane" in said)
     if name in WIDE:
@@ -338,6 +340,6 @@ def translate(instruction):
         return branch(instruction)
     if name in ("v_readfirstlane_b32", "v_readlane_b32", "v_writelane_b32"):
         return lane_moves(instruction)
-    if name.startswith(("s_load_", "global_", "ds_")):
+    if name.startswith(("s_load_", "global_", "flat_", "ds_")):
         return memory(instruction)
     return scalar_work(instruction) if name.startswith("s_") else vector(instruction)

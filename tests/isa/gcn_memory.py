@@ -66,7 +66,7 @@ ATOMIC = {"add": "old + b", "sub": "old - b", "or": "old | b", "and": "old & b",
 def memory(instruction):
     if instruction.name.startswith("s_load_"):
         return scalar_load(instruction)
-    return device(instruction) if instruction.name.startswith("global_") else shared(instruction)
+    return shared(instruction) if instruction.name.startswith("ds_") else device(instruction)
 
 
 def scalar_load(instruction):
@@ -116,8 +116,11 @@ def atomic(where, act, size, given, target):
 
 
 def device(instruction):
+    """Global instructions, and flat ones on device memory: no region lies where shared memory is seen."""
     name, operands, modifiers = instruction.name, list(instruction.operands), instruction.modifiers
     check_modifiers(instruction, ("offset", "glc", "slc", "nt", "sc0", "sc1"))
+    if name.startswith("flat_"):
+        name, operands = "global_" + name[5:], operands + ["off"]
     found = re.fullmatch(r"global_(load|store|atomic)_(\w+?)(_x2)?(_d16|_d16_hi)?", name)
     if not found:
         raise Unknown(name)
@@ -139,6 +142,10 @@ def device(instruction):
     if act == "store":
         value = f"(v[{data}][lane] >> 16 & {(1 << 8 * size) - 1})" if part == "_d16_hi" else words_of(data, size)
         return each_lane(address, [f"w.memory.store(at, {size}, {value})"], before)
+    if kind == "cmpswap":
+        body = [f"old = w.memory.load(at, {size})", f"if old == {words_of(data + size // 4, size)}:",
+                f"    w.memory.store(at, {size}, {words_of(data, size)})"]
+        return each_lane(address, body + (keep(register(target)[1], size, "old") if target else []), before)
     return each_lane(address, atomic("w.memory", kind, size, words_of(data, size), target), before)
 
 

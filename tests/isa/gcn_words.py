@@ -86,6 +86,10 @@ VECTOR = {
     "v_bitop3_b32": "table3(a, b, c, TABLE)",
 }
 
+# With the modifier clamp: what does not fit becomes the nearest that does.
+CLAMPED = {"v_add_u32": "min(a + b, 4294967295)", "v_sub_u32": "max(a - b, 0)", "v_subrev_u32": "max(b - a, 0)",
+           "v_add_u16": "min(a + b, 65535)", "v_sub_u16": "max(a - b, 0)", "v_subrev_u16": "max(b - a, 0)"}
+
 # The same with sources and result of 16 bits; the upper half of the result is zero.
 VECTOR16 = {
     "v_add_u16": "a + b", "v_sub_u16": "a - b", "v_subrev_u16": "b - a", "v_mul_lo_u16": "a * b",
