@@ -7,15 +7,17 @@
 
 #include "tests/emulation/emulation.h"
 
-enum { REGIONS = 256, CASE_NAME = 64 };
+enum { REGIONS = 256, CASE_NAME = 64, PAGE = 4096 };
 
 typedef struct region {
     uint8_t *memory;
+    uint8_t *known; /* what the file's reader has */
     uint64_t bytes;
-    uint8_t *before; /* during a launch */
+    uint64_t number;
 } region;
 
 static region regions[REGIONS];
+static uint64_t taken;
 static FILE *file;
 static char case_name[CASE_NAME] = "none";
 static uint64_t case_elements;
@@ -62,7 +64,7 @@ void *weft_record_take(uint64_t bytes)
     for (int i = 0; i < REGIONS; i++) {
         if (regions[i].memory)
             continue;
-        regions[i] = (region){take(bytes), bytes, NULL};
+        regions[i] = (region){take(bytes), take(bytes), bytes, taken++};
         return regions[i].memory;
     }
     fprintf(stderr, "record: more than %d regions\n", REGIONS);
@@ -72,30 +74,63 @@ void *weft_record_take(uint64_t bytes)
 void weft_record_give(void *memory)
 {
     for (int i = 0; memory && i < REGIONS; i++) {
-        if (regions[i].memory == memory)
-            regions[i] = (region){0};
+        if (regions[i].memory != memory)
+            continue;
+        free(regions[i].known);
+        regions[i] = (region){0};
     }
     free(memory);
 }
 
-static void write_region(const region *of)
+static uint64_t page_bytes(const region *of, uint64_t page)
 {
-    const int changed = memcmp(of->before, of->memory, of->bytes) != 0;
-    fprintf(file, "region %" PRIu64 " %" PRIu64 " %d\n", (uint64_t)(uintptr_t)of->memory, of->bytes, changed);
-    fwrite(of->before, 1, of->bytes, file);
-    if (changed)
-        fwrite(of->memory, 1, of->bytes, file);
+    return of->bytes - page * PAGE < PAGE ? of->bytes - page * PAGE : PAGE;
+}
+
+/* Pages that differ from what is known: how many; with `write` they are written and known from then on. */
+static uint64_t pages(region *of, const uint8_t *now, int write)
+{
+    uint64_t count = 0;
+    for (uint64_t p = 0; p * PAGE < of->bytes; p++) {
+        if (memcmp(now + p * PAGE, of->known + p * PAGE, page_bytes(of, p)) == 0)
+            continue;
+        count++;
+        if (!write)
+            continue;
+        const uint8_t index[4] = {(uint8_t)p, (uint8_t)(p >> 8), (uint8_t)(p >> 16), (uint8_t)(p >> 24)};
+        fwrite(index, 1, sizeof index, file);
+        fwrite(now + p * PAGE, 1, page_bytes(of, p), file);
+        memcpy(of->known + p * PAGE, now + p * PAGE, page_bytes(of, p));
+    }
+    return count;
+}
+
+/* `before` is the region's memory as it was. */
+static void write_region(region *of, const uint8_t *before)
+{
+    uint8_t *known = take(of->bytes); /* as it will be between the two lists */
+    memcpy(known, of->known, of->bytes);
+    const uint64_t first = pages(of, before, 0);
+    memcpy(of->known, before, of->bytes);
+    const uint64_t second = pages(of, of->memory, 0);
+    memcpy(of->known, known, of->bytes);
+    free(known);
+    fprintf(file, "region %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", of->number,
+            (uint64_t)(uintptr_t)of->memory, of->bytes, first, second);
+    pages(of, before, 1);
+    pages(of, of->memory, 1);
 }
 
 const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument)
 {
     const weft_schedule schedule = {64, ++launches, 0};
+    uint8_t *before[REGIONS] = {NULL};
     int count = 0;
     for (int i = 0; file && i < REGIONS; i++) {
         if (!regions[i].memory)
             continue;
-        regions[i].before = take(regions[i].bytes);
-        memcpy(regions[i].before, regions[i].memory, regions[i].bytes);
+        before[i] = take(regions[i].bytes);
+        memcpy(before[i], regions[i].memory, regions[i].bytes);
         count++;
     }
     const char *wrong = weft_emulation_launch(&schedule, kernel, blocks, argument);
@@ -104,11 +139,10 @@ const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uin
     fprintf(file, "launch %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %s %d\n", names[kernel], blocks, argument,
             case_elements, case_name, count);
     for (int i = 0; i < REGIONS; i++) {
-        if (!regions[i].memory)
+        if (!before[i])
             continue;
-        write_region(&regions[i]);
-        free(regions[i].before);
-        regions[i].before = NULL;
+        write_region(&regions[i], before[i]);
+        free(before[i]);
     }
     if (ferror(file))
         stop("record");

@@ -4,14 +4,14 @@
  * A file is a row of launches: the line
  *   launch KERNEL BLOCKS ARGUMENT ELEMENTS CASE REGIONS
  * and for each region of memory the line
- *   region ADDRESS BYTES CHANGED
- * with its bytes before the launch and, if CHANGED is 1, those after it behind it. Numbers are decimal. */
+ *   region NUMBER ADDRESS BYTES BEFORE AFTER
+ * with so many pages of 4096 bytes behind it (the last of a region may be shorter), each behind its index as 4 bytes,
+ * little-endian: those that the host changed since the launch before (a region is zero at first) and those that the
+ * kernel changed. Numbers are decimal. */
 #ifndef WEFT_TESTS_ISA_RECORD_H
 #define WEFT_TESTS_ISA_RECORD_H
 
-#include <stdint.h>
-
-#include "backends/kernels/list.h"
+#include "backends/gpu_driver.h"
 
 /* Launches go to this file from now on (NULL: nowhere). Ends the process with a message when it cannot be written. */
 void weft_record_to(const char *path);
@@ -25,5 +25,8 @@ void weft_record_give(void *memory);
 
 /* Runs a kernel in the emulation, 64 lanes wide. NULL, or what went wrong. */
 const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument);
+
+/* A driver over the functions above: work is done when it is asked for. */
+extern const weft_gpu_driver weft_record_driver;
 
 #endif

@@ -19,10 +19,14 @@ from gcn_run import Program, launch
 TILE = 8192
 
 
-class Launch:
-    """One launch of a file; regions are (address, bytes before, bytes after)."""
+PAGE = 4096
 
-    def __init__(self, file):
+
+class Launch:
+    """One launch of a file. Regions are (number, address, bytes before, bytes after); `known` are the bytes of each
+    number after the launch before."""
+
+    def __init__(self, file, known):
         line = file.readline().decode().split()
         self.kernel = line[1] if line else None
         if not line:
@@ -30,15 +34,27 @@ class Launch:
         self.blocks, self.argument, self.elements = (int(x) for x in line[2:5])
         self.case, self.regions = line[5], []
         for _ in range(int(line[6])):
-            _, address, size, changed = file.readline().decode().split()
-            before = file.read(int(size))
-            self.regions.append((int(address), before, file.read(int(size)) if changed == "1" else before))
+            number, address, size, first, second = (int(x) for x in file.readline().decode().split()[1:])
+            before = bytearray(known.get(number) or bytes(size))
+            self.patch(file, before, first)
+            after = bytearray(before)
+            self.patch(file, after, second)
+            self.regions.append((number, address, before, after))
+        known.clear()
+        known.update((number, after) for number, _, _, after in self.regions)
+
+    @staticmethod
+    def patch(file, data, count):
+        for _ in range(count):
+            at = PAGE * int.from_bytes(file.read(4), "little")
+            data[at:at + PAGE] = file.read(min(PAGE, len(data) - at))
 
 
 def launches(path):
+    known = {}
     with open(path, "rb") as file:
         while True:
-            one = Launch(file)
+            one = Launch(file, known)
             if not one.kernel:
                 return
             yield one
@@ -46,7 +62,7 @@ def launches(path):
 
 def difference(one, regions):
     """Where memory is not what it should be, or None."""
-    for (address, _, wanted), found in zip(one.regions, regions):
+    for (_, address, _, wanted), found in zip(one.regions, regions):
         if found == wanted:
             continue
         at = next(i for i in range(len(wanted)) if found[i] != wanted[i])
@@ -74,8 +90,8 @@ class Run:
         if not program:
             self.wrong.append(f"{one.case}: no kernel {one.kernel} to run")
             return
-        memory, regions = Memory(), [bytearray(before) for _, before, _ in one.regions]
-        for (address, _, _), region in zip(one.regions, regions):
+        memory, regions = Memory(), [bytearray(before) for _, _, before, _ in one.regions]
+        for (_, address, _, _), region in zip(one.regions, regions):
             memory.add(address, region)
         before = program.ran(), program.ran(("v_",))
         try:
