@@ -5,8 +5,8 @@ WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
 # tier, Debian package, how to see that it is there: "command NAME [NAME]", "header PATH [PATH]" (any of them will do)
-# or "runtime NAME" (of clang). The tiers images and isa are wishes: without them no image for AMD devices is built, or
-# its machine code is not run by the tests.
+# or "runtime NAME" (of clang). The tiers images, isa and hipcc are wishes: without them no image for AMD devices is
+# built, its machine code is not run by the tests, or the kernels are not compiled against ROCm's headers.
 WEFT_PACKAGES='
 build  gcc              command cc
 build  libc6-dev        header stdio.h
@@ -27,6 +27,8 @@ test   iproute2         command tc
 images clang-22         command clang++-22 clang++-21 clang++-20 clang++-19 amdclang++ hipcc
 images lld-22           command ld.lld-22 ld.lld-21 ld.lld-20 ld.lld-19 amdclang++ hipcc
 isa    llvm-22          command llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 llvm-objdump-19
+hipcc  hipcc            command hipcc
+hipcc  libamdhip64-dev  header hip/hip_runtime.h
 bench  gnuplot-nox      command gnuplot
 ci     clang            command clang
 ci     libclang-rt-dev  runtime fuzzer
@@ -109,7 +111,7 @@ weft_wish() # weft_wish TIER...
         weft_say "installing $missing"
         weft_apt $missing && return 0
     fi
-    weft_say "going on without $missing, which images for AMD devices and their tests need; as root:
+    weft_say "going on without $missing, for AMD devices' images or their tests; as root:
   apt-get update && apt-get install -y --no-install-recommends $missing"
 }
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Plants bugs in the kernels, one at a time, and sees each caught by the tests of the emulation, which run them at 32 and
+at 64 lanes under ASan and UBSan. For the long tier: every bug is a build.
+
+    mutate.py [NAME...]     those whose names hold one of the words
+
+Works on a copy of the sources in build-mutants/. Exit: 0, 1 (one survived, or is not to be found any more)."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDER = os.path.join(ROOT, "build-mutants")
+COPY, BUILD = os.path.join(FOLDER, "source"), os.path.join(FOLDER, "build")
+KERNELS = "backends/kernels/"
+
+# name: file, what is there (once, or as often as told), what is put in its place
+BUGS = {
+    "prefix: no barrier before the sums are read": (
+        "block.h", "        sums->warp[warp] = through;\n    weft_barrier();", "        sums->warp[warp] = through;"),
+    "prefix: no barrier behind": ("block.h", "    weft_barrier();\n    *all = total;", "    *all = total;"),
+    "prefix: the lane's own value stays in": ("block.h", "return before + through - value;", "return before + through;"),
+    "warp prefix: one lane too few": ("block.h", "lane >= step ? below : 0", "lane > step ? below : 0"),
+    "warp sum: the last step is left out": (
+        "block.h", "uint32_t step = WEFT_LANES / 2; step > 0; step /= 2)\n        value +=",
+        "uint32_t step = WEFT_LANES / 2; step > 1; step /= 2)\n        value +="),
+    "warp sum: half of the lanes": ("block.h", "for (uint32_t step = WEFT_LANES / 2; step > 0; step /= 2) {",
+                                    "for (uint32_t step = 16; step > 0; step /= 2) {"),
+    "head: one element too many": ("element.h", "((0 - data) % 16) / width", "((16 - data % 16) / width)"),
+    "digest: keyed by the index alone": ("element.h", "((index + 1) * WEFT_K_PHI)", "(index * WEFT_K_PHI)"),
+    "digest: the rest is left out": ("digest.h", "if (rest < count)", "if (rest + 1 < count)"),
+}
+
+
+def run(*command, **more):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more)
+
+
+def must(done):
+    if done.returncode != 0:
+        sys.exit(f"mutate.py: {' '.join(done.args)}:\n{done.stdout[-4000:]}")
+
+
+def copy_sources():
+    shutil.rmtree(COPY, ignore_errors=True)
+    listed = run("git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "ls-files")
+    must(listed)
+    for name in listed.stdout.splitlines():
+        if os.path.isfile(os.path.join(ROOT, name)):
+            os.makedirs(os.path.dirname(os.path.join(COPY, name)), exist_ok=True)
+            shutil.copy2(os.path.join(ROOT, name), os.path.join(COPY, name))
+
+
+def targets():
+    names = sorted(os.listdir(os.path.join(COPY, "tests/emulation")))
+    return [f"test_emulation_{name[5:-2]}" for name in names if name.startswith("test_") and name.endswith(".c")]
+
+
+def build():
+    return run("cmake", "--build", BUILD, "-j", str(os.cpu_count()), "--target", *targets())
+
+
+def caught():
+    """How the tests found it, or None."""
+    done = build()
+    if done.returncode != 0:
+        return "does not compile"
+    try:
+        done = run("ctest", "--test-dir", BUILD, "-L", "^emulation$", "--stop-on-failure", "--timeout", "300")
+    except subprocess.TimeoutExpired:
+        return "no end"
+    if done.returncode == 0:
+        return None
+    failed = [line for line in done.stdout.splitlines() if "Failed" in line or "Timeout" in line or "Exception" in line]
+    return failed[0].split("Test ")[-1].strip() if failed else "failed"
+
+
+def plant(name, file, old, new):
+    path = os.path.join(COPY, KERNELS, file)
+    with open(path, encoding="utf-8") as source:
+        text = source.read()
+    if text.count(old) != 1:
+        return f"NOT FOUND once in {file}"
+    with open(path, "w", encoding="utf-8") as source:
+        source.write(text.replace(old, new))
+    try:
+        found = caught()
+    finally:
+        with open(path, "w", encoding="utf-8") as source:
+            source.write(text)
+    return found and f"caught: {found}" or "SURVIVED"
+
+
+def main():
+    words = sys.argv[1:]
+    copy_sources()
+    must(run("cmake", "-S", COPY, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1",
+             "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DWEFT_SANITIZE=address", "-DWEFT_CUDA=OFF", "-DWEFT_HIP=OFF"))
+    must(build())
+    if caught() is not None:
+        sys.exit("mutate.py: the tests fail without any bug planted")
+    wrong = 0
+    for name, bug in BUGS.items():
+        if words and not any(word in name for word in words):
+            continue
+        start = time.monotonic()
+        said = plant(name, *bug)
+        wrong += not said.startswith("caught")
+        print(f"{name:48} {said} ({time.monotonic() - start:.0f} s)", flush=True)
+    print(f"{wrong} not caught")
+    return int(wrong != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
