@@ -5,6 +5,13 @@
 #include "backends/kernels/list.h"
 #include "backends/kernels/rows.h"
 
+#include "backends/kernels/apply.h"
+#include "backends/kernels/decode_dense.h"
+#include "backends/kernels/decode_fast.h"
+#include "backends/kernels/decode_lists.h"
+#include "backends/kernels/decode_magnitudes.h"
+#include "backends/kernels/decode_tight.h"
 #include "backends/kernels/digest.h"
+#include "backends/kernels/store.h"
 
 #endif

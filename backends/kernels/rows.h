@@ -18,4 +18,183 @@ typedef struct weft_k_digest {
     uint32_t width;
 } weft_k_digest;
 
+/* A view: elements in runs. Position 0 is the view's first element. */
+typedef struct weft_k_run {
+    uint64_t data;
+    uint64_t element;  /* index in the tensor of the first */
+    uint32_t position; /* and in the view: runs cover it in order, from 0 on */
+    uint32_t count;    /* at least 1 */
+} weft_k_run;
+
+typedef struct weft_k_view {
+    uint64_t runs; /* weft_k_run[run_count], at least one */
+    uint32_t run_count;
+    uint32_t count; /* elements, at most 2^24 */
+    uint32_t width;
+    uint32_t is_float;
+} weft_k_view;
+
+/* What one block does of a job that takes several: rows of all kernels below are these. */
+typedef struct weft_k_part {
+    uint64_t job;
+    uint32_t index; /* part of the job */
+    uint32_t list;  /* decode_lows: of this list; else 0 */
+} weft_k_part;
+
+/* Sizes of parts: one block does so much. */
+#define WEFT_K_UNARY_BITS (32u * 256u) /* of a unary plane, from the word on in which it begins */
+#define WEFT_K_MEMBERS    2048u        /* of a list */
+#define WEFT_K_CHANGES    1024u        /* or pairs, or exceptions */
+#define WEFT_K_ELEMENTS   8192u        /* of a view */
+#define WEFT_K_SWAPS      2048u        /* changes put in place or taken back */
+
+/* apply, undo: `before` and `after` are put where the changes are; parts of WEFT_K_SWAPS. */
+typedef struct weft_k_swap {
+    weft_k_view view;
+    uint64_t position, before, after;
+    uint64_t mismatch; /* u32: set by apply if some element was not `before` */
+    uint32_t count;
+    uint32_t spare;
+} weft_k_swap;
+
+/* load, store: dense bytes, aligned to the width; parts of WEFT_K_ELEMENTS. */
+typedef struct weft_k_copy {
+    weft_k_view view;
+    uint64_t bytes;
+} weft_k_copy;
+
+/* One list of Rice-coded ranks (docs/WIRE_FORMAT.md: Lists), or the gaps of level fast, which are one. */
+typedef struct weft_k_list {
+    uint64_t lows;  /* bit of the payload at which the first member's low bits are */
+    uint64_t ranks; /* out: u32 a member */
+    uint64_t sums;  /* scratch: u32 for each WEFT_K_MEMBERS of them */
+    uint32_t stride, low_bits;
+    uint32_t one; /* number of its first one in the unary plane */
+    uint32_t members;
+    uint32_t directions; /* the bit below a member's low bits goes to `after`, as one step up or down */
+    uint32_t spare;
+} weft_k_list;
+
+/* Launches of decode that can find a fault: each has a word. */
+enum weft_k_launch {
+    WEFT_K_LAUNCH_SUMS,
+    WEFT_K_LAUNCH_LISTS,
+    WEFT_K_LAUNCH_POPULATIONS,
+    WEFT_K_LAUNCH_BOUNDS,
+    WEFT_K_LAUNCH_PLACES,
+    WEFT_K_LAUNCH_FURTHER,
+    WEFT_K_LAUNCH_SIZES,
+    WEFT_K_LAUNCH_LENGTHS,
+    WEFT_K_LAUNCH_EXCEPTIONS,
+    WEFT_K_LAUNCH_MAGNITUDES,
+    WEFT_K_LAUNCH_STEPS,
+    WEFT_K_LAUNCHES
+};
+
+/* What is wrong with a frame, one bit each. */
+#define WEFT_K_FAULT_RANK      1u  /* a position or rank beyond the unit */
+#define WEFT_K_FAULT_ORDER     2u  /* positions that do not rise */
+#define WEFT_K_FAULT_SHORT     4u  /* too few ones in the unary plane */
+#define WEFT_K_FAULT_EXCEPTION 8u  /* an exception beyond the changes */
+#define WEFT_K_FAULT_MAGNITUDE 16u /* a magnitude out of range */
+#define WEFT_K_FAULT_END       32u /* planes that do not end where the payload does */
+#define WEFT_K_FAULT_PADDING   64u
+#define WEFT_K_FAULT_BASE      128u /* lists that the base contradicts */
+
+/* A frame to be read against a base. The host has checked header, counts and descriptors. */
+typedef struct weft_k_decode {
+    weft_k_view view;  /* the base */
+    uint64_t payload;  /* aligned to 16 bytes */
+    uint64_t position; /* out: u32 a change, and its elements' bits */
+    uint64_t before, after;
+    uint64_t faults;  /* out: u32[WEFT_K_LAUNCHES], zero at first */
+    uint64_t deltas;  /* out: u64 a run, zero at first: digest(after) - digest(before) */
+    uint64_t kept;    /* out: u32, zero at first: changes at positions before `limit`; no others are in `deltas` */
+    uint64_t level;   /* weft_k_fast, weft_k_tight or weft_k_dense */
+    uint32_t words;   /* of the payload, 4 bytes each */
+    uint32_t changed; /* elements coded */
+    uint32_t limit;
+    /* Of levels fast and tight: */
+    uint32_t unary;       /* bit of the payload at which the unary plane begins, on a byte */
+    uint64_t ones;        /* scratch: u32 for each part */
+    uint64_t ends;        /* scratch: u32[tail_most + 1]: bits of the unary plane up to and with each one behind the
+                             lists, from the last of the lists on */
+    uint64_t lists;       /* weft_k_list[list_count] */
+    uint64_t lengths;     /* scratch: u32 for each WEFT_K_CHANGES exceptions (fast) or changes (tight) */
+    uint32_t unary_parts; /* of WEFT_K_UNARY_BITS, to the payload's end */
+    uint32_t list_count;
+    uint32_t list_ones;             /* of all lists */
+    uint32_t tail_least, tail_most; /* ones behind them */
+    uint32_t spare;
+} weft_k_decode;
+
+/* Level fast. */
+typedef struct weft_k_fast {
+    uint64_t ranks; /* bit of the payload at which the exceptions' low bits begin */
+    uint64_t gaps;  /* scratch: u32 for each WEFT_K_CHANGES exceptions */
+    uint32_t exceptions, rank_bits, magnitude_bits;
+    uint32_t field_bits; /* of a change */
+} weft_k_fast;
+
+#define WEFT_K_CLASSES    16u
+#define WEFT_K_EXPONENTS  2048u
+#define WEFT_K_ESCAPE     8u
+#define WEFT_K_ESCAPE_LOW 4u
+
+/* A set by its list. */
+typedef struct weft_k_set {
+    uint64_t ranks; /* u32[count], rising */
+    uint32_t count;
+    uint32_t inverted;
+} weft_k_set;
+
+/* What comes before a part of the base, of one class. */
+typedef struct weft_k_bound {
+    uint32_t positions, exceptions; /* members of these lists */
+    uint32_t changed;
+    uint32_t spare;
+} weft_k_bound;
+
+/* What a change is: an exception's magnitude is coded, with 2 taken off or with 3, or is 2. */
+#define WEFT_K_STATE_STEP  0u
+#define WEFT_K_STATE_TWO   1u
+#define WEFT_K_STATE_SMALL 2u
+#define WEFT_K_STATE_LARGE 3u
+
+/* Level tight. */
+typedef struct weft_k_tight {
+    weft_k_set positions[WEFT_K_CLASSES];
+    weft_k_set exceptions[WEFT_K_CLASSES];
+    weft_k_set further;
+    uint64_t of;          /* u8: class of each exponent up to `mask` */
+    uint64_t populations; /* scratch: u32[parts][WEFT_K_CLASSES] */
+    uint64_t starts;      /* scratch: u32[parts + 1][WEFT_K_CLASSES] */
+    uint64_t bounds;      /* scratch: weft_k_bound[parts + 1][WEFT_K_CLASSES] */
+    uint64_t states;      /* scratch: u8 a change */
+    uint64_t large;       /* scratch: u32 for each WEFT_K_CHANGES changes, zero at first */
+    uint64_t coded;       /* scratch: u32 for each WEFT_K_CHANGES changes */
+    uint64_t directions;  /* bit of the payload at which they begin */
+    uint64_t lows_end;    /* bit at which the low bits end */
+    uint32_t parts;       /* of the base */
+    uint32_t classes;
+    uint32_t shift, mask; /* of the exponent */
+    uint32_t magnitude_base, rice_most;
+} weft_k_tight;
+
+/* Levels full and pairs. */
+typedef struct weft_k_dense {
+    uint64_t masks;  /* scratch: u32 for each thread of each part */
+    uint64_t counts; /* scratch: u32 for each part */
+    uint32_t parts;  /* of WEFT_K_ELEMENTS elements, or of WEFT_K_CHANGES pairs */
+    uint32_t spare;
+} weft_k_dense;
+
+/* Rows by kernel. */
+typedef weft_k_part weft_k_decode_ones, weft_k_decode_lows, weft_k_decode_lists;
+typedef weft_k_part weft_k_decode_sizes, weft_k_decode_exceptions, weft_k_decode_steps;
+typedef weft_k_part weft_k_decode_classes, weft_k_decode_populations, weft_k_decode_bounds, weft_k_decode_places;
+typedef weft_k_part weft_k_decode_further, weft_k_decode_lengths, weft_k_decode_magnitudes;
+typedef weft_k_part weft_k_decode_differ, weft_k_decode_elements, weft_k_decode_pairs, weft_k_decode_kept;
+typedef weft_k_part weft_k_apply, weft_k_undo, weft_k_load, weft_k_store;
+
 #endif
