@@ -2,7 +2,7 @@
  * rank is ((zeros up to that one) << k) + (low bits up to it) + i, so counts and sums give all of them at once.
  *
  *   decode_ones    counts the ones of each part of the plane
- *   decode_lows    adds up the low bits of each part of a list
+ *   decode_lows    adds up the low bits of each part of a list, and puts directions that lie below them
  *   decode_lists   part by part of the plane: ranks of the lists that have ones there, and where the ones behind the
  *                  lists end */
 #ifndef WEFT_BACKENDS_KERNELS_DECODE_LISTS_H
@@ -34,6 +34,25 @@ WEFT_DEVICE uint32_t weft_list_low(const weft_k_decode *job, const weft_k_list *
     return weft_payload_bits(job, list->lows + (uint64_t)member * list->stride, list->low_bits);
 }
 
+/* One step up or down where the change's field says so: bit 0, below the gap's. */
+WEFT_DEVICE void weft_direction_put(const weft_k_decode *job, uint32_t change, uint32_t field)
+{
+    const uint64_t steps = field & 1 ? ~0ull : 1;
+    switch (job->view.width) {
+    case 1:
+        weft_element_store<1>(job->after, change, (uint8_t)steps);
+        break;
+    case 2:
+        weft_element_store<2>(job->after, change, (uint16_t)steps);
+        break;
+    case 4:
+        weft_element_store<4>(job->after, change, (uint32_t)steps);
+        break;
+    default:
+        weft_element_store<8>(job->after, change, steps);
+    }
+}
+
 WEFT_KERNEL(decode_lows)(const weft_k_decode_lows *rows)
 {
     WEFT_SHARED(weft_block_sums, sums);
@@ -42,8 +61,11 @@ WEFT_KERNEL(decode_lows)(const weft_k_decode_lows *rows)
     const weft_k_list *list = WEFT_AT(const weft_k_list, job->lists) + part->list;
     const uint32_t first = part->index * WEFT_K_MEMBERS;
     uint64_t sum = 0;
-    for (uint32_t m = first + weft_thread(); m < first + WEFT_K_MEMBERS && m < list->members; m += WEFT_BLOCK)
+    for (uint32_t m = first + weft_thread(); m < first + WEFT_K_MEMBERS && m < list->members; m += WEFT_BLOCK) {
         sum += weft_list_low(job, list, m);
+        if (list->directions)
+            weft_direction_put(job, m, weft_payload_bits(job, list->lows - 1 + (uint64_t)m * list->stride, 1));
+    }
     /* A rank is below job->view.count, which is at most 2^24: clipped, the sums of a block fit 32 bits. */
     const bool beyond = sum >= job->view.count;
     uint32_t all;
@@ -125,25 +147,6 @@ WEFT_DEVICE uint32_t weft_lows_before(const weft_k_decode *job, weft_lists_share
     return all;
 }
 
-/* One step up or down where the change's field says so: bit 0, below the gap's. */
-WEFT_DEVICE void weft_direction_put(const weft_k_decode *job, uint32_t change, uint32_t field)
-{
-    const uint64_t steps = field & 1 ? ~0ull : 1;
-    switch (job->view.width) {
-    case 1:
-        weft_element_store<1>(job->after, change, (uint8_t)steps);
-        break;
-    case 2:
-        weft_element_store<2>(job->after, change, (uint16_t)steps);
-        break;
-    case 4:
-        weft_element_store<4>(job->after, change, (uint32_t)steps);
-        break;
-    default:
-        weft_element_store<8>(job->after, change, steps);
-    }
-}
-
 /* Ranks of a list's members whose ones are from `from` to before `to`, all here. Collective. */
 WEFT_DEVICE void weft_list_part(const weft_k_decode *job, weft_lists_shared *shared, const weft_k_list *list,
                                 const weft_ones_here *here, uint32_t from, uint32_t to)
@@ -169,8 +172,6 @@ WEFT_DEVICE void weft_list_part(const weft_k_decode *job, weft_lists_shared *sha
                 weft_fault_note(job, WEFT_K_LAUNCH_LISTS, WEFT_K_FAULT_RANK);
             else
                 WEFT_AT(uint32_t, list->ranks)[member] = (uint32_t)rank;
-            if (list->directions)
-                weft_direction_put(job, member, weft_payload_bits(job, (uint64_t)member * list->stride, 1));
         }
         lows += all;
     }

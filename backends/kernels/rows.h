@@ -46,7 +46,7 @@ typedef struct weft_k_part {
 #define WEFT_K_MEMBERS    2048u        /* of a list */
 #define WEFT_K_CHANGES    1024u        /* or pairs, or exceptions */
 #define WEFT_K_ELEMENTS   8192u        /* of a view */
-#define WEFT_K_SWAPS      2048u        /* changes put in place or taken back */
+#define WEFT_K_SWAPS      1024u        /* changes put in place or taken back */
 
 /* apply, undo: `before` and `after` are put where the changes are; parts of WEFT_K_SWAPS. */
 typedef struct weft_k_swap {
