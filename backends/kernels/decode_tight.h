@@ -336,6 +336,13 @@ WEFT_DEVICE weft_places weft_places_look(const weft_k_decode *job, const weft_pl
     return places;
 }
 
+WEFT_DEVICE uint8_t weft_state_of(bool exceptional, bool large)
+{
+    if (!exceptional)
+        return WEFT_K_STATE_STEP;
+    return large ? WEFT_K_STATE_LARGE : WEFT_K_STATE_SMALL;
+}
+
 /* Lists the changes of a thread's share, of which `change` is the first. */
 template <unsigned width>
 WEFT_DEVICE void weft_places_put(const weft_k_decode *job, weft_places places, uint32_t first, uint32_t change)
@@ -348,10 +355,7 @@ WEFT_DEVICE void weft_places_put(const weft_k_decode *job, weft_places places, u
         WEFT_AT(uint32_t, job->position)[change] = position;
         weft_element_store<width>(job->before, change,
                                   weft_element_load<width>(weft_run_data<width>(run, position), 0));
-        WEFT_AT(uint8_t, tight->states)
-        [change] = !exceptional ? WEFT_K_STATE_STEP
-                   : large      ? WEFT_K_STATE_LARGE
-                                : WEFT_K_STATE_SMALL;
+        WEFT_AT(uint8_t, tight->states)[change] = weft_state_of(exceptional, large);
         if (exceptional && large)
             weft_add32(WEFT_AT(uint32_t, tight->large) + change / WEFT_K_CHANGES, 1);
     }

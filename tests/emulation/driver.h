@@ -1,0 +1,14 @@
+/* driver.h - a driver without a device: memory is the process's, every allocation by itself, and work is done when it
+ * is asked for, by the emulation. For tests of what stands above drivers; how real ones behave is fake_gpu's to show.
+ */
+#ifndef WEFT_TESTS_EMULATION_DRIVER_H
+#define WEFT_TESTS_EMULATION_DRIVER_H
+
+#include "backends/gpu_driver.h"
+
+extern const weft_gpu_driver weft_emulation_driver;
+
+/* How the driver's next launches are done. */
+void weft_emulation_driver_set(uint32_t lanes, uint64_t seed);
+
+#endif
