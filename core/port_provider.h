@@ -20,6 +20,19 @@ typedef struct weft_link weft_link;
 typedef struct weft_port weft_port;
 typedef struct weft_region weft_region;
 
+/* Whose memory a region is. */
+typedef enum weft_region_kind { WEFT_REGION_HOST, WEFT_REGION_CUDA, WEFT_REGION_HIP } weft_region_kind;
+
+/* Memory to register as one region: a whole slab, once, when it is taken; never a tensor. */
+typedef struct weft_region_memory {
+    void *data; /* of a device: the address by which its driver knows it */
+    uint64_t bytes;
+    weft_region_kind kind;
+    int device;             /* the driver's number for it */
+    int dmabuf;             /* descriptor by which the driver exports it, lent for the call; -1: none */
+    uint64_t dmabuf_offset; /* of `data` in what is exported */
+} weft_region_memory;
+
 typedef struct weft_link_options {
     const char *address;  /* local interface address or name; "" lets the provider choose */
     uint64_t chunk_bytes; /* 0: the profile's */
@@ -27,6 +40,7 @@ typedef struct weft_link_options {
     const void *faults;   /* loop: const weft_loop_faults *, else NULL */
     uint32_t port_low;    /* TCP ports that endpoints may listen on, both ends included; 0: any */
     uint32_t port_high;
+    weft_region_kind memory; /* whose memory regions will be of besides the host's; the facts tell what came of it */
 } weft_link_options;
 
 /* What an open link can do. */
@@ -37,6 +51,12 @@ typedef struct weft_link_facts {
     bool has_fd;          /* ports have a file descriptor to wait on */
     uint32_t version;     /* of the fabric library, major << 16 | minor; 0: none */
     bool one_major;       /* both ends need a library of one major */
+    bool direct;          /* region_open_device may be called: the adapter reads and writes a device's memory itself */
+    /* Bytes that have ARRIVED in a device's region are not yet what the device reads: whoever hands them on must first
+     * call the driver for it (CUDA: cuFlushGPUDirectRDMAWrites, or work submitted after the arrival was polled; HIP:
+     * work submitted after it). Always false where `direct` is. */
+    bool needs_flush;
+    const char *memory; /* direct or staged, and why; as long as the link */
 } weft_link_facts;
 
 typedef struct weft_write {
@@ -74,6 +94,10 @@ typedef struct weft_provider {
      * may choose it). */
     weft_status (*region_open)(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                weft_region **region);
+    /* The same of a device's memory, through a link that is direct. Where it cannot be had the error says what is
+     * missing (WEFT_E_MISSING), the link is direct no longer, and buckets go through host memory. */
+    weft_status (*region_open_device)(weft_link *link, weft_port *port, const weft_region_memory *memory, bool remote,
+                                      weft_region **region);
     /* Of remotely writable memory only after the port that received into it: a write that has begun to land goes on
      * landing until its port is closed (tcp streams into the memory without asking again). That order is the fence. */
     void (*region_close)(weft_region *region);

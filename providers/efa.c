@@ -7,11 +7,13 @@
     .names = {{0, "efa"}}, .newest_api = WEFT_FABRIC_VERSION(2, 0), .caps = WEFT_CAP_WRITE | WEFT_CAP_MESSAGE,         \
     .addressing = WEFT_ADDRESS_DOMAIN,                                                                                 \
     .registration = WEFT_MR_LOCAL | WEFT_MR_VIRTUAL_ADDRESS | WEFT_MR_ALLOCATED | WEFT_MR_PROVIDER_KEY, .pins = true,  \
-    .immediate_bytes = 4, .chunk_bytes = UINT64_C(1) << 20, .chunk_max = UINT64_C(1) << 30, .depth = 16,               \
-    .depth_max = 256,                                                                                                  \
+    .device_memory = true, .needs_flush = true,                                                                        \
+    .cache = "left as the process has it (FI_MR_CACHE_MONITOR=disabled turns it off)", .immediate_bytes = 4,           \
+    .chunk_bytes = UINT64_C(1) << 20, .chunk_max = UINT64_C(1) << 30, .depth = 16, .depth_max = 256,                   \
     .settings = {{WEFT_OPTION_RNR_RETRY, 7},                                                                           \
                  {WEFT_OPTION_SHARED_MEMORY, 0},                                                                       \
                  {WEFT_OPTION_CUDA_API, 0},                                                                            \
+                 {WEFT_OPTION_DEVICE_PEER, 1},                                                                         \
                  {WEFT_OPTION_EMULATED_WRITE, 0}},                                                                     \
     .environment = {{"FI_EFA_FORK_SAFE", "1", WEFT_DUTY_WARN,                                                          \
                      "without it a fork in this process can take pinned pages away from the device"}},                 \
@@ -28,6 +30,15 @@
                                 "prov/efa source, efa_domain_attr"},                                                   \
     [WEFT_LINE_PINNING] = {"registered pages are locked, and count against the limit of the process",                  \
                            "ibv_reg_mr(3), fi_mr(3)"},                                                                 \
+    [WEFT_LINE_DEVICE] = {"a buffer in the memory of a GPU saves two copies through the host; granted only where "     \
+                          "libfabric was built with CUDA or ROCr, which the EFA installer's is",                       \
+                          "fi_efa(7); fi_mr(3), FI_HMEM and FI_MR_DMABUF; libfabric pull request 9522"},               \
+    [WEFT_LINE_FLUSH] = {"the adapter's writes are ordered towards the host's memory, not towards what a device that " \
+                         "is running reads",                                                                           \
+                         "GPUDirect RDMA documentation, Synchronization and Memory Ordering; aws-ofi-nccl issue 149"}, \
+    [WEFT_LINE_CACHE] = {"weft registers a slab once and keeps it, so that it gains nothing; explicit registrations "  \
+                         "pass it by. The monitor is one for the process, others may need it",                         \
+                         "prov/efa source, efa_domain.c; fi_mr(3), Memory Registration Cache"},                        \
     [WEFT_LINE_ORDER] =                                                                                                \
         {"the device delivers out of order, may write the same bytes twice before it reports them, and puts "          \
          "nothing in order for writes: arrivals are counted, a slot is read only when all came",                       \
@@ -40,7 +51,8 @@
                          "prov/efa source, tx_attr size"},                                                             \
     [WEFT_LINE_OPTIONS] =                                                                                              \
         {"7 retries for ever, a late receiver is the heartbeat's matter; no shared memory, one path for all "          \
-         "peers; no calls into CUDA from under an engine, which can deadlock with it; a device that emulates "         \
+         "peers; no calls into CUDA from under an engine, which can deadlock with it, and no copies by the CPU "       \
+         "under the name of direct; a device that emulates "                                                           \
          "writes with messages is warned of",                                                                          \
          "fi_efa(7), fi_endpoint(3)"},                                                                                 \
     [WEFT_LINE_ENVIRONMENT] = {"pinned pages and fork; not both fork safety and huge pages before kernel 5.12",        \
@@ -73,9 +85,8 @@ const weft_profile weft_profile_efa = {
                 {"older ones emulate remote writes with messages and lack the options that keep writes on the device",
                  "fi_efa(7), FI_OPT_EFA_EMULATED_WRITE (from 1.18 on)"},
             [WEFT_LINE_CAPS] = {"its handshake between endpoints is a message", "prov/efa docs, efa_rdm_protocol"},
-            [WEFT_LINE_REFUSED] =
-                {"local communication is not asked for, which keeps shared memory out; weft's memory is the host's",
-                 "prov/efa source, efa_user_info.c"},
+            [WEFT_LINE_REFUSED] = {"local communication is not asked for, which keeps shared memory out",
+                                   "prov/efa source, efa_user_info.c"},
             [WEFT_LINE_PROGRESS] = {"connections and retries advance only while the queue is read",
                                     "fi_efa(7), Progress; prov/efa source"},
             [WEFT_LINE_MIXING] = {"both ends negotiate what they can", "prov/efa docs, efa_rdm_protocol"},
@@ -99,7 +110,7 @@ const weft_profile weft_profile_efa_direct = {
             [WEFT_LINE_CAPS] = {"writes are granted where the device has both RDMA read and RDMA write",
                                 "prov/efa source, efa_prov_info.c"},
             [WEFT_LINE_REFUSED] = {"FI_RX_CQ_DATA is not offered: no receives are posted, so the device must take "
-                                   "immediates without them; weft's memory is the host's",
+                                   "immediates without them",
                                    "prov/efa source, efa_user_info.c"},
             [WEFT_LINE_PROGRESS] = {"the device advances by itself, the queue must be read",
                                     "fi_efa(7), Progress; prov/efa source"},

@@ -26,7 +26,7 @@ static void warn_environment(const weft_profile *profile)
     }
 }
 
-static weft_status take(weft_link *link, const weft_review *review)
+static weft_status take(weft_link *link, const weft_review *review, weft_region_kind memory)
 {
     const weft_profile *profile = link->profile;
     const weft_selection *selection = &review->selection;
@@ -37,7 +37,10 @@ static weft_status take(weft_link *link, const weft_review *review)
     link->fabric_name = weft_profile_fabric(profile, fi_version());
     if (source)
         memcpy(link->address, review->numeric, sizeof link->address);
-    int error = weft_fabric_getinfo(profile, candidate, source ? link->address : NULL, &link->info);
+    const char *node = source ? link->address : NULL;
+    link->direct = memory != WEFT_REGION_HOST && weft_fabric_device_granted(profile, candidate, node, &link->info);
+    weft_fabric_device_text(profile, memory != WEFT_REGION_HOST, link->direct, link->memory, sizeof link->memory);
+    int error = link->direct ? 0 : weft_fabric_getinfo(profile, candidate, node, false, &link->info);
     if (error)
         return weft_fail(WEFT_E_MISSING, "provider %s: fi_getinfo(%s, %s%s%s): %s; %s", profile->name,
                          candidate->provider, candidate->domain, link->address[0] ? ", " : "", link->address,
@@ -45,16 +48,17 @@ static weft_status take(weft_link *link, const weft_review *review)
     return WEFT_OK;
 }
 
-static weft_status find(weft_link *link, const char *address)
+static weft_status find(weft_link *link, const weft_link_options *options)
 {
     weft_review review;
+    const char *address = options->address ? options->address : "";
     if (link->profile->addressing == WEFT_ADDRESS_SOURCE && !*address) {
         char numeric[WEFT_INTERFACE_TEXT];
         return weft_interface_resolve(link->profile->name, address, numeric);
     }
     weft_status status = weft_review_open(&review, link->profile, address, 0);
     if (status == WEFT_OK)
-        status = take(link, &review);
+        status = take(link, &review, options->memory);
     weft_review_close(&review);
     return status;
 }
@@ -99,7 +103,7 @@ static uint64_t chosen(uint64_t asked, uint64_t fallback, uint64_t limit)
 
 static weft_status open_domain(weft_link *link, const weft_link_options *options)
 {
-    weft_status status = find(link, options->address ? options->address : "");
+    weft_status status = find(link, options);
     if (status != WEFT_OK)
         return status;
     warn_environment(link->profile);
@@ -157,6 +161,9 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
         .has_fd = link->has_fd,
         .version = fi_version(),
         .one_major = link->profile->mixing == WEFT_MIXING_REFUSED,
+        .direct = link->direct,
+        .needs_flush = link->direct && link->profile->needs_flush,
+        .memory = link->memory,
     };
 }
 #else

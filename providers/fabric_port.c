@@ -19,12 +19,14 @@ weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int
 }
 
 /* Enums of libfabric cannot be tested by #ifdef: false where this header does not know the option. */
-static bool option_name(weft_profile_option option, int *name, bool *is_bool)
+static bool option_name(weft_profile_option option, int *name)
 {
-    *is_bool = option != WEFT_OPTION_RNR_RETRY;
     switch (option) {
     case WEFT_OPTION_RNR_RETRY:
         *name = FI_OPT_EFA_RNR_RETRY;
+        return true;
+    case WEFT_OPTION_DEVICE_PEER:
+        *name = FI_OPT_FI_HMEM_P2P;
         return true;
 #if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 18))
     case WEFT_OPTION_EMULATED_WRITE:
@@ -44,16 +46,24 @@ static bool option_name(weft_profile_option option, int *name, bool *is_bool)
     }
 }
 
+static int set_value(const weft_port *port, weft_profile_setting setting, int name)
+{
+    bool truth = setting.value != 0;
+    size_t number = (size_t)setting.value;
+    if (setting.option == WEFT_OPTION_RNR_RETRY)
+        return fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &number, sizeof number);
+    if (setting.option == WEFT_OPTION_DEVICE_PEER)
+        return fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &setting.value, sizeof setting.value);
+    return fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &truth, sizeof truth);
+}
+
 static void set_option(const weft_port *port, weft_profile_setting setting)
 {
     int name;
-    bool is_bool;
-    bool truth = setting.value != 0;
-    size_t number = (size_t)setting.value;
-    if (setting.option == WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name, &is_bool))
+    if (setting.option == WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name) ||
+        (setting.option == WEFT_OPTION_DEVICE_PEER && !port->link->direct))
         return;
-    int error = fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, is_bool ? (void *)&truth : (void *)&number,
-                          is_bool ? sizeof truth : sizeof number);
+    int error = set_value(port, setting, name);
     if (error)
         weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option %d is refused: %s", port->link->profile->name, name,
                  fi_strerror(-error));
@@ -63,10 +73,9 @@ static void set_option(const weft_port *port, weft_profile_setting setting)
 static void read_option(const weft_port *port, weft_profile_setting setting)
 {
     int name;
-    bool is_bool;
     bool truth = setting.value != 0;
     size_t bytes = sizeof truth;
-    if (setting.option != WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name, &is_bool) ||
+    if (setting.option != WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name) ||
         fi_getopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &truth, &bytes) != 0 || truth == (setting.value != 0))
         return;
     weft_log(WEFT_LOG_WARN,

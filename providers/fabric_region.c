@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -31,35 +32,42 @@ static weft_status random_key(const weft_link *link, uint64_t *key)
     return WEFT_OK;
 }
 
-static int bind_to_port(const weft_port *port, struct fid_mr *mr)
+static int register_once(const weft_link *link, const weft_region_memory *memory, bool remote, uint64_t key,
+                         struct fid_mr **mr, char *said, size_t capacity)
 {
-    int error = fi_mr_bind(mr, &port->ep->fid, 0);
-    return error ? error : fi_mr_enable(mr);
+    uint64_t access = remote ? FI_REMOTE_WRITE : FI_WRITE;
+    if (memory->kind != WEFT_REGION_HOST)
+        return weft_fabric_device_register(link, memory, access, key, mr, said, capacity);
+    int error = fi_mr_reg(link->domain, memory->data, memory->bytes, access, 0, key, 0, mr, NULL);
+    snprintf(said, capacity, "%s", fi_strerror(-error));
+    return error;
 }
 
-static weft_status register_memory(const weft_link *link, const weft_port *port, void *memory, uint64_t bytes,
-                                   bool remote, struct fid_mr **mr)
+static weft_status refuse(weft_link *link, const weft_region_memory *memory, int error, const char *said)
 {
+    if (error == -FI_ENOKEY)
+        return weft_fail(WEFT_E_PROVIDER,
+                         "provider %s: %llu bytes cannot be registered: each of %d random keys is taken: something "
+                         "else registers memory on this domain",
+                         link->profile->name, (unsigned long long)memory->bytes, KEY_RETRIES);
+    if (memory->kind != WEFT_REGION_HOST)
+        return weft_fabric_device_refuse(link, memory, said);
+    return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s", link->profile->name,
+                     (unsigned long long)memory->bytes, said);
+}
+
+static weft_status register_memory(weft_link *link, const weft_region_memory *memory, bool remote, struct fid_mr **mr)
+{
+    char said[160];
     int error = -FI_ENOKEY;
     for (int i = 0; i < KEY_RETRIES && error == -FI_ENOKEY; i++) {
         uint64_t key;
         weft_status status = random_key(link, &key);
         if (status != WEFT_OK)
             return status;
-        error = fi_mr_reg(link->domain, memory, bytes, remote ? FI_REMOTE_WRITE : FI_WRITE, 0, key, 0, mr, NULL);
+        error = register_once(link, memory, remote, key, mr, said, sizeof said);
     }
-    if (!error && (link->info->domain_attr->mr_mode & FI_MR_ENDPOINT)) {
-        error = port ? bind_to_port(port, *mr) : -FI_EINVAL;
-        if (error)
-            fi_close(&(*mr)->fid);
-    }
-    if (error)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s%s", link->profile->name,
-                         (unsigned long long)bytes, fi_strerror(-error),
-                         error == -FI_ENOKEY ? "; each of several random keys is taken: something else registers "
-                                               "memory on this domain"
-                                             : "");
-    return WEFT_OK;
+    return error ? refuse(link, memory, error, said) : WEFT_OK;
 }
 
 /* Counts what will be locked, or refuses it with the number needed: the device's own word would be "no memory". */
@@ -75,34 +83,47 @@ static weft_status pin(const weft_link *link, uint64_t bytes, uint64_t *pinned)
     return weft_fail(WEFT_E_MISSING, "provider %s: %s", link->profile->name, text);
 }
 
-static weft_status fill_region(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
-                               weft_region *region)
+static weft_status fill_region(weft_link *link, const weft_region_memory *memory, bool remote, weft_region *region)
 {
+    weft_status status = WEFT_OK;
     int mode = link->info->domain_attr->mr_mode;
-    if (!remote && !(mode & FI_MR_LOCAL))
+    bool host = memory->kind == WEFT_REGION_HOST;
+    if (host && !remote && !(mode & FI_MR_LOCAL))
         return WEFT_OK;
-    weft_status status = pin(link, bytes, &region->pinned);
+    if (host)
+        status = pin(link, memory->bytes, &region->pinned);
     if (status == WEFT_OK)
-        status = register_memory(link, port, memory, bytes, remote, &region->mr);
+        status = register_memory(link, memory, remote, &region->mr);
     if (status != WEFT_OK)
         return status;
     region->key = fi_mr_key(region->mr);
-    region->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
+    region->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory->data : 0;
     return WEFT_OK;
 }
 
-weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
-                                    weft_region **region)
+weft_status weft_fabric_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
+                                           bool remote, weft_region **region)
 {
+    (void)port; /* regions are the domain's */
+    if (memory->kind != WEFT_REGION_HOST && !link->direct)
+        return weft_fail(WEFT_E_MISSING, "provider %s: no region of a device's memory here: %s", link->profile->name,
+                         link->memory);
     weft_region *opened = weft_mem_take(1, sizeof *opened);
     if (!opened)
         return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a region", link->profile->name);
-    weft_status status = fill_region(link, port, memory, bytes, remote, opened);
+    weft_status status = fill_region(link, memory, remote, opened);
     if (status != WEFT_OK)
         weft_fabric_region_close(opened);
     else
         *region = opened;
     return status;
+}
+
+weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
+                                    weft_region **region)
+{
+    const weft_region_memory host = {.data = memory, .bytes = bytes, .dmabuf = -1};
+    return weft_fabric_region_open_device(link, port, &host, remote, region);
 }
 
 void weft_fabric_region_close(weft_region *region)

@@ -46,7 +46,8 @@ typedef enum weft_profile_registration {
     WEFT_MR_VIRTUAL_ADDRESS = 1 << 1, /* remote writes name addresses, not offsets */
     WEFT_MR_ALLOCATED = 1 << 2,       /* the pages are there when they are registered */
     WEFT_MR_PROVIDER_KEY = 1 << 3,    /* the provider chooses the keys */
-    WEFT_MR_ENDPOINT = 1 << 4,        /* a region belongs to one endpoint */
+    WEFT_MR_ENDPOINT = 1 << 4,        /* a region belongs to one endpoint, and goes before it: never offered, for the
+                                         endpoint that receives is closed first, which is the fence */
     WEFT_MR_OTHER = 1 << 5            /* something that weft does not know: never offered */
 } weft_profile_registration;
 
@@ -63,6 +64,7 @@ typedef enum weft_profile_option {
     WEFT_OPTION_RNR_RETRY,
     WEFT_OPTION_SHARED_MEMORY,
     WEFT_OPTION_CUDA_API,
+    WEFT_OPTION_DEVICE_PEER,   /* only on links that move memory of devices */
     WEFT_OPTION_EMULATED_WRITE /* read, not set: another value than the row's is warned of */
 } weft_profile_option;
 
@@ -102,6 +104,9 @@ typedef enum weft_profile_line {
     WEFT_LINE_ADDRESS,
     WEFT_LINE_REGISTRATION,
     WEFT_LINE_PINNING,
+    WEFT_LINE_DEVICE,
+    WEFT_LINE_FLUSH,
+    WEFT_LINE_CACHE,
     WEFT_LINE_ORDER,
     WEFT_LINE_IMMEDIATE,
     WEFT_LINE_SIZE,
@@ -123,7 +128,7 @@ typedef struct weft_profile_why {
 } weft_profile_why;
 
 #define WEFT_PROFILE_NAMES       2
-#define WEFT_PROFILE_SETTINGS    5
+#define WEFT_PROFILE_SETTINGS    6
 #define WEFT_PROFILE_ENVIRONMENT 4
 
 typedef struct weft_profile {
@@ -139,6 +144,9 @@ typedef struct weft_profile {
     weft_profile_addressing addressing;
     unsigned registration; /* weft_profile_registration bits */
     bool pins;             /* registering locks the pages: the process's limit must hold them */
+    bool device_memory;    /* FI_HMEM is asked for where a link wants it; false: never, buckets are staged */
+    bool needs_flush;      /* weft_link_facts.needs_flush of a link that is direct */
+    const char *cache;     /* what becomes of libfabric's cache of registrations and its monitor; NULL: it has none */
     uint32_t immediate_bytes;
     uint64_t chunk_bytes; /* of one write, unless the site says otherwise; */
     uint64_t chunk_max;   /* never more */
@@ -176,6 +184,8 @@ void weft_fabric_link_close(weft_link *link);
 void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts);
 weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                     weft_region **region);
+weft_status weft_fabric_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
+                                           bool remote, weft_region **region);
 void weft_fabric_region_close(weft_region *region);
 void weft_fabric_region_remote(const weft_region *region, uint64_t *address, uint64_t *key);
 weft_status weft_fabric_port_open(weft_link *link, weft_port **port);
@@ -209,6 +219,7 @@ const void *weft_fabric_anchor(void);
         .link_close = weft_fabric_link_close,                                                                          \
         .link_facts = weft_fabric_link_facts,                                                                          \
         .region_open = weft_fabric_region_open,                                                                        \
+        .region_open_device = weft_fabric_region_open_device,                                                          \
         .region_close = weft_fabric_region_close,                                                                      \
         .region_remote = weft_fabric_region_remote,                                                                    \
         .port_open = weft_fabric_port_open,                                                                            \

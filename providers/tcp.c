@@ -29,9 +29,7 @@ const weft_profile weft_profile_tcp = {
                 {"the newest rules that weft was tried under; a library keeps the older ones for those who ask",
                  "fi_version(3); measured with 1.17 and 2.1"},
             [WEFT_LINE_CAPS] = {"buckets go as remote writes into slots that the receiver granted", "decision"},
-            [WEFT_LINE_REFUSED] =
-                {"nothing here needs messages, tags or atomics; memory of devices is never registered with tcp",
-                 "fi_tcp(7); measured with 1.17"},
+            [WEFT_LINE_REFUSED] = {"nothing here needs messages, tags or atomics", "fi_tcp(7)"},
             [WEFT_LINE_ADDRESS] = {"FI_TCP_IFACE and fi_getinfo accept a wrong interface without a word: weft asks the "
                                    "kernel, and compares what the endpoint took",
                                    "measured with 1.17"},
@@ -40,6 +38,11 @@ const weft_profile weft_profile_tcp = {
                  "one, and only a key that was never given out before refuses them",
                  "measured with 1.17"},
             [WEFT_LINE_PINNING] = {"the kernel copies: no page is locked", "prov/net and prov/tcp sources"},
+            [WEFT_LINE_DEVICE] = {"the kernel copies between sockets, which lie in host memory",
+                                  "fi_tcp(7); measured with 1.17"},
+            [WEFT_LINE_FLUSH] = {"none: TCP lands nothing in a device", "decision"},
+            [WEFT_LINE_CACHE] = {"no page is registered with a device, so there is nothing to keep",
+                                 "prov/net and prov/tcp sources"},
             [WEFT_LINE_ORDER] = {"arrivals are counted and a bucket is whole when each chunk came once, so that EFA "
                                  "and TCP are one case",
                                  "decision"},
@@ -98,12 +101,15 @@ const weft_profile weft_profile_tcp_rxm = {
                 {"the newest rules that weft was tried under; a library keeps the older ones for those who ask",
                  "fi_version(3); measured with 1.17 and 2.1"},
             [WEFT_LINE_CAPS] = {"buckets go as remote writes into slots that the receiver granted", "decision"},
-            [WEFT_LINE_REFUSED] =
-                {"nothing here needs messages, tags or atomics; memory of devices is never registered with tcp",
-                 "fi_tcp(7); measured with 1.17"},
+            [WEFT_LINE_REFUSED] = {"nothing here needs messages, tags or atomics", "fi_tcp(7)"},
             [WEFT_LINE_ADDRESS] = {"as tcp", "measured with 1.17"},
             [WEFT_LINE_REGISTRATION] = {"no provider keys, as tcp", "measured with 1.17"},
             [WEFT_LINE_PINNING] = {"the kernel copies: no page is locked", "prov/tcp source"},
+            [WEFT_LINE_DEVICE] = {"the kernel copies between sockets, which lie in host memory",
+                                  "fi_tcp(7); measured with 1.17"},
+            [WEFT_LINE_FLUSH] = {"none: TCP lands nothing in a device", "decision"},
+            [WEFT_LINE_CACHE] = {"no page is registered with a device, so there is nothing to keep",
+                                 "prov/net and prov/tcp sources"},
             [WEFT_LINE_ORDER] = {"arrivals are counted and a bucket is whole when each chunk came once, so that EFA "
                                  "and TCP are one case",
                                  "decision"},

@@ -10,11 +10,15 @@ const weft_profile weft_profile_verbs = {
     .addressing = WEFT_ADDRESS_SOURCE,
     .registration = WEFT_MR_LOCAL | WEFT_MR_VIRTUAL_ADDRESS | WEFT_MR_ALLOCATED | WEFT_MR_PROVIDER_KEY,
     .pins = true,
+    .device_memory = true,
+    .needs_flush = true,
+    .cache = "left as the process has it (FI_MR_CACHE_MONITOR=disabled turns it off)",
     .immediate_bytes = 4,
     .chunk_bytes = UINT64_C(1) << 20,
     .chunk_max = UINT64_C(1) << 30,
     .depth = 16,
     .depth_max = 256,
+    .settings = {{WEFT_OPTION_DEVICE_PEER, 1}},
     .environment = {{"RDMAV_FORK_SAFE", "1", WEFT_DUTY_WARN,
                      "without it a fork in this process can take pinned pages away from the device"},
                     {"RDMAV_HUGEPAGES_SAFE", "1", WEFT_DUTY_WARN,
@@ -37,7 +41,7 @@ const weft_profile weft_profile_verbs = {
                 {"rxm posts the receives that an immediate consumes, and grants no writes without messages",
                  "fi_verbs(7), FI_RX_CQ_DATA"},
             [WEFT_LINE_REFUSED] = {"rendezvous sends of rxm have deadlocked at open and crashed at close: only writes "
-                                   "are used; weft's memory is the host's",
+                                   "are used",
                                    "users' reports; fi_rxm(7)"},
             [WEFT_LINE_ADDRESS] = {"the IP of the port's network interface, IPoIB too: connections go through the RDMA "
                                    "CM, which takes the GID of that IP",
@@ -47,6 +51,21 @@ const weft_profile weft_profile_verbs = {
                  "fi_verbs(7): only FI_MR_BASIC; prov/verbs source, verbs_domain_attr"},
             [WEFT_LINE_PINNING] = {"registered pages are locked, and count against the limit of the process",
                                    "ibv_reg_mr(3), fi_mr(3)"},
+            [WEFT_LINE_DEVICE] =
+                {"a buffer in the memory of a GPU saves two copies through the host; granted only where "
+                 "libfabric was built with CUDA or ROCr, which Debian's is not",
+                 "fi_mr(3), FI_HMEM and FI_MR_DMABUF; libfabric pull requests 9343 and 9441"},
+            [WEFT_LINE_FLUSH] =
+                {"the adapter's writes are ordered towards the host's memory, not towards what a device "
+                 "that is running reads",
+                 "GPUDirect RDMA documentation, Synchronization and Memory Ordering; aws-ofi-nccl issue "
+                 "149"},
+            [WEFT_LINE_CACHE] =
+                {"weft registers a slab once and keeps it, so that it gains nothing; with a monitor on, "
+                 "verbs keeps registrations by address after they are closed and lets peers read them; "
+                 "a dmabuf passes it by. The monitor is one for the process, others may need it",
+                 "prov/verbs source, vrb_mr_cache_reg and vrb_reg_dmabuf; fi_mr(3), Memory Registration "
+                 "Cache"},
             [WEFT_LINE_ORDER] = {"arrivals are counted and a bucket is whole when each chunk came once, so that EFA "
                                  "and TCP are one case",
                                  "decision"},
@@ -59,7 +78,9 @@ const weft_profile weft_profile_verbs = {
             [WEFT_LINE_DEPTH] = {"a port of 400 Gbit/s holds 1 MiB for 21 us, 16 cover a slow poll; below "
                                  "FI_VERBS_TX_SIZE (384), for a completion queue that overflows is unusable",
                                  "fi_verbs(7)"},
-            [WEFT_LINE_OPTIONS] = {"none is needed", "fi_verbs(7)"},
+            [WEFT_LINE_OPTIONS] = {"where memory of a device moves at all, the adapter moves it: no copies by the CPU "
+                                   "under the name of direct",
+                                   "fi_endpoint(3), FI_OPT_FI_HMEM_P2P"},
             [WEFT_LINE_ENVIRONMENT] = {"pinned pages and fork", "fi_verbs(7), Fork; ibv_fork_init(3)"},
             [WEFT_LINE_ENDPOINT] = {"closing it is the only abort", "decision, as measured with tcp"},
             [WEFT_LINE_WAIT] = {"message endpoints have a descriptor, and rxm passes it on",

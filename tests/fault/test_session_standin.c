@@ -120,10 +120,11 @@ static void check_rules(const char *provider)
         const standin_rules *rules = standin_at(i);
         if (strcmp(rules->provider, provider) != 0)
             continue;
-        printf("stand-in of %s: %llu posts refused, %llu writes overtaken, %llu completions withheld\n", provider,
-               (unsigned long long)counts.refused, (unsigned long long)counts.overtaken,
-               (unsigned long long)counts.withheld);
-        if ((rules->again_every && !counts.refused) || (rules->window && !counts.overtaken)) {
+        printf("stand-in of %s: %llu posts refused, %llu writes overtaken, %llu completions withheld, %llu stalls\n",
+               provider, (unsigned long long)counts.refused, (unsigned long long)counts.overtaken,
+               (unsigned long long)counts.withheld, (unsigned long long)counts.stalled);
+        if ((rules->again_every && !counts.refused) || (rules->window && !counts.overtaken) ||
+            (rules->stall_every && !counts.stalled)) {
             fprintf(stderr, "the stand-in of %s imposed nothing\n", provider);
             exit(1);
         }

@@ -198,6 +198,40 @@ static void misuse_is_refused(void **state)
     play_finish(&p, 0, 0);
 }
 
+/* libfabric refuses a key that is in use: another one is drawn, and where there is none in so many, it is told. */
+static void try_keys(play *p, int self)
+{
+    (void)self;
+    static uint8_t memory[2 * CHUNK];
+    weft_region *first = NULL, *second = NULL, *third = NULL;
+    uint64_t address, keys[2];
+    fabric_end e = end_open(p->provider);
+    weft_port *port = end_open_port(&e);
+    standin_draw(UINT64_C(0x1234567), 1);
+    CHECK(e.provider->region_open(e.link, port, memory, CHUNK, true, &first) == WEFT_OK, "region_open");
+    e.provider->region_remote(first, &address, &keys[0]);
+    CHECK(keys[0] == UINT64_C(0x1234567), "key %llx", (unsigned long long)keys[0]);
+    standin_draw(keys[0], 2);
+    CHECK(e.provider->region_open(e.link, port, memory + CHUNK, CHUNK, true, &second) == WEFT_OK, "region_open");
+    e.provider->region_remote(second, &address, &keys[1]);
+    CHECK(keys[1] != keys[0], "two regions with one key");
+    standin_draw(keys[0], 99);
+    CHECK(e.provider->region_open(e.link, port, memory, CHUNK, true, &third) == WEFT_E_PROVIDER, "no key is left");
+    CHECK(!third && strstr(weft_last_error(), "random keys is taken"), "text");
+    standin_draw(0, 0);
+    e.provider->port_close(port);
+    e.provider->region_close(second);
+    e.provider->region_close(first);
+    e.provider->link_close(e.link);
+}
+
+static void a_taken_key_is_drawn_again(void **state)
+{
+    play p;
+    play_start(&p, *state, try_keys, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
 static void try_missing(play *p, int self)
 {
     (void)self;
@@ -219,17 +253,19 @@ int main(void)
     static const struct CMUnitTest always[] = {ON(a_missing_device_is_named, "verbs"),
                                                ON(a_missing_device_is_named, "efa")};
     static const struct CMUnitTest tcp[] = {
-        ON(a_wrong_key_lands_nothing, "tcp"), ON(a_wrong_address_is_an_error, "tcp"), ON(misuse_is_refused, "tcp"),
+        ON(a_wrong_key_lands_nothing, "tcp"), ON(a_wrong_address_is_an_error, "tcp"),
+        ON(misuse_is_refused, "tcp"),         ON(a_taken_key_is_drawn_again, "tcp"),
         ON(another_family_is_named, "tcp"),   ON(an_exhausted_range_is_named, "tcp"),
     };
     static const struct CMUnitTest tcp_rxm[] = {
-        ON(a_wrong_key_lands_nothing, "tcp-rxm"),   ON(a_wrong_address_is_an_error, "tcp-rxm"),
-        ON(misuse_is_refused, "tcp-rxm"),           ON(another_family_is_named, "tcp-rxm"),
-        ON(an_exhausted_range_is_named, "tcp-rxm"),
+        ON(a_wrong_key_lands_nothing, "tcp-rxm"), ON(a_wrong_address_is_an_error, "tcp-rxm"),
+        ON(misuse_is_refused, "tcp-rxm"),         ON(a_taken_key_is_drawn_again, "tcp-rxm"),
+        ON(another_family_is_named, "tcp-rxm"),   ON(an_exhausted_range_is_named, "tcp-rxm"),
     };
     static const struct CMUnitTest shm[] = {
         ON(a_wrong_key_lands_nothing, "shm"),
         ON(misuse_is_refused, "shm"),
+        ON(a_taken_key_is_drawn_again, "shm"),
     };
     static const struct CMUnitTest verbs[] = {
         ON(a_wrong_key_lands_nothing, "verbs"),

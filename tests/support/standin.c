@@ -6,25 +6,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The linker's names: calls of X come to __wrap_X, and __real_X is libfabric's. */
 int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                       const struct fi_info *hints, struct fi_info **info);
 int __real_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
 uint32_t __real_fi_version(void);
+ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                       const struct fi_info *hints, struct fi_info **info);
 int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
-uint32_t __wrap_fi_version(void);
+ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags);
 
 #define GID_BYTES 16 /* in front of the sockaddr underneath, in an address of the provider's own */
 
 static const uint8_t gid[GID_BYTES] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 's', 't', 'a', 'n', 'd', '-', 'i', 'n'};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static standin_object *objects;
 static const standin_rules *played;
-static standin_counts counts;
+static uint64_t drawn; /* what the next `draws` numbers are */
+static unsigned draws;
 static struct fi_info *plains; /* kept to the end of the process */
 
 typedef struct fabric_object {
@@ -32,29 +32,10 @@ typedef struct fabric_object {
     struct fi_ops_fabric ops, *real;
 } fabric_object;
 
-typedef struct domain_object {
-    standin_object object;
-    struct fi_ops_domain ops, *real;
-    struct fi_ops_mr mr, *real_mr;
-} domain_object;
-
 typedef struct vector_object {
     standin_object object;
     struct fi_ops_av ops, *real;
 } vector_object;
-
-double standin_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-void standin_broken(const char *provider, const char *rule)
-{
-    fprintf(stderr, "stand-in of %s: %s\n", provider, rule);
-    abort();
-}
 
 void standin_use(const char *provider)
 {
@@ -64,91 +45,19 @@ void standin_use(const char *provider)
             played = standin_at(i);
 }
 
-/* ---- counts */
-
-static void count_one(uint64_t *which)
+void standin_draw(uint64_t number, unsigned times)
 {
-    pthread_mutex_lock(&lock);
-    ++*which;
-    pthread_mutex_unlock(&lock);
+    drawn = number;
+    draws = times;
 }
 
-void standin_count_refused(void)
+ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
 {
-    count_one(&counts.refused);
-}
-
-void standin_count_overtaken(void)
-{
-    count_one(&counts.overtaken);
-}
-
-void standin_count_withheld(void)
-{
-    count_one(&counts.withheld);
-}
-
-standin_counts standin_counted(void)
-{
-    pthread_mutex_lock(&lock);
-    standin_counts now = counts;
-    pthread_mutex_unlock(&lock);
-    return now;
-}
-
-/* ---- objects */
-
-void *standin_of(const struct fid *fid)
-{
-    pthread_mutex_lock(&lock);
-    standin_object *object = objects;
-    while (object && object->fid != fid)
-        object = object->next;
-    pthread_mutex_unlock(&lock);
-    if (!object)
-        standin_broken("libfabric", "an object that is not open");
-    return object;
-}
-
-static int close_object(struct fid *fid)
-{
-    standin_object *object = standin_of(fid);
-    if (object->on_close)
-        object->on_close(object);
-    int error = object->real_base->close(fid);
-    if (error)
-        return error;
-    pthread_mutex_lock(&lock);
-    for (standin_object **at = &objects; *at; at = &(*at)->next)
-        if (*at == object) {
-            *at = object->next;
-            break;
-        }
-    pthread_mutex_unlock(&lock);
-    free(object);
-    return 0;
-}
-
-void standin_watch(standin_object *object, struct fid *fid, const standin_rules *rules)
-{
-    object->fid = fid;
-    object->rules = rules;
-    object->real_base = fid->ops;
-    object->base = *fid->ops;
-    object->base.close = close_object;
-    fid->ops = &object->base;
-    pthread_mutex_lock(&lock);
-    object->next = objects;
-    objects = object;
-    pthread_mutex_unlock(&lock);
-}
-
-static void *take(size_t bytes)
-{
-    void *memory = calloc(1, bytes);
-    if (!memory)
-        abort();
-    return memory;
+    if (!draws || count != sizeof drawn)
+        return __real_getrandom(bytes, count, flags);
+    draws--;
+    memcpy(bytes, &drawn, sizeof drawn);
+    return sizeof drawn;
 }
 
 /* ---- asking */
@@ -169,9 +78,10 @@ uint32_t __wrap_fi_version(void)
     return played && played->version > real ? played->version : real;
 }
 
-static int demanded_modes(void)
+static int demanded_modes(uint64_t caps)
 {
-    return FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    return FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+           (caps & FI_HMEM && standin_grants_device() ? FI_MR_HMEM : 0);
 }
 
 /* What the provider would refuse to who asks for less. */
@@ -182,9 +92,11 @@ static bool grants(const standin_rules *rules, const struct fi_info *hints)
         return false;
     if (rules->message_caps && hints->caps && !(hints->caps & FI_MSG)) /* none at all: whatever there is */
         return false;
+    if ((hints->caps & FI_HMEM) && !standin_answers_device())
+        return false;
     if (rules->scribbles && !(hints->mode & FI_CONTEXT2))
         return false;
-    return hints->ep_attr->type == FI_EP_RDM && (demanded_modes() & ~hints->domain_attr->mr_mode) == 0;
+    return hints->ep_attr->type == FI_EP_RDM && (demanded_modes(hints->caps) & ~hints->domain_attr->mr_mode) == 0;
 }
 
 static void rename_to(char **name, const char *text)
@@ -221,14 +133,14 @@ static void keep_plain(const struct fi_info *info)
 }
 
 /* An entry of the provider underneath as the other one would show it. */
-static void disguise(const standin_rules *rules, struct fi_info *info)
+static void disguise(const standin_rules *rules, struct fi_info *info, uint64_t asked)
 {
     keep_plain(info);
     rename_to(&info->fabric_attr->prov_name, rules->fabric);
     rename_to(&info->fabric_attr->name, rules->network);
     rename_to(&info->domain_attr->name, rules->domain);
-    info->caps |= FI_MSG;
-    info->domain_attr->mr_mode = demanded_modes();
+    info->caps |= FI_MSG | (asked & FI_HMEM && standin_grants_device() ? FI_HMEM : 0);
+    info->domain_attr->mr_mode = demanded_modes(asked);
     info->domain_attr->mr_key_size = 4;
     info->domain_attr->cq_data_size = 4;
     info->tx_attr->size = rules->tx_size;
@@ -273,27 +185,8 @@ int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, u
     int error = __real_fi_getinfo(version, node ? node : "127.0.0.1", NULL, FI_SOURCE | FI_NUMERICHOST, plain, info);
     fi_freeinfo(plain);
     for (struct fi_info *i = error ? NULL : *info; i; i = i->next)
-        disguise(played, i);
+        disguise(played, i, hints->caps);
     return error;
-}
-
-/* ---- regions: keys of the provider's, and a descriptor that every local buffer needs */
-
-static int open_region(struct fid *fid, const void *memory, size_t bytes, uint64_t access, uint64_t offset,
-                       uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    domain_object *domain = standin_of(fid);
-    (void)key; /* the device makes its own */
-    int error = domain->real_mr->reg(fid, memory, bytes, access, offset, 0, flags, mr, context);
-    if (error)
-        return error;
-    standin_region *region = take(sizeof *region);
-    standin_watch(&region->object, &(*mr)->fid, domain->object.rules);
-    region->memory = memory;
-    region->bytes = bytes;
-    region->access = access;
-    (*mr)->mem_desc = *mr;
-    return 0;
 }
 
 /* ---- addresses of the provider's own */
@@ -331,11 +224,11 @@ static const char *straddr(struct fid_av *av, const void *address, char *text, s
 
 static int open_vector(struct fid_domain *fid, struct fi_av_attr *attributes, struct fid_av **av, void *context)
 {
-    domain_object *domain = standin_of(&fid->fid);
+    standin_domain *domain = standin_of(&fid->fid);
     int error = domain->real->av_open(fid, attributes, av, context);
     if (error || !domain->object.rules->raw_address)
         return error;
-    vector_object *vector = take(sizeof *vector);
+    vector_object *vector = standin_take(sizeof *vector);
     standin_watch(&vector->object, &(*av)->fid, domain->object.rules);
     vector->real = (*av)->ops;
     vector->ops = *vector->real;
@@ -349,13 +242,13 @@ static int open_vector(struct fid_domain *fid, struct fi_av_attr *attributes, st
 
 static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attributes, struct fid_cq **cq, void *context)
 {
-    domain_object *domain = standin_of(&fid->fid);
+    standin_domain *domain = standin_of(&fid->fid);
     if (attributes->wait_obj != FI_WAIT_NONE && !domain->object.rules->has_fd)
         return -FI_ENOSYS;
     int error = domain->real->cq_open(fid, attributes, cq, context);
     if (error)
         return error;
-    standin_queue *queue = take(sizeof *queue);
+    standin_queue *queue = standin_take(sizeof *queue);
     standin_watch(&queue->object, &(*cq)->fid, domain->object.rules);
     queue->cq = *cq;
     standin_queue_rule(queue);
@@ -364,7 +257,7 @@ static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attributes, str
 
 static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context)
 {
-    domain_object *domain = standin_of(&fid->fid);
+    standin_domain *domain = standin_of(&fid->fid);
     const char *name = info->fabric_attr->prov_name;
     if (!name || strcmp(name, domain->object.rules->fabric) != 0)
         return domain->real->endpoint(fid, info, ep, context); /* one of the provider's own, of a connection */
@@ -373,7 +266,7 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
     fi_freeinfo(plain);
     if (error)
         return error;
-    standin_endpoint *endpoint = take(sizeof *endpoint);
+    standin_endpoint *endpoint = standin_take(sizeof *endpoint);
     standin_watch(&endpoint->object, &(*ep)->fid, domain->object.rules);
     endpoint->ep = *ep;
     endpoint->real_names = (*ep)->cm;
@@ -393,18 +286,16 @@ static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_
     fi_freeinfo(plain);
     if (error)
         return error;
-    domain_object *domain = take(sizeof *domain);
+    standin_domain *domain = standin_take(sizeof *domain);
     standin_watch(&domain->object, &(*opened)->fid, fabric->object.rules);
     domain->real = (*opened)->ops;
-    domain->real_mr = (*opened)->mr;
     domain->ops = *domain->real;
-    domain->mr = *domain->real_mr;
     domain->ops.av_open = open_vector;
     domain->ops.cq_open = open_queue;
     domain->ops.endpoint = open_endpoint;
-    domain->mr.reg = open_region;
     (*opened)->ops = &domain->ops;
-    (*opened)->mr = &domain->mr;
+    domain->domain = *opened;
+    standin_domain_rule(domain);
     return 0;
 }
 
@@ -429,7 +320,7 @@ int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **open
     int error = __real_fi_fabric(&plain, opened, context);
     if (error)
         return error;
-    fabric_object *fabric = take(sizeof *fabric);
+    fabric_object *fabric = standin_take(sizeof *fabric);
     standin_watch(&fabric->object, &(*opened)->fid, played);
     fabric->real = (*opened)->ops;
     fabric->ops = *fabric->real;

@@ -1,7 +1,8 @@
 /* standin.h - providers that this host has no device for, played by the real tcp provider with the rules of the other
  * imposed: what fi_getinfo demands and grants, keys, addresses, order, queues, what a dead peer looks like.
  *
- * It stands between fabric*.c and libfabric (the linker turns fi_getinfo, fi_fabric and fi_version to it), so that all
+ * It stands between fabric*.c and libfabric (the linker turns fi_getinfo, fi_fabric, fi_version and getrandom
+ * to it), so that all
  * of fabric*.c is run as on a device. Whatever breaks a rule of the provider's contract ends the process with the rule.
  * Without a call of standin_use everything goes to libfabric untouched. */
 #ifndef WEFT_TESTS_STANDIN_H
@@ -45,9 +46,25 @@ const standin_rules *standin_at(size_t index);
 /* Plays the provider of that name from now on in this process, before it is opened, and no other one; for a name
  * without rules all go to libfabric untouched. */
 void standin_use(const char *provider);
-/* How often the rules bit so far: posts refused, writes that overtook another one, completions withheld. */
+/* What becomes of memory of devices. */
+typedef enum standin_device {
+    STANDIN_DEVICE_NONE,    /* who asks for it gets no answer: a library built without */
+    STANDIN_DEVICE_WHOLE,   /* registered by dmabuf and by address */
+    STANDIN_DEVICE_ADDRESS, /* by address only */
+    STANDIN_DEVICE_DMABUF,  /* by dmabuf only */
+    STANDIN_DEVICE_HOLLOW,  /* granted, and then not registered */
+    STANDIN_DEVICE_UNASKED  /* not granted; a provider that would take it all the same ends the process */
+} standin_device;
+/* From the next question to the provider on; STANDIN_DEVICE_NONE before the first call. */
+void standin_use_device(standin_device how);
+/* Whether this build can register by dmabuf at all: libfabric's header of 1.20 is the first that names it. */
+bool standin_knows_dmabuf(void);
+/* The next `times` numbers of 8 bytes that this process draws by getrandom are `number`. */
+void standin_draw(uint64_t number, unsigned times);
+/* How often the rules bit so far: posts refused, writes that overtook another one, completions withheld, receivers
+ * that were not ready; and device memory that was registered, by either way. */
 typedef struct standin_counts {
-    uint64_t refused, overtaken, withheld;
+    uint64_t refused, overtaken, withheld, stalled, dmabufs, addresses;
 } standin_counts;
 standin_counts standin_counted(void);
 

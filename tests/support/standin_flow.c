@@ -41,8 +41,10 @@ static bool is_refusing(standin_endpoint *endpoint)
     if (endpoint->under_way >= rules->tx_size || endpoint->refuses_until > now)
         return true;
     endpoint->posts++;
-    if (is_due(endpoint->posts, rules->stall_every))
+    if (is_due(endpoint->posts, rules->stall_every)) {
         endpoint->stalls_until = now + rules->stall_ms * 1e-3;
+        standin_count_stalled();
+    }
     if (is_due(endpoint->posts, rules->again_every))
         endpoint->refuses_until = now + rules->again_ms * 1e-3;
     return endpoint->refuses_until > now;

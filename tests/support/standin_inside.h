@@ -24,6 +24,13 @@ typedef struct standin_object {
     struct standin_object *domain;                  /* of an endpoint, queue, vector or region */
 } standin_object;
 
+typedef struct standin_domain {
+    standin_object object;
+    struct fid_domain *domain;
+    struct fi_ops_domain ops, *real;
+    struct fi_ops_mr mr, *real_mr;
+} standin_domain;
+
 typedef struct standin_write {
     const void *data;
     size_t bytes;
@@ -67,6 +74,8 @@ typedef struct standin_region {
     uint64_t access;
 } standin_region;
 
+/* What weft gets for fi_version. */
+uint32_t __wrap_fi_version(void);
 double standin_now(void);
 /* Ends the process with the rule that was broken. */
 void standin_broken(const char *provider, const char *rule) __attribute__((noreturn));
@@ -77,8 +86,17 @@ void *standin_of(const struct fid *fid);
 void standin_count_refused(void);
 void standin_count_overtaken(void);
 void standin_count_withheld(void);
+void standin_count_stalled(void);
+void standin_count_device(bool dmabuf);
+/* Zeroed, from the heap. */
+void *standin_take(size_t bytes);
 bool standin_descriptor_sticks(void); /* of the provider underneath */
 
+/* standin_region.c: whether FI_HMEM is answered to, and whether it is granted. */
+bool standin_answers_device(void);
+bool standin_grants_device(void);
+/* Puts the rules of registration on a domain. */
+void standin_domain_rule(standin_domain *domain);
 /* standin_flow.c: puts the rules of writes and completions on an endpoint and a queue. */
 void standin_endpoint_rule(standin_endpoint *endpoint);
 void standin_queue_rule(standin_queue *queue);
