@@ -137,13 +137,20 @@ static weft_status driver_reached(weft_gpu_device *device, void *mark)
     return WEFT_OK;
 }
 
-/* Memory named in jobs counts as the host's. */
+static uint64_t own_address, own_bytes;
+
+void weft_emulation_driver_own(const void *memory, uint64_t bytes)
+{
+    own_address = (uintptr_t)memory;
+    own_bytes = memory ? bytes : 0;
+}
+
 static const char *driver_reaches(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text,
                                   size_t capacity)
 {
     (void)device;
-    (void)address;
-    (void)bytes;
+    if (address >= own_address && address - own_address < own_bytes && bytes <= own_bytes - (address - own_address))
+        return NULL;
     snprintf(text, capacity, "lies in host memory");
     return text;
 }

@@ -1,0 +1,225 @@
+/* test_apply.c - changes put in place and taken back, dense bytes out of views and into them: the kernels on one copy
+ * of the weights, the host backend on another, and no byte differs, those between the pieces included. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "tests/emulation/decode_world.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define UNITS    8u
+
+static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_U8, WEFT_F32, WEFT_F64};
+
+/* The same weights twice. */
+typedef struct twins {
+    decode_world host, gpu;
+    uint64_t seed;
+} twins;
+
+static void twins_open(twins *t, uint64_t seed, weft_dtype dtype, const uint64_t *sizes, uint64_t count, uint32_t cuts)
+{
+    decode_world *const both[] = {&t->host, &t->gpu};
+    for (size_t i = 0; i < COUNT(both); i++) {
+        t->seed = seed;
+        world_open(both[i], &t->seed, dtype, sizes, count, cuts);
+        world_change(both[i], &t->seed, 100000);
+    }
+    assert_true(t->host.layout->unit_count <= UNITS);
+    weft_emulation_driver_set(seed % 2 ? 32 : 64, seed);
+}
+
+static void twins_close(twins *t)
+{
+    world_close(&t->host);
+    world_close(&t->gpu);
+}
+
+static void twins_agree(const twins *t)
+{
+    assert_memory_equal(t->host.live, t->gpu.live, t->host.live_bytes);
+}
+
+/* Waits for jobs that were submitted, the oldest first. */
+static void jobs_end(const decode_world *w, void *jobs, size_t size, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        void *job = (uint8_t *)jobs + i * size;
+        weft_status status = WEFT_AGAIN;
+        while (status == WEFT_AGAIN)
+            status = weft_gpu_poll(w->gpu, job);
+        assert_int_equal(status, WEFT_OK);
+    }
+}
+
+/* What takes a unit of the base to the target, found by the host. */
+static weft_changes changes_of(decode_world *w, uint64_t unit)
+{
+    uint8_t *bytes;
+    weft_frame frame;
+    uint64_t *delta = pair_memory(w->layout->part_count * sizeof *delta);
+    const uint64_t length = world_encode(w, unit, 1, WEFT_LEVEL_FAST, &bytes);
+    weft_changes changes = {.capacity = w->layout->units[unit].count};
+    changes.position = pair_memory(4 * (uint64_t)changes.capacity);
+    changes.before = pair_memory((uint64_t)changes.capacity * w->row->width);
+    changes.after = pair_memory((uint64_t)changes.capacity * w->row->width);
+    if (length > 0) {
+        pair_must(weft_frame_admit(w->layout, bytes, length, &frame), "admit");
+        weft_decode_job job = {
+            .frame = frame, .base = weft_binding_view(&w->weights, unit), .changes = &changes, .tensor_delta = delta};
+        pair_must(weft_backend_host.decode(w->host, &job), "decode");
+    }
+    free(delta);
+    free(bytes);
+    return changes;
+}
+
+static void changes_agree(const weft_changes *a, const weft_changes *b, uint8_t width)
+{
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->position, b->position, 4 * (uint64_t)a->count);
+    assert_memory_equal(a->before, b->before, (uint64_t)a->count * width);
+    assert_memory_equal(a->after, b->after, (uint64_t)a->count * width);
+}
+
+/* Applies lists at both ends and says where the weights were not what the lists had. */
+static void twins_apply(twins *t, weft_changes *host, weft_changes *gpu, bool *mismatch)
+{
+    weft_apply_job jobs[UNITS];
+    const uint64_t units = t->host.layout->unit_count;
+    for (uint64_t u = 0; u < units; u++) {
+        weft_apply_job job = {.target = weft_binding_view(&t->host.weights, u), .changes = &host[u]};
+        pair_must(weft_backend_host.apply(t->host.host, &job), "apply");
+        mismatch[u] = job.mismatch;
+        jobs[u] = (weft_apply_job){.target = weft_binding_view(&t->gpu.weights, u), .changes = &gpu[u]};
+        assert_int_equal(weft_gpu_submit(t->gpu.gpu, &weft_gpu_apply, &jobs[u]), WEFT_AGAIN);
+    }
+    jobs_end(&t->gpu, jobs, sizeof *jobs, units);
+    for (uint64_t u = 0; u < units; u++) {
+        assert_int_equal(jobs[u].mismatch, mismatch[u]);
+        changes_agree(&host[u], &gpu[u], t->host.row->width);
+    }
+    twins_agree(t);
+}
+
+static void twins_undo(twins *t, const weft_changes *host, const weft_changes *gpu)
+{
+    weft_undo_job jobs[UNITS];
+    const uint64_t units = t->host.layout->unit_count;
+    for (uint64_t u = 0; u < units; u++) {
+        weft_undo_job job = {.target = weft_binding_view(&t->host.weights, u), .changes = &host[u]};
+        pair_must(weft_backend_host.undo(t->host.host, &job), "undo");
+        jobs[u] = (weft_undo_job){.target = weft_binding_view(&t->gpu.weights, u), .changes = &gpu[u]};
+        assert_int_equal(weft_gpu_submit(t->gpu.gpu, &weft_gpu_undo, &jobs[u]), WEFT_AGAIN);
+    }
+    jobs_end(&t->gpu, jobs, sizeof *jobs, units);
+    twins_agree(t);
+}
+
+/* Another hand changes some of the weights at both ends. */
+static void twins_disturb(twins *t, const weft_changes *changes)
+{
+    const weft_view a = weft_binding_view(&t->host.weights, 0), b = weft_binding_view(&t->gpu.weights, 0);
+    uint32_t r = 0;
+    for (uint32_t i = 0; i < changes->count; i += 7) {
+        while (weft_run_position(&a, &a.runs[r]) + a.runs[r].count <= changes->position[i])
+            r++;
+        const uint64_t at = (uint64_t)(changes->position[i] - weft_run_position(&a, &a.runs[r])) * a.width;
+        a.runs[r].data[at] ^= 0x55;
+        b.runs[r].data[at] ^= 0x55;
+    }
+}
+
+static void changes_come_and_go(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 8; round++) {
+        uint64_t seed = round;
+        const uint64_t sizes[] = {1 + pair_below(&seed, 20000), 1 + pair_below(&seed, 70), 3000};
+        weft_changes host[UNITS], gpu[UNITS];
+        bool mismatch[UNITS];
+        twins t;
+        twins_open(&t, round, dtypes[round % COUNT(dtypes)], sizes, COUNT(sizes), 20);
+        uint8_t *before = pair_memory(t.host.live_bytes);
+        const uint64_t units = t.host.layout->unit_count;
+        for (uint64_t u = 0; u < units; u++) {
+            host[u] = changes_of(&t.host, u);
+            gpu[u] = changes_of(&t.gpu, u);
+        }
+        const bool disturbed = round % 2 && host[0].count > 0;
+        if (disturbed)
+            twins_disturb(&t, &host[0]);
+        memcpy(before, t.gpu.live, t.gpu.live_bytes);
+        twins_apply(&t, host, gpu, mismatch);
+        assert_int_equal(mismatch[0], disturbed);
+        twins_undo(&t, host, gpu);
+        assert_memory_equal(before, t.gpu.live, t.gpu.live_bytes);
+        for (uint64_t u = 0; u < units; u++) {
+            pair_changes_free(&host[u]);
+            pair_changes_free(&gpu[u]);
+        }
+        free(before);
+        twins_close(&t);
+    }
+}
+
+/* Bytes go by a slab, or by device memory as it is; they need no alignment. */
+static void dense_bytes_come_and_go(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 8; round++) {
+        uint64_t seed = round;
+        const uint64_t sizes[] = {1 + pair_below(&seed, 20000), 1 + pair_below(&seed, 70), 3000};
+        weft_load_job loads[UNITS];
+        weft_store_job stores[UNITS];
+        uint8_t *wanted[UNITS], *there[UNITS];
+        twins t;
+        twins_open(&t, round, dtypes[round % COUNT(dtypes)], sizes, COUNT(sizes), 20);
+        const uint64_t units = t.host.layout->unit_count, shift = round % 3;
+        for (uint64_t u = 0; u < units; u++) {
+            const weft_view view = weft_binding_view(&t.gpu.weights, u);
+            const uint64_t bytes = (uint64_t)view.count * view.width;
+            wanted[u] = pair_memory(bytes);
+            there[u] = pair_memory(bytes + shift);
+            weft_load_job job = {.view = weft_binding_view(&t.host.weights, u), .bytes = wanted[u]};
+            pair_must(weft_backend_host.load(t.host.host, &job), "load");
+            if (round % 2 && u == 0)
+                weft_emulation_driver_own(there[0], bytes + shift);
+            loads[u] = (weft_load_job){.view = view, .bytes = there[u] + shift};
+            assert_int_equal(weft_gpu_submit(t.gpu.gpu, &weft_gpu_load, &loads[u]), WEFT_AGAIN);
+        }
+        jobs_end(&t.gpu, loads, sizeof *loads, units);
+        for (uint64_t u = 0; u < units; u++) {
+            const uint64_t bytes = (uint64_t)loads[u].view.count * loads[u].view.width;
+            assert_memory_equal(wanted[u], there[u] + shift, bytes);
+            for (uint64_t i = 0; i < bytes; i++)
+                there[u][shift + i] = wanted[u][i] = (uint8_t)pair_random(&seed);
+            weft_store_job job = {.view = weft_binding_view(&t.host.weights, u), .bytes = wanted[u]};
+            pair_must(weft_backend_host.store(t.host.host, &job), "store");
+            stores[u] = (weft_store_job){.view = loads[u].view, .bytes = there[u] + shift};
+            assert_int_equal(weft_gpu_submit(t.gpu.gpu, &weft_gpu_store, &stores[u]), WEFT_AGAIN);
+        }
+        jobs_end(&t.gpu, stores, sizeof *stores, units);
+        weft_emulation_driver_own(NULL, 0);
+        twins_agree(&t);
+        for (uint64_t u = 0; u < units; u++) {
+            free(wanted[u]);
+            free(there[u]);
+        }
+        twins_close(&t);
+    }
+}
+
+int main(void)
+{
+    weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
+    weft_log_enter(&quiet);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_come_and_go),
+        cmocka_unit_test(dense_bytes_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
