@@ -110,7 +110,8 @@ static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_pee
     info->apply_bytes_s = weft_estimate_apply(&peer->estimate, peer->level);
     info->bucket_cost_ms = (weft_estimate_post(&peer->estimate) + weft_estimate_accept(&peer->estimate)) * 1e3;
     info->bucket_bound = weft_bucket_bound_name(peer->bound);
-    info->streams = peer->port_count;
+    info->streams = peer->rails_used;
+    info->rail_count = weft_rail_describe(peer, info->rails);
 }
 
 static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
@@ -122,7 +123,8 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->provider = rollout->provider->name;
     info->level = rollout->level;
     info->bucket_bound = "";
-    info->streams = rollout->port_count;
+    info->streams = weft_inlet_used(rollout);
+    info->rail_count = weft_inlet_rails(rollout, info->rails);
     info->held = rollout->held;
     info->update_bytes = rollout->last.bytes;
     snprintf(info->via, sizeof info->via, "%s", rollout->ways[rollout->way].relay);

@@ -7,7 +7,7 @@
 #include "site_text.h"
 #include "status.h"
 
-/* Least chunk that a bucket is cut into for the sake of several ports. */
+/* Least chunk that a bucket is cut into for the sake of several rails. */
 #define SPREAD_MIN (128u << 10)
 
 static weft_status open_regions(weft_trainer *trainer, weft_lane *lane)
@@ -36,21 +36,32 @@ void weft_lane_close(weft_lane *lane)
     memset(lane, 0, sizeof *lane);
 }
 
-/* The fabric address: the site's, or the host of `listen`. */
-static void local_address(const weft_site *site, char *address, size_t capacity)
+/* The fabric addresses: the site's, or the host of `listen`. */
+static uint32_t local_addresses(const weft_site *site, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME])
 {
+    char host[WEFT_SITE_TEXT];
     uint32_t port;
-    if (site->trainer.address[0] || !weft_site_listen_split(site->trainer.listen, address, &port))
-        snprintf(address, capacity, "%s", site->trainer.address);
+    if (site->trainer.address[0] || !weft_site_listen_split(site->trainer.listen, host, &port))
+        return weft_site_rails(site->trainer.address, list);
+    snprintf(list[0], WEFT_SITE_NAME, "%.*s", WEFT_SITE_NAME - 1, host);
+    return 1;
 }
 
-static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider)
+uint32_t weft_lane_rails(const weft_site *site)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    return local_addresses(site, list);
+}
+
+static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider, uint32_t rail)
 {
     const weft_site *site = trainer->session->site;
-    char address[WEFT_SITE_TEXT];
-    local_address(site, address, sizeof address);
-    weft_link_options options = weft_site_link(site, provider->name, address);
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    local_addresses(site, list);
+    weft_link_options options = weft_site_link(site, provider->name, list[rail]);
     lane->provider = provider;
+    lane->rail = rail;
+    snprintf(lane->address, sizeof lane->address, "%s", list[rail]);
     weft_status status = provider->link_open(&options, &lane->link);
     if (status == WEFT_OK) {
         provider->link_facts(lane->link, &lane->facts);
@@ -61,14 +72,14 @@ static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_
     return status;
 }
 
-weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lane **lane)
+weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane)
 {
     const weft_provider *table = weft_provider_find(provider);
     weft_lane *unused = NULL;
     if (!table)
         return weft_fail(WEFT_E_MISSING, "provider %s: this build has none of that name", provider);
     for (uint32_t i = 0; i < trainer->lane_count; i++) {
-        if (trainer->lanes[i].provider == table) {
+        if (trainer->lanes[i].provider == table && trainer->lanes[i].rail == rail) {
             *lane = &trainer->lanes[i];
             return WEFT_OK;
         }
@@ -78,7 +89,7 @@ weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lan
     if (!unused)
         return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u lanes are in use", provider, trainer->lane_count);
     *lane = unused;
-    return open_lane(trainer, unused, table);
+    return open_lane(trainer, unused, table, rail);
 }
 
 static weft_status refuse(weft_status status, const char *format, const char *name, const char *detail)
@@ -122,12 +133,14 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
 /* This end's address may be one that leads to some peers and not to others. */
 static weft_status check_source(const weft_trainer *trainer, const weft_peer *guest, const char *name)
 {
-    char address[WEFT_SITE_TEXT];
-    local_address(trainer->session->site, address, sizeof address);
-    if (weft_control_reaches(guest->control.peer, address))
-        return WEFT_OK;
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    const weft_site *site = trainer->session->site;
+    uint32_t rails = local_addresses(site, list);
+    for (uint32_t rail = 0; rail < rails; rail++)
+        if (weft_control_reaches(guest->control.peer, list[rail]))
+            return WEFT_OK;
     return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from [trainer] address = %s", name, guest->control.peer,
-                     address);
+                     rails > 1 ? site->trainer.address : list[0]);
 }
 
 /* Whether a newcomer of the same name is the peer itself, or its next life: a live peer is heard every quarter of its
@@ -200,32 +213,6 @@ static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_h
     peer->sent_attachment = hello->attachment;
 }
 
-static weft_status open_port(weft_peer *peer, uint32_t at, weft_wire_port *mine, const uint8_t *theirs, uint32_t bytes)
-{
-    const weft_provider *provider = peer->lane->provider;
-    weft_status status = provider->port_open(peer->lane->link, &peer->ports[at]);
-    if (status == WEFT_OK)
-        status = provider->port_address(peer->ports[at], mine->address, &mine->address_bytes);
-    if (status == WEFT_OK)
-        status = provider->port_connect(peer->ports[at], theirs, bytes);
-    return status;
-}
-
-static weft_status open_ports(weft_peer *peer, const weft_wire_hello *hello, weft_wire_welcome *welcome)
-{
-    weft_wire_port first;
-    weft_status status = open_port(peer, 0, &first, hello->address, hello->address_bytes);
-    if (status != WEFT_OK)
-        return status;
-    memcpy(welcome->address, first.address, first.address_bytes);
-    welcome->address_bytes = first.address_bytes;
-    for (uint32_t i = 1; i < peer->port_count && status == WEFT_OK; i++) {
-        const weft_wire_port *theirs = &hello->more[i - 1];
-        status = open_port(peer, i, &welcome->more[welcome->further++], theirs->address, theirs->address_bytes);
-    }
-    return status;
-}
-
 static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
@@ -274,19 +261,19 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights[slot].slab = -1;
     match_held(trainer, peer, hello);
-    peer->port_count = hello->further + 1;
-    if (peer->port_count > site->streams)
-        peer->port_count = site->streams > 1 ? (uint32_t)site->streams : 1;
-    peer->next_port = 0;
-    peer->chunk_bytes = hello->chunk_bytes;
-    if (peer->chunk_bytes > peer->lane->facts.chunk_bytes)
-        peer->chunk_bytes = (uint32_t)peer->lane->facts.chunk_bytes;
-    uint32_t share = peer->chunk_bytes / peer->port_count / 64 * 64;
-    if (peer->port_count > 1 && peer->chunk_bytes > SPREAD_MIN) /* one bucket is to go over all ports */
-        peer->chunk_bytes = share > SPREAD_MIN ? share : SPREAD_MIN;
-    uint64_t paced = weft_pace_chunk(site->rate_limit);
-    if (peer->chunk_bytes > paced)
-        peer->chunk_bytes = (uint32_t)paced;
+}
+
+/* Once it is known how many rails there are. */
+static void settle_chunk(weft_peer *peer)
+{
+    uint64_t chunk = peer->hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        if (peer->rails[at].lane && chunk > peer->rails[at].lane->facts.chunk_bytes)
+            chunk = peer->rails[at].lane->facts.chunk_bytes;
+    uint64_t share = chunk / peer->rails_used / 64 * 64;
+    if (peer->rails_used > 1 && chunk > SPREAD_MIN) /* one bucket is to go over all rails */
+        chunk = share > SPREAD_MIN ? share : SPREAD_MIN;
+    peer->chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
 }
 
 static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
@@ -337,7 +324,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status == WEFT_OK)
         status = check_source(trainer, guest, hello.name);
     if (status == WEFT_OK)
-        status = weft_lane_find(trainer, hello.provider, &lane);
+        status = weft_lane_find(trainer, hello.provider, 0, &lane);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&hello, &lane->facts);
     if (status == WEFT_OK)
@@ -351,7 +338,9 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status == WEFT_OK)
         status = weft_follow_join(trainer, peer);
     if (status == WEFT_OK)
-        status = open_ports(peer, &hello, &welcome);
+        status = weft_rail_open(trainer, peer, &welcome);
+    if (status == WEFT_OK)
+        settle_chunk(peer);
     if (status == WEFT_OK)
         status = send_welcome(trainer, peer, &welcome);
     if (status == WEFT_OK)

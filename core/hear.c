@@ -5,20 +5,6 @@
 #include "rollout.h"
 #include "status.h"
 
-static weft_status connect_ports(weft_rollout *rollout, const weft_wire_welcome *welcome)
-{
-    const weft_provider *provider = rollout->provider;
-    if (welcome->further >= rollout->port_count)
-        return weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names %u ports, this rollout has %u",
-                         welcome->further + 1, rollout->port_count);
-    weft_status status = provider->port_connect(rollout->ports[0], welcome->address, welcome->address_bytes);
-    for (uint32_t i = 0; i < welcome->further && status == WEFT_OK; i++)
-        status =
-            provider->port_connect(rollout->ports[i + 1], welcome->more[i].address, welcome->more[i].address_bytes);
-    weft_join_keep_ports(rollout, welcome->further + 1);
-    return status;
-}
-
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_wire_welcome *welcome = &rollout->welcome;
@@ -26,7 +12,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
         status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
     if (status == WEFT_OK)
-        status = connect_ports(rollout, welcome);
+        status = weft_inlet_connect(rollout, welcome);
     if (status != WEFT_OK)
         return status;
     if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)
@@ -155,6 +141,8 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     if (rollout->join != WEFT_JOIN_JOINED)
         return weft_fail(WEFT_E_PROTOCOL, "%s instead of WELCOME", weft_message_name(type));
     weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
+    weft_status status;
+    bool any;
     switch (type) {
     case WEFT_MESSAGE_UPDATE:
         return take_update(rollout, body, length);
@@ -172,6 +160,13 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
         if (rollout->relay)
             return weft_relay_follow(rollout->relay, body, length);
         return weft_fail(WEFT_E_PROTOCOL, "FOLLOW, to a rollout that is no relay");
+    case WEFT_MESSAGE_LOOK: /* what lies there already counts */
+        status = weft_receive_poll(rollout, &any);
+        return status == WEFT_OK ? weft_inlet_tell(rollout) : status;
+    case WEFT_MESSAGE_CLOSE:
+        return weft_inlet_shut(rollout, body, length);
+    case WEFT_MESSAGE_OPEN:
+        return weft_inlet_reopen(rollout, body, length);
     case WEFT_MESSAGE_PASSING:
         rollout->moved_ns = weft_clock_ns();
         return WEFT_OK;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "rollout.h"
-#include "site_link.h"
 #include "status.h"
 
 #define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
@@ -28,8 +27,11 @@ static const weft_provider *choose_provider(const char *name, const char *addres
 static weft_status check_way(const weft_rollout *rollout, uint32_t way)
 {
     const weft_site_peer *site = &rollout->site;
-    if (weft_control_reaches(rollout->ways[way].address, site->address))
-        return WEFT_OK;
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    uint32_t rails = weft_site_rails(site->address, list);
+    for (uint32_t rail = 0; rail < rails; rail++)
+        if (weft_control_reaches(rollout->ways[way].address, list[rail]))
+            return WEFT_OK;
     return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
                            site->address, rollout->ways[way].address);
 }
@@ -46,9 +48,9 @@ static weft_status check_ways(const weft_rollout *rollout)
 
 weft_status weft_join_open(weft_rollout *rollout)
 {
-    const weft_site *site = rollout->session->site;
-    char address[WEFT_SITE_TEXT];
-    snprintf(address, sizeof address, "%s", rollout->site.address);
+    char address[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    weft_site_rails(rollout->site.address, list);
+    snprintf(address, sizeof address, "%s", list[0]);
     weft_status status = weft_way_open(rollout);
     if (status == WEFT_OK)
         status = check_ways(rollout);
@@ -62,34 +64,12 @@ weft_status weft_join_open(weft_rollout *rollout)
     if (!rollout->provider)
         return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
                          rollout->site.name, rollout->site.provider);
-    weft_link_options options = weft_site_link(site, rollout->provider->name, address);
-    status = rollout->provider->link_open(&options, &rollout->link);
-    if (status == WEFT_OK)
-        rollout->provider->link_facts(rollout->link, &rollout->facts);
-    return status;
-}
-
-/* The ports first: closing a registration does not stop a write that is landing, closing the endpoint does. */
-void weft_join_keep_ports(weft_rollout *rollout, uint32_t count)
-{
-    for (uint32_t at = count; at < WEFT_PORTS_MAX; at++) {
-        if (rollout->ports[at])
-            rollout->provider->port_close(rollout->ports[at]);
-        rollout->ports[at] = NULL;
-    }
-    for (uint32_t at = count; at < WEFT_PORTS_MAX; at++) {
-        if (rollout->regions[at])
-            rollout->provider->region_close(rollout->regions[at]);
-        rollout->regions[at] = NULL;
-    }
-    rollout->port_count = count;
+    return weft_inlet_links(rollout, address);
 }
 
 void weft_join_close(weft_rollout *rollout)
 {
-    weft_join_keep_ports(rollout, 0);
-    if (rollout->link)
-        rollout->provider->link_close(rollout->link);
+    weft_inlet_close(rollout, true);
     weft_control_close(&rollout->control);
 }
 
@@ -127,7 +107,7 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     snprintf(text, sizeof text, "%s", why);
     if (rollout->relay)
         weft_relay_lose(rollout->relay, text);
-    weft_join_keep_ports(rollout, 0);
+    weft_inlet_close(rollout, false);
     weft_control_hang_up(&rollout->control);
     if (rollout->snapshot_runs && !rollout->into_image)
         rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
@@ -211,36 +191,6 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
 
 /* ---- greet */
 
-static weft_status open_port(weft_rollout *rollout, uint32_t at, weft_wire_port *mine)
-{
-    const weft_provider *provider = rollout->provider;
-    weft_status status = provider->port_open(rollout->link, &rollout->ports[at]);
-    if (status == WEFT_OK)
-        status = provider->region_open(rollout->link, rollout->ports[at], rollout->slots.memory, rollout->slots.bytes,
-                                       true, &rollout->regions[at]);
-    if (status == WEFT_OK)
-        status = provider->port_address(rollout->ports[at], mine->address, &mine->address_bytes);
-    if (status == WEFT_OK)
-        provider->region_remote(rollout->regions[at], &mine->region_address, &mine->region_key);
-    return status;
-}
-
-static weft_status open_data(weft_rollout *rollout, weft_wire_hello *hello)
-{
-    weft_wire_port first;
-    weft_status status = open_port(rollout, 0, &first);
-    for (uint32_t at = 1; at < rollout->site.streams && status == WEFT_OK; at++)
-        status = open_port(rollout, at, &hello->more[hello->further++]);
-    if (status != WEFT_OK)
-        return status;
-    rollout->port_count = hello->further + 1;
-    memcpy(hello->address, first.address, first.address_bytes);
-    hello->address_bytes = first.address_bytes;
-    hello->region_address = first.region_address;
-    hello->region_key = first.region_key;
-    return WEFT_OK;
-}
-
 static weft_status greet(weft_rollout *rollout)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
@@ -254,7 +204,7 @@ static weft_status greet(weft_rollout *rollout)
                              .staging_bytes = rollout->staging.bytes};
     weft_receive_reset(rollout);
     rollout->epoch = (rollout->epoch + 1) & 0xffu;
-    weft_status status = open_data(rollout, &hello);
+    weft_status status = weft_inlet_open(rollout, &hello);
     if (status != WEFT_OK)
         return status;
     snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);

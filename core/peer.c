@@ -34,22 +34,12 @@ static weft_peer_event event_of(weft_status status)
     return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT ? WEFT_ON_BROKEN : WEFT_ON_CLOSED;
 }
 
-void weft_peer_close_ports(weft_peer *peer)
-{
-    for (uint32_t i = 0; i < WEFT_PORTS_MAX; i++) {
-        if (peer->ports[i])
-            peer->lane->provider->port_close(peer->ports[i]);
-        peer->ports[i] = NULL;
-        peer->port_writes[i] = 0;
-    }
-}
-
 void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
 {
     weft_session *session = trainer->session;
     char text[192];
     snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
-    weft_peer_close_ports(peer);
+    weft_rail_close(peer);
     weft_send_abandon(trainer, peer);
     weft_stream_end(peer);
     weft_follow_lose(trainer, peer);
@@ -164,6 +154,12 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
         return weft_repair_ask(trainer, peer, body, length);
     case WEFT_MESSAGE_STAGED:
         return WEFT_OK;
+    case WEFT_MESSAGE_LANDED:
+        return weft_rail_landed(trainer, peer, body, length);
+    case WEFT_MESSAGE_CLOSED:
+        return weft_rail_closed(trainer, peer, body, length);
+    case WEFT_MESSAGE_OPENED:
+        return weft_rail_opened(trainer, peer, body, length);
     case WEFT_MESSAGE_QUERY:
         return weft_answer(trainer, peer, body, length);
     case WEFT_MESSAGE_PING:
@@ -207,7 +203,7 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
         (*peer)->greeted = false;
         weft_follow_lose(trainer, *peer);
-        weft_peer_close_ports(*peer);
+        weft_rail_close(*peer);
     }
     return refused;
 }
@@ -296,6 +292,8 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->pinged_ns + every_ns);
     weft_status status = tell_passing(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK)
+        status = weft_rail_check(trainer, peer, now_ns, waits);
     return status == WEFT_OK && now_ns >= peer->pinged_ns + every_ns ? ping(peer, now_ns) : status;
 }
 

@@ -14,16 +14,9 @@
 #include "encode.h"
 #include "history.h"
 #include "peer_state.h"
+#include "rail.h"
 #include "session.h"
 #include "watch.h"
-
-/* A fabric address of the trainer with the regions every peer on it shares. */
-typedef struct weft_lane {
-    const weft_provider *provider; /* NULL: unused */
-    weft_link *link;
-    weft_link_facts facts;
-    weft_region *arena, *slabs, *headers;
-} weft_lane;
 
 typedef enum weft_stream_kind {
     WEFT_STREAM_NONE,
@@ -83,7 +76,9 @@ typedef struct weft_expected {
 typedef struct weft_flight {
     bool used; /* the slot is taken */
     bool receipted;
-    uint32_t writes; /* posted and not completed locally */
+    bool resent;                 /* some of it went again by another rail: its times say nothing */
+    uint32_t writes;             /* posted and not completed locally */
+    uint16_t by[WEFT_PORTS_MAX]; /* of them by each rail */
     uint64_t sequence;
     uint64_t bytes;
     uint64_t posted_ns;
@@ -100,11 +95,13 @@ struct weft_peer {
     weft_site_peer site;
     weft_control control;
     uint64_t opened_ns;
-    weft_lane *lane;
-    weft_port *ports[WEFT_PORTS_MAX];
-    uint32_t port_count;                  /* the fewer of what both ends have */
-    uint32_t next_port;                   /* whose turn it is: chunks go over all of them */
-    uint32_t port_writes[WEFT_PORTS_MAX]; /* posted through each and not completed */
+    weft_lane *lane; /* of its first rail */
+    weft_rail rails[WEFT_PORTS_MAX];
+    uint32_t rail_count;   /* places, as HELLO has them */
+    uint32_t rails_used;   /* of them that both ends have */
+    uint32_t next_rail;    /* whose turn it is: chunks go over all of them */
+    uint32_t again_chunks; /* to be sent again */
+    uint64_t looked_ns;    /* last LOOK */
     weft_wire_hello hello;
     uint32_t chunk_bytes;
     weft_version held;
@@ -129,11 +126,9 @@ struct weft_peer {
     weft_update *bucket_update; /* whose chain it reads, held; NULL: none */
     int32_t bucket_slab;        /* -1: none */
     bool posting;
-    uint32_t posting_slot, posting_extent, posting_chunk;
-    uint64_t posting_offset; /* in the extent */
-    uint64_t payload_offset; /* in the slot's payload */
-    uint32_t writes;         /* posted and not completed */
-    uint64_t progress_ns;    /* last time a write was taken or completed */
+    uint32_t posting_slot, posting_chunk;
+    uint32_t writes;      /* posted and not completed */
+    uint64_t progress_ns; /* last time a write was taken or completed */
     uint64_t last_receipt_ns;
     uint64_t pinged_ns;
     uint64_t told_ns; /* last PASSING */
@@ -190,8 +185,10 @@ struct weft_trainer {
     weft_journal journal;
     weft_history history;
     weft_slabs slabs;
-    weft_packer packer;  /* of what goes into slabs */
-    uint8_t *headers;    /* bucket headers, one per peer and slot */
+    weft_packer packer;   /* of what goes into slabs */
+    uint8_t *headers;     /* bucket headers, one per peer and slot */
+    weft_parcel *parcels; /* as many; NULL: no peer of the site has several rails */
+    uint64_t parcels_bytes;
     uint32_t slots_most; /* that a peer may use */
     uint64_t headers_bytes;
     uint8_t *layout_bytes; /* LAYOUT message's body */
@@ -241,14 +238,16 @@ uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
 /* Time since the oldest version that it lacks was published; of unknown bits since it joined. 0: it lacks none. */
 uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer);
 bool weft_peer_connected(const weft_peer *peer);
-void weft_peer_close_ports(weft_peer *peer);
 
 /* ---- greet.c: the handshake */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,
                             weft_peer **greeted);
 /* Finds or opens the lane for a provider. */
 void weft_lane_close(weft_lane *lane);
-weft_status weft_lane_find(weft_trainer *trainer, const char *provider, weft_lane **lane);
+/* `rail`: place among the trainer's addresses. */
+weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane);
+/* How many addresses the trainer has. */
+uint32_t weft_lane_rails(const weft_site *site);
 
 /* ---- stream.c: what a peer is sent next */
 /* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
@@ -317,9 +316,62 @@ uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version);
 /* ---- repair.c: units of a peer whose bits are no version */
 weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
 
+/* ---- rail.c: the rails of a peer */
+/* Opens all that both ends have, and names them. */
+weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome);
+void weft_rail_close(weft_peer *peer);
+/* One of them, and its books. */
+weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine);
+void weft_rail_port_close(weft_rail *rail);
+void weft_rail_enter(weft_rail *rail, weft_rail_state state);
+/* Leaves it closed until it has cooled. */
+void weft_rail_cool(weft_rail *rail);
+/* How long a rail may stand still while others move: so much less than io_deadline that what it took along can still go
+ * by the others. */
+uint64_t weft_rail_patience_ns(const weft_trainer *trainer);
+
+/* Describe the rails of a peer, and those of all; return how many there are. */
+uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]);
+uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX]);
+/* Whether buckets can go. */
+bool weft_rail_carries(const weft_peer *peer);
+
+/* ---- rail_watch.c: those that fail */
+/* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
+ * Errors: WEFT_E_PEER_LOST when there is no other. */
+weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why);
+/* LANDED, CLOSED and OPENED. */
+weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+/* Looks after rails that stand still, opens again those that have cooled, tries those that were opened. */
+weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+
+/* ---- rail_again.c: chunks that go again */
+/* Takes the memory, if any peer of the site may have several rails. */
+weft_status weft_parcel_open(weft_trainer *trainer);
+void weft_parcel_close(weft_trainer *trainer);
+weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+/* A bucket is about to be posted. */
+void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot);
+/* A chunk of it went by a rail. */
+void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail);
+/* A rail is closed at both ends: of buckets that are not whole at the peer, what went by it goes again. Returns how
+ * many chunks that are. Errors: WEFT_E_PROTOCOL (one is said to be whole that cannot be). */
+weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t rail, const weft_wire_closed *closed,
+                              uint32_t *chunks);
+/* The next chunk to be sent again; false: none. */
+bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk);
+/* Chunk `number` of a bucket cut at `chunk_bytes`, number 0 left to the caller. */
+weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_t chunk_bytes, uint32_t number);
+
 /* ---- send.c: buckets onto the fabric */
 /* Posts what can be posted; says in `waits` what holds it up. */
 weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+/* Posts the write that shows whether a rail carries. Errors: WEFT_AGAIN, the provider's. */
+weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail);
+/* The port of a rail is closed: its writes are none any more. */
+void weft_send_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail);
 /* Takes completions; true if there were any. */
 weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any);
 weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,

@@ -72,17 +72,24 @@ static weft_status read_header(weft_slots *slots, const weft_slots_law *law, uin
     return WEFT_OK;
 }
 
-weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t immediate, uint64_t now_ns)
+static bool is_whole(const weft_slot *slot)
+{
+    return slot->has_header && slot->count == slot->header.chunks + 1;
+}
+
+weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t inlet, uint32_t immediate,
+                             uint64_t now_ns)
 {
     uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
     if (epoch != law->epoch)
         return WEFT_OK; /* of a connection that is gone: its slots are not ours any more */
     weft_slot *slot = at < slots->count ? &slots->slot[at] : NULL;
-    uint64_t bit = UINT64_C(1) << (chunk & 63u);
-    if (!slot || slot->arrived[chunk / 64] & bit)
+    if (at == WEFT_SLOT_PROBE && chunk == 0)
+        return WEFT_OK;
+    if (!slot || slot->by[chunk])
         return weft_fail(WEFT_E_PROTOCOL, "chunk %u of slot %u came twice or has no slot (%u granted)", chunk, at,
                          slots->count);
-    slot->arrived[chunk / 64] |= bit;
+    slot->by[chunk] = (uint8_t)(inlet + 1);
     slot->count++;
     if (chunk == 0) {
         weft_status status = read_header(slots, law, at);
@@ -92,38 +99,64 @@ weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint3
     if (slot->has_header && slot->count > slot->header.chunks + 1)
         return weft_fail(WEFT_E_PROTOCOL, "slot %u: %u chunks came, its bucket has %u", at, slot->count - 1,
                          slot->header.chunks);
-    if (slot->has_header && slot->count == slot->header.chunks + 1)
+    if (is_whole(slot))
         slot->whole_ns = now_ns;
     return WEFT_OK;
 }
 
-static weft_status poll_port(weft_rollout *rollout, weft_port *port, bool *any)
+void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8])
+{
+    memset(whole, 0, WEFT_SLOTS_MAX / 8);
+    for (uint32_t at = 0; at < slots->count; at++) {
+        weft_slot *slot = &slots->slot[at];
+        if (is_whole(slot)) {
+            whole[at / 8] |= (uint8_t)(1u << at % 8);
+            continue;
+        }
+        slot->has_header = slot->has_header && slot->by[0] != inlet + 1;
+        for (uint32_t chunk = 0; slot->count > 0 && chunk <= WEFT_CHUNKS_MAX; chunk++) {
+            if (slot->by[chunk] != inlet + 1)
+                continue;
+            slot->by[chunk] = 0;
+            slot->count--;
+        }
+    }
+}
+
+static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
 {
     const weft_slots_law law = {rollout->session->layout->hash, rollout->epoch, rollout->welcome.incarnation};
+    weft_inlet *inlet = &rollout->inlets[at];
     weft_completion list[POLL_BATCH];
-    size_t count = rollout->provider->poll(port, list, POLL_BATCH);
+    size_t count = rollout->provider->poll(inlet->port, list, POLL_BATCH);
     weft_status status = WEFT_OK;
+    bool first = inlet->arrivals == 0;
     if (count) {
         *any = true;
         rollout->moved_ns = weft_clock_ns();
         rollout->session->stirred = true;
     }
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
-        if (list[i].kind == WEFT_COMPLETION_ARRIVED)
-            status = weft_slots_count(&rollout->slots, &law, list[i].immediate, rollout->moved_ns);
-        else if (list[i].kind == WEFT_COMPLETION_FAILED)
-            status =
-                weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));
+        if (list[i].kind == WEFT_COMPLETION_ARRIVED) {
+            inlet->arrivals++;
+            rollout->link_writes[at % rollout->link_count]++;
+            status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
+        } else if (list[i].kind == WEFT_COMPLETION_FAILED) {
+            return weft_inlet_fail(rollout, inlet, list[i].status);
+        }
     }
-    return status;
+    /* what shows that it carries is waited for */
+    return status == WEFT_OK && first && inlet->arrivals && rollout->inlet_count > 1 ? weft_inlet_tell(rollout)
+                                                                                     : status;
 }
 
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
 {
     weft_status status = WEFT_OK;
     *any = false;
-    for (uint32_t at = 0; at < rollout->port_count && status == WEFT_OK; at++)
-        status = poll_port(rollout, rollout->ports[at], any);
+    for (uint32_t at = 0; at < rollout->inlet_count && status == WEFT_OK; at++)
+        if (rollout->inlets[at].port && !rollout->inlets[at].failed)
+            status = poll_inlet(rollout, at, any);
     return status;
 }
 
@@ -264,8 +297,7 @@ weft_status weft_receive_take(weft_rollout *rollout)
         weft_relay_pass(rollout->relay);
     for (; at < rollout->slots.count; at++) {
         const weft_slot *slot = &rollout->slots.slot[at];
-        if (slot->has_header && slot->header.sequence == rollout->next_sequence &&
-            slot->count == slot->header.chunks + 1)
+        if (is_whole(slot) && slot->header.sequence == rollout->next_sequence)
             break;
     }
     if (at == rollout->slots.count)

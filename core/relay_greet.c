@@ -133,9 +133,9 @@ static weft_status open_own(weft_relay *relay, weft_child *child, weft_wire_hell
     if (child->own.payload > child->hello.slot_payload)
         child->own.payload = child->hello.slot_payload;
     child->own_next = 0;
-    weft_status status = provider->port_open(rollout->link, &child->own_port);
+    weft_status status = provider->port_open(rollout->links[0], &child->own_port);
     if (status == WEFT_OK)
-        status = provider->region_open(rollout->link, child->own_port, child->own.memory, child->own.bytes, true,
+        status = provider->region_open(rollout->links[0], child->own_port, child->own.memory, child->own.bytes, true,
                                        &child->own_region);
     if (status == WEFT_OK)
         status = provider->port_address(child->own_port, hello->address, &hello->address_bytes);
@@ -156,7 +156,7 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
         return status;
     snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
     hello.fabric = rollout->facts.version;
-    hello.further = 0;
+    hello.further = hello.further_rails = 0;
     hello.slots = child->own.count;
     hello.slot_stride = relay->stride;
     hello.slot_payload = child->own.payload;

@@ -220,7 +220,7 @@ weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any)
     child->moved_ns = weft_clock_ns();
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         if (list[i].kind == WEFT_COMPLETION_ARRIVED)
-            status = weft_slots_count(&child->own, &law, list[i].immediate, child->moved_ns);
+            status = weft_slots_count(&child->own, &law, 0, list[i].immediate, child->moved_ns);
         else if (list[i].kind == WEFT_COMPLETION_FAILED)
             status =
                 weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(list[i].status));

@@ -78,9 +78,8 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     }
     bool writes = weft_control_wants_write(&rollout->control);
     weft_waits_fd(waits, rollout->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
-    if (rollout->join == WEFT_JOIN_JOINED && rollout->queued) /* else UPDATE comes first, on the control connection */
-        for (uint32_t at = 0; at < rollout->port_count; at++)
-            weft_waits_port(waits, rollout->provider, rollout->ports[at]);
+    if (rollout->join == WEFT_JOIN_JOINED)
+        weft_inlet_wait(rollout, waits);
     if (rollout->relay)
         weft_relay_wait(rollout->relay, waits);
 }
@@ -88,6 +87,11 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 static bool help(weft_session *session)
 {
     return weft_proof_help(&session->rollout->proof);
+}
+
+static void figures(const weft_session *session, weft_stats_info *stats)
+{
+    stats->rail_count = weft_inlet_rails(session->rollout, stats->rails);
 }
 
 /* ---- open and close */
@@ -231,6 +235,7 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     }
     made->rollout = rollout;
     made->step = step;
+    made->figures = figures;
     made->help = help;
     made->close = close_rollout;
     rollout->session = made;

@@ -30,13 +30,11 @@ typedef enum weft_phase {
     WEFT_PHASE_COMMITTING /* the caller's thread moves the weights; nothing here may read them */
 } weft_phase;
 
-#define WEFT_CHUNK_WORDS 64u /* 4096 chunks of a slot, one bit each */
-
 typedef struct weft_slot {
-    uint64_t arrived[WEFT_CHUNK_WORDS];
-    uint32_t count;    /* chunks arrived */
-    uint64_t whole_ns; /* when the last did */
-    bool has_header;   /* chunk 0 was read and judged */
+    uint8_t by[WEFT_CHUNKS_MAX + 1]; /* the inlet that each chunk came by, counted from 1; 0: it has not come */
+    uint32_t count;                  /* chunks arrived */
+    uint64_t whole_ns;               /* when the last did */
+    bool has_header;                 /* chunk 0 was read and judged */
     weft_wire_bucket header;
 } weft_slot;
 
@@ -54,6 +52,15 @@ typedef struct weft_slots_law {
     uint32_t epoch;
     uint64_t incarnation;
 } weft_slots_law;
+
+/* A port that buckets land through, with the slots registered for it. */
+typedef struct weft_inlet {
+    weft_port *port; /* NULL: closed */
+    weft_region *region;
+    uint32_t turn;     /* how often it was opened before */
+    bool failed;       /* the fabric reports so: the trainer is told, and has it closed */
+    uint64_t arrivals; /* since it was opened */
+} weft_inlet;
 
 /* An update on its way: its header, and its trailer once that came. */
 typedef struct weft_incoming {
@@ -149,11 +156,12 @@ struct weft_rollout {
     uint32_t heartbeat_ms;
 
     const weft_provider *provider;
-    weft_link *link;
-    weft_link_facts facts;
-    weft_port *ports[WEFT_PORTS_MAX];
-    weft_region *regions[WEFT_PORTS_MAX]; /* the slots, registered for each */
-    uint32_t port_count;                  /* open; from WELCOME on those that the trainer writes through */
+    weft_link *links[WEFT_SITE_RAILS]; /* one of each address: inlet i is on the one of its place modulo link_count */
+    uint32_t link_count;
+    uint64_t link_writes[WEFT_SITE_RAILS], link_failures[WEFT_SITE_RAILS];
+    weft_link_facts facts; /* of the first; chunk_bytes of the smallest */
+    weft_inlet inlets[WEFT_PORTS_MAX];
+    uint32_t inlet_count;
     uint32_t epoch;
     weft_slots slots;
     uint64_t next_sequence;
@@ -186,8 +194,6 @@ weft_status weft_join_open(weft_rollout *rollout);
 void weft_join_close(weft_rollout *rollout);
 /* Dials, greets, keeps the connection alive. */
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
-/* Closes all ports but the first `count`. */
-void weft_join_keep_ports(weft_rollout *rollout, uint32_t count);
 /* The connection is gone or must go: closes everything on it and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
 /* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */
@@ -195,6 +201,27 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);
 /* Whether what it holds may still serve as a base: not once several versions in a row failed on it. */
 bool weft_join_trusts(const weft_rollout *rollout);
+
+/* ---- inlet.c */
+/* Opens a link on each of the addresses; `first` stands for the first of them. */
+weft_status weft_inlet_links(weft_rollout *rollout, const char *first);
+/* Opens all inlets of a new connection and names them. */
+weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello);
+/* Joins them with the trainer's ports and closes those that it will not use. */
+weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *welcome);
+/* Closes all, the fence of the connection; with `links` those too. */
+void weft_inlet_close(weft_rollout *rollout, bool links);
+uint32_t weft_inlet_used(const weft_rollout *rollout);
+/* Describes the rails; returns how many there are. */
+uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT_RAILS_MAX]);
+/* An inlet reports that it failed. Errors: WEFT_E_PEER_LOST when there is no other. */
+weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_status why);
+/* LOOK, CLOSE and OPEN. */
+weft_status weft_inlet_tell(weft_rollout *rollout);
+weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+/* Says which inlets may have something to say. */
+void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits);
 
 /* ---- relay*.c */
 /* Opens the room, if the site makes this rollout a relay. */
@@ -262,8 +289,11 @@ weft_status weft_receive_open(weft_rollout *rollout);
 void weft_receive_close(weft_rollout *rollout);
 /* Forgets everything of the connection. */
 void weft_receive_reset(weft_rollout *rollout);
-/* Counts an arrival into its slot and judges the bucket's header. */
-weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t immediate, uint64_t now_ns);
+/* Counts an arrival by an inlet into its slot and judges the bucket's header. */
+weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t inlet, uint32_t immediate,
+                             uint64_t now_ns);
+/* Forgets what came by an inlet of buckets that are not whole; says in `whole`, a bit a slot, which are. */
+void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8]);
 /* Takes arrivals off the port; true if there were any. */
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any);
 /* Copies the next bucket in sequence out of its slot, checks it and grants the slot again. WEFT_AGAIN: none is whole.

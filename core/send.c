@@ -12,11 +12,12 @@ static uint8_t *header_at(weft_trainer *trainer, const weft_peer *peer, uint32_t
            ((uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot) * WEFT_HEADER_STRIDE;
 }
 
-static weft_region *region_of(const weft_trainer *trainer, const weft_peer *peer, const uint8_t *data)
+static weft_region *region_of(const weft_trainer *trainer, const weft_lane *lane, const weft_chunk *chunk)
 {
     const weft_arena *arena = &trainer->journal.arena;
-    bool in_arena = data >= arena->memory && data < arena->memory + arena->bytes;
-    return in_arena ? peer->lane->arena : peer->lane->slabs;
+    if (chunk->number == 0)
+        return lane->headers;
+    return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? lane->arena : lane->slabs;
 }
 
 /* A free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
@@ -41,8 +42,9 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     memcpy(header->layout, trainer->session->layout->hash, sizeof header->layout);
     weft_wire_put_bucket(header_at(trainer, peer, slot), header);
     flight->used = true;
-    flight->receipted = false;
+    flight->receipted = flight->resent = false;
     flight->writes = 0;
+    memset(flight->by, 0, sizeof flight->by);
     flight->sequence = header->sequence;
     flight->bytes = header->payload_bytes;
     flight->posted_ns = now_ns;
@@ -51,71 +53,125 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     peer->slots_free--;
     peer->posting = true;
     peer->posting_slot = slot;
-    peer->posting_extent = peer->posting_chunk = 0;
-    peer->posting_offset = peer->payload_offset = 0;
+    peer->posting_chunk = 0;
+    weft_parcel_begin(trainer, peer, slot);
 }
 
-/* The next chunk to write through a port: chunk 0 is the header, the others are parts of extents. */
-static weft_write next_chunk(weft_trainer *trainer, const weft_peer *peer, uint32_t port)
+/* The next chunk: what is to go again comes first, since its bucket has waited longest. */
+static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
 {
-    const weft_wire_port *more = port ? &peer->hello.more[port - 1] : NULL;
-    uint64_t slot = more ? more->region_address : peer->hello.region_address;
-    weft_write write = {.remote_key = more ? more->region_key : peer->hello.region_key, .cookie = peer->posting_slot};
-    slot += peer->posting_slot * peer->hello.slot_stride;
-    write.immediate = weft_wire_immediate(peer->hello.epoch, peer->posting_slot, peer->posting_chunk);
-    if (peer->posting_chunk == 0) {
-        write.region = peer->lane->headers;
-        write.data = header_at(trainer, peer, peer->posting_slot);
-        write.bytes = WEFT_BUCKET_HEADER_BYTES;
-        write.remote_address = slot;
-        return write;
+    weft_chunk chunk = {.slot = peer->posting_slot};
+    if (!weft_parcel_next(trainer, peer, &chunk) && peer->posting_chunk > 0) {
+        chunk =
+            weft_parcel_chunk(peer->bucket.extents, peer->bucket.extent_count, peer->chunk_bytes, peer->posting_chunk);
+        chunk.slot = peer->posting_slot;
     }
-    const weft_extent *extent = &peer->bucket.extents[peer->posting_extent];
-    uint64_t left = extent->bytes - peer->posting_offset;
-    write.data = extent->data + peer->posting_offset;
-    write.region = region_of(trainer, peer, write.data);
-    write.bytes = left < peer->chunk_bytes ? left : peer->chunk_bytes;
-    write.remote_address = slot + WEFT_SLOT_HEADER_BYTES + peer->payload_offset;
-    return write;
+    if (chunk.number == 0) {
+        chunk.data = header_at(trainer, peer, chunk.slot);
+        chunk.bytes = WEFT_BUCKET_HEADER_BYTES;
+    }
+    return chunk;
 }
 
-static void posted(weft_peer *peer, const weft_write *write, uint64_t now_ns)
+static weft_status write_by(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
+                            const weft_chunk *chunk)
 {
-    peer->flights[peer->posting_slot].writes++;
+    const weft_write write = {.region = region_of(trainer, rail->lane, chunk),
+                              .data = chunk->data,
+                              .bytes = chunk->bytes,
+                              .remote_address =
+                                  rail->there.region_address + chunk->slot * peer->hello.slot_stride + chunk->offset,
+                              .remote_key = rail->there.region_key,
+                              .immediate = weft_wire_immediate(peer->hello.epoch, chunk->slot, chunk->number),
+                              .cookie = chunk->slot};
+    return rail->lane->provider->write(rail->port, &write);
+}
+
+static void note_posted(weft_rail *rail, uint64_t now_ns)
+{
+    if (rail->writes == 0 && rail->posted == rail->landed)
+        rail->moved_ns = now_ns;
+    rail->writes++;
+    rail->posted++;
+    rail->refused_ns = 0;
+}
+
+static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
+{
+    weft_rail *rail = &peer->rails[at];
+    weft_flight *flight = &peer->flights[chunk->slot];
+    bool fresh = peer->posting && chunk->slot == peer->posting_slot && chunk->number == peer->posting_chunk;
+    note_posted(rail, now_ns);
+    rail->sent_writes++;
+    rail->lane->sent_writes++;
+    rail->sent_bytes += chunk->bytes;
+    rail->lane->sent_bytes += chunk->bytes;
+    flight->writes++;
+    flight->by[at]++;
     peer->writes++;
     peer->progress_ns = now_ns;
-    if (peer->posting_chunk++ > 0) {
-        peer->posting_offset += write->bytes;
-        peer->payload_offset += write->bytes;
-        if (peer->posting_offset == peer->bucket.extents[peer->posting_extent].bytes) {
-            peer->posting_extent++;
-            peer->posting_offset = 0;
-        }
+    peer->next_rail = at + 1;
+    weft_parcel_note(trainer, peer, chunk, at);
+    if (fresh) {
+        peer->posting = peer->posting_chunk++ < peer->bucket.header.chunks;
+        return;
     }
-    if (peer->posting_extent == peer->bucket.extent_count)
-        peer->posting = false;
+    rail->resent_bytes += chunk->bytes;
+    rail->lane->resent_bytes += chunk->bytes;
 }
 
-/* Writes the next chunk through the first port, from the one whose turn it is, that takes it. */
-static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, weft_write *write, uint64_t now_ns)
+/* The rail that is to take the next chunk: of those with room the one with the fewest writes under way, in turn. */
+static uint32_t choose_rail(const weft_peer *peer, uint32_t refused)
+{
+    uint32_t best = peer->rail_count;
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        uint32_t at = (peer->next_rail + i) % peer->rail_count;
+        const weft_rail *rail = &peer->rails[at];
+        if (rail->state != WEFT_RAIL_UP || rail->writes >= rail->lane->facts.depth || refused >> at & 1)
+            continue;
+        if (best == peer->rail_count || rail->writes < peer->rails[best].writes)
+            best = at;
+    }
+    return best;
+}
+
+/* Writes the next chunk by a rail that takes it; one that fails is passed over for the others. */
+static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint64_t now_ns)
 {
     weft_status status = WEFT_AGAIN;
-    bool refused = false;
-    for (uint32_t i = 0; i < peer->port_count && status == WEFT_AGAIN; i++) {
-        uint32_t at = (peer->next_port + i) % peer->port_count;
-        if (peer->port_writes[at] >= peer->lane->facts.depth)
-            continue;
-        *write = next_chunk(trainer, peer, at);
-        status = peer->lane->provider->write(peer->ports[at], write);
-        refused = status == WEFT_AGAIN;
-        if (status != WEFT_OK)
-            continue;
-        peer->port_writes[at]++;
-        peer->next_port = at + 1;
+    uint32_t refused = 0, at;
+    while (status == WEFT_AGAIN && (at = choose_rail(peer, refused)) < peer->rail_count) {
+        weft_rail *rail = &peer->rails[at];
+        status = write_by(trainer, peer, rail, chunk);
+        if (status == WEFT_OK) {
+            posted(trainer, peer, chunk, at, now_ns);
+        } else if (status == WEFT_AGAIN) {
+            refused |= 1u << at;
+            rail->refused_ns = rail->refused_ns ? rail->refused_ns : now_ns;
+        } else {
+            status = weft_rail_fail(trainer, peer, rail, weft_last_error());
+            status = status == WEFT_OK ? WEFT_AGAIN : status; /* then by another */
+        }
     }
-    if (refused && !peer->again)
+    bool again = status == WEFT_AGAIN && refused;
+    if (again && !peer->again)
         peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
-    peer->again = refused;
+    peer->again = again;
+    return status;
+}
+
+weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+{
+    const weft_write write = {.region = rail->lane->headers,
+                              .data = header_at(trainer, peer, 0) + WEFT_BUCKET_HEADER_BYTES,
+                              .bytes = WEFT_PROBE_BYTES,
+                              .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
+                              .remote_key = rail->there.region_key,
+                              .immediate = weft_wire_immediate(peer->hello.epoch, WEFT_SLOT_PROBE, 0),
+                              .cookie = WEFT_SLOT_PROBE};
+    weft_status status = rail->lane->provider->write(rail->port, &write);
+    if (status == WEFT_OK)
+        note_posted(rail, weft_clock_ns());
     return status;
 }
 
@@ -130,27 +186,26 @@ static weft_pace *pace_of(weft_peer *peer)
 /* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
 static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    while (peer->posting) {
-        weft_write write;
+    while (peer->posting || peer->again_chunks) {
         uint64_t pause_ns = weft_pace_wait(pace_of(peer), now_ns);
         if (pause_ns) {
             weft_waits_until(waits, now_ns + pause_ns);
             return WEFT_AGAIN;
         }
-        weft_status status = write_chunk(trainer, peer, &write, now_ns);
+        const weft_chunk chunk = next_chunk(trainer, peer);
+        weft_status status = write_chunk(trainer, peer, &chunk, now_ns);
         if (peer->again)
             waits->blind = true; /* nothing may be under way whose end would wake us */
         if (status != WEFT_OK)
             return status;
-        weft_pace_charge(pace_of(peer), write.bytes);
-        posted(peer, &write, now_ns);
+        weft_pace_charge(pace_of(peer), chunk.bytes);
     }
     return WEFT_OK;
 }
 
 weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    weft_status status = WEFT_OK;
+    weft_status status = weft_rail_carries(peer) ? WEFT_OK : WEFT_AGAIN;
     while (status == WEFT_OK) {
         status = post_chunks(trainer, peer, now_ns, waits);
         if (status != WEFT_OK || peer->slots_free == 0)
@@ -178,33 +233,52 @@ static void release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight)
     peer->slots_free++;
 }
 
-static weft_status poll_port(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
+static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
 {
     weft_completion list[POLL_BATCH];
-    size_t count = peer->lane->provider->poll(peer->ports[at], list, POLL_BATCH);
+    weft_rail *rail = &peer->rails[at];
+    size_t count = rail->lane->provider->poll(rail->port, list, POLL_BATCH);
     *any = *any || count > 0;
     for (size_t i = 0; i < count; i++) {
-        if (list[i].kind == WEFT_COMPLETION_FAILED)
-            return weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports a failed write (%s)",
-                                   weft_status_name(list[i].status));
-        if (list[i].kind != WEFT_COMPLETION_WRITTEN || list[i].cookie >= WEFT_SLOTS_MAX)
+        if (list[i].kind == WEFT_COMPLETION_FAILED) {
+            weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports a failed write (%s)",
+                            weft_status_name(list[i].status));
+            return weft_rail_fail(trainer, peer, rail, weft_last_error());
+        }
+        if (list[i].kind != WEFT_COMPLETION_WRITTEN)
+            continue;
+        rail->writes--;
+        rail->moved_ns = now_ns;
+        if (list[i].cookie >= WEFT_SLOTS_MAX)
             continue;
         weft_flight *flight = &peer->flights[list[i].cookie];
         flight->writes--;
+        flight->by[at]--;
         peer->writes--;
-        peer->port_writes[at]--;
         peer->progress_ns = now_ns;
         release(trainer, peer, flight);
     }
     return WEFT_OK;
 }
 
+void weft_send_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail)
+{
+    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
+        weft_flight *flight = &peer->flights[slot];
+        flight->writes -= flight->by[rail];
+        peer->writes -= flight->by[rail];
+        flight->by[rail] = 0;
+        release(trainer, peer, flight);
+    }
+}
+
 weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any)
 {
     weft_status status = WEFT_OK;
     *any = false;
-    for (uint32_t at = 0; at < peer->port_count && status == WEFT_OK; at++)
-        status = poll_port(peer, at, trainer, now_ns, any);
+    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
+        if (peer->rails[at].port)
+            status = poll_rail(peer, at, trainer, now_ns, any);
     trainer->session->stirred |= *any;
     return status;
 }
@@ -213,11 +287,13 @@ weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft
 {
     weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
     bool whole = !peer->posting || receipt->slot != peer->posting_slot;
+    whole = whole && (!peer->again_chunks || !flight || weft_parcel_of(trainer, peer, receipt->slot)->again == 0);
     if (!flight || !whole || !flight->used || flight->receipted || flight->sequence != receipt->sequence)
         return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
                          (unsigned long long)receipt->sequence, receipt->slot);
     const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
-    weft_estimate_receipt(&peer->estimate, &times);
+    if (!flight->resent)
+        weft_estimate_receipt(&peer->estimate, &times);
     peer->last_receipt_ns = now_ns;
     flight->receipted = true;
     release(trainer, peer, flight);
@@ -231,6 +307,6 @@ void weft_send_abandon(weft_trainer *trainer, weft_peer *peer)
         peer->flights[slot].writes = 0;
         release(trainer, peer, &peer->flights[slot]);
     }
-    peer->writes = 0;
+    peer->writes = peer->again_chunks = 0;
     peer->posting = peer->again = false;
 }

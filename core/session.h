@@ -53,6 +53,8 @@ struct weft_session {
     void (*step)(weft_session *session, bool work, weft_waits *waits);
     /* While parked, without the lock: something that the caller's thread leaves to this one; false if there is none. */
     bool (*help)(weft_session *session);
+    /* Under the lock: fills in what is not counted in `stats` as it happens. */
+    void (*figures)(const weft_session *session, weft_stats_info *stats);
     void (*close)(weft_session *session);
 
     pthread_mutex_t lock;

@@ -96,6 +96,7 @@ weft_status weft_stats(weft_session *session, weft_stats_info *stats)
     weft_log_sink *before = weft_session_enter(session);
     weft_stats_info all = session->stats;
     size_t size = stats->size < sizeof all ? stats->size : sizeof all;
+    session->figures(session, &all);
     all.allocations = weft_mem_allocations() - session->allocations_before;
     snprintf(all.backend, sizeof all.backend, "%s", session->backend_name);
     pthread_mutex_lock(&session->log_lock);

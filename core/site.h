@@ -34,7 +34,7 @@ typedef enum weft_choice_coding {
 /* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
-    char address[WEFT_SITE_TEXT];  /* local interface or IP of the rollout's fabric endpoint */
+    char address[WEFT_SITE_TEXT];  /* local interfaces or IPs of the rollout's fabric endpoints: weft_site_rails */
     char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, verbs, efa, efa-direct, shm, loop */
     char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
@@ -44,7 +44,7 @@ typedef struct weft_site_peer {
     uint64_t bucket_min;
     uint64_t bucket_max; /* the slot's payload */
     uint64_t window;     /* slots */
-    uint64_t streams;    /* ports, that is connections of the data plane */
+    uint64_t streams;    /* ports of each rail, that is connections of the data plane */
     uint64_t staging;    /* bytes of change lists and scratch at the rollout */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;
@@ -74,7 +74,7 @@ struct weft_site {
     char name[WEFT_SITE_NAME];
     struct {
         char listen[WEFT_SITE_TEXT];  /* host:port of the control plane; port 0: any free one */
-        char address[WEFT_SITE_TEXT]; /* local interface or IP of the trainer's fabric endpoints; "": listen's host */
+        char address[WEFT_SITE_TEXT]; /* local interfaces or IPs of its fabric endpoints; "": listen's host */
         char model[WEFT_SITE_TEXT];   /* default of `weft trainer --model`; "": none */
         char backend[WEFT_SITE_NAME];
         char kernels[WEFT_SITE_NAME];
@@ -111,6 +111,11 @@ const weft_site_provider *weft_site_provider_of(const weft_site *site, const cha
 
 /* The relays that a peer joins through, in order; 0: it joins the trainer. */
 uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WEFT_SITE_NAME]);
+
+#define WEFT_SITE_RAILS 8u /* addresses that one end may name */
+
+/* Cuts a list of addresses; 1 and "" for the empty text. */
+uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME]);
 
 /* The prefix of the index-th [peer.PREFIX*] section; NULL past the last. */
 const char *weft_site_pattern(const weft_site *site, size_t index);

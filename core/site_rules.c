@@ -51,6 +51,26 @@ static weft_status check_buckets(const weft_site *site, uint32_t section)
     return WEFT_OK;
 }
 
+/* A rail needs an address at both ends. */
+static weft_status check_rails(const weft_site *site, uint32_t section)
+{
+    char value[64], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    weft_site_place place;
+    weft_site_peer peer = {0};
+    weft_site_layers layers = weft_site_layers_at(site->source, section);
+    const char *who = site->source->sections[section].header;
+    weft_site_fill(site->source, &layers, "peer", &peer);
+    uint32_t rails = weft_site_rails(peer.address, list), here = weft_site_rails(site->trainer.address, list);
+    weft_site_place_of(site, &layers, (const char *const[2]){"address", "streams"}, value, &place);
+    if (rails > here)
+        return weft_site_refuse(&place, "for [%s] %u addresses need as many in [trainer] address, which has %u", who,
+                                rails, here);
+    if (rails * peer.streams > WEFT_SITE_RAILS)
+        return weft_site_refuse(&place, "for [%s] %u addresses with %llu streams each: at most %u connections", who,
+                                rails, (unsigned long long)peer.streams, WEFT_SITE_RAILS);
+    return WEFT_OK;
+}
+
 static weft_status check_peers(const weft_site *site)
 {
     uint64_t listed = 0;
@@ -64,6 +84,8 @@ static weft_status check_peers(const weft_site *site)
                                     (unsigned long long)site->trainer.max_peers);
         if (named || section->kind == WEFT_SECTION_PATTERN)
             status = check_buckets(site, i);
+        if (!status && (named || section->kind == WEFT_SECTION_PATTERN))
+            status = check_rails(site, i);
     }
     return status;
 }

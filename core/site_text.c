@@ -114,24 +114,58 @@ const char *weft_site_via_next(const char **at, size_t *bytes)
     return begin;
 }
 
-bool weft_site_is_via(const char *text)
+/* Whether the text is one to `most` different words that fit, between commas. */
+static bool is_list(const char *text, uint32_t most, bool (*fits)(const char *word, size_t bytes))
 {
-    const char *at = text, *name, *names[WEFT_SITE_VIAS];
-    size_t bytes, lengths[WEFT_SITE_VIAS];
+    const char *at = text, *word, *words[WEFT_SITE_RAILS];
+    size_t bytes, lengths[WEFT_SITE_RAILS];
     uint32_t count = 0;
-    if (!strcmp(text, "trainer"))
-        return true;
-    while ((name = weft_site_via_next(&at, &bytes))) {
-        if (count == WEFT_SITE_VIAS || !weft_site_is_name_of(name, bytes) ||
-            (bytes == 7 && !memcmp(name, "trainer", 7)))
+    while ((word = weft_site_via_next(&at, &bytes))) {
+        if (count == most || !fits(word, bytes))
             return false;
         for (uint32_t i = 0; i < count; i++)
-            if (lengths[i] == bytes && !memcmp(names[i], name, bytes))
+            if (lengths[i] == bytes && !memcmp(words[i], word, bytes))
                 return false;
-        names[count] = name;
+        words[count] = word;
         lengths[count++] = bytes;
     }
     return count > 0;
+}
+
+static bool is_relay(const char *word, size_t bytes)
+{
+    return weft_site_is_name_of(word, bytes) && (bytes != 7 || memcmp(word, "trainer", 7));
+}
+
+bool weft_site_is_via(const char *text)
+{
+    return !strcmp(text, "trainer") || is_list(text, WEFT_SITE_VIAS, is_relay);
+}
+
+static bool is_address(const char *word, size_t bytes)
+{
+    char host[WEFT_SITE_NAME] = {0};
+    if (bytes >= sizeof host)
+        return false;
+    memcpy(host, word, bytes);
+    return weft_site_is_host(host);
+}
+
+bool weft_site_is_addresses(const char *text)
+{
+    return is_list(text, WEFT_SITE_RAILS, is_address);
+}
+
+uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME])
+{
+    const char *at = address, *host;
+    size_t bytes;
+    uint32_t count = 0;
+    while (count < WEFT_SITE_RAILS && (host = weft_site_via_next(&at, &bytes)) && bytes < WEFT_SITE_NAME) {
+        memset(list[count], 0, WEFT_SITE_NAME);
+        memcpy(list[count++], host, bytes);
+    }
+    return count;
 }
 
 bool weft_site_is_clean(const char *text)

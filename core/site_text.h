@@ -27,6 +27,9 @@ bool weft_site_is_wildcard(const char *host);
 /* Whether the text is "trainer", or one to WEFT_SITE_VIAS different names between commas, none of them "trainer". */
 bool weft_site_is_via(const char *text);
 
+/* Whether the text is one to WEFT_SITE_RAILS different hosts of at most 63 bytes between commas. */
+bool weft_site_is_addresses(const char *text);
+
 /* The next name of a list between commas and blanks, from *at on, which moves behind it; NULL at the end. `bytes`
  * receives its length, which may be that of no name. */
 const char *weft_site_via_next(const char **at, size_t *bytes);

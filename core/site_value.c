@@ -93,7 +93,7 @@ static bool parse_text(const weft_site_field *field, const char *text)
     case WEFT_TEXT_NAME:
         return weft_site_is_name(text);
     case WEFT_TEXT_ADDRESS:
-        return weft_site_is_host(text);
+        return weft_site_is_addresses(text);
     case WEFT_TEXT_LISTEN:
         return weft_site_listen_split(text, host, &port);
     case WEFT_TEXT_VIA:

@@ -12,7 +12,7 @@
 #include "status.h"
 
 #define GUESTS    8u /* connections that have not said who they are */
-#define LANES     8u
+#define LANES     (8u * WEFT_SITE_RAILS)
 #define SLABS     16u
 #define SLABS_MIN 4u /* a peer's share: to copy, send and acknowledge at once */
 #define SLAB_MIN  (2u << 20)
@@ -73,9 +73,9 @@ static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->port_count; at++)
-            if (peer->ports[at] && (peer->port_writes[at] || peer->again))
-                weft_waits_port(waits, peer->lane->provider, peer->ports[at]);
+        for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->rail_count; at++)
+            if (peer->rails[at].port && (peer->rails[at].writes || peer->again))
+                weft_waits_port(waits, peer->lane->provider, peer->rails[at].port);
     }
 }
 
@@ -108,7 +108,8 @@ static bool is_active(const weft_peer *peer)
 {
     bool streams = peer->stream.kind == WEFT_STREAM_UPDATE || peer->stream.kind == WEFT_STREAM_SNAPSHOT;
     bool sends = streams && peer->slots_free > 0; /* a slot comes back with a receipt */
-    return weft_peer_connected(peer) && (sends || peer->posting || peer->writes || peer->again || peer->starved);
+    return weft_peer_connected(peer) &&
+           (sends || peer->posting || peer->again_chunks || peer->writes || peer->again || peer->starved);
 }
 
 /* Serves a peer and notes when it is to be served next. */
@@ -150,6 +151,11 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     wait_for_ports(trainer, waits);
 }
 
+static void figures(const weft_session *session, weft_stats_info *stats)
+{
+    stats->rail_count = weft_rail_describe_all(session->trainer, stats->rails);
+}
+
 /* ---- open and close */
 
 /* The most slots that the site gives any peer: what one grants beyond it is not used. */
@@ -185,6 +191,9 @@ static weft_status open_slabs(weft_trainer *trainer)
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
     trainer->slots_most = most_slots(trainer->session->site);
+    weft_status status = weft_parcel_open(trainer);
+    if (status != WEFT_OK)
+        return status;
     trainer->headers_bytes = (uint64_t)trainer->peer_count * trainer->slots_most * WEFT_HEADER_STRIDE;
     trainer->headers = weft_mem_map(trainer->headers_bytes);
     if (!slabs->memory || !slabs->free || !trainer->headers)
@@ -226,11 +235,15 @@ static weft_status open_lanes(weft_trainer *trainer)
     const weft_site *site = trainer->session->site;
     for (uint64_t i = 0; i < site->peer_count; i++) {
         weft_lane *lane;
+        char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+        uint32_t rails = weft_site_rails(site->peers[i].address, list);
         if (strcmp(site->peers[i].provider, "auto") == 0)
             continue;
-        weft_status status = weft_lane_find(trainer, site->peers[i].provider, &lane);
-        if (status != WEFT_OK)
-            return status;
+        for (uint32_t rail = 0; rail < rails; rail++) {
+            weft_status status = weft_lane_find(trainer, site->peers[i].provider, rail, &lane);
+            if (status != WEFT_OK)
+                return status;
+        }
     }
     return WEFT_OK;
 }
@@ -268,6 +281,7 @@ static void give_back(weft_trainer *trainer)
     weft_mem_give(trainer->layout_bytes);
     if (trainer->headers)
         weft_mem_unmap(trainer->headers, trainer->headers_bytes);
+    weft_parcel_close(trainer);
     weft_packer_close(&trainer->packer);
     weft_mem_give(trainer->slabs.free);
     if (trainer->slabs.memory)
@@ -332,7 +346,7 @@ static void print_memory(weft_trainer *trainer)
     uint64_t shadow = session->layout->bytes;
     uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count + trainer->packer.bytes;
     uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_IN_BYTES + WEFT_CONTROL_OUT_BYTES) +
-                     trainer->headers_bytes;
+                     trainer->headers_bytes + trainer->parcels_bytes;
     uint64_t digests = trainer->history.bytes + 3 * session->layout->part_count * sizeof *trainer->digests;
     uint64_t merging = weft_bridge_bytes(&trainer->bridge);
     session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers + merging;
@@ -360,6 +374,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     }
     made->trainer = trainer;
     made->step = step;
+    made->figures = figures;
     made->close = close_trainer;
     trainer->session = made;
     trainer->listen_fd = -1;

@@ -10,8 +10,9 @@
 const char *weft_message_name(uint32_t type)
 {
     static const char *const names[WEFT_MESSAGE_COUNT] = {
-        "none",  "HELLO",  "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED",  "HELD",  "FAULT",
-        "OFFER", "ACCEPT", "PING",    "PONG",   "BYE",    "QUERY",  "DIGESTS", "FOLLOW",  "PASSING", "REPAIR"};
+        "none",   "HELLO",   "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED",
+        "HELD",   "FAULT",   "OFFER",   "ACCEPT", "PING",   "PONG",   "BYE",     "QUERY",   "DIGESTS",
+        "FOLLOW", "PASSING", "REPAIR",  "LOOK",   "LANDED", "CLOSE",  "CLOSED",  "OPEN",    "OPENED"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 
@@ -84,13 +85,13 @@ static weft_status get_magic(weft_in *in, uint32_t magic, const char *what)
     return WEFT_OK;
 }
 
-static void put_address(weft_out *out, const uint8_t *address, uint32_t bytes)
+void weft_out_address(weft_out *out, const uint8_t *address, uint32_t bytes)
 {
     weft_out_word(out, bytes, 2);
     weft_out_block(out, address, bytes);
 }
 
-static void get_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uint32_t *bytes)
+void weft_in_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uint32_t *bytes)
 {
     uint64_t length = weft_in_word(in, 2);
     const uint8_t *block = weft_in_block(in, length);
@@ -106,7 +107,7 @@ static void put_more(weft_out *out, const weft_wire_port *more, uint32_t further
 {
     weft_out_word(out, further, 1);
     for (uint32_t i = 0; i < further; i++) {
-        put_address(out, more[i].address, more[i].address_bytes);
+        weft_out_address(out, more[i].address, more[i].address_bytes);
         if (!regions)
             continue;
         weft_out_word(out, more[i].region_address, 8);
@@ -122,7 +123,7 @@ static void get_more(weft_in *in, weft_wire_port *more, uint32_t *further, bool 
         *further = 0;
     }
     for (uint32_t i = 0; i < *further; i++) {
-        get_address(in, more[i].address, &more[i].address_bytes);
+        weft_in_address(in, more[i].address, &more[i].address_bytes);
         if (!regions)
             continue;
         more[i].region_address = weft_in_word(in, 8);
@@ -147,10 +148,11 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_text(out, hello->provider);
     weft_out_text(out, hello->backend);
     weft_out_word(out, hello->fabric, 4);
-    put_address(out, hello->address, hello->address_bytes);
+    weft_out_address(out, hello->address, hello->address_bytes);
     weft_out_word(out, hello->region_address, 8);
     weft_out_word(out, hello->region_key, 8);
     put_more(out, hello->more, hello->further, true);
+    weft_out_word(out, hello->further_rails, 1);
     weft_out_word(out, hello->slot_stride, 8);
     weft_out_word(out, hello->slot_payload, 8);
     weft_out_word(out, hello->slots, 2);
@@ -169,10 +171,12 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     weft_in_text(in, hello->provider, sizeof hello->provider);
     weft_in_text(in, hello->backend, sizeof hello->backend);
     hello->fabric = (uint32_t)weft_in_word(in, 4);
-    get_address(in, hello->address, &hello->address_bytes);
+    weft_in_address(in, hello->address, &hello->address_bytes);
     hello->region_address = weft_in_word(in, 8);
     hello->region_key = weft_in_word(in, 8);
     get_more(in, hello->more, &hello->further, true);
+    hello->further_rails = (uint32_t)weft_in_word(in, 1);
+    in->bad = in->bad || hello->further_rails > hello->further;
     hello->slot_stride = weft_in_word(in, 8);
     hello->slot_payload = weft_in_word(in, 8);
     hello->slots = (uint32_t)weft_in_word(in, 2);
@@ -222,7 +226,7 @@ void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
     weft_out_version(out, &welcome->newest);
     weft_out_word(out, welcome->heartbeat_ms, 4);
     weft_out_word(out, welcome->chunk_bytes, 4);
-    put_address(out, welcome->address, welcome->address_bytes);
+    weft_out_address(out, welcome->address, welcome->address_bytes);
     put_more(out, welcome->more, welcome->further, false);
 }
 
@@ -242,7 +246,7 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
     welcome->newest = weft_in_version(&in);
     welcome->heartbeat_ms = (uint32_t)weft_in_word(&in, 4);
     welcome->chunk_bytes = (uint32_t)weft_in_word(&in, 4);
-    get_address(&in, welcome->address, &welcome->address_bytes);
+    weft_in_address(&in, welcome->address, &welcome->address_bytes);
     get_more(&in, welcome->more, &welcome->further, false);
     return weft_wire_done(&in, "WELCOME");
 }

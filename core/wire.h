@@ -43,9 +43,15 @@ typedef enum weft_message {
     WEFT_MESSAGE_DIGESTS = 17, /* trainer: these */
     WEFT_MESSAGE_FOLLOW = 18,  /* trainer, to a relay: who behind it takes the update that comes next from its stream */
     WEFT_MESSAGE_PASSING = 19, /* what you wait for is still coming in here, or being made */
-    WEFT_MESSAGE_REPAIR = 20   /* rollout, instead of ACCEPT: of what is offered I lack only these units */
+    WEFT_MESSAGE_REPAIR = 20,  /* rollout, instead of ACCEPT: of what is offered I lack only these units */
+    WEFT_MESSAGE_LOOK = 21,    /* trainer: how many writes came by each port? */
+    WEFT_MESSAGE_LANDED = 22,  /* rollout: so many */
+    WEFT_MESSAGE_CLOSE = 23,   /* trainer: my port is closed; close yours */
+    WEFT_MESSAGE_CLOSED = 24,  /* rollout: it is, and these buckets are whole without it */
+    WEFT_MESSAGE_OPEN = 25,    /* trainer: I opened that port anew; open yours */
+    WEFT_MESSAGE_OPENED = 26   /* rollout: it is */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 21
+#define WEFT_MESSAGE_COUNT 27
 
 const char *weft_message_name(uint32_t type);
 
@@ -74,8 +80,9 @@ typedef struct weft_wire_hello {
     uint64_t region_key;
     uint32_t further; /* ports beside that one */
     weft_wire_port more[WEFT_PORTS_MAX - 1];
-    uint64_t slot_stride;  /* bytes from slot to slot */
-    uint64_t slot_payload; /* payload bytes of a slot */
+    uint32_t further_rails; /* beside the first: port i is of rail i modulo all of them */
+    uint64_t slot_stride;   /* bytes from slot to slot */
+    uint64_t slot_payload;  /* payload bytes of a slot */
     uint32_t slots;
     uint32_t epoch; /* 8 bits */
     uint32_t chunk_bytes;
@@ -109,7 +116,7 @@ typedef struct weft_wire_welcome {
     uint32_t chunk_bytes;
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t address_bytes;
-    uint32_t further; /* ports beside that one that the trainer will write through, at most the HELLO's */
+    uint32_t further; /* ports beside that one, at most the HELLO's; without an address: it will not be used */
     weft_wire_port more[WEFT_PORTS_MAX - 1];
 } weft_wire_welcome;
 
@@ -189,6 +196,32 @@ typedef struct weft_wire_repair {
     } range[WEFT_REPAIR_RANGES_MAX];
 } weft_wire_repair;
 
+/* What came by each port since it was opened. */
+typedef struct weft_wire_landed {
+    uint32_t count; /* of ports, 1..WEFT_PORTS_MAX */
+    struct {
+        uint32_t turn; /* how often the port was opened before */
+        bool failed;   /* the fabric reports that nothing more will come by it */
+        uint64_t writes;
+    } port[WEFT_PORTS_MAX];
+} weft_wire_landed;
+
+typedef struct weft_wire_close {
+    uint32_t port; /* below WEFT_PORTS_MAX */
+    uint32_t turn; /* that ends */
+} weft_wire_close;
+
+typedef struct weft_wire_closed {
+    uint32_t port, turn;
+    uint8_t whole[WEFT_SLOTS_MAX / 8]; /* a bit a slot: all of its bucket is there */
+} weft_wire_closed;
+
+/* OPEN, without the slots, and OPENED, where no address says that the port cannot be opened now. */
+typedef struct weft_wire_open {
+    uint32_t port, turn;
+    weft_wire_port at;
+} weft_wire_open;
+
 typedef enum weft_bucket_kind { WEFT_BUCKET_FRAMES = 0, WEFT_BUCKET_ATTACHMENT = 1 } weft_bucket_kind;
 
 typedef struct weft_wire_bucket {
@@ -213,6 +246,12 @@ static inline uint32_t weft_wire_immediate(uint32_t epoch, uint32_t slot, uint32
     return (epoch & 0xffu) << 24 | (slot & 0xfffu) << 12 | (chunk & 0xfffu);
 }
 
+/* The slot that an immediate names when nothing of a bucket came: the write only shows that the port carries. Its bytes
+ * go to the end of the first slot's header page. */
+#define WEFT_SLOT_PROBE   0xfffu
+#define WEFT_PROBE_BYTES  8u
+#define WEFT_PROBE_OFFSET (WEFT_SLOT_HEADER_BYTES - WEFT_PROBE_BYTES)
+
 void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello);
 weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello);
 void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome);
@@ -235,6 +274,16 @@ void weft_wire_put_follow(weft_out *out, const weft_wire_follow *follow);
 weft_status weft_wire_get_follow(const uint8_t *body, uint64_t length, weft_wire_follow *follow);
 void weft_wire_put_repair(weft_out *out, const weft_wire_repair *repair);
 weft_status weft_wire_get_repair(const uint8_t *body, uint64_t length, weft_wire_repair *repair);
+void weft_wire_put_landed(weft_out *out, const weft_wire_landed *landed);
+weft_status weft_wire_get_landed(const uint8_t *body, uint64_t length, weft_wire_landed *landed);
+void weft_wire_put_close(weft_out *out, const weft_wire_close *close);
+weft_status weft_wire_get_close(const uint8_t *body, uint64_t length, weft_wire_close *close);
+void weft_wire_put_closed(weft_out *out, const weft_wire_closed *closed);
+weft_status weft_wire_get_closed(const uint8_t *body, uint64_t length, weft_wire_closed *closed);
+void weft_wire_put_open(weft_out *out, const weft_wire_open *open);
+weft_status weft_wire_get_open(const uint8_t *body, uint64_t length, weft_wire_open *open);
+void weft_wire_put_opened(weft_out *out, const weft_wire_open *opened);
+weft_status weft_wire_get_opened(const uint8_t *body, uint64_t length, weft_wire_open *opened);
 void weft_wire_put_version(weft_out *out, const weft_version *version);
 weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version);
 void weft_wire_put_word(weft_out *out, uint64_t word);

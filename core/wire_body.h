@@ -28,6 +28,10 @@ static inline weft_version weft_in_version(weft_in *in)
     return version;
 }
 
+/* A fabric address behind its length. */
+void weft_out_address(weft_out *out, const uint8_t *address, uint32_t bytes);
+void weft_in_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uint32_t *bytes);
+
 /* How a HELLO came: wire_relay.c. */
 void weft_out_route(weft_out *out, const weft_wire_hello *hello);
 void weft_in_route(weft_in *in, weft_wire_hello *hello);

@@ -413,6 +413,19 @@ typedef enum weft_peer_state {
 WEFT_API const char *weft_peer_state_name(weft_peer_state state);
 
 /* One peer as the trainer sees it; on a rollout, itself. */
+#define WEFT_RAILS_MAX 8
+
+/* A rail: an address of this end and what is joined with it. */
+typedef struct weft_rail_info {
+    char address[64];      /* as the site names it; where it names none, the one chosen */
+    uint32_t connections;  /* by it */
+    uint32_t up;           /* of them that carry */
+    uint64_t writes;       /* trainer: sent; rollout: landed */
+    uint64_t bytes;        /* trainer: of buckets sent */
+    uint64_t resent_bytes; /* trainer: of them sent again, since another rail had failed with them */
+    uint64_t failures;     /* that others carried on after */
+} weft_rail_info;
+
 typedef struct weft_peer_info {
     char name[64];
     weft_peer_state state;
@@ -437,6 +450,8 @@ typedef struct weft_peer_info {
     const char *bucket_bound; /* what decided: "model", "floor", "ceiling", "window", "fixed", "start"; static */
     char via[64];             /* the relay that it joined through; "": none */
     double lag_ms;            /* since the oldest version that it lacks was published; 0: it lacks none */
+    uint32_t rail_count;
+    weft_rail_info rails[WEFT_RAILS_MAX]; /* of the peer, or the rollout's own */
 } weft_peer_info;
 
 /* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.
@@ -464,6 +479,8 @@ typedef struct weft_stats_info {
     char provider[24];       /* rollout: provider in use */
     uint64_t merges;         /* trainer: merged updates made for peers that were behind */
     double merge_ms;         /* trainer: time that making the last of them took, beside everything else */
+    uint32_t rail_count;
+    weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: of all peers that it served, so far; rollout: its own */
 } weft_stats_info;
 
 /* Figures of the session. Any thread; never waits for the network. */
@@ -478,7 +495,8 @@ typedef enum weft_event_kind {
         5, /* a version failed at a peer and is served again; the text names tensor and tile, if known */
     WEFT_EVENT_GOODBYE = 6, /* the other end closed in good order */
     WEFT_EVENT_NOTHING = 7, /* rollout: holds nothing until the snapshot is whole */
-    WEFT_EVENT_LAGGING = 8  /* trainer: a peer lacks more versions than max_lag; the text says how many */
+    WEFT_EVENT_LAGGING = 8, /* trainer: a peer lacks more versions than max_lag; the text says how many */
+    WEFT_EVENT_RAIL = 9     /* trainer: a rail of a peer failed, with its status, or carries again, with WEFT_OK */
 } weft_event_kind;
 
 typedef struct weft_event {

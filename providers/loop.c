@@ -26,6 +26,10 @@ static pthread_mutex_t hub = PTHREAD_MUTEX_INITIALIZER;
 static weft_port *ports[BUCKETS];
 static weft_region *regions[BUCKETS];
 static weft_loop_state shared;
+static struct {
+    char address[64]; /* "": unused */
+    weft_loop_state state;
+} rails[WEFT_LOOP_RAILS];
 
 void weft_loop_lock(void)
 {
@@ -55,7 +59,12 @@ weft_region *weft_loop_region_of(uint64_t key)
 
 weft_loop_state *weft_loop_state_of(const weft_port *port)
 {
-    return port->link->has_faults ? &port->link->own : &shared;
+    if (port->link->has_faults)
+        return &port->link->own;
+    for (uint32_t i = 0; port->link->address[0] && i < WEFT_LOOP_RAILS; i++)
+        if (strcmp(rails[i].address, port->link->address) == 0)
+            return &rails[i].state;
+    return &shared;
 }
 
 void weft_loop_state_set(weft_loop_state *state, const weft_loop_faults *faults)
@@ -70,6 +79,20 @@ void weft_loop_set_faults(const weft_loop_faults *faults)
 {
     weft_loop_lock();
     weft_loop_state_set(&shared, faults);
+    weft_loop_unlock();
+}
+
+void weft_loop_set_rail(const char *address, const weft_loop_faults *faults)
+{
+    uint32_t at = WEFT_LOOP_RAILS;
+    weft_loop_lock();
+    for (uint32_t i = 0; i < WEFT_LOOP_RAILS; i++)
+        if (strcmp(rails[i].address, address) == 0 || (at == WEFT_LOOP_RAILS && !rails[i].address[0]))
+            at = i;
+    if (at < WEFT_LOOP_RAILS) {
+        snprintf(rails[at].address, sizeof rails[at].address, "%s", faults ? address : "");
+        weft_loop_state_set(&rails[at].state, faults);
+    }
     weft_loop_unlock();
 }
 
@@ -109,6 +132,7 @@ static weft_status loop_link_open(const weft_link_options *options, weft_link **
     uint32_t depth = options->depth ? options->depth : DEPTH;
     opened->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : CHUNK_BYTES;
     opened->depth = depth < DEPTH_MAX ? depth : DEPTH_MAX;
+    snprintf(opened->address, sizeof opened->address, "%s", options->address ? options->address : "");
     opened->has_faults = options->faults != NULL;
     weft_loop_state_set(&opened->own, options->faults);
     *link = opened;

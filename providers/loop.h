@@ -45,6 +45,11 @@ extern const weft_provider weft_provider_loop;
  * no faults. Any thread. The struct is copied. */
 void weft_loop_set_faults(const weft_loop_faults *faults);
 
+/* The same for links on one address, which the others then do not count for; NULL: they are as all others again. At
+ * most WEFT_LOOP_RAILS addresses at one time. */
+#define WEFT_LOOP_RAILS 8u
+void weft_loop_set_rail(const char *address, const weft_loop_faults *faults);
+
 /* The counts under weft_loop_set_faults. Any thread. */
 void weft_loop_counted(weft_loop_counts *counts);
 

@@ -16,6 +16,7 @@ typedef struct weft_loop_state {
 struct weft_link {
     uint64_t chunk_bytes;
     uint32_t depth;
+    char address[64];
     bool has_faults;
     weft_loop_state own;
 };

@@ -41,9 +41,9 @@ stages='
 7 update
 8 control watch
 8 choice
-9 peer greet send stream answer bridge rebuild repair follow
+9 peer rail greet send stream answer bridge rebuild repair follow
 10 trainer publish shadow room lag early
-10 rollout stage join hear fetch receive search verify relay way
+10 rollout inlet stage join hear fetch receive search verify relay way
 11 api
 '
 

@@ -96,12 +96,20 @@ static weft_status measure_with_peer(const plan *plan, weft_fabric_found *found)
     return status;
 }
 
+/* Of several rails the first is measured. */
+static void first_of(const char *addresses, char address[WEFT_SITE_TEXT])
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    weft_site_rails(addresses, list);
+    snprintf(address, WEFT_SITE_TEXT, "%s", list[0]);
+}
+
 /* The peer's own address, or the one that reaches the trainer. */
 static weft_status join_trainer(plan *plan, const weft_site_peer *peer)
 {
     int fd = -1;
     weft_status status = weft_bench_meet_dial(plan->listen, &fd);
-    snprintf(plan->address, sizeof plan->address, "%s", peer->address);
+    first_of(peer->address, plan->address);
     if (status == WEFT_OK && !*plan->address)
         status = weft_bench_meet_local(fd, plan->address, sizeof plan->address);
     if (status == WEFT_OK)
@@ -156,7 +164,9 @@ static weft_status choose_provider(plan *plan, const weft_site_peer *peer)
 /* The trainer's fabric address: its own key, or the host of listen; loopback where that is no address at all. */
 static void choose_address(plan *plan)
 {
-    const char *from = plan->site->trainer.address;
+    char first[WEFT_SITE_TEXT];
+    const char *from = first;
+    first_of(plan->site->trainer.address, first);
     snprintf(plan->listen, sizeof plan->listen, "%s", plan->site->trainer.listen);
     if (!*from)
         from = plan->listen;

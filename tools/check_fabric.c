@@ -14,14 +14,15 @@ static int64_t device_of(const weft_site_peer *peer)
 }
 
 /* Whether the same was asked before: then the peer is named there. */
-static bool is_asked(json_t *fabrics, const weft_site_peer *peer, const char *provider, const char *name)
+static bool is_asked(json_t *fabrics, const weft_site_peer *peer, const char *address, const char *provider,
+                     const char *name)
 {
     size_t index;
     json_t *fabric;
     json_array_foreach(fabrics, index, fabric)
     {
         if (strcmp(json_string_value(json_object_get(fabric, "provider")), provider) != 0 ||
-            strcmp(json_string_value(json_object_get(fabric, "address")), peer->address) != 0 ||
+            strcmp(json_string_value(json_object_get(fabric, "address")), address) != 0 ||
             json_integer_value(json_object_get(fabric, "number")) != device_of(peer))
             continue;
         json_array_append_new(json_object_get(fabric, "peers"), json_string(name));
@@ -30,12 +31,13 @@ static bool is_asked(json_t *fabrics, const weft_site_peer *peer, const char *pr
     return false;
 }
 
-static void ask(json_t *fabrics, const weft_site_peer *peer, const char *provider, const char *name)
+static void ask_rail(json_t *fabrics, const weft_site_peer *peer, const char *address, const char *provider,
+                     const char *name)
 {
-    if (is_asked(fabrics, peer, provider, name))
+    if (is_asked(fabrics, peer, address, provider, name))
         return;
     json_t *fabric =
-        weft_fabric_json(provider, peer->address, device_of(peer), peer->window * peer->bucket_max * peer->streams);
+        weft_fabric_json(provider, address, device_of(peer), peer->window * peer->bucket_max * peer->streams);
     if (json_is_null(fabric)) {
         json_decref(fabric);
         return;
@@ -44,6 +46,14 @@ static void ask(json_t *fabrics, const weft_site_peer *peer, const char *provide
     json_object_set_new(fabric, "number", json_integer(device_of(peer)));
     json_object_set_new(fabric, "peers", json_pack("[s]", name));
     json_array_append_new(fabrics, fabric);
+}
+
+static void ask(json_t *fabrics, const weft_site_peer *peer, const char *provider, const char *name)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    uint32_t rails = weft_site_rails(peer->address, list);
+    for (uint32_t rail = 0; rail < rails; rail++)
+        ask_rail(fabrics, peer, list[rail], provider, name);
 }
 
 /* `auto` asks for each that it may choose. */

@@ -88,6 +88,20 @@ json_t *weft_json_update(const weft_update_info *info)
         weft_json_bits_per_change(info->bytes, info->changed), "diff_ms", info->diff_ms, "encode_ms", info->encode_ms);
 }
 
+static json_t *rails_json(const weft_peer_info *peer)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        const weft_rail_info *rail = &peer->rails[i];
+        json_array_append_new(list, json_pack("{s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "address", rail->address, "connections",
+                                              (int)rail->connections, "up", (int)rail->up, "writes",
+                                              weft_json_count(rail->writes), "bytes", weft_json_count(rail->bytes),
+                                              "resent_bytes", weft_json_count(rail->resent_bytes), "failures",
+                                              weft_json_count(rail->failures)));
+    }
+    return list;
+}
+
 json_t *weft_json_peer(const weft_peer_info *peer)
 {
     bool nothing = version_is_nothing(&peer->held);
@@ -107,6 +121,7 @@ json_t *weft_json_peer(const weft_peer_info *peer)
         peer->bucket_bound, "streams", (int)peer->streams, "via", peer->via[0] ? peer->via : NULL);
     json_object_update(object, figures);
     json_decref(figures);
+    json_object_set_new(object, "rails", rails_json(peer));
     return object;
 }
 

@@ -95,6 +95,9 @@ static void report_held(trainer *t, const weft_event *event)
     if (peer->update_bytes)
         printf(" (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)", weft_output_size((double)peer->update_bytes).text,
                peer->send_ms, peer->apply_ms, peer->commit_ms);
+    for (uint32_t i = 0; peer->rail_count > 1 && i < peer->rail_count; i++)
+        printf("%s%s %s%s", i ? ", " : "; rails ", peer->rails[i].address,
+               weft_output_size((double)peer->rails[i].bytes).text, peer->rails[i].up ? "" : " (down)");
     putchar('\n');
     fflush(stdout);
 }

@@ -133,9 +133,14 @@ void sim_close(sim *s)
 
 static weft_site *load_site(const sim *s, const char *override)
 {
-    const char *overrides[] = {s->listen, override};
+    const char *overrides[6] = {s->listen};
+    size_t count = 1;
     weft_site *site = NULL;
-    must(s, weft_site_load(s->scratch.path, overrides, override ? 2 : 1, &site), "site");
+    for (size_t i = 0; i < 4 && s->overrides[i]; i++)
+        overrides[count++] = s->overrides[i];
+    if (override)
+        overrides[count++] = override;
+    must(s, weft_site_load(s->scratch.path, overrides, count, &site), "site");
     return site;
 }
 

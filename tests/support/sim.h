@@ -35,6 +35,7 @@ typedef struct sim {
     weft_clock clock;
     site_scratch scratch;
     char listen[96];
+    const char *overrides[4]; /* of the site, for both ends; set before the trainer starts */
     weft_layout *layout;
     uint64_t bytes;
     bool small; /* bits are compared in every round, not only after a commit */

@@ -38,6 +38,10 @@ typedef union sample_any {
     weft_wire_digests digests;
     weft_wire_follow follow;
     weft_wire_repair repair;
+    weft_wire_landed landed;
+    weft_wire_close close;
+    weft_wire_closed closed;
+    weft_wire_open open;
     weft_version version;
     uint64_t word;
 } sample_any;
@@ -58,6 +62,7 @@ static const weft_wire_hello sample_hello = {
     .region_key = UINT64_C(0xfedcba9876543210),
     .further = 1,
     .more = {{{2, 0, 0x1b, 0xa6, 127, 0, 0, 1}, 8, UINT64_C(0x7f0011223355), UINT64_C(0xfedcba9876543211)}},
+    .further_rails = 1,
     .slot_stride = 4096 + (4u << 20),
     .slot_payload = 4u << 20,
     .slots = 4,
@@ -122,6 +127,16 @@ static const weft_wire_digests sample_digests = {
 static const weft_wire_follow sample_follow = {.target = SAMPLE_COMING, .count = 3, .routes = {1, 0xb1b2b3b4, 7}};
 static const weft_wire_repair sample_repair = {
     .root = UINT64_C(0x4f1e1d1c1b1a1918), .version = SAMPLE_NEXT, .count = 2, .range = {{3, 1}, {70000, 17}}};
+static const weft_wire_landed sample_landed = {
+    .count = 3, .port = {{0, false, UINT64_C(0xc1c2c3c4c5c6c7c8)}, {7, true, 0}, {0x01020304, false, 5}}};
+static const weft_wire_close sample_close = {.port = 1, .turn = 0xd1d2d3d4};
+static const weft_wire_closed sample_closed = {.port = 7, .turn = 0xd1d2d3d4, .whole = {0x81, 0, 0x10, [31] = 0x80}};
+static const weft_wire_open sample_open = {
+    .port = 1, .turn = 0xd1d2d3d5, .at = {{2, 0, 0x1b, 0xa7, 10, 0, 0, 9}, 8, 0, 0}};
+static const weft_wire_open sample_opened = {
+    .port = 1,
+    .turn = 0xd1d2d3d5,
+    .at = {{2, 0, 0x1b, 0xa8, 10, 0, 0, 8}, 8, UINT64_C(0x7f0011223366), UINT64_C(0xfedcba9876543212)}};
 static const weft_version sample_version = SAMPLE_NEXT;
 static const uint64_t sample_word = UINT64_C(0x8081828384858687);
 
@@ -145,6 +160,11 @@ SAMPLE_WAYS(query, weft_wire_query)
 SAMPLE_WAYS(digests, weft_wire_digests)
 SAMPLE_WAYS(follow, weft_wire_follow)
 SAMPLE_WAYS(repair, weft_wire_repair)
+SAMPLE_WAYS(landed, weft_wire_landed)
+SAMPLE_WAYS(close, weft_wire_close)
+SAMPLE_WAYS(closed, weft_wire_closed)
+SAMPLE_WAYS(open, weft_wire_open)
+SAMPLE_WAYS(opened, weft_wire_open)
 SAMPLE_WAYS(version, weft_version)
 #undef SAMPLE_WAYS
 
@@ -177,7 +197,8 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(held, held, false),        SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
     SAMPLE_ROW(word, word, false),        SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
     SAMPLE_ROW(relayed, hello, true),     SAMPLE_ROW(follow, follow, false),  SAMPLE_ROW(repair, repair, false),
-    SAMPLE_ROW(withdrawn, trailer, true),
+    SAMPLE_ROW(withdrawn, trailer, true), SAMPLE_ROW(landed, landed, false),  SAMPLE_ROW(close, close, false),
+    SAMPLE_ROW(closed, closed, false),    SAMPLE_ROW(open, open, false),      SAMPLE_ROW(opened, opened, false),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

@@ -35,6 +35,24 @@ static void assert_refused(const bad_site *bad, const char *override)
         fail_msg("\n got  '%s'\n want '%s'", weft_last_error(), expected);
 }
 
+static void rails(void **state)
+{
+    (void)state;
+    static const bad_site bad[] = {
+        {"[peer.a]\naddress = a,\n", 2, "[peer.a] address = a,: need 1 to 8 IPs or interfaces"},
+        {"[peer.a]\naddress = a, b, a\n", 2, "[peer.a] address = a, b, a: need 1 to 8 IPs or interfaces"},
+        {"[trainer]\naddress = a,b,c,d,e,f,g,h,i\n", 2, "[trainer] address = a,b,c,d,e,f,g,h,i: need 1 to 8"},
+        {"[trainer]\naddress = a\n[peer.a]\naddress = b, c\n", 4,
+         "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [trainer] address, which has 1"},
+        {"[peers]\naddress = b, c\n[peer.x*]\n", 2,
+         "[peers] address = b, c: for [peer.x*] 2 addresses need as many in [trainer] address, which has 1"},
+        {"[trainer]\naddress = a,b,c\n[peer.a]\naddress = a,b,c\nstreams = 3\n", 4,
+         "[peer.a] address = a,b,c: for [peer.a] 3 addresses with 3 streams each: at most 8 connections"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_refused(&bad[i], NULL);
+}
+
 static void relays(void **state)
 {
     (void)state;
@@ -195,7 +213,7 @@ static void values(void **state)
         {"[site]\nname = My Site\n", 2, "[site] name = My Site: need a name of 1 to 63 of a-z 0-9 _ -"},
         {"[site]\nname =\n", 2, "[site] name =: need a name"},
         {"[peers]\naddress = 10.0.0.1 10.0.0.2\n", 2,
-         "[peers] address = 10.0.0.1 10.0.0.2: need an IP or an interface, or empty"},
+         "[peers] address = 10.0.0.1 10.0.0.2: need 1 to 8 IPs or interfaces between commas, or empty"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_refused(&bad[i], NULL);
@@ -376,6 +394,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rails),
         cmocka_unit_test(relays),
         cmocka_unit_test(chains),
         cmocka_unit_test(sections_and_keys),

@@ -1,0 +1,276 @@
+/* rail_watch.c - tells which rails of a peer carry: closes one that fails or stands still while others do not, has what
+ * it took along sent by those, and tries it again when it has cooled. */
+#include <stdio.h>
+#include <string.h>
+
+#include "peer.h"
+#include "status.h"
+
+/* A rail that keeps failing is tried no seldomer than after so many times its first cooling. */
+#define COOL_MOST 16u
+
+static const char *name_of(const weft_rail *rail)
+{
+    return rail->lane->address[0] ? rail->lane->address : rail->lane->facts.fabric;
+}
+
+static uint32_t place_of(const weft_peer *peer, const weft_rail *rail)
+{
+    return (uint32_t)(rail - peer->rails);
+}
+
+/* Whether buckets may yet go without this one. */
+static bool has_other(const weft_peer *peer, const weft_rail *rail)
+{
+    bool other = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        other = other || (&peer->rails[at] != rail &&
+                          (peer->rails[at].state == WEFT_RAIL_UP || peer->rails[at].state == WEFT_RAIL_TRYING));
+    return other;
+}
+
+static void report(weft_trainer *trainer, const weft_peer *peer, weft_status status, const char *text)
+{
+    weft_log(status == WEFT_OK ? WEFT_LOG_INFO : WEFT_LOG_WARN, "%s: %s", peer->name, text);
+    weft_session_event(trainer->session, WEFT_EVENT_RAIL, status, peer->name, &peer->held, text);
+    weft_session_changed(trainer->session);
+}
+
+/* One that was up for long begins with a short pause; one that comes and goes is tried ever more seldom. */
+static void set_pause(const weft_trainer *trainer, weft_rail *rail)
+{
+    const uint64_t least = weft_rail_patience_ns(trainer), most = COOL_MOST * least;
+    const uint64_t up_ns = rail->state == WEFT_RAIL_UP ? weft_clock_ns() - rail->since_ns : 0;
+    rail->cool_ns = up_ns > 4 * rail->cool_ns ? least : 2 * rail->cool_ns;
+    rail->cool_ns = rail->cool_ns < most ? rail->cool_ns : most;
+}
+
+weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    const weft_wire_close close = {place_of(peer, rail), rail->turn};
+    const bool carried = rail->state == WEFT_RAIL_UP;
+    char reason[128], text[256];
+    snprintf(reason, sizeof reason, "%s", why);
+    if (!has_other(peer, rail))
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s", reason);
+    set_pause(trainer, rail);
+    weft_rail_port_close(rail);
+    weft_send_write_off(trainer, peer, close.port);
+    weft_rail_enter(rail, WEFT_RAIL_CLOSING);
+    snprintf(text, sizeof text, "rail %u by %s failed: %s; the others carry on, it is tried again in %llu ms",
+             close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
+    if (carried) {
+        rail->failures++;
+        rail->lane->failures++;
+        report(trainer, peer, WEFT_E_PEER_LOST, text);
+    } else {
+        weft_log(WEFT_LOG_DEBUG, "%s: %s", peer->name, text);
+    }
+    weft_wire_put_close(&out, &close);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_CLOSE, out.data, out.used);
+}
+
+/* Stands for a rail of the peer's messages, if that is what it speaks of. */
+static weft_status find(weft_peer *peer, const char *message, uint32_t port, uint32_t turn, weft_rail_state state,
+                        weft_rail **rail)
+{
+    *rail = port < peer->rail_count ? &peer->rails[port] : NULL;
+    if (peer->rails_used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", peer->name, message,
+                     port, turn);
+}
+
+static bool is_busy(const weft_rail *rail)
+{
+    return rail->writes > 0 || rail->posted > rail->landed;
+}
+
+/* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
+static bool others_move(const weft_peer *peer, const weft_rail *rail, uint64_t since_ns)
+{
+    bool move = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        const weft_rail *other = &peer->rails[at];
+        move = move || (other != rail && other->state == WEFT_RAIL_UP && !other->refused_ns &&
+                        (!is_busy(other) || other->moved_ns > since_ns));
+    }
+    return move;
+}
+
+static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns)
+{
+    char why[96];
+    uint64_t since_ns = now_ns - weft_rail_patience_ns(trainer);
+    if (rail->state != WEFT_RAIL_UP || !is_busy(rail) || rail->moved_ns > since_ns ||
+        !others_move(peer, rail, since_ns))
+        return WEFT_OK;
+    snprintf(why, sizeof why, "%llu of %llu writes did not come in %llu ms",
+             (unsigned long long)(rail->posted - rail->landed), (unsigned long long)rail->posted,
+             (unsigned long long)((now_ns - rail->moved_ns) / WEFT_NS_PER_MS));
+    return weft_rail_fail(trainer, peer, rail, why);
+}
+
+static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t writes, bool failed)
+{
+    if (writes > rail->posted || writes < rail->landed)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %llu writes by port %u; %llu were sent, %llu came before",
+                         peer->name, (unsigned long long)writes, place_of(peer, rail), (unsigned long long)rail->posted,
+                         (unsigned long long)rail->landed);
+    uint64_t now_ns = weft_clock_ns();
+    if (writes > rail->landed)
+        rail->moved_ns = now_ns;
+    rail->landed = writes;
+    if (failed)
+        return weft_rail_fail(trainer, peer, rail, "the peer's fabric reports an error");
+    if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
+        char text[192];
+        weft_rail_enter(rail, WEFT_RAIL_UP);
+        snprintf(text, sizeof text, "rail %u by %s carries again", place_of(peer, rail), name_of(rail));
+        if (rail->turn > 0)
+            report(trainer, peer, WEFT_OK, text);
+    }
+    return judge(trainer, peer, rail, now_ns);
+}
+
+weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_landed landed;
+    weft_status status = weft_wire_get_landed(body, length, &landed);
+    if (status == WEFT_OK && (landed.count != peer->rail_count || peer->rails_used < 2))
+        status =
+            weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %u ports; it has %u", peer->name, landed.count, peer->rail_count);
+    for (uint32_t at = 0; at < landed.count && status == WEFT_OK; at++) {
+        weft_rail *rail = &peer->rails[at];
+        if (landed.port[at].turn > rail->turn)
+            return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of port %u in turn %u; it was opened in turn %u", peer->name,
+                             at, landed.port[at].turn, rail->turn);
+        if (landed.port[at].turn == rail->turn && rail->port) /* else it crossed CLOSE or OPEN */
+            status = take_landed(trainer, peer, rail, landed.port[at].writes, landed.port[at].failed);
+    }
+    return status;
+}
+
+weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_closed closed;
+    weft_rail *rail;
+    uint32_t chunks;
+    weft_status status = weft_wire_get_closed(body, length, &closed);
+    if (status == WEFT_OK)
+        status = find(peer, "CLOSED", closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail);
+    if (status == WEFT_OK)
+        status = weft_parcel_again(trainer, peer, closed.port, &closed, &chunks);
+    if (status != WEFT_OK)
+        return status;
+    if (chunks > 0)
+        weft_log(WEFT_LOG_INFO, "%s: %u chunks that went by rail %u go again by the others", peer->name, chunks,
+                 closed.port);
+    weft_rail_cool(rail);
+    return WEFT_OK;
+}
+
+static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_open open = {.port = place_of(peer, rail), .turn = rail->turn + 1};
+    if (weft_rail_port_open(rail, &open.at) != WEFT_OK) {
+        weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->name, open.port, weft_last_error());
+        set_pause(trainer, rail);
+        weft_rail_cool(rail);
+        return WEFT_OK;
+    }
+    rail->turn++;
+    weft_rail_enter(rail, WEFT_RAIL_OPENING);
+    weft_wire_put_open(&out, &open);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_OPEN, out.data, out.used);
+}
+
+weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_open opened;
+    weft_rail *rail;
+    weft_status status = weft_wire_get_opened(body, length, &opened);
+    if (status == WEFT_OK)
+        status = find(peer, "OPENED", opened.port, opened.turn, WEFT_RAIL_OPENING, &rail);
+    if (status != WEFT_OK)
+        return status;
+    if (opened.at.address_bytes == 0) {
+        weft_log(WEFT_LOG_DEBUG, "%s: its port %u cannot be opened now", peer->name, opened.port);
+        set_pause(trainer, rail);
+        weft_rail_port_close(rail);
+        weft_rail_cool(rail);
+        return WEFT_OK;
+    }
+    rail->there = opened.at;
+    if (rail->lane->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
+        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+    weft_rail_enter(rail, WEFT_RAIL_TRYING);
+    return WEFT_OK;
+}
+
+/* ---- time */
+
+static weft_status try_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
+{
+    const uint64_t until_ns = rail->since_ns + weft_rail_patience_ns(trainer);
+    weft_status status = rail->probed ? WEFT_OK : weft_send_probe(trainer, peer, rail);
+    rail->probed = rail->probed || status == WEFT_OK;
+    if (status != WEFT_OK && status != WEFT_AGAIN)
+        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+    if (now_ns > until_ns)
+        return weft_rail_fail(trainer, peer, rail, "no write comes through");
+    weft_waits_until(waits, rail->probed ? until_ns + WEFT_NS_PER_MS : now_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
+/* A rail that takes no write any more is done with; what it took before, the peer is asked for. */
+static weft_status check_up(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look)
+{
+    const uint64_t patience = weft_rail_patience_ns(trainer);
+    if (rail->refused_ns && now_ns > rail->refused_ns + patience && others_move(peer, rail, now_ns - patience))
+        return weft_rail_fail(trainer, peer, rail, "it takes no write any more");
+    *look = *look || (is_busy(rail) && now_ns > rail->moved_ns + patience / 4);
+    return WEFT_OK;
+}
+
+static weft_status check_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
+                              weft_waits *waits)
+{
+    switch (rail->state) {
+    case WEFT_RAIL_TRYING:
+        return try_rail(trainer, peer, rail, now_ns, waits);
+    case WEFT_RAIL_UP:
+        if (is_busy(rail))
+            weft_waits_until(waits, rail->moved_ns + weft_rail_patience_ns(trainer) / 4 + WEFT_NS_PER_MS);
+        return check_up(trainer, peer, rail, now_ns, look);
+    case WEFT_RAIL_COOLING:
+        weft_waits_until(waits, rail->retry_ns);
+        return now_ns < rail->retry_ns ? WEFT_OK : reopen(trainer, peer, rail);
+    default:
+        return WEFT_OK;
+    }
+}
+
+weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    bool look = false;
+    weft_status status = WEFT_OK;
+    weft_waits own = *waits; /* what is due is due only when the next LOOK is */
+    own.wake_ns = UINT64_MAX;
+    if (peer->rails_used < 2)
+        return WEFT_OK;
+    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
+        status = check_rail(trainer, peer, &peer->rails[at], now_ns, &look, &own);
+    const uint64_t next_ns = peer->looked_ns + weft_rail_patience_ns(trainer) / 4;
+    if (own.wake_ns <= now_ns)
+        own.wake_ns = next_ns > now_ns ? next_ns : now_ns + weft_rail_patience_ns(trainer) / 4;
+    weft_waits_until(waits, own.wake_ns);
+    if (status != WEFT_OK || !look || now_ns < next_ns)
+        return status;
+    peer->looked_ns = now_ns;
+    return weft_control_send(&peer->control, WEFT_MESSAGE_LOOK, NULL, 0);
+}

@@ -1,0 +1,202 @@
+/* Several rails a peer: what goes by one that fails, stands still or swallows everything goes by the others, the bits
+ * are the trainer's, nobody is lost, and the rail is used again when it carries again. */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+
+static const char *const overrides[] = {"trainer.address=r0, r1",    "peers.address=r0, r1",
+                                        "provider.loop.chunk=32KiB", "session.io_deadline=800ms",
+                                        "peers.heartbeat=30s",       NULL};
+
+static void set_rails(const weft_loop_faults *first, const weft_loop_faults *second)
+{
+    weft_loop_set_rail("r0", first);
+    weft_loop_set_rail("r1", second);
+}
+
+static int setup(void **state)
+{
+    *state = fleet_open(FLEET_TILES, overrides);
+    fleet_start_trainer(*state, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    set_rails(NULL, NULL);
+    fleet_close(*state);
+    return 0;
+}
+
+static weft_rail_info rail_of(fleet *f, const char *name, unsigned rail)
+{
+    weft_peer_info info = fleet_line(f, name);
+    assert_int_equal(info.rail_count, 2);
+    return info.rails[rail];
+}
+
+static void wait_up(fleet *f, const char *name, unsigned rail, uint32_t up)
+{
+    fleet_wait_state(f, name, WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    for (uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS; rail_of(f, name, rail).up != up;) {
+        assert_true(fleet_now_ms() < until_ms);
+        fleet_sleep_ms(2);
+    }
+}
+
+static void publish_and_check(fleet *f, unsigned count, uint32_t per_mille)
+{
+    fleet_publish(f, per_mille);
+    for (unsigned at = 0; at < count; at++) {
+        fleet_catch_up(f, at);
+        fleet_check_bytes(f, at, f->dense);
+    }
+}
+
+/* Publishes until the rail was used again. */
+static void publish_until_used(fleet *f, unsigned rail)
+{
+    wait_up(f, "a", rail, 1);
+    for (uint64_t before = rail_of(f, "a", rail).bytes, left = 50; rail_of(f, "a", rail).bytes == before; left--) {
+        assert_true(left > 0);
+        publish_and_check(f, 1, 300);
+    }
+}
+
+static void both_carry(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_EMPTY);
+    fleet_catch_up(f, 1);
+    fleet_check_bytes(f, 1, f->dense);
+    wait_up(f, "a", 0, 1);
+    wait_up(f, "a", 1, 1);
+    publish_and_check(f, 2, 300);
+    publish_and_check(f, 2, 3);
+    for (unsigned rail = 0; rail < 2; rail++) {
+        const weft_rail_info info = rail_of(f, "a", rail), own = fleet_stats(f->rollouts[0].session).rails[rail];
+        assert_string_equal(info.address, rail ? "r1" : "r0");
+        assert_true(info.bytes > 0 && info.connections == 1 && info.failures == 0 && info.resent_bytes == 0);
+        assert_int_equal(own.writes, info.writes + 1); /* the one that showed that it carries */
+        assert_true(fleet_stats(f->trainer.session).rails[rail].bytes >= info.bytes);
+    }
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* What a rail may come to in the middle of buckets. Each hits once it has taken a few writes. */
+static const struct {
+    const char *name;
+    weft_loop_faults faults;
+} ends[] = {{"a write fails", {.fail_at = 4}},
+            {"the port fails", {.break_at = 4}},
+            {"writes are never completed", {.stall_after = 3}},
+            {"writes are completed and lost", {.drop_every = 1}},
+            {"writes are refused", {.again_every = 1}}};
+
+/* The rail that fails first is the one that the peer's first port is on, then the other. */
+static void one_fails(fleet *f, unsigned rail, size_t how)
+{
+    const weft_loop_faults *faults = &ends[how].faults;
+    print_message("rail %u: %s\n", rail, ends[how].name);
+    publish_until_used(f, 0);
+    publish_until_used(f, 1);
+    const uint64_t before = rail_of(f, "a", rail).failures;
+    set_rails(rail == 0 ? faults : NULL, rail == 1 ? faults : NULL);
+    for (unsigned left = 100; rail_of(f, "a", rail).failures == before; left--) {
+        assert_true(left > 0);
+        publish_and_check(f, 1, 300);
+        fleet_sleep_ms(10);
+    }
+    publish_and_check(f, 1, 300);
+    set_rails(NULL, NULL);
+    publish_until_used(f, rail);
+}
+
+static void each_end_of_a_rail(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_SAME);
+    for (size_t how = 0; how < sizeof ends / sizeof *ends; how++)
+        for (unsigned rail = 0; rail < 2; rail++)
+            one_fails(f, rail, how);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_RAIL, "a", FLEET_WAIT_MS, &(weft_event){0}));
+}
+
+static void in_a_snapshot(void **state)
+{
+    fleet *f = *state;
+    const weft_loop_faults lost = {.drop_every = 1}, still = {.stall_after = 2};
+    fleet_join(f, 0, FLEET_SAME);
+    wait_up(f, "a", 0, 1);
+    wait_up(f, "a", 1, 1);
+    set_rails(NULL, &still);
+    fleet_join(f, 1, FLEET_EMPTY);
+    fleet_catch_up(f, 1);
+    fleet_check_bytes(f, 1, f->dense);
+    set_rails(&lost, NULL); /* what the other one took along is gone too */
+    publish_and_check(f, 2, 300);
+    set_rails(NULL, NULL);
+    publish_and_check(f, 2, 300);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* Dead from the beginning: no bucket waits for it. */
+static void dead_when_joined(void **state)
+{
+    fleet *f = *state;
+    const weft_loop_faults lost = {.drop_every = 1};
+    set_rails(&lost, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1, 300);
+    assert_int_equal(rail_of(f, "a", 0).bytes, 0);
+    set_rails(NULL, NULL);
+    publish_until_used(f, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* The last one's failure is the peer's. */
+static void all_fail(void **state)
+{
+    fleet *f = *state;
+    const weft_loop_faults broken = {.break_at = 3};
+    fleet_join(f, 0, FLEET_SAME);
+    wait_up(f, "a", 0, 1);
+    wait_up(f, "a", 1, 1);
+    set_rails(&broken, &broken);
+    fleet_publish(f, 300);
+    for (uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS; fleet_stats(f->trainer.session).peers_lost == 0;) {
+        assert_true(fleet_now_ms() < until_ms);
+        fleet_sleep_ms(2);
+    }
+    set_rails(NULL, NULL);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+}
+
+/* A peer with one address beside one with two, and one with more connections on each. */
+static void unequal_peers(void **state)
+{
+    fleet *f = *state;
+    fleet_open_rollout(f, 0, "peers.address=r0");
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    fleet_join(f, 1, FLEET_SAME);
+    publish_and_check(f, 2, 300);
+    assert_int_equal(fleet_line(f, "a").rail_count, 1);
+    assert_int_equal(fleet_line(f, "a").streams, 1);
+    assert_int_equal(fleet_line(f, "b").streams, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(both_carry, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_end_of_a_rail, setup, teardown),
+        cmocka_unit_test_setup_teardown(in_a_snapshot, setup, teardown),
+        cmocka_unit_test_setup_teardown(dead_when_joined, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_fail, setup, teardown),
+        cmocka_unit_test_setup_teardown(unequal_peers, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

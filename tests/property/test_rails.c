@@ -1,0 +1,165 @@
+/* Seeded schedules of rails that fail, one at a time, in every way and at any moment, under updates and snapshots: in
+ * every round each rollout has the bits of what it says it holds, no peer is lost for it, every rail is used again, and
+ * at the end all have the trainer's bits.
+ *
+ * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many. */
+#include "tests/support/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SEEDS      6u
+#define SEEDS_FULL 60u
+#define RAILS      3u
+#define TROUBLES   12u
+
+static const char *const in_place = "commit.snapshot=in_place", *const staged = "commit.snapshot=staged";
+
+static void rail_name(unsigned rail, char name[8])
+{
+    snprintf(name, 8, "r%u", rail);
+}
+
+static void set_rail(unsigned rail, const weft_loop_faults *faults)
+{
+    char name[8];
+    rail_name(rail, name);
+    weft_loop_set_rail(name, faults);
+}
+
+static weft_loop_faults some_faults(sim *s)
+{
+    const uint64_t n = 1 + sim_below(s, 24);
+    const uint32_t window = (uint32_t)sim_below(s, 4);
+    const weft_loop_faults all[] = {{.fail_at = n},    {.fail_every = n},
+                                    {.break_at = n},   {.stall_after = n},
+                                    {.drop_at = n},    {.drop_every = n},
+                                    {.drop_every = 1}, {.again_every = 1},
+                                    {.fail_every = 1}, {.again_every = n + 1, .drop_at = n + 3}};
+    weft_loop_faults faults = all[sim_below(s, sizeof all / sizeof *all)];
+    faults.seed = s->seed;
+    faults.reorder_window = window;
+    return faults;
+}
+
+static void act(sim *s)
+{
+    const uint64_t what = sim_below(s, 200);
+    if (what < 4 && s->history_count + 40 < FLEET_HISTORY)
+        sim_publish(s, what == 0 ? 1000 : 100);
+    if (what != 4)
+        return;
+    sim_end *end = &s->rollouts[sim_below(s, s->rollout_count)];
+    char name[32];
+    snprintf(name, sizeof name, "%s", end->name);
+    if (!sim_awake(s, end))
+        return;
+    sim_leave(s, end); /* and comes back with nothing: a snapshot */
+    sim_join(s, end, name, sim_below(s, 2) ? NULL : s->history[sim_below(s, s->history_count)].dense,
+             sim_below(s, 2) ? in_place : staged);
+}
+
+static bool all_up(sim *s)
+{
+    bool up = true;
+    for (unsigned i = 0; i < s->rollout_count && up; i++) {
+        weft_peer_info info;
+        up = s->rollouts[i].session && sim_peer(s, s->rollouts[i].name, &info) && info.rail_count == RAILS;
+        for (unsigned rail = 0; up && rail < RAILS; rail++)
+            up = info.rails[rail].up == info.rails[rail].connections && info.rails[rail].up > 0;
+    }
+    return up;
+}
+
+static void recover(sim *s)
+{
+    for (unsigned left = 5000; !all_up(s); left--) {
+        if (left == 0)
+            sim_fail(s, "a rail that was mended is not used again");
+        sim_round(s);
+    }
+}
+
+static uint64_t lost(const sim *s)
+{
+    weft_stats_info stats = {.size = sizeof stats};
+    weft_stats(s->trainer.session, &stats);
+    return stats.peers_lost;
+}
+
+static uint64_t failures(const sim *s)
+{
+    weft_stats_info stats = {.size = sizeof stats};
+    weft_stats(s->trainer.session, &stats);
+    uint64_t sum = 0;
+    for (unsigned rail = 0; rail < stats.rail_count; rail++)
+        sum += stats.rails[rail].failures;
+    return sum;
+}
+
+/* Returns how many rails failed. */
+static uint64_t run(uint64_t seed, fleet_size size)
+{
+    static const char *const streams[] = {"peers.streams=1", "peers.streams=2"};
+    static const char *const names[] = {"fast0", "tight0", "full0"};
+    sim *s = sim_open(size, 1 + (unsigned)(seed % 3), seed);
+    s->overrides[0] = "trainer.address=r0,r1,r2";
+    s->overrides[1] = "peers.address=r0,r1,r2";
+    s->overrides[2] = streams[seed % 2];
+    s->overrides[3] = "peer.fast*.max_lag=none";
+    sim_start_trainer(s);
+    for (unsigned i = 0; i < s->rollout_count; i++)
+        sim_join(s, &s->rollouts[i], names[i], sim_below(s, 2) ? NULL : s->dense, in_place);
+    recover(s);
+    s->act = act;
+    for (unsigned i = 0; i < TROUBLES; i++) {
+        const weft_loop_faults faults = some_faults(s);
+        const unsigned rail = (unsigned)sim_below(s, RAILS);
+        set_rail(rail, &faults);
+        sim_rounds(s, 1 + sim_below(s, 400));
+        set_rail(rail, NULL);
+        recover(s);
+        if (lost(s))
+            sim_fail(s, "a peer was lost though two of its rails were well");
+    }
+    s->act = NULL;
+    sim_settle(s, 20000);
+    const uint64_t failed = failures(s);
+    sim_close(s);
+    return failed;
+}
+
+static void run_all(fleet_size size, uint64_t first)
+{
+    const char *one = getenv("WEFT_SEED"), *count = getenv("WEFT_SEEDS");
+    const char *full = getenv("WEFT_FULL");
+    uint64_t seeds = count ? strtoull(count, NULL, 0) : full && *full ? SEEDS_FULL : SEEDS, failed = 0;
+    if (one) {
+        run(strtoull(one, NULL, 0), size);
+        return;
+    }
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        failed += run(seed, size);
+    assert_true(failed > seeds);
+}
+
+static void of_a_few_units(void **state)
+{
+    (void)state;
+    run_all(FLEET_SMALL, 1);
+}
+
+static void of_several_tiles(void **state)
+{
+    (void)state;
+    run_all(FLEET_TILES, 1001);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_a_few_units),
+        cmocka_unit_test(of_several_tiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
