@@ -57,13 +57,6 @@ static uint32_t pairs_write(const weft_changes *changes, const weft_view *now, w
     return frame_bytes(&header);
 }
 
-/* A run is one frame only if that is smaller than the dense run and than the largest frame of a unit. */
-static bool fits(const weft_encode_job *job, uint64_t payload_bytes)
-{
-    return payload_bytes < weft_frame_full_payload(job->now.count, job->now.width) &&
-           (job->now.units == 1 || WEFT_FRAME_HEADER_BYTES + payload_bytes <= job->largest_frame);
-}
-
 static weft_frame_header coded_header(const weft_backend_state *state, const weft_view *now, weft_level level,
                                       uint64_t payload_bytes, uint32_t parameters)
 {
@@ -80,10 +73,10 @@ static weft_frame_header coded_header(const weft_backend_state *state, const wef
 
 static uint32_t fast_write(weft_backend_state *state, const weft_encode_job *job, weft_frame_sink *sink)
 {
-    weft_host_fast_plan plan;
+    weft_fast_plan plan;
     weft_host_fast_plan_make(state, &job->now, &plan);
     uint64_t payload_bytes = weft_fast_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
-    if (!fits(job, payload_bytes))
+    if (!weft_encode_fits(job, payload_bytes))
         return FULL_INSTEAD;
     weft_frame_header header =
         coded_header(state, &job->now, WEFT_LEVEL_FAST, payload_bytes, weft_fast_parameters(&plan.shape));
@@ -99,7 +92,7 @@ static uint32_t tight_write(weft_backend_state *state, const weft_encode_job *jo
     weft_host_tight_plan plan;
     weft_host_tight_plan_make(state, &job->shadow, &plan);
     uint64_t payload_bytes = weft_tight_payload(&plan.shape, plan.unary_bits, plan.magnitude_bits);
-    if (!fits(job, payload_bytes))
+    if (!weft_encode_fits(job, payload_bytes))
         return FULL_INSTEAD;
     weft_frame_header header =
         coded_header(state, &job->now, WEFT_LEVEL_TIGHT, payload_bytes, weft_tight_parameters(&plan.shape));

@@ -5,18 +5,11 @@
 #include "backends/host_state.h"
 #include "codec/fast.h"
 
-/* A frame about to be written. */
-typedef struct weft_host_fast_plan {
-    weft_fast_shape shape;
-    uint64_t unary_bits;
-    uint64_t magnitude_bits; /* of the plane */
-} weft_host_fast_plan;
-
 /* Lists the exceptions of state->changes in the state's scratch and decides every parameter. */
-void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, weft_host_fast_plan *plan);
+void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, weft_fast_plan *plan);
 
 /* Writes the payload: `bytes` of them as weft_fast_payload says for the plan. */
-void weft_host_fast_write(const weft_backend_state *state, const weft_view *now, const weft_host_fast_plan *plan,
+void weft_host_fast_write(const weft_backend_state *state, const weft_view *now, const weft_fast_plan *plan,
                           uint8_t *payload, uint64_t bytes);
 
 /* Fills changes->position and, as signed steps, changes->after. Errors: WEFT_E_CORRUPT. */

@@ -9,69 +9,49 @@ static unsigned bit_length(uint64_t x)
     return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
 }
 
-/* The Rice parameter of the gaps: from the rule on counts downwards for as long as the coded bits shrink, which finds
- * the least of a convex cost. Returns the sum of the high parts. */
-static uint64_t gap_bits_choose(const weft_host_kernels *kernels, const weft_changes *changes, weft_fast_shape *shape)
+/* The sums that decide the parameters, over the lists in the state. */
+typedef struct fast_lists {
+    const weft_backend_state *state;
+    uint32_t changed, exceptions;
+} fast_lists;
+
+static uint64_t gaps_sum(const void *lists, uint32_t bits)
 {
-    uint32_t m = changes->count;
-    uint32_t k = weft_fast_rice(shape->count, m);
-    uint64_t sum = kernels->gap_sum(changes->position, m, k);
-    while (k > 0) {
-        uint64_t below = kernels->gap_sum(changes->position, m, k - 1);
-        if (below >= sum + m)
-            break;
-        sum = below;
-        k--;
-    }
-    shape->gap_bits = k;
-    return sum;
+    const fast_lists *of = lists;
+    return of->state->kernels->gap_sum(of->state->changes.position, of->changed, bits);
 }
 
-/* Bits of the lengths that magnitudes have at order k. */
-static uint64_t length_sum(const uint64_t *excess, uint32_t count, uint32_t k)
+static uint64_t ranks_sum(const void *lists, uint32_t bits)
 {
+    const fast_lists *of = lists;
+    return of->state->kernels->gap_sum(of->state->rank, of->exceptions, bits);
+}
+
+static uint64_t lengths_sum(const void *lists, uint32_t bits)
+{
+    const fast_lists *of = lists;
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < count; i++)
-        sum += bit_length(excess[i] + (UINT64_C(1) << k)) - 1 - k;
+    for (uint32_t i = 0; i < of->exceptions; i++)
+        sum += bit_length(of->state->excess[i] + (UINT64_C(1) << bits)) - 1 - bits;
     return sum;
 }
 
-/* The Exp-Golomb order of the magnitudes: from the mean bit length downwards for as long as the coded bits shrink.
- * Returns the sum of the lengths. */
-static uint64_t magnitude_bits_choose(const uint64_t *excess, weft_fast_shape *shape)
-{
-    uint32_t e = shape->exceptions;
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < e; i++)
-        total += bit_length(excess[i]);
-    uint32_t k = (uint32_t)(total / e);
-    uint64_t sum = length_sum(excess, e, k);
-    while (k > 0) {
-        uint64_t below = length_sum(excess, e, k - 1);
-        if (2 * below >= 2 * sum + e)
-            break;
-        sum = below;
-        k--;
-    }
-    shape->magnitude_bits = k;
-    return sum;
-}
-
-void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, weft_host_fast_plan *plan)
+void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, weft_fast_plan *plan)
 {
     const weft_changes *changes = &state->changes;
-    weft_fast_shape *shape = &plan->shape;
-    *plan = (weft_host_fast_plan){.shape = {.count = now->count, .changed = changes->count}};
-    shape->exceptions = state->kernels->exceptions[weft_host_slot(now->width)](
+    fast_lists lists = {.state = state, .changed = changes->count};
+    lists.exceptions = state->kernels->exceptions[weft_host_slot(now->width)](
         changes->before, changes->after, changes->count, now->is_float, state->rank, state->excess);
-    plan->unary_bits = changes->count + gap_bits_choose(state->kernels, changes, shape);
-    if (shape->exceptions == 0)
-        return;
-    shape->rank_bits = weft_fast_rice(changes->count, shape->exceptions);
-    uint64_t lengths = magnitude_bits_choose(state->excess, shape);
-    plan->unary_bits += state->kernels->gap_sum(state->rank, shape->exceptions, shape->rank_bits) + lengths;
-    plan->unary_bits += 2 * (uint64_t)shape->exceptions;
-    plan->magnitude_bits = lengths + (uint64_t)shape->exceptions * shape->magnitude_bits;
+    weft_fast_source source = {.numbers = &lists,
+                               .gaps = gaps_sum,
+                               .ranks = ranks_sum,
+                               .lengths = lengths_sum,
+                               .count = now->count,
+                               .changed = changes->count,
+                               .exceptions = lists.exceptions};
+    for (uint32_t i = 0; i < lists.exceptions; i++)
+        source.length_total += bit_length(state->excess[i]);
+    *plan = weft_fast_plan_of(&source);
 }
 
 static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, uint8_t *out, const uint8_t *end)
@@ -112,7 +92,7 @@ static uint8_t *magnitudes_write(const uint64_t *excess, const weft_fast_shape *
     return weft_bits_end(&writer);
 }
 
-void weft_host_fast_write(const weft_backend_state *state, const weft_view *now, const weft_host_fast_plan *plan,
+void weft_host_fast_write(const weft_backend_state *state, const weft_view *now, const weft_fast_plan *plan,
                           uint8_t *payload, uint64_t bytes)
 {
     const uint8_t *end = payload + bytes;

@@ -90,6 +90,14 @@ typedef struct weft_encode_job {
     double encode_ms;                       /* out: added to */
 } weft_encode_job;
 
+/* Whether a payload of a coded level is to be one frame: it is smaller than the dense one, and a run's frame no larger
+ * than any of a unit. */
+static inline bool weft_encode_fits(const weft_encode_job *job, uint64_t payload_bytes)
+{
+    return payload_bytes < weft_frame_full_payload(job->now.count, job->now.width) &&
+           (job->now.units == 1 || WEFT_FRAME_HEADER_BYTES + payload_bytes <= job->largest_frame);
+}
+
 /* decode: turns an admitted frame into changes against `base`, reading but not writing it, and proves every position in
  * range and in order. A `full` frame yields only the elements that differ. */
 typedef struct weft_decode_job {

@@ -11,7 +11,11 @@
 #include "backends/kernels/decode_lists.h"
 #include "backends/kernels/decode_magnitudes.h"
 #include "backends/kernels/decode_tight.h"
+#include "backends/kernels/diff.h"
 #include "backends/kernels/digest.h"
+#include "backends/kernels/encode_fast.h"
+#include "backends/kernels/encode_plain.h"
+#include "backends/kernels/gather.h"
 #include "backends/kernels/store.h"
 
 #endif

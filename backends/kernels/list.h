@@ -8,28 +8,35 @@
 
 /* clang-format off */
 #define WEFT_KERNELS(ROW)                                                                                              \
-    ROW(digest)                                                                                                       \
-    ROW(decode_ones)                                                                                                  \
-    ROW(decode_lows)                                                                                                  \
-    ROW(decode_lists)                                                                                                 \
-    ROW(decode_sizes)                                                                                                 \
-    ROW(decode_exceptions)                                                                                            \
-    ROW(decode_steps)                                                                                                 \
-    ROW(decode_classes)                                                                                               \
-    ROW(decode_populations)                                                                                           \
-    ROW(decode_bounds)                                                                                                \
-    ROW(decode_places)                                                                                                \
-    ROW(decode_further)                                                                                               \
-    ROW(decode_lengths)                                                                                               \
-    ROW(decode_magnitudes)                                                                                            \
-    ROW(decode_differ)                                                                                                \
-    ROW(decode_elements)                                                                                              \
-    ROW(decode_pairs)                                                                                                 \
-    ROW(decode_kept)                                                                                                  \
-    ROW(apply)                                                                                                        \
-    ROW(undo)                                                                                                         \
-    ROW(load)                                                                                                         \
-    ROW(store)
+    ROW(digest)                                                                                                        \
+    ROW(decode_ones)                                                                                                   \
+    ROW(decode_lows)                                                                                                   \
+    ROW(decode_lists)                                                                                                  \
+    ROW(decode_sizes)                                                                                                  \
+    ROW(decode_exceptions)                                                                                             \
+    ROW(decode_steps)                                                                                                  \
+    ROW(decode_classes)                                                                                                \
+    ROW(decode_populations)                                                                                            \
+    ROW(decode_bounds)                                                                                                 \
+    ROW(decode_places)                                                                                                 \
+    ROW(decode_further)                                                                                                \
+    ROW(decode_lengths)                                                                                                \
+    ROW(decode_magnitudes)                                                                                             \
+    ROW(decode_differ)                                                                                                 \
+    ROW(decode_elements)                                                                                               \
+    ROW(decode_pairs)                                                                                                  \
+    ROW(decode_kept)                                                                                                   \
+    ROW(apply)                                                                                                         \
+    ROW(undo)                                                                                                          \
+    ROW(load)                                                                                                          \
+    ROW(store)                                                                                                         \
+    ROW(diff)                                                                                                          \
+    ROW(scan)                                                                                                          \
+    ROW(gather)                                                                                                        \
+    ROW(fast_count)                                                                                                    \
+    ROW(fast_write)                                                                                                    \
+    ROW(pairs_write)                                                                                                   \
+    ROW(full_write)
 /* clang-format on */
 
 #define WEFT_KERNEL_NUMBER(name) WEFT_GPU_KERNEL_##name,

@@ -197,4 +197,99 @@ typedef weft_k_part weft_k_decode_further, weft_k_decode_lengths, weft_k_decode_
 typedef weft_k_part weft_k_decode_differ, weft_k_decode_elements, weft_k_decode_pairs, weft_k_decode_kept;
 typedef weft_k_part weft_k_apply, weft_k_undo, weft_k_load, weft_k_store;
 
+/* ---- encode: host side in gpu_encode.c
+ *
+ * The elements of a job, which is a unit or a run of units, are numbered from 0. They are worked on in tiles, a row
+ * each, and within a tile in slices, a block each. */
+#define WEFT_K_SLICE  (1u << 15)
+#define WEFT_K_TILE   (1u << 18)
+#define WEFT_K_SLICES (WEFT_K_TILE / WEFT_K_SLICE)
+
+/* Elements that lie consecutively in both views and in one tensor. */
+typedef struct weft_k_piece {
+    uint64_t now, shadow; /* the first */
+    uint64_t element;     /* its index in the tensor */
+    uint32_t position;    /* its number in the job */
+    uint32_t count;
+    uint32_t sum; /* number of the word that its digest goes to */
+    uint32_t unused;
+} weft_k_piece;
+
+/* diff: WEFT_K_SLICES blocks a row find what differs. */
+typedef struct weft_k_diff {
+    uint64_t pieces;      /* weft_k_piece, those of the tile, in order */
+    uint64_t bitmap;      /* WEFT_K_SLICE bits in u32 words for each slice that has elements: 1 where they differ */
+    uint64_t counts;      /* u32 for each such slice: how many do */
+    uint32_t piece_count; /* at least 1 */
+    uint32_t first;       /* element of the job with which the tile begins */
+    uint32_t count;       /* elements of the tile */
+    uint32_t width;
+} weft_k_diff;
+
+/* scan: one block a row puts in place of each word the sum of those before it, and behind them that of all. */
+typedef struct weft_k_scan {
+    uint64_t words; /* u32, count + 1 */
+    uint64_t total; /* u32: the sum of all once more */
+    uint32_t count;
+    uint32_t unused;
+} weft_k_scan;
+
+/* The changes of a job, in order of position: what weft_changes is on the host. */
+typedef struct weft_k_changes {
+    uint64_t position; /* u32 */
+    uint64_t before, after;
+    uint32_t count; /* at least 1 */
+    uint32_t width;
+    uint32_t is_float;
+    uint32_t elements; /* of the job */
+} weft_k_changes;
+
+/* gather: WEFT_K_SLICES blocks a row list the changes of a tile, whose counts were scanned. */
+typedef struct weft_k_gather {
+    uint64_t tile;    /* its weft_k_diff */
+    uint64_t changes; /* weft_k_changes of the job: arrays to fill */
+    uint64_t sums;    /* u64 words: digest(now) - digest(shadow) is added */
+} weft_k_gather;
+
+/* What level fast decides its parameters by. */
+#define WEFT_K_LENGTHS 65u
+
+typedef struct weft_k_fast_counts {
+    uint32_t exceptions;
+    uint32_t gap_ones[32];           /* how many of the gaps between positions have bit b set */
+    uint32_t rank_ones[32];          /* the same of the gaps between ranks of exceptions */
+    uint32_t length[WEFT_K_LENGTHS]; /* exceptions whose magnitude - 2 has so many bits */
+    uint32_t under[WEFT_K_LENGTHS];  /* and so many under the ones with which it begins */
+} weft_k_fast_counts;
+
+/* fast_count: one block a row. */
+typedef struct weft_k_fast_count {
+    uint64_t changes; /* weft_k_changes */
+    uint64_t ranks;   /* u32, room for one each change: those of the exceptions are listed */
+    uint64_t counts;  /* weft_k_fast_counts */
+} weft_k_fast_count;
+
+/* fast_write: one block a row sets the ones of a payload that is all zero. */
+typedef struct weft_k_fast_write {
+    uint64_t changes; /* weft_k_changes */
+    uint64_t ranks;   /* as fast_count listed them */
+    uint64_t payload; /* aligned to 4 bytes */
+    uint32_t exceptions;
+    uint32_t gap_bits, rank_bits, magnitude_bits;
+    uint32_t ranks_at, unary_at, magnitudes_at; /* bytes of the payload before the planes */
+    uint32_t unused;
+} weft_k_fast_write;
+
+/* pairs_write: WEFT_K_SLICES blocks a row copy positions and new elements. */
+typedef struct weft_k_pairs_write {
+    uint64_t changes; /* weft_k_changes */
+    uint64_t payload; /* aligned to 4 bytes */
+} weft_k_pairs_write;
+
+/* full_write: WEFT_K_SLICES blocks a row copy the elements of a tile. */
+typedef struct weft_k_full_write {
+    uint64_t tile;    /* weft_k_diff */
+    uint64_t payload; /* where the job's first element goes; aligned to 16 bytes */
+} weft_k_full_write;
+
 #endif

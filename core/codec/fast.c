@@ -17,6 +17,38 @@ uint32_t weft_fast_rice(uint32_t universe, uint32_t count)
     return k;
 }
 
+uint32_t weft_rice_lower(weft_rice_sum sum, const void *numbers, uint64_t count, uint32_t weight, uint32_t bits,
+                         uint64_t *high)
+{
+    *high = sum(numbers, bits);
+    while (bits > 0) {
+        uint64_t below = sum(numbers, bits - 1);
+        if (weight * below >= weight * *high + count)
+            break;
+        *high = below;
+        bits--;
+    }
+    return bits;
+}
+
+weft_fast_plan weft_fast_plan_of(const weft_fast_source *source)
+{
+    const uint32_t m = source->changed, e = source->exceptions;
+    weft_fast_plan plan = {.shape = {.count = source->count, .changed = m, .exceptions = e}};
+    weft_fast_shape *shape = &plan.shape;
+    uint64_t highs, lengths;
+    shape->gap_bits = weft_rice_lower(source->gaps, source->numbers, m, 1, weft_fast_rice(source->count, m), &highs);
+    plan.unary_bits = m + highs;
+    if (e == 0)
+        return plan;
+    shape->rank_bits = weft_fast_rice(m, e);
+    shape->magnitude_bits =
+        weft_rice_lower(source->lengths, source->numbers, e, 2, (uint32_t)(source->length_total / e), &lengths);
+    plan.unary_bits += source->ranks(source->numbers, shape->rank_bits) + lengths + 2 * (uint64_t)e;
+    plan.magnitude_bits = lengths + (uint64_t)e * shape->magnitude_bits;
+    return plan;
+}
+
 uint32_t weft_fast_parameters(const weft_fast_shape *shape)
 {
     return shape->exceptions | shape->gap_bits << EXCEPTION_BITS | shape->magnitude_bits << (EXCEPTION_BITS + GAP_BITS);

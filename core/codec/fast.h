@@ -31,6 +31,33 @@ typedef struct weft_fast_shape {
  * ln(phi) = 77/160 and -ln(1 - p) = 1 / (1/p - 1/2). */
 uint32_t weft_fast_rice(uint32_t universe, uint32_t count);
 
+/* Sum of numbers, each without its lowest `bits` bits (or of what they cost at that parameter). */
+typedef uint64_t (*weft_rice_sum)(const void *numbers, uint32_t bits);
+
+/* From `bits` down for as long as that makes weight * sum + count * bits strictly smaller, which finds the least of a
+ * convex cost. `*high` is the sum at what is returned. */
+uint32_t weft_rice_lower(weft_rice_sum sum, const void *numbers, uint64_t count, uint32_t weight, uint32_t bits,
+                         uint64_t *high);
+
+/* What the parameters of a frame are decided by. */
+typedef struct weft_fast_source {
+    const void *numbers;          /* what the sums are told */
+    weft_rice_sum gaps, ranks;    /* of positions, of exceptions */
+    weft_rice_sum lengths;        /* sum of the lengths of the exceptions' magnitudes at an order */
+    uint64_t length_total;        /* sum of the lengths, in binary, of the exceptions' magnitude - 2 */
+    uint32_t count;               /* n */
+    uint32_t changed, exceptions; /* m, e */
+} weft_fast_source;
+
+/* A frame about to be written. */
+typedef struct weft_fast_plan {
+    weft_fast_shape shape;
+    uint64_t unary_bits;
+    uint64_t magnitude_bits; /* of the plane */
+} weft_fast_plan;
+
+weft_fast_plan weft_fast_plan_of(const weft_fast_source *source);
+
 /* The parameters word of a header, and back. Errors: WEFT_E_CORRUPT when a parameter breaks its bound above. */
 uint32_t weft_fast_parameters(const weft_fast_shape *shape);
 weft_status weft_fast_shape_read(const weft_frame_header *header, uint32_t count, uint8_t width,

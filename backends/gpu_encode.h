@@ -1,0 +1,97 @@
+/* gpu_encode.h - a batch of encode jobs on its way through the device.
+ *
+ *   diff     all jobs: what differs, and how many that are
+ *   lists    a round of jobs, as many as there is memory for: the changes, and what the parameters are decided by
+ *   sets     of level tight: its lists
+ *   planes   payloads, copied to the host, which puts headers in front and hands the frames to the sinks
+ *
+ * Between two steps the host decides, by the same functions as the host backend. */
+#ifndef WEFT_BACKENDS_GPU_ENCODE_H
+#define WEFT_BACKENDS_GPU_ENCODE_H
+
+#include "backends/gpu.h"
+#include "backends/kernels/rows.h"
+#include "codec/fast.h"
+
+/* Memory that is filled on the host and then copied to the device, where it lies in the same order. */
+typedef struct weft_gpu_rows {
+    uint8_t *host;
+    uint64_t device;
+    uint64_t used, bytes;
+} weft_gpu_rows;
+
+weft_gpu_rows weft_gpu_rows_take(weft_gpu_slab *slab, uint64_t bytes);
+/* The next `bytes`, which the caller fills; their address on the device. There is room: the slab's need covered it. */
+void *weft_gpu_rows_add(weft_gpu_rows *rows, uint64_t bytes, uint64_t *address);
+weft_status weft_gpu_rows_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_rows *rows);
+
+/* Two views of the same elements as the kernels see them. */
+typedef struct weft_gpu_pair {
+    const weft_view *now, *shadow;
+    uint64_t *parts;    /* for each sum the part that it counts in */
+    uint32_t sum_count; /* at most one for each piece */
+    uint32_t slices;
+    uint32_t tile_count;
+    uint64_t tiles;  /* weft_k_diff, one behind the other */
+    uint64_t counts; /* u32 for each slice, and one more */
+} weft_gpu_pair;
+
+/* Rows, device memory and plain memory that a pair takes, at most. */
+typedef struct weft_gpu_pair_need {
+    uint64_t rows, bits, counts, pieces;
+} weft_gpu_pair_need;
+weft_gpu_pair_need weft_gpu_pair_needs(const weft_view *now, const weft_view *shadow);
+
+/* Tiles of a view. */
+uint32_t weft_gpu_tiles(const weft_view *view);
+/* Fills the rows of a pair's tiles and pieces, `parts` and what else the caller did not: `bits` and counts are device
+ * memory. */
+void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_rows *rows, weft_k_diff *tiles, uint64_t bits);
+
+/* A frame that is being made. */
+typedef struct weft_gpu_frame {
+    weft_frame_header header; /* payload_bytes 0: none */
+    uint64_t payload;         /* on the device, aligned to 16 bytes */
+    const uint8_t *copy;      /* on the host */
+} weft_gpu_frame;
+
+typedef struct weft_gpu_encoding {
+    weft_encode_job *job;
+    weft_gpu_pair pair;
+    const uint64_t *sums; /* of digests, one for each of the pair's, on the host */
+    uint64_t device_sums;
+    uint32_t changed;
+    uint64_t changes; /* weft_k_changes */
+    uint64_t ranks;   /* level fast: of the exceptions */
+    const weft_k_fast_counts *fast_counts;
+    weft_gpu_frame frames[WEFT_LEVEL_COUNT];
+} weft_gpu_encoding;
+
+typedef struct weft_gpu_batch {
+    weft_gpu *gpu;
+    weft_gpu_slab *slab;
+    weft_gpu_encoding *encodings; /* one for each job */
+    const uint32_t *totals;       /* changes of each, on the host */
+    uint64_t sums, sums_bytes;    /* all digests, on the device */
+    const uint64_t *host_sums;
+    uint32_t first, end;               /* jobs of the round */
+    uint64_t device_used, pinned_used; /* of the slab before the round */
+    uint64_t payload, payload_used;    /* of the round's frames, on the device */
+    uint64_t payload_bytes;
+    uint8_t *payload_copy;
+    uint64_t since_ns;
+} weft_gpu_batch;
+
+/* gpu_encode_fast.c */
+weft_fast_plan weft_gpu_fast_plan(const weft_gpu_encoding *encoding);
+weft_k_fast_write weft_gpu_fast_row(const weft_gpu_encoding *encoding, const weft_fast_plan *plan, uint64_t payload);
+
+/* gpu_encode_frames.c: the steps of a round. lists makes room for as many jobs as there is memory for. */
+weft_status weft_gpu_round_lists(weft_gpu_batch *batch);
+weft_status weft_gpu_round_planes(weft_gpu_batch *batch);
+void weft_gpu_round_end(weft_gpu_batch *batch);
+/* What a slab must have for one job at least, and what each adds to a round beyond its lists and payloads. */
+weft_gpu_need weft_gpu_round_least(void);
+weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
+
+#endif

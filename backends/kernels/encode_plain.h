@@ -1,0 +1,98 @@
+/* encode_plain.h - levels pairs and full: elements as they are. */
+#ifndef WEFT_BACKENDS_KERNELS_ENCODE_PLAIN_H
+#define WEFT_BACKENDS_KERNELS_ENCODE_PLAIN_H
+
+#include "backends/kernels/element.h"
+#include "backends/kernels/pieces.h"
+
+/* New elements lie behind the positions, on a multiple of 4 bytes. */
+template <unsigned width>
+WEFT_DEVICE void weft_pairs_element(const weft_k_changes *changes, uint64_t values, uint32_t index)
+{
+    const typename weft_bits_of<width>::type bits = weft_element_load<width>(changes->after, index);
+    if (width == 8) {
+        uint32_t *to = WEFT_AT(uint32_t, values) + 2 * (uint64_t)index;
+        to[0] = (uint32_t)bits;
+        to[1] = (uint32_t)((uint64_t)bits >> 32);
+    } else {
+        weft_element_store<width>(values, index, bits);
+    }
+}
+
+WEFT_KERNEL(pairs_write)(const weft_k_pairs_write *rows)
+{
+    const weft_k_pairs_write *row = rows + weft_block() / WEFT_K_SLICES;
+    const weft_k_changes *changes = WEFT_AT(const weft_k_changes, row->changes);
+    const uint32_t rank = weft_block() % WEFT_K_SLICES * WEFT_BLOCK + weft_thread();
+    const uint64_t values = row->payload + 4 * (uint64_t)changes->count;
+    for (uint32_t i = rank; i < changes->count; i += WEFT_K_SLICES * WEFT_BLOCK) {
+        WEFT_AT(uint32_t, row->payload)[i] = WEFT_AT(const uint32_t, changes->position)[i];
+        switch (changes->width) {
+        case 1:
+            weft_pairs_element<1>(changes, values, i);
+            break;
+        case 2:
+            weft_pairs_element<2>(changes, values, i);
+            break;
+        case 4:
+            weft_pairs_element<4>(changes, values, i);
+            break;
+        default:
+            weft_pairs_element<8>(changes, values, i);
+        }
+    }
+}
+
+/* Elements from one place to another, by one of `ranks` threads. */
+template <unsigned width>
+WEFT_DEVICE void weft_full_copy(uint64_t to, uint64_t from, uint32_t count, uint32_t rank, uint32_t ranks)
+{
+    const bool quads = to % 16 == from % 16;
+    const uint32_t head = quads ? weft_head_of<width>(from, count) : count, each = 16 / width;
+    const uint32_t whole = (count - head) / each;
+    for (uint32_t i = rank; i < head; i += ranks)
+        weft_element_store<width>(to, i, weft_element_load<width>(from, i));
+    for (uint32_t q = rank; q < whole; q += ranks) {
+        const uint64_t offset = (uint64_t)head * width + (uint64_t)q * 16;
+        *WEFT_AT(weft_quad, to + offset) = weft_load_stream(WEFT_AT(const weft_quad, from + offset));
+    }
+    for (uint32_t i = head + whole * each + rank; i < count; i += ranks)
+        weft_element_store<width>(to, i, weft_element_load<width>(from, i));
+}
+
+template <unsigned width> WEFT_DEVICE void weft_full_slice(const weft_k_full_write *row, const weft_k_diff *tile)
+{
+    const weft_slice slice = weft_slice_of(tile);
+    const weft_k_piece *pieces = WEFT_AT(const weft_k_piece, tile->pieces);
+    const weft_share share = weft_share_of(tile, &slice);
+    for (uint32_t p = share.piece; p < tile->piece_count; p += share.stride) {
+        const weft_overlap part = weft_overlap_of(pieces + p, &slice);
+        if (part.count == 0)
+            break;
+        weft_full_copy<width>(row->payload + (uint64_t)(slice.first + part.at) * width,
+                              pieces[p].now + (uint64_t)part.skip * width, part.count, share.rank, share.ranks);
+    }
+}
+
+WEFT_KERNEL(full_write)(const weft_k_full_write *rows)
+{
+    const weft_k_full_write *row = rows + weft_block() / WEFT_K_SLICES;
+    const weft_k_diff *tile = WEFT_AT(const weft_k_diff, row->tile);
+    if (weft_slice_of(tile).count == 0)
+        return;
+    switch (tile->width) {
+    case 1:
+        weft_full_slice<1>(row, tile);
+        break;
+    case 2:
+        weft_full_slice<2>(row, tile);
+        break;
+    case 4:
+        weft_full_slice<4>(row, tile);
+        break;
+    default:
+        weft_full_slice<8>(row, tile);
+    }
+}
+
+#endif

@@ -1,0 +1,242 @@
+/* test_encode.c - encode jobs by the device's way, in the emulation, against the host backend: every byte of every
+ * frame and every word that a job gives back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backends/gpu.h"
+#include "backends/host.h"
+#include "status.h"
+#include "tests/emulation/driver.h"
+#include "tests/emulation/world.h"
+
+#define JOBS 80u /* more than a slab takes */
+
+static weft_gpu *gpu;
+static bool all; /* WEFT_FULL=1 */
+static weft_backend_state *host;
+
+static int both_open(void **state)
+{
+    const weft_backend_options device = {-1, "auto", UINT64_C(24) * 8 << 20}, judge = {-1, "auto", 0};
+    (void)state;
+    all = getenv("WEFT_FULL") != NULL;
+    return weft_gpu_open(&weft_emulation_driver, &device, &gpu) == WEFT_OK &&
+                   weft_backend_host.open(&judge, &host) == WEFT_OK
+               ? 0
+               : -1;
+}
+
+static int both_close(void **state)
+{
+    (void)state;
+    weft_gpu_close(gpu);
+    weft_backend_host.close(host);
+    return 0;
+}
+
+/* Jobs of one world with all that they write to. */
+typedef struct job_set {
+    weft_encode_job jobs[JOBS];
+    weft_frame_sink sinks[JOBS][WEFT_LEVEL_COUNT];
+    uint64_t *delta;
+    uint32_t count;
+} job_set;
+
+/* One job for each run of units; room for frames is sometimes short. */
+static void jobs_make(job_set *set, emulation_world *world, uint32_t levels, uint32_t shift,
+                      const weft_parameters *parameters, uint64_t seed)
+{
+    const weft_layout *layout = world->layout;
+    uint64_t unit = 0;
+    world->seed = seed;
+    set->count = 0;
+    set->delta = calloc(layout->part_count, sizeof *set->delta);
+    for (uint32_t units; unit < layout->unit_count && set->count < JOBS; unit += units) {
+        weft_frame_sink *sinks = set->sinks[set->count];
+        units = weft_layout_run(layout, unit, shift);
+        for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+            const uint64_t bytes = layout->largest_frame,
+                           room = world_draw(world, 8) ? bytes : world_draw(world, bytes);
+            sinks[level] = (weft_frame_sink){.data = calloc(room + 1, 1), .capacity = room};
+        }
+        set->jobs[set->count++] = (weft_encode_job){.now = weft_binding_span(&world->now, unit, units),
+                                                    .shadow = weft_binding_span(&world->shadow, unit, units),
+                                                    .parameters = parameters,
+                                                    .largest_frame = layout->largest_frame,
+                                                    .levels = levels,
+                                                    .sinks = sinks,
+                                                    .tensor_delta = set->delta};
+    }
+    assert_true(unit == layout->unit_count);
+}
+
+static void jobs_drop(job_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+            free(set->sinks[i][level].data);
+    }
+    free(set->delta);
+}
+
+static void sink_check(const weft_frame_sink *made, const weft_frame_sink *wanted, uint32_t job, int level)
+{
+    uint64_t at = 0;
+    assert_int_equal(made->full, wanted->full);
+    assert_int_equal(made->used, wanted->used);
+    while (at < made->used && made->data[at] == wanted->data[at])
+        at++;
+    if (at < made->used)
+        fail_msg("job %u, level %s: byte %u of %u is %02x, not %02x", job, weft_level_name((weft_level)level),
+                 (unsigned)at, (unsigned)made->used, made->data[at], wanted->data[at]);
+}
+
+static void sets_check(const job_set *made, const job_set *wanted, uint64_t parts)
+{
+    for (uint32_t i = 0; i < made->count; i++) {
+        const weft_encode_job *a = &made->jobs[i], *b = &wanted->jobs[i];
+        assert_int_equal(a->alone, b->alone);
+        if (a->alone != a->levels)
+            assert_int_equal(a->changed, b->changed);
+        for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+            sink_check(&made->sinks[i][level], &wanted->sinks[i][level], i, level);
+            assert_int_equal(a->frame_bytes[level], b->frame_bytes[level]);
+        }
+    }
+    assert_memory_equal(made->delta, wanted->delta, parts * sizeof *made->delta);
+}
+
+/* Submits all jobs and polls each until it is done. */
+static weft_status jobs_run(job_set *set)
+{
+    weft_status first = WEFT_OK;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const weft_status status = weft_gpu_submit(gpu, &weft_gpu_encode, &set->jobs[i]);
+        if (status != WEFT_AGAIN)
+            return status;
+    }
+    for (uint32_t i = 0; i < set->count; i++) {
+        weft_status status;
+        while ((status = weft_gpu_poll(gpu, &set->jobs[i])) == WEFT_AGAIN)
+            continue;
+        first = first == WEFT_OK ? status : first;
+    }
+    return first;
+}
+
+static void world_check(emulation_world *world, uint32_t lanes, uint32_t levels, uint32_t shift,
+                        const weft_parameters *parameters)
+{
+    static job_set made, wanted;
+    const uint64_t seed = world_draw(world, UINT64_MAX);
+    jobs_make(&made, world, levels, shift, parameters, seed);
+    jobs_make(&wanted, world, levels, shift, parameters, seed);
+    weft_emulation_driver_set(lanes, seed);
+    if (jobs_run(&made) != WEFT_OK)
+        fail_msg("%s", weft_last_error());
+    for (uint32_t i = 0; i < wanted.count; i++)
+        assert_int_equal(weft_backend_host.encode(host, &wanted.jobs[i]), WEFT_OK);
+    sets_check(&made, &wanted, world->layout->part_count);
+    jobs_drop(&made);
+    jobs_drop(&wanted);
+}
+
+static uint32_t wave(void)
+{
+    static uint32_t turn;
+    return ++turn % 2 ? 32 : 64;
+}
+
+#define LEVELS (1u << WEFT_LEVEL_FULL | 1u << WEFT_LEVEL_PAIRS | 1u << WEFT_LEVEL_FAST)
+
+static const world_change changes[] = {
+    {.per_million = 0},
+    {.per_million = 30, .wild = 10},
+    {.per_million = 2000, .wild = 50, .clusters = 40},
+    {.per_million = 10000, .wild = 2},
+    {.per_million = 100000, .wild = 20, .clusters = 7},
+    {.per_million = 600000, .wild = 0},
+    {.per_million = 2000000, .wild = 30},
+};
+#define CHANGES (sizeof changes / sizeof *changes)
+
+static const weft_dtype dtypes[] = {WEFT_I8, WEFT_F8_E4M3, WEFT_BF16, WEFT_U16, WEFT_F32, WEFT_I32, WEFT_F64, WEFT_U64};
+#define DTYPES (sizeof dtypes / sizeof *dtypes)
+
+/* Packs of small tensors, each in pieces that lie anywhere. */
+static void packs_are_the_hosts(void **state)
+{
+    emulation_world world;
+    (void)state;
+    for (uint32_t d = 0; d < DTYPES; d++) {
+        const world_kind kind = {.dtype = dtypes[d], .tensors = 20 + d, .elements = d % 2 ? 900 : 60, .pieces = 3};
+        world_make(&world, &kind, 100 + d);
+        for (uint32_t c = 0; c < CHANGES; c++) {
+            if (!all && (c + d) % 4 != 0)
+                continue;
+            world_step(&world, &changes[c]);
+            world_check(&world, wave(), LEVELS, 0, NULL);
+        }
+        world_drop(&world);
+    }
+}
+
+/* Tensors of several tiles and slices. */
+static void tiles_are_the_hosts(void **state)
+{
+    emulation_world world;
+    (void)state;
+    for (uint32_t d = 0; d < DTYPES; d += all ? 1 : 3) {
+        const world_kind kind = {.dtype = dtypes[d], .tensors = 2, .elements = 150000, .pieces = 1 + d % 3};
+        world_make(&world, &kind, 200 + d);
+        world_step(&world, &changes[1 + d % 4]);
+        world_check(&world, wave(), LEVELS, 0, NULL);
+        world_drop(&world);
+    }
+}
+
+/* Runs of units of a width, with few changes, with so many that they go alone, and with none. */
+static void runs_are_the_hosts(void **state)
+{
+    emulation_world world;
+    (void)state;
+    for (uint32_t d = 0; d < 2; d++) {
+        const world_kind kind = {
+            .dtype = d ? WEFT_F64 : WEFT_I8, .tensors = 3, .elements = 300000, .pieces = 2, .equal = true};
+        world_make(&world, &kind, 300 + d);
+        for (uint32_t c = 0; c < 3; c++) {
+            world_step(&world, &changes[2 * c]);
+            world_check(&world, wave(), LEVELS, 2, NULL);
+        }
+        world_drop(&world);
+    }
+}
+
+/* More jobs than a slab takes. */
+static void many_jobs_are_the_hosts(void **state)
+{
+    const world_kind kind = {.dtype = WEFT_F32, .tensors = WORLD_TENSORS, .elements = 400, .pieces = 2, .mixed = true};
+    emulation_world world;
+    (void)state;
+    world_make(&world, &kind, 400);
+    world_step(&world, &changes[3]);
+    world_check(&world, wave(), 1u << WEFT_LEVEL_FAST, 0, NULL);
+    world_drop(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packs_are_the_hosts),
+        cmocka_unit_test(tiles_are_the_hosts),
+        cmocka_unit_test(runs_are_the_hosts),
+        cmocka_unit_test(many_jobs_are_the_hosts),
+    };
+    return cmocka_run_group_tests(tests, both_open, both_close);
+}
