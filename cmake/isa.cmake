@@ -14,7 +14,7 @@ target_compile_definitions(isa_cases PRIVATE _GNU_SOURCE)
 target_include_directories(isa_cases PRIVATE include core ${PROJECT_SOURCE_DIR})
 target_link_libraries(isa_cases PRIVATE weft_emulation weft_test_rooms stdc++)
 
-set(streaming digest) # kernels that read weights
+set(streaming digest diff) # kernels that read weights
 function(weft_isa_test name)
     add_test(NAME isa.${name} COMMAND ${ARGN})
     weft_test_properties(isa.${name} isa)
