@@ -15,7 +15,9 @@
 #include "backends/kernels/digest.h"
 #include "backends/kernels/encode_fast.h"
 #include "backends/kernels/encode_plain.h"
+#include "backends/kernels/encode_tight.h"
 #include "backends/kernels/gather.h"
+#include "backends/kernels/lists.h"
 #include "backends/kernels/store.h"
 
 #endif

@@ -36,7 +36,12 @@
     ROW(fast_count)                                                                                                    \
     ROW(fast_write)                                                                                                    \
     ROW(pairs_write)                                                                                                   \
-    ROW(full_write)
+    ROW(full_write)                                                                                                    \
+    ROW(class_rank)                                                                                                    \
+    ROW(tight_count)                                                                                                   \
+    ROW(list_make)                                                                                                     \
+    ROW(list_write)                                                                                                    \
+    ROW(tight_write)
 /* clang-format on */
 
 #define WEFT_KERNEL_NUMBER(name) WEFT_GPU_KERNEL_##name,
