@@ -32,24 +32,26 @@ template <unsigned width> WEFT_DEVICE uint64_t weft_run_data(const weft_k_run *r
 
 /* Elements of a view one after the other. */
 typedef struct weft_walk {
-    const weft_k_run *run;
+    uint64_t run;  /* the one that is walked through; by its address: the pointer's kind of memory would get lost */
     uint64_t data; /* of the next */
     uint32_t left; /* of the run */
 } weft_walk;
 
 template <unsigned width> WEFT_DEVICE weft_walk weft_walk_from(const weft_k_view *view, uint32_t position)
 {
-    const weft_k_run *run = weft_runs(view) + weft_run_at(view, position);
-    return {run, weft_run_data<width>(run, position), run->position + run->count - position};
+    const uint64_t address = view->runs + weft_run_at(view, position) * sizeof(weft_k_run);
+    const weft_k_run *run = WEFT_AT(const weft_k_run, address);
+    return {address, weft_run_data<width>(run, position), run->position + run->count - position};
 }
 
 /* Where the next element lies. */
 template <unsigned width> WEFT_DEVICE uint64_t weft_walk_next(weft_walk *walk)
 {
     if (walk->left == 0) {
-        walk->run++;
-        walk->data = walk->run->data;
-        walk->left = walk->run->count;
+        walk->run += sizeof(weft_k_run);
+        const weft_k_run *run = WEFT_AT(const weft_k_run, walk->run);
+        walk->data = run->data;
+        walk->left = run->count;
     }
     const uint64_t data = walk->data;
     walk->data += width;
@@ -95,7 +97,7 @@ template <unsigned width> WEFT_DEVICE void weft_walk_put(weft_walk *walk, const 
 /* The same over elements that lie in one piece, without runs. */
 WEFT_DEVICE weft_walk weft_walk_piece(uint64_t data, uint32_t count)
 {
-    return {nullptr, data, count};
+    return {0, data, count};
 }
 
 #endif

@@ -165,6 +165,7 @@ const weft_gpu_driver weft_emulation_driver = {
     .probe = driver_probe,
     .open = driver_open,
     .close = driver_close,
+    .abandon = driver_close,
     .number = driver_number,
     .image = driver_image,
     .memory_take = driver_memory_take,
