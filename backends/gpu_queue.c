@@ -357,13 +357,24 @@ weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
     return WEFT_AGAIN;
 }
 
+/* A slab that is being filled goes off when one of its jobs is asked for, or when the device has nothing else to do. */
+static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const void *job)
+{
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < slab->count; i++) {
+        if (slab->jobs[i] == job)
+            return true;
+    }
+    return !slab_own(gpu, WEFT_GPU_RUNNING, &index);
+}
+
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job)
 {
     weft_status status = result_take(gpu, job);
     if (status != WEFT_AGAIN)
         return status;
     weft_gpu_slab *slab = slab_filling(gpu);
-    if (slab)
+    if (slab && slab_is_due(gpu, slab, job))
         slab_launch(gpu, slab);
     bool moved = slabs_step(gpu);
     status = result_take(gpu, job);

@@ -10,7 +10,7 @@
 #include "status.h"
 
 /* Decides what a code means for the session. */
-static weft_status device_fail(const weft_gpu_device *device, const char *call, int code)
+static weft_status device_fail(weft_gpu_device *device, const char *call, int code)
 {
     const weft_gpu_vendor *vendor = device->vendor;
     vendor->forget(device->calls);
@@ -18,6 +18,7 @@ static weft_status device_fail(const weft_gpu_device *device, const char *call, 
     if (code == WEFT_GPU_NO_MEMORY)
         return weft_fail(WEFT_E_MEMORY, "%s device %d: %s: %s (error %d); free memory there or lower weft's budget",
                          vendor->name, device->number, call, meaning, code);
+    atomic_store(&device->failed, true);
     return weft_fail(WEFT_E_DEVICE, "%s device %d: %s: %s (error %d); the device is lost to this session", vendor->name,
                      device->number, call, meaning, code);
 }
@@ -33,19 +34,20 @@ static weft_status device_fail(const weft_gpu_device *device, const char *call, 
         }                                                                                                              \
     } while (0)
 
-static weft_status settle(const weft_gpu_device *device, const char *call, int code)
+static weft_status settle(weft_gpu_device *device, const char *call, int code)
 {
     return code == WEFT_GPU_DONE ? WEFT_OK : device_fail(device, call, code);
 }
 
-/* What cannot be given back is the driver's to keep: the device is as good as lost, and the next job will say so. */
+/* What cannot be given back is the driver's to keep. That a lost device takes nothing back is no news. */
 static void give_settle(const weft_gpu_device *device, const char *call, int code)
 {
     if (code == WEFT_GPU_DONE)
         return;
     device->vendor->forget(device->calls);
-    weft_log(WEFT_LOG_WARN, "%s device %d: %s: %s (error %d)", device->vendor->name, device->number, call,
-             weft_gpu_vendor_meaning(device->vendor, device->calls, code), code);
+    weft_log(atomic_load(&device->failed) ? WEFT_LOG_DEBUG : WEFT_LOG_WARN, "%s device %d: %s: %s (error %d)",
+             device->vendor->name, device->number, call, weft_gpu_vendor_meaning(device->vendor, device->calls, code),
+             code);
 }
 
 int weft_gpu_vendor_number(const weft_gpu_device *device)

@@ -2,6 +2,8 @@
 #ifndef WEFT_BACKENDS_GPU_VENDOR_H
 #define WEFT_BACKENDS_GPU_VENDOR_H
 
+#include <stdatomic.h>
+
 #include "backends/gpu_driver.h"
 #include "backends/gpu_images.h"
 #include "backends/gpu_library.h"
@@ -39,6 +41,7 @@ struct weft_gpu_device {
     void *context;
     void *module;
     struct weft_gpu_image image; /* that was loaded */
+    atomic_bool failed;          /* it was said so once */
     void *functions[WEFT_GPU_KERNELS + 1];
 };
 

@@ -198,6 +198,20 @@ static void fake_queue_write(void *stream, uint64_t address, const void *from, u
     pthread_mutex_unlock(&fake_mutex);
 }
 
+/* A process that knows nothing of the tests has as many devices as WEFT_FAKE_DEVICES says: none. */
+__attribute__((constructor)) static void fake_begin(void)
+{
+    const char *devices = getenv("WEFT_FAKE_DEVICES");
+    const weft_fake_options options = {.devices = devices ? atoi(devices) : 0,
+                                       .major = 9,
+                                       .minor = SYMBOL(0, 4),
+                                       .version = SYMBOL(12080, 60342134),
+                                       .lanes = SYMBOL(32, 64),
+                                       .memory_bytes = UINT64_C(4) << 30};
+    if (options.devices <= WEFT_FAKE_DEVICES)
+        fake_reset(&options);
+}
+
 weft_fake_gpu_fn weft_fake_gpu;
 API const weft_fake_control *weft_fake_gpu(void)
 {

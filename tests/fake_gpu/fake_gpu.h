@@ -18,6 +18,7 @@ typedef struct weft_fake_options {
     uint32_t lanes;        /* 32 or 64 */
     uint64_t seed;         /* of the order of work and of lanes */
     uint64_t memory_bytes; /* of a device */
+    bool eager;            /* all work is done when any event is asked for: quicker, and proves less */
     bool open_memory;      /* device memory can be touched at any time: quicker, and proves less */
 } weft_fake_options;
 

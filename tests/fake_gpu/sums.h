@@ -14,7 +14,8 @@ typedef struct sums_job {
     uint64_t sum;    /* out: added to */
 } sums_job;
 
-extern const weft_gpu_kind sums_kind, sums_other_kind; /* the same under two names */
+/* The same under two names, and one whose jobs are done at once, with nothing summed. */
+extern const weft_gpu_kind sums_kind, sums_other_kind, sums_idle_kind;
 
 /* What the host makes of the same elements. */
 uint64_t sums_expected(const uint32_t *elements, uint32_t count);
