@@ -146,7 +146,7 @@ typedef struct weft_store_job {
 } weft_store_job;
 
 /* survey: counts a sample of one unit's elements for the choice of parameters (codec/chooser.h): `count` elements of
- * every `stride`, from the first on. */
+ * every `stride`, from the first on; both are multiples of 64. */
 typedef struct weft_survey_job {
     weft_view now;
     weft_view shadow;
@@ -235,7 +235,8 @@ static inline weft_status weft_backend_wait(const weft_backend *backend, weft_ba
     return status;
 }
 
-/* registry.c: finds a backend's table by name; "auto" is host until another is usable. NULL: no such backend. */
+/* registry.c: finds a backend's table by name; "auto" is that of the device which the calling thread's process works
+ * with by other means than weft, else host. NULL: no such backend. */
 const weft_backend *weft_backend_find(const char *name);
 /* Walks the tables: index from 0, NULL past the last. */
 const weft_backend *weft_backend_at(size_t index);

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# What the command says of accelerators: of none, of those that the tests' drivers emulate, and of a session that asks
+# for one that cannot be had: one message, exit code 2.
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN fakes=$WEFT_BUILD/fake_gpu
+fabric tcp
+models "$work/m" 1
+site "$work/site.ini" a
+model=$work/m/v0.safetensors
+
+run info 0 "$weft" info --json
+json info "{'host', 'cuda', 'hip'} <= {b['backend'] for b in lines[0]['backends']}"
+json info "all(b['usable'] or b['detail'] for b in lines[0]['backends'])"
+
+[ -e "$fakes/libcuda.so.1" ] || { echo "skipped: no drivers of the tests (no C++ compiler)" && exit 77; }
+with() # with DEVICES COMMAND...: the tests' drivers with so many devices each
+{
+    env WEFT_FAKE_DEVICES="$1" LD_LIBRARY_PATH="$fakes${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "${@:2}"
+}
+export -f with
+export fakes
+
+run none 0 bash -c 'with 0 "$@"' - "$weft" info --json
+json none "all(not b['usable'] and 'no device' in b['detail'] for b in lines[0]['backends'] if b['backend'] in ('cuda', 'hip'))"
+run two 0 bash -c 'with 2 "$@"' - "$weft" info --json
+json two "[(b['device'], b['name'], b['memory_bytes']) for b in lines[0]['backends'] if b['backend'] == 'hip'] == [(i, f'emulated {i}', 4 << 30) for i in (0, 1)]"
+json two "all('driver 12.8' in b['detail'] and 'image' in b['detail'] for b in lines[0]['backends'] if b['backend'] == 'cuda')"
+run two_lines 0 bash -c 'with 2 "$@"' - "$weft" info
+says two_lines 'cuda +1  emulated 1: .*capability 9\.0, driver 12\.8'
+
+for backend in cuda hip; do
+    run "trainer_$backend" 2 bash -c 'with 0 "$@"' - "$weft" trainer "$work/site.ini" --model "$model" --versions "$model" \
+        --set trainer.backend=$backend
+    says "trainer_$backend" "backend $backend: .*no device"
+    [ "$(grep -c . "$work/trainer_$backend.err")" = 1 ] || fail "trainer_$backend: one message was wanted"
+    run "rollout_$backend" 2 bash -c 'with 0 "$@"' - "$weft" rollout "$work/site.ini" --peer a --model "$model" --json \
+        --set peers.backend=$backend
+    json "rollout_$backend" "len(lines) == 1 and lines[0]['error']['status'] == 'missing'"
+    run "number_$backend" 2 bash -c 'with 2 "$@"' - "$weft" rollout "$work/site.ini" --peer a --model "$model" \
+        --set peers.backend=$backend --set peers.device=7
+    says "number_$backend" "device = 7: $backend devices here are 0 to 1"
+done
+echo "accelerators are told, and what cannot be had is refused in one message"
