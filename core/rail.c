@@ -169,7 +169,7 @@ uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAI
         if (!rail->lane)
             continue;
         weft_rail_info *info = &rails[rail->lane->rail];
-        snprintf(info->address, sizeof info->address, "%s", rail->lane->address);
+        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, rail->lane->address);
         info->writes += rail->sent_writes;
         info->bytes += rail->sent_bytes;
         info->resent_bytes += rail->resent_bytes;
@@ -189,7 +189,7 @@ uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rail
         if (!lane->provider)
             continue;
         weft_rail_info *info = &rails[lane->rail];
-        snprintf(info->address, sizeof info->address, "%s", lane->address);
+        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, lane->address);
         info->writes += lane->sent_writes;
         info->bytes += lane->sent_bytes;
         info->resent_bytes += lane->resent_bytes;
