@@ -59,7 +59,7 @@ weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *ra
     weft_rail_port_close(rail);
     weft_send_write_off(trainer, peer, close.port);
     weft_rail_enter(rail, WEFT_RAIL_CLOSING);
-    snprintf(text, sizeof text, "rail %u by %s failed: %s; the others carry on, it is tried again in %llu ms",
+    snprintf(text, sizeof text, "rail %u by %.60s failed: %.90s; the others carry on, it is tried again in %llu ms",
              close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
     if (carried) {
         rail->failures++;
@@ -128,7 +128,7 @@ static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail
     if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
         char text[192];
         weft_rail_enter(rail, WEFT_RAIL_UP);
-        snprintf(text, sizeof text, "rail %u by %s carries again", place_of(peer, rail), name_of(rail));
+        snprintf(text, sizeof text, "rail %u by %.150s carries again", place_of(peer, rail), name_of(rail));
         if (rail->turn > 0)
             report(trainer, peer, WEFT_OK, text);
     }
