@@ -8,7 +8,7 @@
 /* What a take may lose to alignment. */
 #define SLACK WEFT_GPU_ALIGN
 
-enum step { STEP_DIFF, STEP_LISTS, STEP_PLANES };
+enum step { STEP_DIFF, STEP_LISTS, STEP_SETS, STEP_PLANES };
 
 static weft_gpu_need need_base(void)
 {
@@ -30,7 +30,9 @@ static weft_gpu_need encode_need(const weft_gpu *gpu, const void *job)
     const uint64_t rows = pair.rows + sizeof(weft_k_scan), sums = pair.pieces * sizeof(uint64_t);
     need.device += rows + pair.bits + pair.counts + sums + 4 * SLACK;
     need.pinned += rows + sums + sizeof(uint32_t) + SLACK;
-    need.plain += pair.pieces * sizeof(uint64_t) + SLACK;
+    need.plain += pair.pieces * sizeof(uint64_t) + 2 * SLACK;
+    if (encode->levels >> WEFT_LEVEL_TIGHT & 1)
+        need.plain += sizeof(weft_gpu_tight);
     return need;
 }
 
@@ -131,6 +133,8 @@ static weft_status encode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     for (uint32_t i = 0; i < slab->count; i++) {
         weft_encode_job *job = slab->jobs[i];
         encodings[i] = (weft_gpu_encoding){.job = job};
+        if (job->levels >> WEFT_LEVEL_TIGHT & 1)
+            encodings[i].tight = weft_gpu_take_plain(slab, sizeof *encodings[i].tight);
         memset(job->frame_bytes, 0, sizeof job->frame_bytes);
         job->alone = 0;
     }
@@ -194,6 +198,12 @@ static weft_status encode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
         diff_end(batch);
         return round_begin(batch);
     case STEP_LISTS:
+        slab->step = STEP_SETS;
+        status = weft_gpu_round_sets(batch);
+        if (status != WEFT_AGAIN)
+            return status == WEFT_OK ? WEFT_AGAIN : status;
+        /* fall through */
+    case STEP_SETS:
         slab->step = STEP_PLANES;
         status = weft_gpu_round_planes(batch);
         return status == WEFT_OK ? WEFT_AGAIN : status;

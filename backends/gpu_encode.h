@@ -12,6 +12,7 @@
 #include "backends/gpu.h"
 #include "backends/kernels/rows.h"
 #include "codec/fast.h"
+#include "codec/tight.h"
 
 /* Memory that is filled on the host and then copied to the device, where it lies in the same order. */
 typedef struct weft_gpu_rows {
@@ -55,8 +56,23 @@ typedef struct weft_gpu_frame {
     const uint8_t *copy;      /* on the host */
 } weft_gpu_frame;
 
+/* Level tight of a job; lists in the order of their descriptors. */
+typedef struct weft_gpu_tight {
+    uint64_t job; /* weft_k_encode_classes */
+    uint64_t class_counts;
+    uint32_t classes;
+    uint64_t positions, exceptions, further; /* sets */
+    const weft_k_tight_counts *counts;
+    weft_tight_shape shape;
+    uint64_t members[WEFT_TIGHT_LISTS];
+    const uint32_t *gap_ones[WEFT_TIGHT_LISTS];
+    uint32_t highs[WEFT_TIGHT_LISTS]; /* bits of the unary plane */
+    uint64_t unary_bits;              /* of all lists */
+} weft_gpu_tight;
+
 typedef struct weft_gpu_encoding {
     weft_encode_job *job;
+    weft_gpu_tight *tight; /* NULL: not wanted */
     weft_gpu_pair pair;
     const uint64_t *sums; /* of digests, one for each of the pair's, on the host */
     uint64_t device_sums;
@@ -83,15 +99,48 @@ typedef struct weft_gpu_batch {
 } weft_gpu_batch;
 
 /* gpu_encode_fast.c */
+/* Sum of numbers of which `ones[b]` have bit b set, each without its lowest bits. */
+uint64_t weft_gpu_ones_sum(const uint32_t ones[32], uint32_t bits);
 weft_fast_plan weft_gpu_fast_plan(const weft_gpu_encoding *encoding);
 weft_k_fast_write weft_gpu_fast_row(const weft_gpu_encoding *encoding, const weft_fast_plan *plan, uint64_t payload);
 
-/* gpu_encode_frames.c: the steps of a round. lists makes room for as many jobs as there is memory for. */
+/* gpu_encode_tight.c: rows are written at *row, which moves on. */
+uint64_t weft_gpu_tight_zeros(const weft_encode_job *job, uint32_t changed);  /* bytes of the sets */
+uint64_t weft_gpu_tight_memory(const weft_encode_job *job, uint32_t changed); /* of the device, sets included */
+uint64_t weft_gpu_tight_rows(const weft_encode_job *job);                     /* up to the sets */
+void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_rows *rows, uint64_t zeros);
+void weft_gpu_tight_ranks(const weft_gpu_encoding *encoding, weft_k_class_rank **row);
+void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, uint64_t unused, weft_k_scan **row);
+weft_k_tight_count weft_gpu_tight_count(weft_gpu_batch *batch, const weft_gpu_encoding *encoding);
+void weft_gpu_tight_lists(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_k_list_make **row);
+uint64_t weft_gpu_tight_plan(weft_gpu_encoding *encoding); /* bytes of the payload */
+void weft_gpu_tight_planes(const weft_gpu_encoding *encoding, uint64_t payload, weft_k_list_write **list_row,
+                           weft_k_tight_write **row);
+
+/* gpu_encode_round.c: the steps of a round. lists ends it behind the last job for which there is memory; sets is for
+ * level tight: WEFT_AGAIN if there is nothing to do. */
 weft_status weft_gpu_round_lists(weft_gpu_batch *batch);
+weft_status weft_gpu_round_sets(weft_gpu_batch *batch);
 weft_status weft_gpu_round_planes(weft_gpu_batch *batch);
 void weft_gpu_round_end(weft_gpu_batch *batch);
+/* Bytes of rows for the round's jobs. */
+uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const weft_encode_job *job));
 /* What a slab must have for one job at least, and what each adds to a round beyond its lists and payloads. */
 weft_gpu_need weft_gpu_round_least(void);
 weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
+
+/* gpu_encode_frames.c */
+uint64_t weft_gpu_planes_rows(const weft_encode_job *job);
+
+/* Payloads are aligned to 16 bytes, as are weights as a rule. */
+static inline uint64_t weft_gpu_payload_room(uint64_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+static inline bool weft_gpu_wants(const weft_gpu_encoding *encoding, weft_level level)
+{
+    return encoding->changed > 0 && encoding->job->levels >> level & 1;
+}
 
 #endif

@@ -1,8 +1,7 @@
 /* gpu_encode_fast.c - level fast on the device: what is decided on the host. */
 #include "backends/gpu_encode.h"
 
-/* Sum of numbers of which `ones[b]` have bit b set, each without its lowest bits. */
-static uint64_t ones_sum(const uint32_t ones[32], uint32_t bits)
+uint64_t weft_gpu_ones_sum(const uint32_t ones[32], uint32_t bits)
 {
     uint64_t sum = 0;
     for (uint32_t b = bits; b < 32; b++)
@@ -12,12 +11,12 @@ static uint64_t ones_sum(const uint32_t ones[32], uint32_t bits)
 
 static uint64_t gaps_sum(const void *counts, uint32_t bits)
 {
-    return ones_sum(((const weft_k_fast_counts *)counts)->gap_ones, bits);
+    return weft_gpu_ones_sum(((const weft_k_fast_counts *)counts)->gap_ones, bits);
 }
 
 static uint64_t ranks_sum(const void *counts, uint32_t bits)
 {
-    return ones_sum(((const weft_k_fast_counts *)counts)->rank_ones, bits);
+    return weft_gpu_ones_sum(((const weft_k_fast_counts *)counts)->rank_ones, bits);
 }
 
 /* x + 2^q is one bit longer than x if x has only ones from bit q on, and q + 1 bits long if x is not so long. */

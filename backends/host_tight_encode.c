@@ -12,20 +12,25 @@ typedef struct list_maker {
     uint64_t unary_bits;
 } list_maker;
 
-/* The Rice parameter of a list: from the rule on counts downwards for as long as the coded bits shrink. */
+/* A list whose gaps are summed. */
+typedef struct listed {
+    const weft_host_kernels *kernels;
+    const uint32_t *members;
+    uint32_t count;
+} listed;
+
+static uint64_t gaps_sum(const void *list, uint32_t bits)
+{
+    const listed *of = list;
+    return of->kernels->gap_sum(of->members, of->count, bits);
+}
+
 static void low_bits_choose(list_maker *maker, weft_tight_list *list, uint32_t universe)
 {
-    uint32_t k = weft_fast_rice(universe, list->members);
-    uint64_t sum = maker->kernels->gap_sum(maker->members, list->members, k);
-    while (k > 0) {
-        uint64_t below = maker->kernels->gap_sum(maker->members, list->members, k - 1);
-        if (below >= sum + list->members)
-            break;
-        sum = below;
-        k--;
-    }
-    list->low_bits = k;
-    maker->unary_bits += sum + list->members;
+    const listed of = {maker->kernels, maker->members, list->members};
+    uint64_t highs;
+    list->low_bits = weft_rice_lower(gaps_sum, &of, list->members, 1, weft_fast_rice(universe, list->members), &highs);
+    maker->unary_bits += highs + list->members;
 }
 
 /* Replaces the ranks at `member` by those that are not among them; `spare` holds as many as there are. */
@@ -46,7 +51,7 @@ static uint32_t complement(uint32_t *member, uint32_t count, uint32_t universe, 
 /* Ends a list whose set stands at the maker's place: what does not belong to the set is listed where that is less. */
 static void list_end(list_maker *maker, weft_tight_list *list, uint32_t set, uint32_t universe, uint32_t *spare)
 {
-    list->inverted = 2 * (uint64_t)set > universe;
+    list->inverted = weft_tight_inverts(set, universe);
     list->members = list->inverted ? complement(maker->members, set, universe, spare) : set;
     if (list->members > 0)
         low_bits_choose(maker, list, universe);

@@ -40,6 +40,12 @@ typedef struct weft_tight_shape {
     weft_tight_list further; /* there if any class has exceptions */
 } weft_tight_shape;
 
+/* Whether a set of so many members is listed by what is not in it. */
+static inline bool weft_tight_inverts(uint32_t members, uint32_t universe)
+{
+    return 2 * (uint64_t)members > universe;
+}
+
 /* The lists in the payload's order, index below WEFT_TIGHT_LISTS; absent ones are empty. */
 const weft_tight_list *weft_tight_list_at(const weft_tight_shape *shape, uint32_t index);
 uint32_t weft_tight_parameters(const weft_tight_shape *shape);

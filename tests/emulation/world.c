@@ -47,8 +47,10 @@ static void binding_make(emulation_world *world, const world_kind *kind)
     world->base = malloc(bytes + 8);
     world->target = malloc(bytes + (uint64_t)kind->tensors * kind->pieces * 176 + 8);
     must(world->base && world->target, "no memory");
-    for (uint64_t i = 0; i < bytes; i++)
-        world->base[i] = (uint8_t)world_draw(world, 256);
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        const uint64_t bits = world_draw(world, UINT64_MAX);
+        memcpy(world->base + i, &bits, bytes - i < 8 ? bytes - i : 8);
+    }
     must(weft_binding_open_image(world->layout, world->base, &world->shadow) == WEFT_OK, "image");
     const uint64_t count = pieces_make(world, kind, pieces);
     must(weft_binding_open(world->layout, pieces, count, &world->now) == WEFT_OK, "pieces");
