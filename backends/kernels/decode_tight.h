@@ -130,6 +130,7 @@ WEFT_DEVICE uint32_t weft_set_size(const weft_k_set *set, uint32_t universe, uin
 }
 
 #define WEFT_K_SEGMENTS (WEFT_BLOCK / WEFT_K_CLASSES)
+#define WEFT_K_AHEAD    8u /* parts whose counts are read before the first is used */
 
 struct weft_populations_shared {
     uint32_t segment[WEFT_BLOCK];
@@ -171,9 +172,15 @@ WEFT_KERNEL(decode_populations)(const weft_k_decode_populations *rows)
         before += s < segment ? other : 0;
         all += other;
     }
-    for (uint32_t p = first; p < beyond; p++) {
-        starts[p * WEFT_K_CLASSES + cls] = before;
-        before += there ? populations[p * WEFT_K_CLASSES + cls] : 0;
+    for (uint32_t p = first; p < beyond; p += WEFT_K_AHEAD) {
+        uint32_t some[WEFT_K_AHEAD];
+        for (uint32_t i = 0; i < WEFT_K_AHEAD; i++)
+            some[i] = there && p + i < beyond ? populations[(p + i) * WEFT_K_CLASSES + cls] : 0;
+        for (uint32_t i = 0; i < WEFT_K_AHEAD; i++) {
+            if (p + i < beyond)
+                starts[(p + i) * WEFT_K_CLASSES + cls] = before;
+            before += some[i];
+        }
     }
     if (segment == 0) {
         starts[tight->parts * WEFT_K_CLASSES + cls] = all;

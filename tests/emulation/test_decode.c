@@ -65,7 +65,7 @@ static void world_decode(decode_world *w, uint64_t *seed, uint32_t lanes)
 static void random_frames_are_read_alike(void **state)
 {
     (void)state;
-    const uint64_t rounds = full_tier() ? 300 : 10;
+    const uint64_t rounds = full_tier() ? 40 : 10;
     for (uint64_t round = 0; round < rounds; round++) {
         uint64_t seed = round;
         const uint64_t sizes[] = {1 + pair_below(&seed, 9000), 1 + pair_below(&seed, 70), 3000};
@@ -82,9 +82,9 @@ static void random_frames_are_read_alike(void **state)
 static void large_frames_are_read_alike(void **state)
 {
     (void)state;
-    const uint64_t size = full_tier() ? 200000 : 20000;
+    const uint64_t size = full_tier() ? 150000 : 20000;
     const weft_dtype some[] = {WEFT_BF16, WEFT_F32};
-    for (uint64_t round = 0; round < (full_tier() ? 8 : 2); round++) {
+    for (uint64_t round = 0; round < (full_tier() ? 4 : 2); round++) {
         uint64_t seed = 100 + round;
         decode_world w;
         world_open(&w, &seed, some[round % 2], &size, 1, 5);
@@ -182,7 +182,7 @@ static void altered_frames_are_judged_alike(void **state)
 {
     (void)state;
     tally sum = {0};
-    const uint64_t rounds = full_tier() ? 200 : 4;
+    const uint64_t rounds = full_tier() ? 16 : 4;
     for (uint64_t round = 0; round < rounds; round++) {
         uint64_t seed = 400 + round;
         const uint64_t sizes[] = {round % 7 == 0 ? 1 : 1500, 40};
@@ -235,7 +235,7 @@ static void noise_is_judged_alike(void **state)
     (void)state;
     tally sum = {0};
     static const uint64_t size = 900;
-    const uint64_t rounds = full_tier() ? 100 : 4;
+    const uint64_t rounds = full_tier() ? 12 : 4;
     for (uint64_t round = 0; round < rounds; round++) {
         uint64_t seed = 500 + round;
         decode_world w;
