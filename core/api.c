@@ -58,14 +58,13 @@ weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged
 
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags, weft_version *held)
 {
-    (void)stream; /* the host backend completes inline: nothing to order against */
     weft_status status = need_rollout(session, "weft_commit");
     if (status == WEFT_OK && flags)
         status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved", flags);
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_commit(session->rollout, version, held);
+    status = weft_rollout_commit(session->rollout, version, stream, held);
     weft_session_leave(session, before);
     return status;
 }

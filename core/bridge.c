@@ -17,7 +17,7 @@ weft_status weft_bridge_open(weft_trainer *trainer)
 {
     const weft_session *session = trainer->session;
     weft_bridge *bridge = &trainer->bridge;
-    const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
+    const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
     pthread_condattr_t monotonic;
     bridge->trainer = trainer;
     bridge->share = trainer->journal.arena.block_count / WEFT_BRIDGE_SHARE;
@@ -33,16 +33,17 @@ weft_status weft_bridge_open(weft_trainer *trainer)
     bridge->frame = weft_mem_take(session->layout->largest_frame + 1, 1);
     if (!bridge->entries || !bridge->sources || !bridge->merge_sources || !bridge->frame)
         return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
-    weft_status status = session->backend->open(&options, &bridge->device);
+    bridge->backend = weft_backend_find("host"); /* what it reads are frames, and copies of the shadow */
+    weft_status status = bridge->backend->open(&options, &bridge->device);
     bridge->rebuilder = weft_mem_take(1, sizeof *bridge->rebuilder);
     if (status == WEFT_OK)
         status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, session->layout)
                                    : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
     if (status == WEFT_OK)
-        status = weft_encoder_open(&bridge->encoder, session->backend, &options, bridge->device, session->layout, 1);
-    return status == WEFT_OK ? weft_merger_open(&bridge->merger, session->backend, bridge->device, session->layout,
-                                                WEFT_RUN_SHIFT_MAX)
-                             : status;
+        status = weft_encoder_open(&bridge->encoder, bridge->backend, &options, bridge->device, session->layout, 1);
+    return status == WEFT_OK
+               ? weft_merger_open(&bridge->merger, bridge->backend, bridge->device, session->layout, WEFT_RUN_SHIFT_MAX)
+               : status;
 }
 
 void weft_bridge_close(weft_trainer *trainer)
@@ -57,7 +58,7 @@ void weft_bridge_close(weft_trainer *trainer)
         weft_rebuilder_close(bridge->rebuilder);
     weft_mem_give(bridge->rebuilder);
     if (bridge->device)
-        trainer->session->backend->close(bridge->device);
+        bridge->backend->close(bridge->device);
     for (uint32_t i = 0; bridge->entries && i < WEFT_BRIDGE_ENTRIES; i++)
         weft_blob_drop(bridge->entries[i].update.attachment);
     weft_mem_give(bridge->frame);

@@ -69,8 +69,9 @@ typedef struct weft_bridge {
     _Atomic uint32_t blocks; /* that its updates have now */
 
     /* The work under way; the thread's own but for `broken` and the pins. */
-    bool broken;    /* publish took its sources, or the session ends: it comes to nothing */
-    uint32_t limit; /* of `blocks`, for the work under way */
+    bool broken;                 /* publish took its sources, or the session ends: it comes to nothing */
+    uint32_t limit;              /* of `blocks`, for the work under way */
+    const weft_backend *backend; /* host's */
     weft_backend_state *device;
     weft_merger merger;
     weft_bridge_source *sources;

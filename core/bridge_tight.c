@@ -91,7 +91,7 @@ static weft_status each_block(const work *w, uint32_t each,
 static weft_status block_survey(const work *w, uint64_t unit, uint32_t units, void *user)
 {
     const weft_survey_plan *plan = user;
-    const weft_backend *backend = w->bridge->trainer->session->backend;
+    const weft_backend *backend = w->bridge->backend;
     weft_rebuilder *r = w->bridge->rebuilder;
     weft_status status = WEFT_OK;
     for (uint64_t at = unit; at < unit + units && status == WEFT_OK; at++) {

@@ -70,6 +70,7 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
     memset(encoder, 0, sizeof *encoder);
     encoder->backend = backend;
     encoder->layout = layout;
+    lanes = backend->depth == 1 ? lanes : 1;
     weft_status status = weft_crew_open(&encoder->crew, lanes);
     if (status != WEFT_OK)
         return status;
@@ -84,6 +85,10 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
         encoder->lanes[0].device = device;
     for (uint32_t lane = 0; status == WEFT_OK && lane < lanes; lane++)
         status = lane_open(encoder, &encoder->lanes[lane], options);
+    if (status == WEFT_OK)
+        status = weft_window_open(&encoder->window, backend, encoder->lanes[0].device);
+    if (status == WEFT_OK && backend->depth > 1)
+        status = weft_encode_batch_open(encoder);
     if (status != WEFT_OK)
         weft_encoder_close(encoder);
     return status;
@@ -95,6 +100,8 @@ void weft_encoder_close(weft_encoder *encoder)
         return;
     uint32_t lanes = encoder->crew.lanes;
     weft_crew_close(&encoder->crew);
+    weft_encode_batch_close(encoder);
+    weft_window_close(&encoder->window);
     for (uint32_t lane = 0; encoder->lanes && lane < lanes; lane++)
         lane_close(encoder, &encoder->lanes[lane]);
     weft_mem_give(encoder->survey);
@@ -107,27 +114,39 @@ void weft_encoder_close(weft_encoder *encoder)
 
 /* ---- parameters */
 
+typedef struct choice {
+    weft_encoder *encoder;
+    const weft_encode_pass *pass;
+    weft_survey_plan plan;
+} choice;
+
+static void survey_fill(void *user, uint64_t unit, weft_job *job)
+{
+    const choice *c = user;
+    job->survey = (weft_survey_job){.now = weft_binding_view(c->pass->now, unit),
+                                    .shadow = weft_binding_view(c->pass->shadow, unit),
+                                    .count = c->plan.count,
+                                    .stride = c->plan.stride,
+                                    .survey = c->encoder->survey,
+                                    .stream = c->pass->stream};
+}
+
+static weft_status survey_done(void *user, uint64_t unit, const weft_job *job)
+{
+    const weft_encode_pass *pass = ((const choice *)user)->pass;
+    (void)unit;
+    return job->status == WEFT_OK && pass->moved ? pass->moved(pass->user, 0) : job->status;
+}
+
 weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
 {
-    const weft_backend *backend = encoder->backend;
-    weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements, pass->levels);
+    choice c = {encoder, pass, weft_survey_plan_for(encoder->layout->elements, pass->levels)};
+    const weft_chore chore = {WEFT_JOB_SURVEY, survey_fill, survey_done, &c};
     weft_survey_clear(encoder->survey);
-    for (uint64_t unit = 0; unit < encoder->layout->unit_count; unit++) {
-        weft_survey_job job = {weft_binding_view(pass->now, unit),
-                               weft_binding_view(pass->shadow, unit),
-                               plan.count,
-                               plan.stride,
-                               encoder->survey,
-                               NULL};
-        weft_backend_state *device = encoder->lanes[0].device;
-        weft_status status = weft_backend_wait(backend, device, backend->survey(device, &job), &job);
-        if (status == WEFT_OK && pass->moved)
-            status = pass->moved(pass->user, 0);
-        if (status != WEFT_OK)
-            return status;
-    }
-    weft_parameters_choose(encoder->survey, pass->levels, parameters);
-    return WEFT_OK;
+    weft_status status = weft_window_run(&encoder->window, &chore, 0, encoder->layout->unit_count);
+    if (status == WEFT_OK)
+        weft_parameters_choose(encoder->survey, pass->levels, parameters);
+    return status;
 }
 
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
@@ -148,16 +167,15 @@ static weft_status span_encode(weft_encoder *encoder, weft_encode_lane *lane, ui
     job->shadow = weft_binding_span(encoder->pass->shadow, unit, units);
     job->levels = levels;
     job->tensor_delta = encoder->pass->delta; /* a part belongs to one unit: lanes share no word */
+    job->stream = encoder->pass->stream;
     return weft_backend_wait(encoder->backend, lane->device, encoder->backend->encode(lane->device, job), job);
 }
 
-/* What was counted of the units' digests is counted anew. */
-static void delta_clear(const weft_encoder *encoder, uint64_t unit, uint32_t units)
+void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units)
 {
-    const weft_layout *layout = encoder->layout;
     uint64_t last = unit + units - 1, end = weft_part_of_unit(layout, last) + layout->units[last].tensor_count;
     for (uint64_t part = weft_part_of_unit(layout, unit); part < end; part++)
-        encoder->pass->delta[part] = 0;
+        delta[part] = 0;
 }
 
 /* The base while it is near: its words are in a cache when they are compared. */
@@ -180,7 +198,7 @@ static weft_status run_encode(weft_encoder *encoder, weft_encode_lane *lane, uin
         lane->changed += lane->job.changed;
         return status;
     }
-    delta_clear(encoder, unit, units);
+    weft_encode_delta_clear(encoder->layout, encoder->pass->delta, unit, units);
     for (uint32_t i = 0; status == WEFT_OK && i < units; i++) {
         status = span_encode(encoder, lane, unit + i, 1, alone);
         lane->changed += lane->job.changed;
@@ -188,16 +206,23 @@ static weft_status run_encode(weft_encoder *encoder, weft_encode_lane *lane, uin
     return status;
 }
 
+weft_status weft_encode_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to)
+{
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && from < to) {
+        uint64_t bytes = weft_frame_measure(from, (uint64_t)(to - from));
+        status = pass->emit(pass->user, level, from, (uint32_t)bytes);
+        from += bytes;
+    }
+    return status;
+}
+
 static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_turn *turn)
 {
     weft_status status = WEFT_OK;
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+    for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++) {
         const uint8_t *data = turn->lane->sinks[level].data;
-        for (uint64_t at = turn->from[level]; status == WEFT_OK && at < turn->to[level];) {
-            uint64_t bytes = weft_frame_measure(data + at, turn->to[level] - at);
-            status = pass->emit(pass->user, (weft_level)level, data + at, (uint32_t)bytes);
-            at += bytes;
-        }
+        status = weft_encode_emit(pass, (weft_level)level, data + turn->from[level], data + turn->to[level]);
     }
     return status;
 }
@@ -306,20 +331,13 @@ static void lane_begin(const weft_encoder *encoder, weft_encode_lane *lane)
     sinks_empty(lane);
 }
 
-static void mute(weft_log_sink *sink, weft_log_level level, const char *line)
-{
-    (void)sink;
-    (void)level;
-    (void)line;
-}
-
 static void lane_run(void *context, uint32_t lane_number)
 {
     weft_encoder *encoder = context;
     weft_encode_lane *lane = &encoder->lanes[lane_number];
     uint64_t unit, number;
     uint32_t units;
-    weft_log_sink quiet = {WEFT_LOG_ERROR, mute}, *before = weft_log_enter(&quiet); /* the caller says it */
+    weft_log_sink *before = weft_log_quiet(); /* the caller says it */
     lane_begin(encoder, lane);
     while (run_take(encoder, lane, &unit, &units, &number)) {
         const weft_encode_turn turn = turn_make(encoder, lane, unit, units);
@@ -343,6 +361,8 @@ weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
     const uint32_t lanes = encoder->crew.lanes;
+    if (encoder->batch)
+        return weft_encode_batch_run(encoder, pass);
     encoder->pass = pass;
     encoder->next_unit = encoder->taken = encoder->emitted = 0;
     encoder->stopped = false;

@@ -1,10 +1,12 @@
 /* encode.h - a whole pass of diff and encode over two bindings: run by run, in as many lanes as asked for, the frames
- * handed on in the order of their units. The bytes do not depend on the lanes. */
+ * handed on in the order of their units. The bytes do not depend on the lanes.
+ *
+ * Where the backend takes several jobs at once there is one lane, whose runs are with it together. */
 #ifndef WEFT_CORE_ENCODE_H
 #define WEFT_CORE_ENCODE_H
 
 #include "crew.h"
-#include "port_backend.h"
+#include "window.h"
 
 /* So many runs a lane may have made whose turn has not come: one that is late keeps no other from working. */
 #define WEFT_ENCODE_AHEAD 4u
@@ -20,7 +22,8 @@ typedef struct weft_encode_pass {
     uint64_t *delta; /* one word per part of the layout: digest(now) - digest(shadow) is added */
     weft_frame_emit emit;
     void *user;
-    uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added */
+    void *stream;      /* the caller's, on which `now` was written */
+    uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added; only with backends of depth 1 */
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
     uint64_t changed;          /* out: elements */
@@ -32,6 +35,8 @@ typedef struct weft_encoder {
     const weft_layout *layout;
     weft_crew crew;
     struct weft_encode_lane *lanes;
+    struct weft_encode_batch *batch; /* NULL: the backend's depth is 1 */
+    weft_window window;              /* for surveys, and the batch's runs */
     weft_survey *survey;
     weft_encode_pass *pass;
     pthread_mutex_t lock;           /* guards what follows */
@@ -60,7 +65,17 @@ weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pas
 
 /* Runs a pass; on an error nothing is known of `delta`. */
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);
-/* Encodes one run on the calling thread, for passes whose weights come about run by run; `pass` sums up. */
+/* Encodes one run on the calling thread, for passes whose weights come about run by run; `pass` sums up. Only with
+ * backends of depth 1. */
 weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units);
+
+/* ---- between encode.c and encode_batch.c */
+/* What was counted of the units' digests is counted anew. */
+void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units);
+/* Hands the frames from `from` to `to` of one level on. */
+weft_status weft_encode_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to);
+weft_status weft_encode_batch_open(weft_encoder *encoder);
+void weft_encode_batch_close(weft_encoder *encoder);
+weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass);
 
 #endif

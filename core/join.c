@@ -161,13 +161,13 @@ static void digest_anew(weft_rollout *rollout)
     uint64_t root = 0, held = rollout->held.root;
     rollout->digesting = true;
     pthread_mutex_unlock(&session->lock);
-    weft_status status =
-        weft_session_digest(session->backend, session->device, &rollout->weights, rollout->fresh, &root);
+    weft_status status = weft_session_digest(&session->steps, &rollout->weights, rollout->fresh, &root);
     pthread_mutex_lock(&session->lock);
     rollout->digesting = rollout->doubt = false;
     rollout->holds = status == WEFT_OK;
     if (status == WEFT_OK && root != held)
         admit_alien(rollout, root);
+    weft_rollout_end(rollout, status);
     weft_session_changed(session);
 }
 
@@ -276,6 +276,8 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
             return; /* what is staged is committed first: then HELLO can say so */
         if (rollout->doubt)
             digest_anew(rollout);
+        if (rollout->session->ended != WEFT_OK)
+            return;
         weft_waits_until(waits, rollout->retry_ns);
         if (now_ns < rollout->retry_ns)
             return;

@@ -23,6 +23,19 @@ weft_log_sink *weft_log_enter(weft_log_sink *sink)
     return before;
 }
 
+static void write_nothing(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    (void)level;
+    (void)line;
+}
+
+weft_log_sink *weft_log_quiet(void)
+{
+    static weft_log_sink quiet = {WEFT_LOG_ERROR, write_nothing};
+    return weft_log_enter(&quiet);
+}
+
 static weft_log_sink *log_sink(void)
 {
     return current ? current : &standard_error;

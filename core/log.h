@@ -20,6 +20,10 @@ typedef struct weft_log_sink {
  * its own on entry of each public call and in its thread, so that several sessions keep their lines apart. */
 weft_log_sink *weft_log_enter(weft_log_sink *sink);
 
+/* Makes one that writes nothing the calling thread's sink and returns the one before: what is said until that one is
+ * entered again is said by somebody else too, or is nothing new. */
+weft_log_sink *weft_log_quiet(void);
+
 /* Whether a line of this level would be written now. */
 bool weft_log_wants(weft_log_level level);
 

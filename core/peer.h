@@ -16,6 +16,7 @@
 #include "peer_state.h"
 #include "rail.h"
 #include "session.h"
+#include "staging.h"
 #include "watch.h"
 
 typedef enum weft_stream_kind {
@@ -173,12 +174,17 @@ struct weft_trainer {
     uint64_t run;
     weft_binding weights, shadow;
     uint8_t *shadow_image;
+    weft_memory_kind shadow_kind; /* HOST or DEVICE */
+    weft_backend_state *host;     /* the host backend's, if that works on the shadow and the session's is another */
+    weft_window shadow_jobs;      /* on the shadow alone: publish's; */
+    weft_window shadow_loads;     /* those of the steps; */
+    weft_window bridge_loads;     /* and of the bridge's thread */
     bool bound;
     uint64_t *digests; /* of the shadow, one per part */
     uint64_t *delta;   /* scratch of publish */
     uint64_t *discard; /* deltas that were counted already */
     weft_encoder encoder;
-    weft_changes scratch; /* one unit's changes, for bringing the shadow up to date */
+    weft_staging scratch; /* some frames' changes, for bringing the shadow up to date */
     weft_version newest;
     uint64_t newest_order;
     weft_blob *attachment; /* of the newest version */
@@ -255,6 +261,10 @@ weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
 /* The peer accepted the offer: its snapshot begins. */
 weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer);
 weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer);
+/* Says that none can be had any more: the shadow is lost. */
+weft_status weft_stream_no_snapshot(const weft_peer *peer);
+/* Whether the journal does not lead from what a peer holds, which joins now, to the newest version. */
+bool weft_stream_needs_snapshot(weft_trainer *trainer, const weft_peer *peer);
 void weft_stream_end(weft_peer *peer);
 /* Whether the peer will go on from the version after `order` when it is sent something next. */
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
@@ -269,6 +279,13 @@ weft_status weft_stream_withdraw(weft_trainer *trainer, weft_peer *peer);
 /* Whether the peer is yet to say that it dropped an update: until then it is sent nothing, since the next one may look
  * the same. */
 bool weft_stream_drops(const weft_peer *peer);
+
+/* ---- shadow.c */
+/* Copies units out of the shadow to `to`, one behind the other; with `framed` each behind room for a frame's header and
+ * padded as its payload. Under the lock, in a window of the calling thread's. Errors: WEFT_E_DEVICE, and the shadow is
+ * lost. */
+weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_t unit, uint64_t units, bool framed,
+                             uint8_t *to);
 
 /* ---- early.c: updates that go out while they are encoded */
 /* Frames were handed on: lets out what `update` has so far, now and then, unless the lock is taken. Not under it. */

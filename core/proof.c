@@ -5,26 +5,27 @@
 #include "mem.h"
 #include "status.h"
 
-/* Units that may wait for the helper before the storing thread digests one: a few MiB, which a shared cache holds. */
+/* Units that may wait for the helper before the storing thread digests some: a few MiB, which a shared cache holds. */
 #define BACKLOG 32u
 
 weft_status weft_proof_open(weft_proof *proof, const weft_backend *backend, weft_backend_state *device, uint64_t words)
 {
-    proof->backend = backend;
-    proof->device = device;
     proof->words = words;
     proof->helped = weft_mem_take(words, sizeof *proof->helped);
     if (!proof->helped)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)words);
     pthread_mutex_init(&proof->lock, NULL);
     pthread_cond_init(&proof->rests, NULL);
-    return WEFT_OK;
+    weft_status status = weft_window_open(&proof->storing, backend, device);
+    return status == WEFT_OK ? weft_window_open(&proof->helping_jobs, backend, device) : status;
 }
 
 void weft_proof_close(weft_proof *proof)
 {
     if (!proof->helped)
         return;
+    weft_window_close(&proof->helping_jobs);
+    weft_window_close(&proof->storing);
     pthread_cond_destroy(&proof->rests);
     pthread_mutex_destroy(&proof->lock);
     weft_mem_give(proof->helped);
@@ -47,13 +48,32 @@ void weft_proof_begin(weft_proof *proof, const weft_binding *weights)
     pthread_mutex_unlock(&proof->lock);
 }
 
-static weft_status digest(const weft_proof *proof, uint64_t unit, uint64_t *sums)
+/* Units that are digested, and where to. */
+typedef struct digests {
+    const weft_binding *weights;
+    uint64_t *sums;
+} digests;
+
+static void digest_fill(void *user, uint64_t unit, weft_job *job)
 {
-    weft_digest_job job = {weft_binding_view(proof->weights, unit), sums};
-    weft_status status = proof->backend->digest(proof->device, &job);
-    while (status == WEFT_AGAIN)
-        status = proof->backend->poll(proof->device, &job);
-    return status;
+    const digests *d = user;
+    job->digest = (weft_digest_job){weft_binding_view(d->weights, unit), d->sums};
+}
+
+static weft_status digest(const weft_proof *proof, weft_window *window, uint64_t first, uint64_t end, uint64_t *sums)
+{
+    digests d = {proof->weights, sums};
+    const weft_chore chore = {WEFT_JOB_DIGEST, digest_fill, NULL, &d};
+    return weft_window_run(window, &chore, first, end);
+}
+
+/* Takes units that wait, as many as a window holds; they end before the one returned. */
+static uint64_t claim(weft_proof *proof, uint64_t *first)
+{
+    const uint64_t waiting = proof->stored - proof->claimed, most = proof->storing.depth;
+    *first = proof->claimed;
+    proof->claimed += waiting < most ? waiting : most;
+    return proof->claimed;
 }
 
 /* Digests units on the storing thread until at most `backlog` wait. */
@@ -61,18 +81,18 @@ static weft_status catch_up(weft_proof *proof, uint64_t backlog, uint64_t *sums)
 {
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && proof->stored - proof->claimed > backlog) {
-        uint64_t unit = proof->claimed++;
+        uint64_t first, end = claim(proof, &first);
         pthread_mutex_unlock(&proof->lock);
-        status = digest(proof, unit, sums);
+        status = digest(proof, &proof->storing, first, end, sums);
         pthread_mutex_lock(&proof->lock);
     }
     return status;
 }
 
-weft_status weft_proof_stored(weft_proof *proof, uint64_t *sums)
+weft_status weft_proof_stored(weft_proof *proof, uint64_t units, uint64_t *sums)
 {
     pthread_mutex_lock(&proof->lock);
-    proof->stored++;
+    proof->stored += units;
     weft_status status = catch_up(proof, BACKLOG, sums);
     pthread_mutex_unlock(&proof->lock);
     return status;
@@ -97,10 +117,10 @@ bool weft_proof_help(weft_proof *proof)
     pthread_mutex_lock(&proof->lock);
     bool any = proof->claimed < proof->stored && proof->failed == WEFT_OK;
     if (any) {
-        uint64_t unit = proof->claimed++;
+        uint64_t first, end = claim(proof, &first);
         proof->helping = true;
         pthread_mutex_unlock(&proof->lock);
-        weft_status status = digest(proof, unit, proof->helped);
+        weft_status status = digest(proof, &proof->helping_jobs, first, end, proof->helped);
         pthread_mutex_lock(&proof->lock);
         proof->helping = false;
         proof->failed = status;

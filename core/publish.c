@@ -5,49 +5,35 @@
 
 #include "digest.h"
 #include "mem.h"
-#include "staging.h"
 #include "status.h"
 
 weft_status weft_publish_open(weft_trainer *trainer)
 {
     weft_layout *layout = trainer->session->layout;
-    uint64_t parts = layout->part_count ? layout->part_count : 1, tile = weft_tile_elements(1);
-    weft_changes *scratch = &trainer->scratch;
-    trainer->shadow_image = weft_mem_map(layout->bytes ? layout->bytes : 1);
+    uint64_t parts = layout->part_count ? layout->part_count : 1;
     trainer->digests = weft_mem_take(parts, sizeof *trainer->digests);
     trainer->delta = weft_mem_take(parts, sizeof *trainer->delta);
     trainer->discard = weft_mem_take(parts, sizeof *trainer->discard);
-    scratch->capacity = (uint32_t)tile;
-    scratch->position = weft_mem_take(tile, sizeof *scratch->position);
-    scratch->before = weft_mem_take(tile, 8);
-    scratch->after = weft_mem_take(tile, 8);
-    if (!trainer->shadow_image || !trainer->digests || !trainer->delta || !trainer->discard || !scratch->position ||
-        !scratch->before || !scratch->after)
-        return weft_fail(WEFT_E_MEMORY, "no memory for a shadow of %llu bytes", (unsigned long long)layout->bytes);
+    if (!trainer->digests || !trainer->delta || !trainer->discard)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
     weft_habit_begin(&trainer->habit, layout->elements, layout->bytes);
     const weft_session *session = trainer->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
     weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
                                            weft_crew_lanes(session->site->trainer.threads));
-    return status == WEFT_OK ? weft_binding_open_image(layout, trainer->shadow_image, &trainer->shadow) : status;
+    return status == WEFT_OK ? weft_shadow_open(trainer) : status;
 }
 
 void weft_publish_close(weft_trainer *trainer)
 {
-    uint64_t bytes = trainer->session->layout->bytes;
     weft_blob_drop(trainer->attachment);
     weft_binding_close(&trainer->weights);
-    weft_binding_close(&trainer->shadow);
+    weft_shadow_close(trainer);
     weft_encoder_close(&trainer->encoder);
-    weft_mem_give(trainer->scratch.after);
-    weft_mem_give(trainer->scratch.before);
-    weft_mem_give(trainer->scratch.position);
     weft_mem_give(trainer->discard);
     weft_mem_give(trainer->delta);
     weft_mem_give(trainer->digests);
-    if (trainer->shadow_image)
-        weft_mem_unmap(trainer->shadow_image, bytes ? bytes : 1);
 }
 
 /* ---- encode */
@@ -96,13 +82,19 @@ static weft_status show_frames(void *user, uint64_t unit)
     return WEFT_OK;
 }
 
-static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encode_pass *pass)
+static weft_status choose(weft_trainer *trainer, weft_update *update, void *stream)
+{
+    const weft_encode_pass pass = {
+        .now = &trainer->weights, .shadow = &trainer->shadow, .levels = update->levels, .stream = stream};
+    return weft_encoder_choose_for(&trainer->encoder, &pass, &update->parameters);
+}
+
+static weft_status encode(weft_trainer *trainer, weft_update *update, void *stream, weft_encode_pass *pass)
 {
     journal_writer writer = {trainer, update};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]); /* first: whatever fails, they are given back */
-    weft_status status = weft_encoder_choose(&trainer->encoder, &trainer->weights, &trainer->shadow, update->levels,
-                                             &update->parameters);
+    weft_status status = choose(trainer, update, stream);
     if (status != WEFT_OK)
         return status;
     memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);
@@ -113,7 +105,8 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, weft_encod
                                .delta = trainer->delta,
                                .emit = append_frame,
                                .moved = show_frames,
-                               .user = &writer};
+                               .user = &writer,
+                               .stream = stream};
     status = weft_encoder_run(&trainer->encoder, pass);
     update->changed = pass->changed;
     return status;
@@ -265,11 +258,11 @@ static weft_status withdraw(weft_trainer *trainer, weft_update *update, weft_sta
     return weft_fail_quiet(status, "%s", why);
 }
 
-static weft_status publish(weft_trainer *trainer, weft_update *update, weft_update_info *info)
+static weft_status publish(weft_trainer *trainer, weft_update *update, void *stream, weft_update_info *info)
 {
     weft_encode_pass pass;
     weft_update_info all;
-    weft_status status = encode(trainer, update, &pass);
+    weft_status status = encode(trainer, update, stream, &pass);
     if (status != WEFT_OK)
         return withdraw(trainer, update, status);
     update->target.root = target_root(trainer);
@@ -287,7 +280,6 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
 {
     weft_trainer *trainer = session->trainer;
     weft_update update = {0};
-    (void)stream; /* the host backend completes inline: nothing to order against */
     if (!trainer)
         return weft_fail(WEFT_E_STATE, "publish: this session is a rollout's");
     weft_status status = check_publish(trainer, version);
@@ -302,7 +294,7 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
     update.levels = trainer->levels;
     trainer->publishing = true;
     pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
-    status = publish(trainer, &update, info);
+    status = publish(trainer, &update, stream, info);
     weft_log_enter(before);
     pthread_mutex_lock(&session->lock);
     trainer->publishing = false;

@@ -24,6 +24,9 @@ void weft_room_make_place(weft_trainer *trainer);
 void weft_lag_judge(weft_trainer *trainer, weft_peer *peer);
 
 /* ---- shadow.c */
+/* Takes the memory for the shadow, where the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
+weft_status weft_shadow_open(weft_trainer *trainer);
+void weft_shadow_close(weft_trainer *trainer);
 /* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
                              uint64_t attachment_bytes);

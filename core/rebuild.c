@@ -124,24 +124,24 @@ static bool enter_calm(weft_bridge *bridge)
     return false;
 }
 
-/* Copies the block out of the shadow. WEFT_AGAIN: a publish came in between. */
+/* Copies the block out of the shadow, as many units as one window holds at a time under the lock. WEFT_AGAIN: a publish
+ * came in between. */
 static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
     weft_trainer *trainer = bridge->trainer;
-    const weft_backend *backend = trainer->session->backend;
-    uint8_t *to = image->dense;
-    for (uint32_t i = 0; i == 0 || i < image->units; i++) {
+    const weft_layout *layout = trainer->session->layout;
+    for (uint32_t i = 0, units; i == 0 || i < image->units; i += units) {
         if (!enter_calm(bridge))
             return WEFT_E_BUDGET;
         if (i == 0)
             place_block(trainer, order, unit, shift, image);
         bool same = trainer->newest_order == image->order;
-        weft_load_job job = {weft_binding_view(&trainer->shadow, image->unit + i), to, NULL};
-        weft_status status = weft_backend_wait(backend, bridge->device, backend->load(bridge->device, &job), &job);
+        units = image->units - i < trainer->bridge_loads.depth ? image->units - i : trainer->bridge_loads.depth;
+        weft_status status = weft_shadow_read(trainer, &trainer->bridge_loads, image->unit + i, units, false,
+                                              weft_image_at(layout, image, image->unit + i));
         weft_bridge_leave(bridge);
         if (status != WEFT_OK || !same)
             return status != WEFT_OK ? status : WEFT_AGAIN;
-        to += (uint64_t)job.view.count * job.view.width;
     }
     return WEFT_OK;
 }
@@ -183,7 +183,7 @@ static void step_back(const weft_view *view, const weft_changes *changes, uint8_
 
 static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
 {
-    const weft_backend *backend = bridge->trainer->session->backend;
+    const weft_backend *backend = bridge->backend;
     const weft_layout *layout = bridge->trainer->session->layout;
     weft_rebuilder *r = bridge->rebuilder;
     const uint64_t unit = frame->header.unit;

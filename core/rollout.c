@@ -58,11 +58,12 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_rollout *rollout = session->rollout;
     uint64_t now_ns = weft_clock_ns();
-    if (!rollout->bound || rollout->digesting)
+    if (!rollout->bound || rollout->digesting || session->ended != WEFT_OK)
         return;
     weft_join_step(rollout, now_ns, waits);
     if (rollout->join == WEFT_JOIN_JOINED) {
         weft_status status = serve_data(rollout, work, now_ns, waits);
+        weft_rollout_end(rollout, status);
         if (status != WEFT_OK && weft_status_scope(status) == WEFT_SCOPE_PEER)
             weft_join_lose(rollout, status, weft_last_error());
         else if (status != WEFT_OK)
@@ -103,10 +104,11 @@ static weft_status open_image(weft_rollout *rollout)
     rollout->into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
     if (!rollout->into_image)
         return WEFT_OK;
-    rollout->image = weft_mem_map(bytes);
-    if (!rollout->image)
-        return weft_fail(WEFT_E_MEMORY, "no memory for [commit] snapshot = staged: %llu bytes; use in_place",
-                         (unsigned long long)bytes);
+    void *image = NULL;
+    weft_status status = session->backend->memory_take(session->device, bytes, WEFT_MEMORY_HOST, &image);
+    if (status != WEFT_OK)
+        return weft_fail(status, "no memory for [commit] snapshot = staged: %s; use in_place", weft_last_error());
+    rollout->image = image;
     return weft_binding_open_image(session->layout, rollout->image, &rollout->image_binding);
 }
 
@@ -135,7 +137,8 @@ static weft_status open_parts(weft_rollout *rollout)
     if (status == WEFT_OK)
         status = weft_unpacker_open(&rollout->unpacker);
     if (status == WEFT_OK)
-        status = weft_staging_open(&rollout->staging, rollout->site.staging);
+        status = weft_staging_open(&rollout->staging, rollout->session->backend, rollout->session->device,
+                                   rollout->site.staging, rollout->session->layout->unit_count + 1);
     if (status == WEFT_OK)
         status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
@@ -153,7 +156,7 @@ static void give_back(weft_rollout *rollout)
     weft_join_close(rollout);
     weft_binding_close(&rollout->image_binding);
     if (rollout->image)
-        weft_mem_unmap(rollout->image, bytes);
+        session->backend->memory_give(session->device, rollout->image, bytes, WEFT_MEMORY_HOST);
     weft_proof_close(&rollout->proof);
     weft_unpacker_close(&rollout->unpacker);
     weft_staging_close(&rollout->staging);
@@ -262,8 +265,7 @@ static weft_status bind_first(weft_rollout *rollout, bool empty, const void *att
     if (attachment_bytes && !(rollout->attachment = weft_blob_make(attachment, attachment_bytes)))
         return weft_fail(WEFT_E_MEMORY, "no memory for the attachment");
     if (!empty)
-        status = weft_session_digest(session->backend, session->device, &rollout->weights, rollout->digests,
-                                     &rollout->held.root);
+        status = weft_session_digest(&session->calls, &rollout->weights, rollout->digests, &rollout->held.root);
     if (status == WEFT_OK) {
         rollout->holds = !empty;
         rollout->bound = true;
@@ -288,10 +290,11 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
     if (!*digests)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)session->layout->part_count);
     pthread_mutex_unlock(&session->lock);
-    weft_status status = weft_session_digest(session->backend, session->device, binding, *digests, root);
+    weft_status status = weft_session_digest(&session->calls, binding, *digests, root);
     pthread_mutex_lock(&session->lock);
     while (rollout->digesting) /* the thread makes a pass of its own and ends it */
         pthread_cond_wait(&session->changed, &session->lock);
+    weft_rollout_end(rollout, status);
     return status;
 }
 
@@ -324,6 +327,11 @@ weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, u
     weft_status status = weft_binding_open(rollout->session->layout, pieces, count, &fresh);
     if (status != WEFT_OK)
         return status;
+    status = weft_session_check(rollout->session, &fresh);
+    if (status != WEFT_OK) {
+        weft_binding_close(&fresh);
+        return status;
+    }
     if (rollout->bound) {
         status = rebind(rollout, &fresh);
     } else {
@@ -335,6 +343,27 @@ weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, u
     if (status != WEFT_OK)
         weft_binding_close(&fresh);
     return status;
+}
+
+/* ---- the end of the device */
+
+static weft_status ended(const weft_rollout *rollout)
+{
+    return weft_fail_quiet(rollout->session->ended, "%s", rollout->session->ended_text);
+}
+
+void weft_rollout_end(weft_rollout *rollout, weft_status status)
+{
+    weft_session *session = rollout->session;
+    if (status != WEFT_E_DEVICE || session->ended != WEFT_OK)
+        return;
+    snprintf(session->ended_text, sizeof session->ended_text,
+             "the device failed: %.160s; the weights %s %llu; close the session", weft_last_error(),
+             rollout->holds ? "were not touched: they are those of version" : "are those of no version, last",
+             (unsigned long long)rollout->held.number);
+    session->ended = status;
+    weft_log(WEFT_LOG_ERROR, "%s", session->ended_text);
+    weft_session_changed(session);
 }
 
 /* ---- staged */
@@ -371,6 +400,8 @@ static weft_status hopeless(const weft_rollout *rollout)
     uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
     if (!rollout->bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
+    if (rollout->session->ended != WEFT_OK)
+        return ended(rollout);
     if (rollout->join == WEFT_JOIN_REFUSED)
         return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
                                weft_status_name(rollout->refusal), rollout->refusal_text);
@@ -449,8 +480,10 @@ static weft_status commit_staged(weft_rollout *rollout)
         weft_stage_settle(rollout, weft_clock_ns() - begun_ns);
     } else {
         rollout->phase = WEFT_PHASE_RECEIVING;
-        session->stats.undone++;
+        session->stats.undone += status != WEFT_E_DEVICE;
+        rollout->holds = rollout->holds && status != WEFT_E_DEVICE;
         rollout->doubt = rollout->doubt || status == WEFT_E_BASE;
+        weft_rollout_end(rollout, status);
         if (rollout->join == WEFT_JOIN_JOINED)
             weft_join_fault(rollout, status, false);
         else
@@ -460,12 +493,15 @@ static weft_status commit_staged(weft_rollout *rollout)
     return status;
 }
 
-weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, weft_version *held)
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held)
 {
     weft_staged_info info = {.size = sizeof info};
+    if (rollout->session->ended != WEFT_OK)
+        return ended(rollout);
     if (!describe_staged(rollout, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
+    rollout->stream = stream;
     weft_status status = rollout->phase == WEFT_PHASE_STAGED ? WEFT_OK : receive_in_place(rollout);
     if (status == WEFT_OK)
         status = commit_staged(rollout);
@@ -488,6 +524,8 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
     const weft_layout *layout = rollout->session->layout;
     uint64_t *digests = NULL, root = 0;
     char name[WEFT_PART_TEXT];
+    if (rollout->session->ended != WEFT_OK)
+        return ended(rollout);
     if (!rollout->holds)
         return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
     weft_status status = digest_unlocked(rollout, &rollout->weights, &digests, &root);

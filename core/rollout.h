@@ -75,6 +75,7 @@ typedef struct weft_taken {
     uint8_t *memory;
     uint64_t capacity, bytes, used; /* used: decoded so far */
     bool delta;                     /* of a snapshot: frames with a base, for tiles already there */
+    bool unpacked;                  /* the frame admitted last stands in the unpacker */
 } weft_taken;
 
 /* What was received of the first queued update. */
@@ -82,7 +83,7 @@ typedef struct weft_receipt_book {
     uint64_t buckets, frames, frame_bytes, changed;
     uint64_t bytes; /* headers and trailer too */
     uint64_t attachment_got;
-    uint64_t next_unit; /* snapshot: first unit that has not come */
+    uint64_t next_unit; /* first unit that has not come, or cannot come any more */
     bool proved;        /* all of it came and leads to the target */
     uint64_t verified;  /* [commit] verify = full: units of the weights found to be what is held */
     uint64_t begun_ns, whole_ns, decode_ns;
@@ -184,6 +185,7 @@ struct weft_rollout {
     bool into_image; /* [commit] snapshot = staged */
     uint8_t *image;
     weft_binding image_binding;
+    void *stream;       /* the caller's, of the commit under way */
     bool snapshot_runs; /* ACCEPT was sent and the snapshot is not whole yet */
     weft_status snapshot_failed;
     uint64_t moved_ns; /* last time a chunk came, a bucket was taken, or an update was begun or announced whole */
@@ -303,18 +305,24 @@ weft_status weft_receive_take(weft_rollout *rollout);
 /* ---- stage.c */
 /* Decodes and proves what was taken; WEFT_AGAIN when there is nothing to do now. */
 weft_status weft_stage_step(weft_rollout *rollout);
-/* Moves the weights to the staged version, outside the lock. */
+/* Moves the weights to the staged version, outside the lock. After WEFT_E_DEVICE they are those of no version. */
 weft_status weft_stage_commit(weft_rollout *rollout);
 /* The first queued update was committed: `held` and digests move, the trainer is told, the next may be staged. */
 void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns);
 /* Starts with the next queued update afresh. */
 void weft_stage_clear(weft_rollout *rollout);
+/* Decodes or stores frames of the bucket that was taken: one, or some windows full. */
+weft_status weft_stage_frames(weft_rollout *rollout);
+/* Where a snapshot goes. */
+const weft_binding *weft_stage_target(const weft_rollout *rollout);
 
 /* ---- rollout.c: the public calls, under the lock */
 weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
                               uint64_t attachment_bytes, bool empty);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
-weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, weft_version *held);
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held);
 weft_status weft_rollout_scrub(weft_rollout *rollout);
+/* If `status` says that the device failed, as the last error has it: the session makes no more steps. */
+void weft_rollout_end(weft_rollout *rollout, weft_status status);
 
 #endif

@@ -72,10 +72,12 @@ static weft_status open_backend(weft_session *session, const char *backend, cons
         return weft_fail(WEFT_E_MISSING, "backend = %s: this build has none of that name; use auto or host", backend);
     weft_backend_options options = {device, kernels, 0};
     weft_status status = session->backend->open(&options, &session->device);
-    if (status == WEFT_OK)
-        snprintf(session->backend_name, sizeof session->backend_name, "%s/%s", session->backend->name,
-                 session->backend->kernels(session->device));
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    snprintf(session->backend_name, sizeof session->backend_name, "%s/%s", session->backend->name,
+             session->backend->kernels(session->device));
+    status = weft_window_open(&session->steps, session->backend, session->device);
+    return status == WEFT_OK ? weft_window_open(&session->calls, session->backend, session->device) : status;
 }
 
 static weft_status make_parts(weft_session *session, const weft_site *site, const char *backend, const char *kernels,
@@ -141,6 +143,8 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
 
 void weft_session_unmake(weft_session *session)
 {
+    weft_window_close(&session->calls);
+    weft_window_close(&session->steps);
     if (session->device)
         session->backend->close(session->device);
     if (session->wake_fd >= 0)
@@ -334,42 +338,4 @@ void weft_close(weft_session *session)
 {
     if (session)
         session->close(session);
-}
-
-weft_status weft_session_digest(const weft_backend *backend, weft_backend_state *device, const weft_binding *binding,
-                                uint64_t *digests, uint64_t *root)
-{
-    memset(digests, 0, binding->layout->part_count * sizeof *digests);
-    for (uint64_t unit = 0; unit < binding->layout->unit_count; unit++) {
-        weft_digest_job job = {weft_binding_view(binding, unit), digests};
-        weft_status status = backend->digest(device, &job);
-        while (status == WEFT_AGAIN)
-            status = backend->poll(device, &job);
-        if (status != WEFT_OK)
-            return status;
-    }
-    *root = weft_digest_parts_root(binding->layout, digests);
-    return WEFT_OK;
-}
-
-weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root)
-{
-    const weft_backend *backend = weft_backend_find("host");
-    const weft_backend_options options = {-1, "auto", 0};
-    weft_backend_state *device = NULL;
-    weft_binding binding;
-    uint64_t *digests = weft_mem_take(layout->part_count + 1, sizeof *digests);
-    if (!digests)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
-    weft_status status = weft_binding_open((weft_layout *)layout, pieces, count, &binding);
-    if (status == WEFT_OK) {
-        status = backend->open(&options, &device);
-        if (status == WEFT_OK) {
-            status = weft_session_digest(backend, device, &binding, digests, root);
-            backend->close(device);
-        }
-        weft_binding_close(&binding);
-    }
-    weft_mem_give(digests);
-    return status;
 }

@@ -12,9 +12,9 @@
 
 #include "clock.h"
 #include "log.h"
-#include "port_backend.h"
 #include "port_provider.h"
 #include "site.h"
+#include "window.h"
 
 #define WEFT_EVENTS    256u
 #define WEFT_LOG_LINES 256u
@@ -44,6 +44,9 @@ struct weft_session {
     weft_layout *layout;
     const weft_backend *backend;
     weft_backend_state *device;
+    weft_window steps, calls; /* whose thread makes the steps; the caller's, in what it does outside them */
+    weft_status ended;        /* WEFT_E_DEVICE: nothing can be done any more */
+    char ended_text[320];     /* why */
     char backend_name[24];
     uint64_t incarnation;
     weft_trainer *trainer; /* one of the two */
@@ -125,8 +128,9 @@ void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *li
 /* Hands the lines that wait to the callback, outside every lock but the ring's. */
 void weft_session_hand_out(weft_session *session);
 
-/* Root of bound weights and, in `digests` (one word per part), every part's digest. */
-weft_status weft_session_digest(const weft_backend *backend, weft_backend_state *device, const weft_binding *binding,
-                                uint64_t *digests, uint64_t *root);
+/* Root of bound weights and, in `digests` (one word per part), every part's digest; in an empty window. */
+weft_status weft_session_digest(weft_window *window, const weft_binding *binding, uint64_t *digests, uint64_t *root);
+/* Whether weights may be bound there, for the backend. Errors: WEFT_E_ARGUMENT, with the tensor's name. */
+weft_status weft_session_check(const weft_session *session, const weft_binding *binding);
 
 #endif

@@ -5,21 +5,118 @@
 #include "publish.h"
 #include "status.h"
 
+/* So much memory for the changes of frames that are put into the shadow together, where several are. */
+#define SCRATCH (UINT64_C(32) << 20)
+
+/* ---- open */
+
+static uint64_t image_bytes(const weft_trainer *trainer)
+{
+    return trainer->session->layout->bytes ? trainer->session->layout->bytes : 1;
+}
+
+/* What works on the shadow alone: the host backend where that is the host's, whatever works on the weights. */
+static weft_status open_windows(weft_trainer *trainer, const weft_backend *backend, weft_backend_state *device)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint64_t bytes = weft_staging_largest(layout);
+    if (backend->depth > 1 && bytes < SCRATCH)
+        bytes = SCRATCH;
+    weft_status status = weft_window_open(&trainer->shadow_jobs, backend, device);
+    if (status == WEFT_OK)
+        status = weft_window_open(&trainer->shadow_loads, backend, device);
+    if (status == WEFT_OK)
+        status = weft_window_open(&trainer->bridge_loads, backend, device);
+    return status == WEFT_OK ? weft_staging_open(&trainer->scratch, backend, device, bytes + 16, backend->depth)
+                             : status;
+}
+
+static weft_status open_host(weft_trainer *trainer)
+{
+    const weft_backend *host = weft_backend_find("host");
+    const weft_backend_options options = {-1, trainer->session->site->trainer.kernels, 0};
+    if (trainer->session->backend == host)
+        return open_windows(trainer, host, trainer->session->device);
+    weft_status status = host->open(&options, &trainer->host);
+    return status == WEFT_OK ? open_windows(trainer, host, trainer->host) : status;
+}
+
+weft_status weft_shadow_open(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    const weft_backend *backend = session->backend;
+    const bool device = session->site->trainer.shadow == WEFT_SHADOW_DEVICE;
+    void *image = NULL;
+    if (device && !(backend->caps & WEFT_BACKEND_DEVICE))
+        return weft_fail(WEFT_E_CONFIG, "[trainer] shadow = device: backend %s has no device; use shadow = host",
+                         backend->name);
+    trainer->shadow_kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
+    weft_status status = backend->memory_take(session->device, image_bytes(trainer), trainer->shadow_kind, &image);
+    if (status != WEFT_OK)
+        return weft_fail(status, "no memory for a shadow of %llu bytes: %s", (unsigned long long)session->layout->bytes,
+                         weft_last_error());
+    trainer->shadow_image = image;
+    status = device ? open_windows(trainer, backend, session->device) : open_host(trainer);
+    return status == WEFT_OK ? weft_binding_open_image(session->layout, image, &trainer->shadow) : status;
+}
+
+void weft_shadow_close(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    weft_binding_close(&trainer->shadow);
+    weft_staging_close(&trainer->scratch);
+    weft_window_close(&trainer->bridge_loads);
+    weft_window_close(&trainer->shadow_loads);
+    weft_window_close(&trainer->shadow_jobs);
+    if (trainer->host)
+        weft_backend_find("host")->close(trainer->host);
+    if (trainer->shadow_image)
+        session->backend->memory_give(session->device, trainer->shadow_image, image_bytes(trainer),
+                                      trainer->shadow_kind);
+}
+
+/* ---- read */
+
+typedef struct reading {
+    const weft_trainer *trainer;
+    bool framed;
+    uint8_t *to;
+} reading;
+
+static void read_fill(void *user, uint64_t unit, weft_job *job)
+{
+    reading *r = user;
+    weft_view view = weft_binding_view(&r->trainer->shadow, unit);
+    const uint64_t dense = (uint64_t)view.count * view.width;
+    uint8_t *to = r->to + (r->framed ? WEFT_FRAME_HEADER_BYTES : 0);
+    r->to = to + (r->framed ? weft_frame_pad(dense) : dense);
+    job->load = (weft_load_job){view, to, NULL};
+}
+
+weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_t unit, uint64_t units, bool framed,
+                             uint8_t *to)
+{
+    reading r = {trainer, framed, to};
+    const weft_chore chore = {WEFT_JOB_LOAD, read_fill, NULL, &r};
+    weft_status status = weft_window_run(window, &chore, unit, unit + units);
+    trainer->shadow_lost = trainer->shadow_lost || status == WEFT_E_DEVICE;
+    return status;
+}
+
 /* ---- bind */
+
+static void copy_fill(void *user, uint64_t unit, weft_job *job)
+{
+    const weft_trainer *trainer = user;
+    job->load = (weft_load_job){weft_binding_view(&trainer->weights, unit),
+                                weft_binding_view(&trainer->shadow, unit).runs[0].data, NULL};
+}
 
 /* Copies the weights into the shadow, whose units are contiguous. */
 static weft_status copy_to_shadow(weft_trainer *trainer)
 {
-    weft_session *session = trainer->session;
-    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
-        weft_load_job job = {weft_binding_view(&trainer->weights, unit),
-                             weft_binding_view(&trainer->shadow, unit).runs[0].data, NULL};
-        weft_status status =
-            weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
+    const weft_chore chore = {WEFT_JOB_LOAD, copy_fill, NULL, trainer};
+    return weft_window_run(&trainer->session->calls, &chore, 0, trainer->session->layout->unit_count);
 }
 
 static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
@@ -27,8 +124,7 @@ static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
     weft_session *session = trainer->session;
     weft_status status = copy_to_shadow(trainer);
     if (status == WEFT_OK)
-        status = weft_session_digest(session->backend, session->device, &trainer->shadow, trainer->digests,
-                                     &trainer->newest.root);
+        status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->digests, &trainer->newest.root);
     if (status != WEFT_OK)
         return status;
     trainer->newest.run = trainer->run;
@@ -52,7 +148,7 @@ static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
     weft_session *session = trainer->session;
     uint64_t root;
     pthread_mutex_unlock(&session->lock); /* a pass over the weights must not silence heartbeats */
-    weft_status status = weft_session_digest(session->backend, session->device, fresh, trainer->discard, &root);
+    weft_status status = weft_session_digest(&session->calls, fresh, trainer->discard, &root);
     pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK && root != trainer->newest.root)
         status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
@@ -73,6 +169,11 @@ weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, ui
     weft_status status = weft_binding_open(trainer->session->layout, pieces, count, &fresh);
     if (status != WEFT_OK)
         return status;
+    status = weft_session_check(trainer->session, &fresh);
+    if (status != WEFT_OK) {
+        weft_binding_close(&fresh);
+        return status;
+    }
     if (trainer->bound) {
         status = rebind(trainer, &fresh);
     } else {
@@ -90,41 +191,86 @@ weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, ui
     return status;
 }
 
-/* ---- shadow */
+/* ---- from version to version */
 
-/* Brings one frame's unit of the shadow to the target, from the frame itself: O(changes). */
-static weft_status shadow_frame(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
+static void apply_fill(void *user, uint64_t list, weft_job *job)
 {
-    weft_session *session = trainer->session;
-    weft_decode_job decode = {.changes = &trainer->scratch, .tensor_delta = trainer->discard};
-    weft_status status = weft_frame_admit(session->layout, bytes, length, &decode.frame);
-    if (status != WEFT_OK)
-        return status;
-    decode.base = weft_binding_span(&trainer->shadow, decode.frame.header.unit, decode.frame.header.units);
-    status = weft_backend_wait(session->backend, session->device, session->backend->decode(session->device, &decode),
-                               &decode);
-    if (status != WEFT_OK)
-        return status;
-    weft_apply_job apply = {.target = decode.base, .changes = &trainer->scratch};
-    status =
-        weft_backend_wait(session->backend, session->device, session->backend->apply(session->device, &apply), &apply);
-    return status == WEFT_OK && apply.mismatch ? WEFT_E_BASE : status;
+    weft_trainer *trainer = user;
+    weft_changes *changes = weft_staging_at(&trainer->scratch, list);
+    job->apply = (weft_apply_job){.target = weft_binding_span(&trainer->shadow, changes->unit, changes->units),
+                                  .changes = changes};
 }
 
-static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
+static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
+{
+    (void)user;
+    (void)list;
+    return job->status == WEFT_OK && job->apply.mismatch ? WEFT_E_BASE : job->status;
+}
+
+/* Puts the frames that are under way into the shadow. */
+static weft_status frames_end(weft_trainer *trainer)
+{
+    const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, trainer};
+    weft_window *window = &trainer->shadow_jobs;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && window->ended < window->begun)
+        status = weft_window_end(window)->status;
+    if (status == WEFT_OK)
+        status = weft_window_run(window, &apply, 0, trainer->scratch.count);
+    weft_staging_clear(&trainer->scratch);
+    return status;
+}
+
+/* Begins to bring one frame's units of the shadow to the target, from the frame itself: O(changes). */
+static weft_status frame_begin(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
+{
+    const weft_layout *layout = trainer->session->layout;
+    weft_window *window = &trainer->shadow_jobs;
+    weft_frame frame;
+    weft_status status = weft_frame_admit(layout, bytes, length, &frame);
+    if (status != WEFT_OK)
+        return status;
+    const weft_frame_header *header = &frame.header;
+    const uint8_t width = layout->units[header->unit].width;
+    weft_changes *changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
+    if (!changes) {
+        status = frames_end(trainer);
+        if (status != WEFT_OK)
+            return status;
+        changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
+    }
+    weft_window_room(window)->decode =
+        (weft_decode_job){.frame = frame,
+                          .base = weft_binding_span(&trainer->shadow, header->unit, header->units),
+                          .changes = changes, /* there is room for the largest, and for as many as the window takes */
+                          .tensor_delta = trainer->discard};
+    weft_window_begin(window, WEFT_JOB_DECODE);
+    return WEFT_OK;
+}
+
+static weft_status chain_frames(weft_trainer *trainer, const weft_chain *chain)
 {
     const weft_arena *arena = &trainer->journal.arena;
     for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
         const uint8_t *frame = weft_arena_block(arena, block);
         for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
             uint32_t bytes = weft_arena_index(arena, block, i)->bytes;
-            weft_status status = shadow_frame(trainer, frame, bytes);
+            weft_status status = frame_begin(trainer, frame, bytes);
             if (status != WEFT_OK)
                 return status;
             frame += bytes;
         }
     }
-    return WEFT_OK;
+    return frames_end(trainer);
+}
+
+static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
+{
+    weft_status status = chain_frames(trainer, chain);
+    weft_window_drop(&trainer->shadow_jobs);
+    weft_staging_clear(&trainer->scratch);
+    return status;
 }
 
 /* Should the frames not lead to the target, which no data can cause, the weights
@@ -135,7 +281,7 @@ weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update)
         update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[WEFT_JOURNAL_LEVEL]);
     if (status == WEFT_OK)
         return WEFT_OK;
-    if (!update->snapshot_only)
+    if (!update->snapshot_only && status != WEFT_E_DEVICE)
         weft_log(WEFT_LOG_ERROR, "version %llu: own frames do not decode (%s): shadow copied whole; report this",
                  (unsigned long long)update->target.number, weft_last_error());
     return copy_to_shadow(trainer);

@@ -10,6 +10,7 @@
 #define WEFT_SITE_TEXT 256 /* a text value and its terminator */
 
 typedef enum weft_choice_progress { WEFT_PROGRESS_THREAD = 0, WEFT_PROGRESS_MANUAL = 1 } weft_choice_progress;
+typedef enum weft_choice_shadow { WEFT_SHADOW_HOST = 0, WEFT_SHADOW_DEVICE = 1 } weft_choice_shadow;
 typedef enum weft_choice_snapshot { WEFT_SNAPSHOT_IN_PLACE = 0, WEFT_SNAPSHOT_STAGED = 1 } weft_choice_snapshot;
 typedef enum weft_choice_verify { WEFT_VERIFY_TOUCHED = 0, WEFT_VERIFY_FULL = 1 } weft_choice_verify;
 typedef enum weft_choice_security { WEFT_SECURITY_LOOPBACK = 0, WEFT_SECURITY_OPEN = 1 } weft_choice_security;
@@ -79,6 +80,7 @@ struct weft_site {
         char backend[WEFT_SITE_NAME];
         char kernels[WEFT_SITE_NAME];
         int64_t device;
+        weft_choice_shadow shadow;
         uint64_t journal; /* bytes of the arena that keeps encoded updates */
         uint64_t threads; /* that encode, the caller's included; 0: auto */
         uint64_t max_peers;

@@ -5,18 +5,13 @@
 #include "rollout.h"
 #include "status.h"
 
-static const weft_binding *snapshot_target(const weft_rollout *rollout)
-{
-    return rollout->into_image ? &rollout->image_binding : &rollout->weights;
-}
-
 void weft_stage_clear(weft_rollout *rollout)
 {
     uint64_t parts = rollout->session->layout->part_count;
     bool snapshot = rollout->queued && rollout->queue[0].header.snapshot;
     rollout->moved_ns = weft_clock_ns();
     weft_staging_clear(&rollout->staging);
-    weft_proof_begin(&rollout->proof, snapshot_target(rollout));
+    weft_proof_begin(&rollout->proof, weft_stage_target(rollout));
     memset(&rollout->book, 0, sizeof rollout->book);
     rollout->phase = WEFT_PHASE_RECEIVING;
     rollout->taken.bytes = rollout->taken.used = 0;
@@ -28,113 +23,7 @@ void weft_stage_clear(weft_rollout *rollout)
         memcpy(rollout->staged, rollout->digests, parts * sizeof *rollout->staged);
 }
 
-/* Decodes a frame against `base` into a fresh list. */
-static weft_status decode(weft_rollout *rollout, const weft_frame *frame, const weft_binding *base,
-                          weft_changes **changes)
-{
-    weft_session *session = rollout->session;
-    weft_decode_job job = {.frame = *frame,
-                           .base = weft_binding_span(base, frame->header.unit, frame->header.units),
-                           .parameters = &rollout->queue[0].header.parameters,
-                           .tensor_delta = rollout->staged};
-    job.changes = weft_staging_take(&rollout->staging, frame->header.unit, frame->header.changed, job.base.width);
-    if (!job.changes)
-        return weft_fail(WEFT_E_BUDGET, "version %llu needs more than staging = %llu bytes; raise it in the site file",
-                         (unsigned long long)rollout->queue[0].header.target.number,
-                         (unsigned long long)rollout->staging.bytes);
-    *changes = job.changes;
-    return weft_backend_wait(session->backend, session->device, session->backend->decode(session->device, &job), &job);
-}
-
-static weft_status apply(weft_rollout *rollout, const weft_binding *target, weft_changes *changes, bool *mismatch)
-{
-    weft_session *session = rollout->session;
-    weft_apply_job job = {.target = weft_binding_span(target, changes->unit, changes->units), .changes = changes};
-    weft_status status =
-        weft_backend_wait(session->backend, session->device, session->backend->apply(session->device, &job), &job);
-    *mismatch = job.mismatch;
-    return status;
-}
-
-/* The trainer has lost what was published since the first tiles were read: all that came is void. */
-static void start_over(weft_rollout *rollout)
-{
-    weft_proof_begin(&rollout->proof, snapshot_target(rollout));
-    memset(rollout->staged, 0, rollout->session->layout->part_count * sizeof *rollout->staged);
-    rollout->book.next_unit = 0;
-}
-
-/* A tile of a snapshot: stored, and digested where it lies when the proof comes to it. */
-static weft_status store_tile(weft_rollout *rollout, const weft_frame *frame)
-{
-    weft_session *session = rollout->session;
-    const weft_binding *target = snapshot_target(rollout);
-    if (frame->header.level == WEFT_LEVEL_FULL && frame->header.unit == 0 && rollout->book.next_unit > 0)
-        start_over(rollout);
-    if (frame->header.level != WEFT_LEVEL_FULL || frame->header.unit != rollout->book.next_unit)
-        return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
-                         weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
-    weft_store_job store = {weft_binding_view(target, frame->header.unit), frame->payload, NULL};
-    weft_status status =
-        weft_backend_wait(session->backend, session->device, session->backend->store(session->device, &store), &store);
-    rollout->book.next_unit++;
-    return status == WEFT_OK ? weft_proof_stored(&rollout->proof, rollout->staged) : status;
-}
-
-/* Keeps of the changes only those to units whose tile is there: the tiles that follow have them. */
-static void leave_out_later(weft_rollout *rollout, weft_changes *changes)
-{
-    const weft_layout *layout = rollout->session->layout;
-    uint64_t next = rollout->book.next_unit, end = changes->unit + (uint64_t)changes->units;
-    if (end <= next)
-        return;
-    uint32_t limit = weft_layout_count_units(layout, changes->unit, (uint32_t)(next - changes->unit));
-    while (changes->count > 0 && changes->position[changes->count - 1] >= limit)
-        changes->count--;
-    for (uint64_t part = weft_part_of_unit(layout, next);
-         part < weft_part_of_unit(layout, end - 1) + layout->units[end - 1].tensor_count; part++)
-        rollout->staged[part] = 0;
-}
-
-/* What was published since tiles were read that are there. */
-static weft_status apply_delta(weft_rollout *rollout, const weft_frame *frame)
-{
-    weft_changes *changes;
-    bool mismatch = false;
-    if (frame->header.unit >= rollout->book.next_unit)
-        return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
-    weft_status status = weft_proof_settle(&rollout->proof, rollout->staged); /* what it changes was digested before */
-    if (status == WEFT_OK)
-        status = decode(rollout, frame, snapshot_target(rollout), &changes);
-    if (status == WEFT_OK)
-        leave_out_later(rollout, changes);
-    if (status == WEFT_OK)
-        status = apply(rollout, snapshot_target(rollout), changes, &mismatch);
-    weft_staging_clear(&rollout->staging);
-    return status;
-}
-
-static weft_status next_frame(weft_rollout *rollout)
-{
-    weft_taken *taken = &rollout->taken;
-    weft_frame frame;
-    weft_changes *changes;
-    uint64_t length;
-    const uint8_t *at = taken->memory + taken->used;
-    weft_status status = weft_planes_admit(&rollout->unpacker, rollout->session->layout, at, taken->bytes - taken->used,
-                                           &frame, &length);
-    if (status != WEFT_OK)
-        return status;
-    taken->used += length;
-    if (!rollout->queue[0].header.snapshot) {
-        status = decode(rollout, &frame, &rollout->weights, &changes);
-        if (status == WEFT_OK)
-            rollout->book.changed += changes->count;
-        bool refused = status == WEFT_E_CORRUPT || status == WEFT_E_BASE;
-        return refused ? weft_verify_frame(rollout, &frame.header, status) : status;
-    }
-    return taken->delta ? apply_delta(rollout, &frame) : store_tile(rollout, &frame);
-}
+/* ---- the whole of it */
 
 static weft_status check_totals(const weft_rollout *rollout)
 {
@@ -252,7 +141,7 @@ weft_status weft_stage_step(weft_rollout *rollout)
     uint64_t begun_ns = weft_clock_ns();
     weft_status status;
     if (rollout->taken.used < rollout->taken.bytes) {
-        status = next_frame(rollout);
+        status = weft_stage_frames(rollout);
         if (atomic_load(&rollout->session->parked) && rollout->taken.used == rollout->taken.bytes)
             weft_session_wake(rollout->session); /* tiles to digest */
         rollout->book.decode_ns += weft_clock_ns() - begun_ns;
@@ -264,60 +153,7 @@ weft_status weft_stage_step(weft_rollout *rollout)
     return weft_receive_take(rollout);
 }
 
-/* ---- commit */
-
-static void undo(weft_rollout *rollout, uint64_t count)
-{
-    weft_session *session = rollout->session;
-    while (count-- > 0) {
-        const weft_changes *changes = weft_staging_at(&rollout->staging, count);
-        weft_undo_job job = {weft_binding_span(&rollout->weights, changes->unit, changes->units), changes, NULL};
-        weft_backend_wait(session->backend, session->device, session->backend->undo(session->device, &job), &job);
-    }
-}
-
-static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
-{
-    char name[WEFT_PART_TEXT];
-    weft_verify_name(rollout, changes->unit, changes->units, name);
-    return weft_fail(WEFT_E_BASE, "version %llu: %s: the weights changed since it was staged; undone",
-                     (unsigned long long)rollout->queue[0].trailer.target.number, name);
-}
-
-static weft_status commit_changes(weft_rollout *rollout)
-{
-    for (uint64_t i = 0; i < rollout->staging.count; i++) {
-        bool mismatch = false;
-        weft_changes *changes = weft_staging_at(&rollout->staging, i);
-        weft_status status = apply(rollout, &rollout->weights, changes, &mismatch);
-        if (status != WEFT_OK || mismatch) {
-            undo(rollout, status == WEFT_OK ? i + 1 : i);
-            return status != WEFT_OK ? status : altered(rollout, changes);
-        }
-    }
-    return WEFT_OK;
-}
-
-static weft_status commit_image(weft_rollout *rollout)
-{
-    weft_session *session = rollout->session;
-    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
-        weft_store_job job = {weft_binding_view(&rollout->weights, unit),
-                              weft_binding_view(&rollout->image_binding, unit).runs[0].data, NULL};
-        weft_status status =
-            weft_backend_wait(session->backend, session->device, session->backend->store(session->device, &job), &job);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
-}
-
-weft_status weft_stage_commit(weft_rollout *rollout)
-{
-    if (!rollout->queue[0].header.snapshot)
-        return commit_changes(rollout);
-    return rollout->into_image ? commit_image(rollout) : WEFT_OK;
-}
+/* ---- after the commit */
 
 static void move_attachment(weft_rollout *rollout)
 {

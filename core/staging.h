@@ -1,17 +1,22 @@
 /* staging.h - change lists of one update, decoded and proved, in memory taken at open.
  *
- * Lists grow from the front of one slab, their records from its back. What a peer's staging must hold is known to the
- * trainer (weft_staging_need), so that it never sends a transactional update that does not fit. */
+ * Lists grow in one slab, which is the backend's and is read by its jobs alone, their records in host memory: together
+ * they take no more than `bytes`. What a peer's staging must hold is known to the trainer (weft_staging_need), so that
+ * it never sends a transactional update that does not fit. */
 #ifndef WEFT_CORE_STAGING_H
 #define WEFT_CORE_STAGING_H
 
 #include "port_backend.h"
 
 typedef struct weft_staging {
-    uint8_t *memory;
-    uint64_t bytes;
-    uint64_t used;  /* from the front */
-    uint64_t count; /* lists, whose records lie at the back */
+    const weft_backend *backend;
+    weft_backend_state *device; /* borrowed */
+    uint8_t *memory;            /* of kind LISTS */
+    weft_changes *records;
+    uint64_t most;  /* of them */
+    uint64_t bytes; /* of memory and records */
+    uint64_t used;  /* of the memory, from its front */
+    uint64_t count; /* lists */
 } weft_staging;
 
 /* Bytes that the changes of one frame of `changed` elements of `width` bytes take. */
@@ -24,7 +29,9 @@ static inline uint64_t weft_staging_need(uint64_t changed, uint8_t width)
 /* The most that the changes of one unit of the layout can take: less staging than that is of no use. */
 uint64_t weft_staging_largest(const weft_layout *layout);
 
-weft_status weft_staging_open(weft_staging *staging, uint64_t bytes);
+/* For at most `lists` lists. Errors: WEFT_E_MEMORY. */
+weft_status weft_staging_open(weft_staging *staging, const weft_backend *backend, weft_backend_state *device,
+                              uint64_t bytes, uint64_t lists);
 void weft_staging_close(weft_staging *staging);
 void weft_staging_clear(weft_staging *staging);
 /* Room for the changes of one frame; NULL if there is none (WEFT_E_BUDGET is the caller's to say). */

@@ -197,6 +197,14 @@ static bool leads_on(weft_trainer *trainer, uint64_t order)
     return true;
 }
 
+bool weft_stream_needs_snapshot(weft_trainer *trainer, const weft_peer *peer)
+{
+    if (peer->held_order == WEFT_ORDER_UNKNOWN || !leads_on(trainer, peer->held_order))
+        return true;
+    return peer->held_order != trainer->newest_order &&
+           !fits(peer, weft_journal_after(&trainer->journal, peer->held_order));
+}
+
 /* Of a merged update: tight if the peer wants that, which takes more of the bridge's time. */
 static weft_level merged_level(const weft_peer *peer)
 {

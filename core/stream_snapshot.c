@@ -17,11 +17,19 @@
 /* Catch-ups that may come to nothing one after the other. */
 #define FAILURES_MOST 8u
 
+weft_status weft_stream_no_snapshot(const weft_peer *peer)
+{
+    return weft_fail(WEFT_E_REFUSED,
+                     "%s needs a snapshot, and the trainer lost its copy of the weights with its device", peer->name);
+}
+
 /* Offers a snapshot, again if a repair came to nothing. */
 weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
+    if (trainer->shadow_lost)
+        return weft_stream_no_snapshot(peer);
     memset(&peer->stream, 0, sizeof peer->stream);
     peer->stream.kind = WEFT_STREAM_OFFERED;
     peer->held_order = WEFT_ORDER_UNKNOWN;
@@ -75,69 +83,91 @@ static bool packs(const weft_peer *peer)
     return peer->site.snapshot_coding == WEFT_CODING_PLANES;
 }
 
-/* Writes one unit's `full` frame at `out`; its bytes. */
-static weft_status full_frame(weft_trainer *trainer, const weft_peer *peer, uint64_t unit, uint8_t *out,
-                              uint32_t *bytes)
-{
-    weft_view view = weft_binding_view(&trainer->shadow, unit);
-    uint32_t dense = view.count * view.width;
-    uint32_t payload = (dense + WEFT_FRAME_ALIGN - 1) / WEFT_FRAME_ALIGN * WEFT_FRAME_ALIGN;
-    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, view.count, 0};
-    weft_load_job job = {view, out + WEFT_FRAME_HEADER_BYTES, NULL};
-    weft_frame_write_header(out, &header);
-    memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    *bytes = WEFT_FRAME_HEADER_BYTES + payload;
-    const weft_session *session = trainer->session;
-    weft_status status =
-        weft_backend_wait(session->backend, session->device, session->backend->load(session->device, &job), &job);
-    if (status == WEFT_OK && packs(peer))
-        *bytes = weft_planes_pack(&trainer->packer, &session->layout->units[unit], out);
-    return status;
-}
-
 static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
 {
     const weft_unit *u = &trainer->session->layout->units[unit];
-    uint64_t dense = (uint64_t)u->count * u->width;
-    return WEFT_FRAME_HEADER_BYTES + (dense + WEFT_FRAME_ALIGN - 1) / WEFT_FRAME_ALIGN * WEFT_FRAME_ALIGN;
+    return WEFT_FRAME_HEADER_BYTES + weft_frame_pad((uint64_t)u->count * u->width);
 }
 
-/* Fills a slab with whole frames of the shadow from the cursor on. */
+/* How many units' frames are made together in `room` bytes: as many as fit and a window holds, but one where they are
+ * packed, since what that leaves is not known before. */
+static uint64_t units_fitting(const weft_trainer *trainer, const weft_peer *peer, uint64_t room)
+{
+    const uint64_t end = trainer->session->layout->unit_count, first = peer->stream.tiles.unit;
+    const uint64_t most = packs(peer) ? 1 : trainer->shadow_loads.depth;
+    uint64_t unit = first, bytes = 0;
+    while (unit < end && unit - first < most && (bytes += full_frame_bytes(trainer, unit)) <= room)
+        unit++;
+    return unit - first;
+}
+
+/* Writes the `full` frame of a unit whose bits are in its place; its bytes. */
+static uint32_t full_frame(weft_trainer *trainer, const weft_peer *peer, uint64_t unit, uint8_t *out)
+{
+    const weft_unit *u = &trainer->session->layout->units[unit];
+    const uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
+    const weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
+    weft_frame_write_header(out, &header);
+    memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    return packs(peer) ? weft_planes_pack(&trainer->packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
+}
+
+/* What a slab holds so far. */
+typedef struct slab_fill {
+    uint8_t *data;
+    uint64_t bytes, most;
+    uint32_t frames;
+    XXH3_state_t checks;
+} slab_fill;
+
+/* Fills it with whole frames of the shadow from the cursor on. */
+static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *fill)
+{
+    weft_tiles *tiles = &peer->stream.tiles;
+    for (uint64_t units; tiles->unit < trainer->session->layout->unit_count;) {
+        units = units_fitting(trainer, peer, fill->most - fill->bytes);
+        units += units == 0 && fill->frames == 0;
+        if (units == 0)
+            return WEFT_OK;
+        weft_status status =
+            weft_shadow_read(trainer, &trainer->shadow_loads, tiles->unit, units, true, fill->data + fill->bytes);
+        if (status != WEFT_OK)
+            return status;
+        for (; units > 0; units--, tiles->unit++, fill->frames++) {
+            uint8_t check[8], *frame = fill->data + fill->bytes;
+            uint32_t length = full_frame(trainer, peer, tiles->unit, frame);
+            weft_bytes_put(check, weft_frame_check(frame, length), 8);
+            XXH3_64bits_update(&fill->checks, check, sizeof check);
+            fill->bytes += length;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* A bucket of tiles. */
 static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
 {
     weft_tiles *tiles = &peer->stream.tiles;
-    const weft_layout *layout = trainer->session->layout;
     const weft_version nothing = {0, 0, 0};
-    uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, layout->bytes), bytes = 0;
-    uint32_t frames = 0;
-    XXH3_state_t checks;
+    const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, trainer->session->layout->bytes);
+    const uint64_t slab_bytes = trainer->slabs.slab_bytes;
     int32_t slab = weft_stream_take_slab(trainer, peer);
     if (slab < 0)
         return WEFT_AGAIN;
-    uint8_t *data = weft_slab_at(&trainer->slabs, slab);
-    XXH3_64bits_reset(&checks);
-    if (most > trainer->slabs.slab_bytes)
-        most = trainer->slabs.slab_bytes;
-    for (; tiles->unit < layout->unit_count; tiles->unit++, frames++) {
-        uint8_t check[8];
-        uint32_t length;
-        if (frames && bytes + full_frame_bytes(trainer, tiles->unit) > most)
-            break;
-        weft_status status = full_frame(trainer, peer, tiles->unit, data + bytes, &length);
-        if (status != WEFT_OK) {
-            weft_stream_give_slab(trainer, peer, slab);
-            return status;
-        }
-        weft_bytes_put(check, weft_frame_check(data + bytes, length), 8);
-        XXH3_64bits_update(&checks, check, sizeof check);
-        bytes += length;
+    slab_fill fill = {.data = weft_slab_at(&trainer->slabs, slab), .most = most < slab_bytes ? most : slab_bytes};
+    XXH3_64bits_reset(&fill.checks);
+    weft_status status = fill_slab(trainer, peer, &fill);
+    if (status != WEFT_OK) {
+        weft_stream_give_slab(trainer, peer, slab);
+        return status;
     }
     weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, peer->stream.frame_bytes);
-    weft_bucket_wrap(data, bytes, frames, XXH3_64bits_digest(&checks), peer->chunk_bytes, &peer->bucket);
+    weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->chunk_bytes,
+                     &peer->bucket);
     peer->bucket_slab = slab;
     weft_stream_count(peer);
     tiles->order = trainer->newest_order;
-    tiles->credit -= bytes < tiles->credit ? bytes : tiles->credit;
+    tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
     return WEFT_OK;
 }
 
@@ -310,5 +340,7 @@ weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
             break;
     }
     bool tiles = stream->tiles.unit < trainer->session->layout->unit_count;
+    if (tiles && trainer->shadow_lost)
+        return weft_stream_no_snapshot(peer);
     return tiles && !trainer->shadow_busy ? next_full(trainer, peer) : WEFT_AGAIN;
 }

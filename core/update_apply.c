@@ -47,7 +47,9 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
     weft_status status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
     if (status != WEFT_OK)
         return status;
-    status = weft_staging_open(&staging, work && work->memory_bytes ? work->memory_bytes : MEMORY_DEFAULT);
+    status =
+        weft_staging_open(&staging, prover.team.backend, prover.team.lanes[0].device,
+                          work && work->memory_bytes ? work->memory_bytes : MEMORY_DEFAULT, layout->unit_count + 1);
     if (status == WEFT_OK) {
         prover.staging = &staging;
         status = weft_update_prove(&prover);

@@ -114,17 +114,10 @@ bool weft_update_team_fill(weft_update_team *team)
     return team->filled > 0;
 }
 
-static void mute(weft_log_sink *sink, weft_log_level level, const char *line)
-{
-    (void)sink;
-    (void)level;
-    (void)line;
-}
-
 static void lane_run(void *context, uint32_t lane)
 {
     weft_update_team *team = context;
-    weft_log_sink quiet = {WEFT_LOG_ERROR, mute}, *before = weft_log_enter(&quiet);
+    weft_log_sink *before = weft_log_quiet();
     for (uint32_t i; (i = atomic_fetch_add(&team->taken, 1)) < team->filled;)
         team->groups[i].status = team->task(team, &team->lanes[lane], &team->groups[i]);
     weft_log_enter(before);

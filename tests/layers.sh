@@ -30,10 +30,11 @@ stages='
 3 digest
 4 port_backend
 5 journal arena history
+5 window
 5 staging
-5 encode
+6 encode
 5 merge
-5 proof
+6 proof
 6 wire
 7 bucket pace
 6 estimate

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "backends/host.h"
 #include "digest.h"
 #include "staging.h"
 
@@ -69,21 +70,25 @@ static uint64_t take_until_full(weft_staging *staging, uint64_t seed, uint8_t wi
     return list;
 }
 
+static weft_status staging_open(weft_staging *staging, uint64_t bytes)
+{
+    return weft_staging_open(staging, &weft_backend_host, NULL, bytes, LISTS);
+}
+
 static void until_full(void **state)
 {
     (void)state;
     static uint8_t width_of[LISTS];
     weft_staging staging;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        assert_int_equal(weft_staging_open(&staging, (100u << 10) + 4096 * seed + seed), WEFT_OK);
+        assert_int_equal(staging_open(&staging, (100u << 10) + 4096 * seed + seed), WEFT_OK);
         uint64_t lists = take_until_full(&staging, 1000 * seed, width_of);
         assert_int_equal(staging.count, lists);
         for (uint64_t i = 0; i < lists; i++) {
             const weft_changes *changes = weft_staging_at(&staging, i);
             assert_int_equal(changes->unit, i);
             assert_true((const uint8_t *)changes->after >= staging.memory);
-            assert_true((const uint8_t *)(changes->position + changes->capacity) <=
-                        (const uint8_t *)weft_staging_at(&staging, lists - 1));
+            assert_true((const uint8_t *)(changes->position + changes->capacity) <= staging.memory + staging.used);
             is_painted(changes, width_of[i], i);
         }
         weft_staging_close(&staging);
@@ -95,7 +100,7 @@ static void clear(void **state)
     (void)state;
     static uint8_t width_of[LISTS];
     weft_staging staging;
-    assert_int_equal(weft_staging_open(&staging, 1u << 20), WEFT_OK);
+    assert_int_equal(staging_open(&staging, 1u << 20), WEFT_OK);
     uint64_t lists = take_until_full(&staging, 7, width_of);
     const weft_changes *first = weft_staging_at(&staging, 0);
     for (int round = 0; round < 3; round++) {
@@ -119,7 +124,7 @@ static void need_is_exact(void **state)
             weft_staging staging;
             assert_int_equal(sum % 16, 0);
             for (uint64_t less = 0; less <= 16; less += 16) {
-                assert_int_equal(weft_staging_open(&staging, sum - less), WEFT_OK);
+                assert_int_equal(staging_open(&staging, sum - less), WEFT_OK);
                 for (uint64_t i = 0; i < lists; i++) {
                     bool taken = weft_staging_take(&staging, 0, changed, widths[w]) != NULL;
                     assert_int_equal(taken, less == 0 || i + 1 < lists);
@@ -130,11 +135,24 @@ static void need_is_exact(void **state)
     }
 }
 
+static void too_many(void **state)
+{
+    (void)state;
+    weft_staging staging;
+    assert_int_equal(weft_staging_open(&staging, &weft_backend_host, NULL, 1u << 20, 3), WEFT_OK);
+    for (int list = 0; list < 3; list++)
+        assert_non_null(weft_staging_take(&staging, 0, 1, 8));
+    assert_null(weft_staging_take(&staging, 0, 1, 8));
+    weft_staging_clear(&staging);
+    assert_non_null(weft_staging_take(&staging, 0, 1, 8));
+    weft_staging_close(&staging);
+}
+
 static void too_large(void **state)
 {
     (void)state;
     weft_staging staging;
-    assert_int_equal(weft_staging_open(&staging, 1u << 20), WEFT_OK);
+    assert_int_equal(staging_open(&staging, 1u << 20), WEFT_OK);
     assert_null(weft_staging_take(&staging, 0, UINT32_MAX, 8));
     assert_int_equal(staging.count, 0);
     assert_int_equal(staging.used, 0);
@@ -145,10 +163,8 @@ static void too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(until_full),
-        cmocka_unit_test(clear),
-        cmocka_unit_test(need_is_exact),
-        cmocka_unit_test(too_large),
+        cmocka_unit_test(until_full), cmocka_unit_test(clear),     cmocka_unit_test(need_is_exact),
+        cmocka_unit_test(too_many),   cmocka_unit_test(too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
