@@ -125,7 +125,7 @@ static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *
 {
     weft_tiles *tiles = &peer->stream.tiles;
     for (uint64_t units; tiles->unit < trainer->session->layout->unit_count;) {
-        units = units_fitting(trainer, peer, fill->most - fill->bytes);
+        units = units_fitting(trainer, peer, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
         units += units == 0 && fill->frames == 0;
         if (units == 0)
             return WEFT_OK;

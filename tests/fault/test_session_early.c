@@ -59,7 +59,7 @@ static void start_with(sim *s, const char *text)
     script = (struct script){.s = s, .real = trainer->encoder.backend, .rounds = 3};
     slow = *script.real;
     slow.encode = encode;
-    trainer->encoder.backend = &slow;
+    trainer->encoder.backend = trainer->encoder.window.backend = &slow;
 }
 
 static weft_status publish(sim *s, uint32_t per_mille, uint64_t fail_at)
@@ -223,14 +223,15 @@ static void says_why_it_failed(void **state)
 
 /* ---- the device dies when all is encoded */
 
-static uint64_t frames_left; /* that the session's device decodes */
+static uint64_t frames_left;               /* that it decodes */
+static const weft_backend *before_it_died; /* the table of what works on the shadow */
 
 static weft_status decode_some(weft_backend_state *state, weft_decode_job *job)
 {
     if (frames_left == 0)
         return weft_fail_quiet(WEFT_E_DEVICE, "the test's device is dead");
     frames_left--;
-    return script.real->decode(state, job);
+    return before_it_died->decode(state, job);
 }
 
 static weft_status load_nothing(weft_backend_state *state, weft_load_job *job)
@@ -246,17 +247,19 @@ static void dies_behind_the_seal(void **state)
     (void)state;
     sim *s = open_two(FLEET_SMALL, 14);
     weft_session *session = s->trainer.session;
-    const weft_backend *real = session->backend;
-    weft_backend dying = *real;
+    weft_window *shadow = &session->trainer->shadow_jobs, *weights = &session->calls, was[] = {*shadow, *weights};
+    weft_backend dying = *shadow->backend;
+    before_it_died = shadow->backend;
     dying.decode = decode_some;
     dying.load = load_nothing;
     script.rounds = 0; /* nobody takes anything meanwhile */
     for (int i = 0; i < 3; i++)
         assert_int_equal(publish(s, 300, 0), WEFT_OK);
     frames_left = 2;
-    session->backend = &dying;
+    shadow->backend = weights->backend = &dying;
     assert_int_equal(publish(s, 300, 0), WEFT_E_DEVICE);
-    session->backend = real;
+    shadow->backend = was[0].backend;
+    weights->backend = was[1].backend;
     sim_remember(s);
     assert_int_equal(s->newest, 4);
     sim_settle(s, SETTLE_MS);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/deferred.h"
 #include "tests/support/port.h"
 
 /* No deadline here runs out on a busy machine: tests that wait for one name it themselves. */
@@ -54,7 +55,36 @@ static void must(weft_status status, const char *what)
         fail_msg("%s: %s: %s", what, weft_status_name(status), weft_last_error());
 }
 
+/* What the environment asks for; NULL: nothing. */
+static bool has_device(const char *end)
+{
+    const char *wanted = getenv("WEFT_TEST_DEVICE");
+    return wanted && (strcmp(wanted, end) == 0 || strcmp(wanted, "both") == 0);
+}
+
+static void take_device(fleet *f, bool trainer, bool rollouts, uint32_t depth)
+{
+    const char *shadow = getenv("WEFT_TEST_SHADOW");
+    f->trainer_device = trainer;
+    f->rollout_device = rollouts;
+    if (trainer || rollouts)
+        deferred_lend(depth);
+    if (trainer)
+        f->overrides[f->override_count++] = "trainer.backend=cuda";
+    if (trainer && shadow && strcmp(shadow, "device") == 0)
+        f->overrides[f->override_count++] = "trainer.shadow=device";
+    if (rollouts)
+        f->overrides[f->override_count++] = "peers.backend=cuda";
+}
+
 fleet *fleet_open(fleet_size size, const char *const *overrides)
+{
+    const char *depth = getenv("WEFT_TEST_DEPTH");
+    return fleet_open_device(size, overrides, has_device("trainer"), has_device("rollouts"),
+                             depth ? (uint32_t)atoi(depth) : 8);
+}
+
+fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool trainer, bool rollouts, uint32_t depth)
 {
     static const char *const names[FLEET_ROLLOUTS] = {"a", "b", "c", "x1", "x2", "x3", "x4"};
     fleet *f = calloc(1, sizeof *f);
@@ -65,6 +95,7 @@ fleet *fleet_open(fleet_size size, const char *const *overrides)
     site_scratch_write(&f->scratch, site_text, sizeof site_text - 1);
     for (; overrides && overrides[f->override_count]; f->override_count++)
         f->overrides[f->override_count] = overrides[f->override_count];
+    take_device(f, trainer, rollouts, depth);
     f->layout = fleet_layout(size);
     f->bytes = weft_layout_bytes(f->layout);
     f->seed = UINT64_C(20260101);
@@ -95,6 +126,8 @@ void fleet_close(fleet *f)
     close_end(&f->trainer);
     for (uint64_t i = 0; i < f->history_count; i++)
         free(f->history[i].dense);
+    if (f->trainer_device || f->rollout_device)
+        deferred_take_back();
     weft_layout_free(f->layout);
     free(f->dense);
     free(f->scratch_dense);
@@ -141,6 +174,14 @@ static void remember(fleet *f)
     f->newest = held.number;
 }
 
+static void model_open(fleet_model *model, weft_layout *layout, unsigned style, bool device)
+{
+    if (device)
+        fleet_model_open_device(model, layout, style);
+    else
+        fleet_model_open(model, layout, style);
+}
+
 void fleet_start_trainer(fleet *f, const char *attachment)
 {
     weft_options options = {.size = sizeof options, .log = hear, .log_user = f->trainer.name};
@@ -148,7 +189,7 @@ void fleet_start_trainer(fleet *f, const char *attachment)
     weft_status status = weft_trainer_open(site, f->layout, &options, &f->trainer.session);
     weft_site_free(site);
     must(status, "trainer");
-    fleet_model_open(&f->trainer.model, f->layout, 0);
+    model_open(&f->trainer.model, f->layout, 0, f->trainer_device);
     fleet_model_put(&f->trainer.model, f->dense);
     must(weft_bind(f->trainer.session, f->trainer.model.pieces, f->trainer.model.piece_count, attachment,
                    attachment ? strlen(attachment) : 0, 0),
@@ -170,7 +211,7 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment)
 {
     fleet_end *end = &f->rollouts[at];
-    fleet_model_open(&end->model, f->layout, at + 1);
+    model_open(&end->model, f->layout, at + 1, f->rollout_device);
     if (start == FLEET_SAME) {
         fleet_model_put(&end->model, f->dense);
     } else if (start == FLEET_OTHER) {

@@ -1,7 +1,10 @@
 /* fleet.h - a trainer and rollouts in one process over the loop, on small odd models, for tests of whole sessions.
  *
  * Weights are kept twice: scattered in memory as an engine binds them, and as dense bytes (the tensors in layout order,
- * one behind the other) that tests change and compare. Every wait has a bound. */
+ * one behind the other) that tests change and compare. Every wait has a bound.
+ *
+ * WEFT_TEST_DEVICE = trainer, rollouts or both gives these ends the deferred backend (deferred.h), of a depth of
+ * WEFT_TEST_DEPTH (8), and the trainer its shadow as WEFT_TEST_SHADOW says (host). */
 #ifndef WEFT_TESTS_FLEET_H
 #define WEFT_TESTS_FLEET_H
 
@@ -33,6 +36,7 @@ typedef struct fleet_model {
     weft_layout *layout; /* borrowed */
     uint64_t bytes;
     uint8_t *memory; /* the scattered weights, with gaps between pieces */
+    uint8_t *bound;  /* where they are bound: memory, or a device's address for it */
     uint64_t memory_bytes;
     weft_piece pieces[FLEET_PIECES];
     uint64_t piece_count;
@@ -66,6 +70,7 @@ typedef struct fleet {
     fleet_version history[FLEET_HISTORY];
     uint64_t history_count;
     uint64_t newest;
+    bool trainer_device, rollout_device; /* they have the deferred backend */
 } fleet;
 
 uint64_t fleet_random(uint64_t *seed);
@@ -77,6 +82,8 @@ void fleet_sleep_ms(uint32_t ms);
 weft_layout *fleet_layout(fleet_size size);
 /* Scatters the layout over memory; each `style` cuts and orders the pieces in another way (0: whole tensors). */
 void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style);
+/* The same, over memory of the deferred device. */
+void fleet_model_open_device(fleet_model *model, weft_layout *layout, unsigned style);
 void fleet_model_close(fleet_model *model);
 void fleet_model_put(fleet_model *model, const uint8_t *dense);
 void fleet_model_get(const fleet_model *model, uint8_t *dense);
@@ -93,6 +100,8 @@ uint8_t *fleet_model_at(fleet_model *model, uint64_t at);
 /* Makes a fleet without sessions; `overrides` end with NULL and must live as long as it. */
 fleet *fleet_open(fleet_size size, const char *const *overrides);
 void fleet_close(fleet *f);
+/* The same, and the ends that are said have the deferred backend, of this depth. */
+fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool trainer, bool rollouts, uint32_t depth);
 weft_site *fleet_site(const fleet *f, const char *extra);
 /* Opens the trainer and binds its bits, with an attachment (NULL: none). */
 void fleet_start_trainer(fleet *f, const char *attachment);

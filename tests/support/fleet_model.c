@@ -5,6 +5,7 @@
 #include "tests/support/fleet.h"
 
 #include "layout.h"
+#include "tests/support/deferred.h"
 
 uint64_t fleet_random(uint64_t *seed)
 {
@@ -84,49 +85,76 @@ static uint64_t piece_bytes(const fleet_model *model, uint64_t i)
     return model->pieces[i].count * model->layout->entries[model->pieces[i].tensor].row->bits / 8;
 }
 
-void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style)
+static void begin(fleet_model *model, weft_layout *layout, unsigned style)
 {
     memset(model, 0, sizeof *model);
     model->layout = layout;
     cut(model, style);
     model->memory_bytes = model->bytes + 64 * (model->piece_count + 1);
-    model->memory = malloc(model->memory_bytes);
-    if (!model->memory)
-        abort();
-    memset(model->memory, 0xa5, model->memory_bytes);
+}
+
+static void scatter(fleet_model *model, unsigned style)
+{
     uint64_t at = 8;
+    memset(model->memory, 0xa5, model->memory_bytes);
     for (uint64_t i = 0; i < model->piece_count; i++) { /* odd styles lay the pieces down from the last to the first */
         uint64_t piece = style % 2 ? model->piece_count - 1 - i : i;
         uint64_t width = model->layout->entries[model->pieces[piece].tensor].row->width;
         at = (at + 9 + width - 1) / width * width;
-        model->pieces[piece].data = model->memory + at;
+        model->pieces[piece].data = model->bound + at;
         at += piece_bytes(model, piece);
     }
 }
 
+void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style)
+{
+    begin(model, layout, style);
+    model->memory = model->bound = malloc(model->memory_bytes);
+    if (!model->memory)
+        abort();
+    scatter(model, style);
+}
+
+void fleet_model_open_device(fleet_model *model, weft_layout *layout, unsigned style)
+{
+    void *memory;
+    begin(model, layout, style);
+    model->bound = deferred_take(model->memory_bytes, &memory);
+    model->memory = memory;
+    scatter(model, style);
+}
+
 void fleet_model_close(fleet_model *model)
 {
-    free(model->memory);
+    if (model->bound != model->memory)
+        deferred_give(model->bound);
+    else
+        free(model->memory);
     memset(model, 0, sizeof *model);
+}
+
+static uint8_t *piece_at(const fleet_model *model, uint64_t i)
+{
+    return model->memory + ((uint8_t *)model->pieces[i].data - model->bound);
 }
 
 void fleet_model_put(fleet_model *model, const uint8_t *dense)
 {
     for (uint64_t i = 0; i < model->piece_count; i++)
-        memcpy(model->pieces[i].data, dense + model->places[i], piece_bytes(model, i));
+        memcpy(piece_at(model, i), dense + model->places[i], piece_bytes(model, i));
 }
 
 void fleet_model_get(const fleet_model *model, uint8_t *dense)
 {
     for (uint64_t i = 0; i < model->piece_count; i++)
-        memcpy(dense + model->places[i], model->pieces[i].data, piece_bytes(model, i));
+        memcpy(dense + model->places[i], piece_at(model, i), piece_bytes(model, i));
 }
 
 uint8_t *fleet_model_at(fleet_model *model, uint64_t at)
 {
     for (uint64_t i = 0; i < model->piece_count; i++)
         if (at >= model->places[i] && at < model->places[i] + piece_bytes(model, i))
-            return (uint8_t *)model->pieces[i].data + (at - model->places[i]);
+            return piece_at(model, i) + (at - model->places[i]);
     abort();
 }
 
