@@ -334,9 +334,9 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     *greeted = peer;
     peer->lane = lane;
     settle_record(trainer, peer, &hello, &site);
-    if (trainer->shadow_lost && weft_stream_needs_snapshot(trainer, peer))
-        return weft_stream_no_snapshot(peer);
     status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
+    if (status == WEFT_OK && trainer->shadow_lost && weft_stream_needs_snapshot(trainer, peer))
+        status = weft_stream_no_snapshot(peer);
     if (status == WEFT_OK)
         status = weft_follow_join(trainer, peer);
     if (status == WEFT_OK)

@@ -19,7 +19,8 @@
  *     default stream; ignored by the host backend).
  *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow.
  *   - Strings are UTF-8; what weft returns as const char * lives until the call named in its comment.
- *   - After any error the weights are bit for bit what they were; weft_status_scope() tells what to give up.
+ *   - After any error but WEFT_E_DEVICE the weights are bit for bit what they were; weft_status_scope() tells what to
+ *     give up. When the device fails the text says what is known of them.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -280,12 +281,14 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with what it holds.
  * A later call with the same layout rebinds: same bits, new addresses, for engines that move their weights.
  *
- * pieces      array of `count` pieces that cover every tensor exactly
+ * pieces      array of `count` pieces that cover every tensor exactly, in memory that the backend works in; what was
+ *             queued on the default stream before comes first
  * attachment  opaque bytes that travel with the weights outside digest and layout hash (the raw header of a model
  *             file), or NULL; copied
  * Memory: the weights stay the caller's; they must stay valid until close or rebind.
  * Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY,
- * WEFT_E_SYSTEM (the listen address cannot be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE. */
+ * WEFT_E_SYSTEM (the listen address cannot be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE,
+ * WEFT_E_ARGUMENT (a piece lies elsewhere than the backend works: the text names tensor and address), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                                uint64_t attachment_bytes, uint32_t flags);
 
@@ -324,7 +327,8 @@ typedef struct weft_publish_options {
  * with a warning.
  *
  * version  must exceed the last one; gaps are allowed
- * stream   device stream to order against; the weights may change again once it passes the mark left on it (host
+ * stream   device stream to order against: weights are read after what was queued on it before, and what is queued on
+ *          it afterwards comes after the pass that finds the changes, so that the weights may change again (host
  *          weights: on return)
  * options  NULL for none
  * info     receives the figures, or NULL
@@ -363,7 +367,8 @@ typedef struct weft_staged_info {
 /* Tells whether a version is whole, proved and ready to commit. Waits at most deadline_ms for one.
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_REFUSED (the trainer
  * will not have this rollout: see the text), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said goodbye and
- * nothing is staged). */
+ * nothing is staged), WEFT_E_DEVICE (nothing will be any more: the text says what the weights are; close the session).
+ */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
 /* Moves the bound weights to the staged version, every tensor or none.
