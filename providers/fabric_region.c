@@ -52,8 +52,14 @@ static weft_status refuse(weft_link *link, const weft_region_memory *memory, int
                          link->profile->name, (unsigned long long)memory->bytes, KEY_RETRIES);
     if (memory->kind != WEFT_REGION_HOST)
         return weft_fabric_device_refuse(link, memory, said);
-    return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s", link->profile->name,
-                     (unsigned long long)memory->bytes, said);
+    char more[192] = "";
+    if (link->profile->pins && error == -FI_ENOMEM)
+        snprintf(more, sizeof more,
+                 "; the kernel locks no more for this process, of which %llu KiB are to be: raise `ulimit -l` "
+                 "(/etc/security/limits.conf) or the memory limit of its cgroup",
+                 (unsigned long long)((atomic_load(&pinned_bytes) + 1023) >> 10));
+    return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s%s", link->profile->name,
+                     (unsigned long long)memory->bytes, said, more);
 }
 
 static weft_status register_memory(weft_link *link, const weft_region_memory *memory, bool remote, struct fid_mr **mr)

@@ -180,9 +180,10 @@ bool weft_select_may_pin(const weft_profile *profile, uint64_t limit, uint64_t p
         return true;
     snprintf(text, capacity,
              "%llu KiB of memory are to be locked, this process may lock %llu KiB: raise the limit to %llu KiB or more "
-             "(ulimit -l, LimitMEMLOCK= of a service, --ulimit memlock of a container)",
+             "(`ulimit -l %llu`, memlock in /etc/security/limits.conf, LimitMEMLOCK= of a service, --ulimit memlock of "
+             "a container)",
              (unsigned long long)(need >> 10), (unsigned long long)(limit >> 10),
-             (unsigned long long)((need + 1023) >> 10));
+             (unsigned long long)((need + 1023) >> 10), (unsigned long long)((need + 1023) >> 10));
     return false;
 }
 

@@ -1,9 +1,11 @@
 /* Whole sessions over the stand-ins of providers that this host has no device for, and over its real ones: join,
  * snapshot, updates, a peer that leaves and comes back, a trainer that starts anew. The short tier plays the two whose
  * rules differ most from tcp's, WEFT_FULL=1 every profile. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/fleet.h"
@@ -112,6 +114,72 @@ static void the_trainer_starts_anew(void **state)
     fleet_catch_up(f, 0);
 }
 
+/* A process of its own, forked before any session is open: rollout b, which takes what comes until it is killed. */
+typedef struct victim {
+    pid_t pid;
+    int to; /* it waits there for where the trainer listens */
+} victim;
+
+static void live_and_take(fleet *f)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    weft_version held;
+    fleet_open_rollout(f, 1, NULL);
+    fleet_bind_rollout(f, 1, FLEET_SAME, NULL);
+    for (;;)
+        if (weft_staged(f->rollouts[1].session, 20, &staged) == WEFT_OK)
+            weft_commit(f->rollouts[1].session, staged.target.number, NULL, 0, &held);
+}
+
+static victim fork_victim(fleet *f)
+{
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    victim v = {.pid = fork(), .to = pipes[1]};
+    assert_true(v.pid >= 0);
+    if (v.pid == 0) {
+        alarm(300);
+        close(pipes[1]);
+        if (read(pipes[0], f->listen, sizeof f->listen) == (ssize_t)sizeof f->listen)
+            live_and_take(f);
+        _exit(1);
+    }
+    close(pipes[0]);
+    return v;
+}
+
+static void release(const fleet *f, const victim *v)
+{
+    assert_int_equal(write(v->to, f->listen, sizeof f->listen), sizeof f->listen);
+    close(v->to);
+}
+
+static void kill_victim(const victim *v)
+{
+    int status;
+    assert_int_equal(kill(v->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(v->pid, &status, 0), v->pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* With writes under way to it, which then fail late, or never end: the other goes on, and its place is free again. */
+static void a_peer_is_killed(void **state)
+{
+    fleet *f = *state;
+    victim b = fork_victim(f);
+    fleet_start_trainer(f, NULL);
+    release(f, &b);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    fleet_publish(f, 1000);
+    kill_victim(&b);
+    for (int i = 0; i < 4; i++)
+        publish_and_hold(f, 1, 300);
+    fleet_wait_state(f, "b", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    fleet_join(f, 1, FLEET_OTHER);
+    publish_and_hold(f, 2, 300);
+}
+
 /* That the stand-in did what it is for: else these tests are tests of tcp. */
 static void check_rules(const char *provider)
 {
@@ -152,7 +220,8 @@ static bool can_be_had(const char *name)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(updates_of_all_sizes), TEST(snapshots_and_repairs),
-                                       TEST(a_peer_comes_and_goes), TEST(the_trainer_starts_anew)};
+                                       TEST(a_peer_comes_and_goes), TEST(the_trainer_starts_anew),
+                                       TEST(a_peer_is_killed)};
     int failed = 0;
     const char *only = getenv("WEFT_TEST_PROVIDER");
     for (size_t i = 0; i < sizeof plays / sizeof *plays; i++) {

@@ -1,9 +1,14 @@
 /* Real providers between real processes: wrong keys, wrong addresses, calls out of contract, missing devices. */
+#include <errno.h>
+#include <linux/capability.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -232,6 +237,55 @@ static void a_taken_key_is_drawn_again(void **state)
     play_finish(&p, 0, 0);
 }
 
+/* Whoever may lock anything, root above all, may so no longer. */
+static void may_lock(rlim_t bytes)
+{
+    struct rlimit limit;
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[2];
+    CHECK(syscall(SYS_capget, &header, sets) == 0, "capget");
+    sets[0].effective &= ~(1u << CAP_IPC_LOCK);
+    CHECK(syscall(SYS_capset, &header, sets) == 0, "capset");
+    CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0, "getrlimit");
+    if (limit.rlim_max < bytes) {
+        fprintf(stderr, "skipped: this process may lock %llu bytes at most\n", (unsigned long long)limit.rlim_max);
+        exit(0);
+    }
+    limit.rlim_cur = bytes;
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit");
+}
+
+/* What is to be locked and what may be, in numbers; and what the kernel refuses though the limit would allow it. */
+static void try_limits(play *p, int self)
+{
+    (void)self;
+    static uint8_t memory[4 * CHUNK];
+    weft_region *first = NULL, *second = NULL;
+    fabric_end e = end_open(p->provider);
+    may_lock(3 * CHUNK);
+    CHECK(e.provider->region_open(e.link, NULL, memory, 2 * CHUNK, false, &first) == WEFT_OK, "within the limit");
+    CHECK(e.provider->region_open(e.link, NULL, memory, 2 * CHUNK, false, &second) == WEFT_E_MISSING, "beyond it");
+    CHECK(!second && strstr(weft_last_error(), "256 KiB of memory") && strstr(weft_last_error(), "may lock 192 KiB") &&
+              strstr(weft_last_error(), "`ulimit -l 256`") && strstr(weft_last_error(), "limits.conf"),
+          "text");
+    CHECK(e.provider->region_open(e.link, NULL, memory, CHUNK, false, &second) == WEFT_OK, "what is left of it");
+    e.provider->region_close(second);
+    second = NULL;
+    standin_registers(ENOMEM);
+    CHECK(e.provider->region_open(e.link, NULL, memory, CHUNK, false, &second) == WEFT_E_PROVIDER, "refused");
+    CHECK(!second && strstr(weft_last_error(), "192 KiB are to be") && strstr(weft_last_error(), "`ulimit -l`"),
+          "text");
+    e.provider->region_close(first);
+    e.provider->link_close(e.link);
+}
+
+static void a_limit_on_locked_memory_is_told_in_numbers(void **state)
+{
+    play p;
+    play_start(&p, *state, try_limits, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
 static void try_missing(play *p, int self)
 {
     (void)self;
@@ -271,10 +325,12 @@ int main(void)
         ON(a_wrong_key_lands_nothing, "verbs"),
         ON(a_wrong_address_is_an_error, "verbs"),
         ON(misuse_is_refused, "verbs"),
+        ON(a_limit_on_locked_memory_is_told_in_numbers, "verbs"),
     };
     static const struct CMUnitTest efa[] = {
         ON(a_wrong_key_lands_nothing, "efa"),
         ON(misuse_is_refused, "efa"),
+        ON(a_limit_on_locked_memory_is_told_in_numbers, "efa"),
     };
     int failed = cmocka_run_group_tests(always, NULL, NULL);
     failed += fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;

@@ -59,6 +59,8 @@ typedef enum standin_device {
 void standin_use_device(standin_device how);
 /* Whether this build can register by dmabuf at all: libfabric's header of 1.20 is the first that names it. */
 bool standin_knows_dmabuf(void);
+/* What every registration gives from now on; 0: it is made. */
+void standin_registers(int error);
 /* The next `times` numbers of 8 bytes that this process draws by getrandom are `number`. */
 void standin_draw(uint64_t number, unsigned times);
 /* How often the rules bit so far: posts refused, writes that overtook another one, completions withheld, receivers

@@ -6,6 +6,12 @@
 #include <fcntl.h>
 
 static standin_device device;
+static int registration;
+
+void standin_registers(int error)
+{
+    registration = error;
+}
 
 void standin_use_device(standin_device how)
 {
@@ -34,6 +40,8 @@ bool standin_knows_dmabuf(void)
 static int keep_region(standin_domain *domain, const void *memory, size_t bytes, uint64_t access, uint64_t offset,
                        uint64_t flags, struct fid_mr **mr, void *context)
 {
+    if (registration)
+        return -registration;
     int error = domain->real_mr->reg(&domain->domain->fid, memory, bytes, access, offset, 0, flags, mr, context);
     if (error)
         return error;
@@ -101,6 +109,11 @@ void standin_domain_rule(standin_domain *domain)
 void standin_use_device(standin_device how)
 {
     (void)how;
+}
+
+void standin_registers(int error)
+{
+    (void)error;
 }
 
 bool standin_knows_dmabuf(void)
