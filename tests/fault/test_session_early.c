@@ -545,7 +545,9 @@ static void follows_what_fails(void **state)
 
 static void act_at_random(sim *s, uint64_t run)
 {
-    sim_end *end = &s->rollouts[sim_below(s, s->rollout_count)];
+    static const char *const names[][2] = {{"tight8", "auto8"}, {"tight9", "auto9"}}; /* no two ends under one name */
+    uint64_t at = sim_below(s, s->rollout_count);
+    sim_end *end = &s->rollouts[at];
     (void)run;
     switch (sim_below(s, 40)) {
     case 0:
@@ -553,8 +555,10 @@ static void act_at_random(sim *s, uint64_t run)
             sim_kill(s, end);
         break;
     case 1:
-        if (!end->session)
-            sim_join(s, end, sim_below(s, 2) ? "auto9" : "tight9", sim_below(s, 2) ? s->history[0].dense : NULL, NULL);
+        if (!end->session) {
+            const char *name = names[at][sim_below(s, 2)];
+            sim_join(s, end, name, sim_below(s, 2) ? s->history[0].dense : NULL, NULL);
+        }
         break;
     case 2:
         if (sim_awake(s, end))
@@ -572,9 +576,9 @@ static void any_schedule(void **state)
         sim *s = open_two(FLEET_SMALL, seed);
         script.act = act_at_random;
         for (int i = 0; i < 25; i++) {
-            const weft_loop_faults faults[] = {{.drop_at = 1 + sim_below(s, 30)},
-                                               {.corrupt_at = 1 + sim_below(s, 30), .seed = seed},
-                                               {.reorder_window = 5, .seed = seed}};
+            const uint64_t dropped = 1 + sim_below(s, 30), corrupted = 1 + sim_below(s, 30);
+            const weft_loop_faults faults[] = {
+                {.drop_at = dropped}, {.corrupt_at = corrupted, .seed = seed}, {.reorder_window = 5, .seed = seed}};
             script.rounds = 1 + (unsigned)sim_below(s, 6);
             weft_loop_set_faults(sim_below(s, 3) ? NULL : &faults[sim_below(s, 3)]);
             publish(s, 300, sim_below(s, 2) ? 1 + sim_below(s, 20) : 0);
