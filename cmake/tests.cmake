@@ -35,7 +35,12 @@ function(weft_test_properties test label)
     if(WEFT_SANITIZE STREQUAL "thread") # up to fifty times slower
         math(EXPR timeout "${timeout} * 5")
     endif()
-    set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+    # The longest begin first, so that none of them ends alone.
+    set(cost 1)
+    if(label STREQUAL "integration" OR test MATCHES "session_(bridge|overtaken|early|levels|journal)|update_hostile")
+        set(cost 100)
+    endif()
+    set_tests_properties(${test} PROPERTIES COST ${cost} LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
 endfunction()
 
