@@ -9,12 +9,12 @@
 
 const char *end_local(const char *provider)
 {
-    return strcmp(provider, "shm") == 0 ? "" : "127.0.0.1";
+    return strcmp(standin_provider(provider), "shm") == 0 ? "" : "127.0.0.1";
 }
 
 fabric_end end_open(const char *name)
 {
-    fabric_end e = {.provider = weft_provider_find(name)};
+    fabric_end e = {.provider = weft_provider_find(standin_provider(name))};
     weft_link_options options = {.address = end_local(name), .chunk_bytes = CHUNK, .depth = DEPTH};
     standin_use(name);
     CHECK(e.provider, "no provider %s", name);
@@ -255,7 +255,7 @@ void stream_all(const sender *s, stream *t)
 bool fabric_is_usable(const char *provider)
 {
     weft_provider_info list[64];
-    size_t count = weft_provider_find(provider)->probe(list, 64);
+    size_t count = weft_provider_find(standin_provider(provider))->probe(list, 64);
     CHECK(count > 0, "probe says nothing");
     if (!list[0].usable)
         CHECK(list[0].detail[0] && list[0].fabric[0], "unusable without a reason");
@@ -268,7 +268,7 @@ bool fabric_is_here(const char *provider)
     pid_t pid = fork();
     if (pid == 0) {
         standin_use(provider);
-        _exit(weft_provider_find(provider) && fabric_is_usable(provider) ? 0 : 2);
+        _exit(weft_provider_find(standin_provider(provider)) && fabric_is_usable(provider) ? 0 : 2);
     }
     waitpid(pid, &status, 0);
     bool here = WIFEXITED(status) && WEXITSTATUS(status) == 0;

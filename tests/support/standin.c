@@ -37,12 +37,26 @@ typedef struct vector_object {
     struct fi_ops_av ops, *real;
 } vector_object;
 
+static const standin_rules *row_of(const char *play)
+{
+    const standin_rules *found = NULL;
+    for (size_t i = 0; standin_at(i); i++) {
+        const standin_rules *row = standin_at(i);
+        if (strcmp(row->play ? row->play : row->provider, play) == 0)
+            found = row;
+    }
+    return found;
+}
+
 void standin_use(const char *provider)
 {
-    played = NULL;
-    for (size_t i = 0; standin_at(i); i++)
-        if (strcmp(standin_at(i)->provider, provider) == 0)
-            played = standin_at(i);
+    played = row_of(provider);
+}
+
+const char *standin_provider(const char *play)
+{
+    const standin_rules *row = row_of(play);
+    return row ? row->provider : play;
 }
 
 void standin_draw(uint64_t number, unsigned times)
@@ -78,8 +92,10 @@ uint32_t __wrap_fi_version(void)
     return played && played->version > real ? played->version : real;
 }
 
-static int demanded_modes(uint64_t caps)
+static int demanded_modes(const standin_rules *rules, uint64_t caps)
 {
+    if (rules->own_keys)
+        return FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
     return FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
            (caps & FI_HMEM && standin_grants_device() ? FI_MR_HMEM : 0);
 }
@@ -96,7 +112,8 @@ static bool grants(const standin_rules *rules, const struct fi_info *hints)
         return false;
     if (rules->scribbles && !(hints->mode & FI_CONTEXT2))
         return false;
-    return hints->ep_attr->type == FI_EP_RDM && (demanded_modes(hints->caps) & ~hints->domain_attr->mr_mode) == 0;
+    return hints->ep_attr->type == FI_EP_RDM &&
+           (demanded_modes(rules, hints->caps) & ~hints->domain_attr->mr_mode) == 0;
 }
 
 static void rename_to(char **name, const char *text)
@@ -140,12 +157,12 @@ static void disguise(const standin_rules *rules, struct fi_info *info, uint64_t 
     rename_to(&info->fabric_attr->name, rules->network);
     rename_to(&info->domain_attr->name, rules->domain);
     info->caps |= FI_MSG | (asked & FI_HMEM && standin_grants_device() ? FI_HMEM : 0);
-    info->domain_attr->mr_mode = demanded_modes(asked);
-    info->domain_attr->mr_key_size = 4;
+    info->domain_attr->mr_mode = demanded_modes(rules, asked);
+    info->domain_attr->mr_key_size = rules->own_keys ? 8 : 4;
     info->domain_attr->cq_data_size = 4;
     info->tx_attr->size = rules->tx_size;
     info->ep_attr->max_msg_size = rules->message_bytes;
-    info->ep_attr->protocol = FI_PROTO_UNSPEC;
+    info->ep_attr->protocol = rules->passes_through ? FI_PROTO_RXM_TCP : FI_PROTO_UNSPEC;
     info->tx_attr->msg_order = 0;
     info->rx_attr->msg_order = 0;
     if (rules->raw_address)
@@ -153,7 +170,7 @@ static void disguise(const standin_rules *rules, struct fi_info *info, uint64_t 
 }
 
 /* The other way round, with the keys and addresses that the other one has. Give back with fi_freeinfo. */
-static struct fi_info *undisguise(const struct fi_info *info)
+static struct fi_info *undisguise(const standin_rules *rules, const struct fi_info *info)
 {
     pthread_mutex_lock(&lock);
     const struct fi_info *plain = plain_of(info);
@@ -161,7 +178,7 @@ static struct fi_info *undisguise(const struct fi_info *info)
     pthread_mutex_unlock(&lock);
     if (!copy)
         standin_broken("libfabric", "an info that fi_getinfo did not give");
-    copy->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
+    copy->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | (rules->own_keys ? 0 : FI_MR_PROV_KEY);
     return copy;
 }
 
@@ -261,7 +278,7 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
     const char *name = info->fabric_attr->prov_name;
     if (!name || strcmp(name, domain->object.rules->fabric) != 0)
         return domain->real->endpoint(fid, info, ep, context); /* one of the provider's own, of a connection */
-    struct fi_info *plain = undisguise(info);
+    struct fi_info *plain = undisguise(domain->object.rules, info);
     int error = domain->real->endpoint(fid, plain, ep, context);
     fi_freeinfo(plain);
     if (error)
@@ -281,7 +298,7 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
 static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **opened, void *context)
 {
     fabric_object *fabric = standin_of(&fid->fid);
-    struct fi_info *plain = undisguise(info);
+    struct fi_info *plain = undisguise(fabric->object.rules, info);
     int error = fabric->real->domain(fid, plain, opened, context);
     fi_freeinfo(plain);
     if (error)
@@ -335,6 +352,11 @@ int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **open
 void standin_use(const char *provider)
 {
     (void)provider;
+}
+
+const char *standin_provider(const char *play)
+{
+    return play;
 }
 
 standin_counts standin_counted(void)

@@ -20,9 +20,12 @@ typedef enum standin_death {
 
 typedef struct standin_rules {
     const char *provider;   /* weft's name */
+    const char *play;       /* what tests call it where the provider itself is here too; NULL: as the provider */
     const char *fabric;     /* libfabric's */
     const char *network;    /* the name of its fabric */
     const char *domain;     /* the device's name */
+    bool own_keys;          /* weft chooses them, and local buffers need no descriptor */
+    bool passes_through;    /* rxm that hands each call on */
     bool raw_address;       /* addresses are bytes of the provider's own, no sockaddr */
     bool message_caps;      /* grants nothing to who does not ask for messages too */
     bool scribbles;         /* FI_CONTEXT2: writes into the context while the operation is under way */
@@ -46,6 +49,8 @@ const standin_rules *standin_at(size_t index);
 /* Plays the provider of that name from now on in this process, before it is opened, and no other one; for a name
  * without rules all go to libfabric untouched. */
 void standin_use(const char *provider);
+/* weft's name of what tests call "played-shm"; of all others the same. */
+const char *standin_provider(const char *play);
 /* What becomes of memory of devices. */
 typedef enum standin_device {
     STANDIN_DEVICE_NONE,    /* who asks for it gets no answer: a library built without */

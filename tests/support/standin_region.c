@@ -37,12 +37,12 @@ bool standin_knows_dmabuf(void)
 #endif
 }
 
-static int keep_region(standin_domain *domain, const void *memory, size_t bytes, uint64_t access, uint64_t offset,
+static int keep_region(standin_domain *domain, const void *memory, size_t bytes, uint64_t access, uint64_t key,
                        uint64_t flags, struct fid_mr **mr, void *context)
 {
     if (registration)
         return -registration;
-    int error = domain->real_mr->reg(&domain->domain->fid, memory, bytes, access, offset, 0, flags, mr, context);
+    int error = domain->real_mr->reg(&domain->domain->fid, memory, bytes, access, 0, key, flags, mr, context);
     if (error)
         return error;
     standin_region *region = standin_take(sizeof *region);
@@ -57,8 +57,10 @@ static int keep_region(standin_domain *domain, const void *memory, size_t bytes,
 static int open_region(struct fid *fid, const void *memory, size_t bytes, uint64_t access, uint64_t offset,
                        uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
 {
-    (void)key; /* the device makes its own */
-    return keep_region(standin_of(fid), memory, bytes, access, offset, flags, mr, context);
+    standin_domain *domain = standin_of(fid);
+    if (offset)
+        standin_broken(domain->object.rules->provider, "registration has no offset");
+    return keep_region(domain, memory, bytes, access, domain->object.rules->own_keys ? key : 0, flags, mr, context);
 }
 
 #ifdef FI_MR_DMABUF

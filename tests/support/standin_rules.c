@@ -56,6 +56,37 @@ static const standin_rules rows[] = {
         .again_ms = 30,
         .death = STANDIN_DEATH_SILENT,
     },
+    {
+        .provider = "shm",
+        .play = "played-shm",
+        .fabric = "shm",
+        .network = "shm",
+        .domain = "shm",
+        .own_keys = true,
+        .raw_address = true,
+        .lands_after_close = true,
+        .tx_size = 5,
+        .message_bytes = UINT64_MAX,
+        .again_every = 20, /* a lock in the shared segment that another process holds */
+        .again_ms = 25,
+        .death = STANDIN_DEATH_SILENT,
+    },
+    {
+        .provider = "tcp-rxm",
+        .play = "played-rxm",
+        .fabric = "tcp;ofi_rxm",
+        .network = "127.0.0.0/8",
+        .domain = "lo",
+        .own_keys = true,
+        .passes_through = true,
+        .has_fd = true,
+        .tx_size = 16,
+        .message_bytes = UINT64_MAX,
+        .again_every = 40, /* connections are made anew, and whatever is posted meanwhile is put off */
+        .again_ms = 15,
+        .death = STANDIN_DEATH_LATE,
+        .late_ms = 100,
+    },
 };
 
 const standin_rules *standin_at(size_t index)
