@@ -154,7 +154,7 @@ typedef struct weft_profile {
     uint32_t depth_max;   /* never more, nor than the provider's transmit queue */
     weft_profile_setting settings[WEFT_PROFILE_SETTINGS];
     weft_profile_environment environment[WEFT_PROFILE_ENVIRONMENT];
-    bool shared_endpoint; /* one endpoint for all peers; false everywhere so far: fabric_port.c opens one per port */
+    bool shared_endpoint; /* one endpoint for all peers; false everywhere so far: closing it is the only abort */
     weft_profile_wait wait;
     uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */
     weft_profile_mixing mixing;
