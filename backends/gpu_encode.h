@@ -110,7 +110,7 @@ uint64_t weft_gpu_tight_memory(const weft_encode_job *job, uint32_t changed); /*
 uint64_t weft_gpu_tight_rows(const weft_encode_job *job);                     /* up to the sets */
 void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_rows *rows, uint64_t zeros);
 void weft_gpu_tight_ranks(const weft_gpu_encoding *encoding, weft_k_class_rank **row);
-void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, uint64_t unused, weft_k_scan **row);
+void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, weft_k_scan **row);
 weft_k_tight_count weft_gpu_tight_count(weft_gpu_batch *batch, const weft_gpu_encoding *encoding);
 void weft_gpu_tight_lists(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_k_list_make **row);
 uint64_t weft_gpu_tight_plan(weft_gpu_encoding *encoding); /* bytes of the payload */

@@ -190,7 +190,7 @@ static void tight_zeros(weft_gpu_batch *batch, tight_rows *made)
     made->zeros = weft_gpu_take_device(batch->slab, made->zeros_bytes);
 }
 
-static tight_rows tight_make(weft_gpu_batch *batch, weft_gpu_rows *rows, uint64_t total)
+static tight_rows tight_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
 {
     const wanted all = wanted_by(batch, 1u << WEFT_LEVEL_TIGHT);
     tight_rows made = {.ranks = {0, all.tiles}, .counts = {0, all.jobs}};
@@ -207,7 +207,7 @@ static tight_rows tight_make(weft_gpu_batch *batch, weft_gpu_rows *rows, uint64_
         weft_gpu_tight_job(batch, encoding, rows, zeros);
         zeros += weft_gpu_tight_zeros(encoding->job, encoding->changed);
         weft_gpu_tight_ranks(encoding, &rank);
-        weft_gpu_tight_scans(encoding, total, &scan);
+        weft_gpu_tight_scans(encoding, &scan);
         *count++ = weft_gpu_tight_count(batch, encoding);
     }
     made.scans.count = (uint32_t)(scan - first);
@@ -240,7 +240,7 @@ weft_status weft_gpu_round_lists(weft_gpu_batch *batch)
             changes_make(batch, &batch->encodings[i], &rows);
     }
     const launch_rows gathers = gathers_make(batch, &rows), fast = fast_counts_make(batch, &rows);
-    const tight_rows tight = tight_make(batch, &rows, weft_gpu_take_device(slab, sizeof(uint32_t)));
+    const tight_rows tight = tight_make(batch, &rows);
     weft_status status = weft_gpu_rows_send(gpu, slab, &rows);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_gather, gathers.count * WEFT_K_SLICES, gathers.address);

@@ -103,12 +103,11 @@ void weft_gpu_tight_ranks(const weft_gpu_encoding *encoding, weft_k_class_rank *
             (weft_k_class_rank){.tile = encoding->pair.tiles + t * sizeof(weft_k_diff), .job = encoding->tight->job};
 }
 
-void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, uint64_t unused, weft_k_scan **row)
+void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, weft_k_scan **row)
 {
     const uint32_t slices = encoding->pair.slices;
     for (uint32_t c = 0; c < encoding->tight->classes; c++)
         *(*row)++ = (weft_k_scan){.words = encoding->tight->class_counts + c * (slices + 1ull) * sizeof(uint32_t),
-                                  .total = unused,
                                   .count = slices};
 }
 

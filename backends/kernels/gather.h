@@ -25,7 +25,8 @@ WEFT_KERNEL(scan)(const weft_k_scan *rows)
     }
     if (weft_thread() == 0) {
         words[row->count] = sum;
-        *WEFT_AT(uint32_t, row->total) = sum;
+        if (row->total != 0)
+            *WEFT_AT(uint32_t, row->total) = sum;
     }
 }
 

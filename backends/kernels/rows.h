@@ -229,7 +229,7 @@ typedef struct weft_k_diff {
 /* scan: one block a row puts in place of each word the sum of those before it, and behind them that of all. */
 typedef struct weft_k_scan {
     uint64_t words; /* u32, count + 1 */
-    uint64_t total; /* u32: the sum of all once more */
+    uint64_t total; /* u32: the sum of all once more; 0: nowhere */
     uint32_t count;
     uint32_t unused;
 } weft_k_scan;

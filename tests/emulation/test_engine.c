@@ -38,10 +38,16 @@ static void sound_check(uint32_t lanes, uint64_t seed)
     }
 }
 
+#ifdef WEFT_EMULATION_THREADS
+#define SEEDS 2u
+#else
+#define SEEDS 20u
+#endif
+
 static void sound_kernels_pass(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
         uint64_t sum = 0;
         sound_check(32, seed);
         sound_check(64, seed);
@@ -55,7 +61,7 @@ static void faults_are_found(void **state)
 {
     (void)state;
     for (uint32_t lanes = 32; lanes <= 64; lanes += 32) {
-        for (uint64_t seed = 0; seed < 20; seed++) {
+        for (uint64_t seed = 0; seed < SEEDS; seed++) {
             for (int which = WEFT_BROKEN_BALLOT_IN_BRANCH; which <= WEFT_BROKEN_BARRIER_FOR_BALLOT; which++) {
                 const char *error = run(lanes, seed, (enum weft_broken)which, 2, NULL);
                 if (!error)
@@ -74,7 +80,7 @@ static void stale_shared_memory_shows(void **state)
     (void)state;
     for (uint32_t lanes = 32; lanes <= 64; lanes += 32) {
         uint32_t wrong = 0;
-        for (uint64_t seed = 0; seed < 20; seed++) {
+        for (uint64_t seed = 0; seed < SEEDS; seed++) {
             assert_null(run(lanes, seed, WEFT_BROKEN_BARRIER_MISSING, 2, out));
             for (uint32_t t = 0; t < 2 * BLOCK; t++)
                 wrong += out[t / BLOCK][t % BLOCK] != (t % BLOCK + lanes) % BLOCK;
