@@ -9,7 +9,7 @@ if(NOT WEFT_PYTHON OR NOT TARGET weft_emulation OR NOT WEFT_HIP_HERE)
 endif()
 
 file(GLOB cases CONFIGURE_DEPENDS tests/isa/cases*.c)
-add_executable(isa_cases ${cases} tests/isa/record.c tests/isa/record_main.c)
+add_executable(isa_cases ${cases} tests/isa/record.c tests/isa/record_driver.c tests/isa/record_main.c)
 target_compile_definitions(isa_cases PRIVATE _GNU_SOURCE)
 target_include_directories(isa_cases PRIVATE include core ${PROJECT_SOURCE_DIR})
 target_link_libraries(isa_cases PRIVATE weft_emulation weft_test_rooms stdc++)

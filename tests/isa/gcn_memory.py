@@ -10,32 +10,57 @@ class Fault(Exception):
     pass
 
 
+PAGE = 4096
+ZEROS = bytes(PAGE)
+
+
+class Region:
+    """Bytes at a device address, in pages of which only those that were touched are there: `pages` are its own, in front
+    of those of `base`, which stay as they are; the others are zero."""
+
+    def __init__(self, address, size, base=None):
+        self.address, self.size, self.base, self.pages = address, size, base or {}, {}
+
+    def read(self, at, size):
+        index, offset = divmod(at, PAGE)
+        page = self.pages.get(index) or self.base.get(index, ZEROS)
+        if offset + size <= PAGE:
+            return page[offset:offset + size]
+        return bytes(page[offset:]) + bytes(self.read(at + PAGE - offset, size - PAGE + offset))
+
+    def write(self, at, data):
+        index, offset = divmod(at, PAGE)
+        page = self.pages.get(index)
+        if page is None:
+            page = self.pages[index] = bytearray(self.base.get(index, ZEROS))
+        rest = PAGE - offset
+        page[offset:offset + min(len(data), rest)] = data[:rest]
+        if len(data) > rest:
+            self.write(at + rest, data[rest:])
+
+
 class Memory:
     """Regions of bytes at device addresses. What lies between them is nobody's."""
 
-    def __init__(self):
-        self.starts, self.regions = [], []
-
-    def add(self, address, data):
-        at = bisect.bisect(self.starts, address)
-        self.starts.insert(at, address)
-        self.regions.insert(at, data)
+    def __init__(self, regions=()):
+        self.regions = sorted(regions, key=lambda region: region.address)
+        self.starts = [region.address for region in self.regions]
 
     def find(self, address, size):
         at = bisect.bisect(self.starts, address) - 1
         if at >= 0:
-            offset = address - self.starts[at]
-            if offset + size <= len(self.regions[at]):
-                return self.regions[at], offset
+            region = self.regions[at]
+            if address + size <= region.address + region.size:
+                return region, address - region.address
         raise Fault(f"{size} bytes at {address:#x}: outside of all memory")
 
     def load(self, address, size):
         region, at = self.find(address, size)
-        return int.from_bytes(region[at:at + size], "little")
+        return int.from_bytes(region.read(at, size), "little")
 
     def store(self, address, size, value):
         region, at = self.find(address, size)
-        region[at:at + size] = value.to_bytes(size, "little")
+        region.write(at, value.to_bytes(size, "little"))
 
 
 class Shared:

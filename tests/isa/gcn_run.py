@@ -1,6 +1,6 @@
 """Runs a kernel of a gfx9 code object: blocks of waves in random turns, on memory in regions."""
 from gcn_compile import BARRIER, END, Unknown, translate
-from gcn_memory import Fault, Memory, Shared
+from gcn_memory import Fault, Memory, Region, Shared
 from gcn_words import M32, M64
 
 ARGUMENTS = 0x1000 # where the argument lies: below all memory that a test gives
@@ -93,9 +93,8 @@ def arguments(kernel, argument, blocks, threads):
 def launch(program, memory, blocks, argument, rng, threads=256, resident=3):
     """Runs all blocks, a few at a time, their waves in random turns. Raises Fault where a wave leaves memory."""
     kernel = program.kernel
-    if ARGUMENTS not in memory.starts:
-        memory.add(ARGUMENTS, bytearray())
-    memory.regions[memory.starts.index(ARGUMENTS)] = arguments(kernel, argument, blocks, threads)
+    given = arguments(kernel, argument, blocks, threads)
+    memory = Memory(memory.regions + [Region(ARGUMENTS, len(given), {0: given})])
     waiting, live, steps, cache = list(range(blocks)), [], 0, {}
     rng.shuffle(waiting)
     while waiting or live:

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/emulation/emulation.h"
 
@@ -11,7 +13,7 @@ enum { REGIONS = 256, CASE_NAME = 64, PAGE = 4096 };
 
 typedef struct region {
     uint8_t *memory;
-    uint8_t *known; /* what the file's reader has */
+    uint8_t *known; /* what the file's reader has; zero where `memory` was never touched */
     uint64_t bytes;
     uint64_t number;
 } region;
@@ -35,12 +37,12 @@ static void stop(const char *what)
     exit(2);
 }
 
+/* Zeroed, and none of it there before it is touched: slabs are large. */
 static void *take(uint64_t bytes)
 {
-    void *memory = NULL;
-    if (posix_memalign(&memory, 256, bytes ? bytes : 1) != 0)
+    void *memory = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || madvise(memory, bytes ? bytes : 1, MADV_NOHUGEPAGE) != 0)
         stop("record: memory");
-    memset(memory, 0, bytes);
     return memory;
 }
 
@@ -59,6 +61,11 @@ void weft_record_case(const char *name, uint64_t elements)
     case_elements = elements;
 }
 
+static uint64_t page_bytes(const region *of, uint64_t page)
+{
+    return of->bytes - page * PAGE < PAGE ? of->bytes - page * PAGE : PAGE;
+}
+
 void *weft_record_take(uint64_t bytes)
 {
     for (int i = 0; i < REGIONS; i++) {
@@ -74,77 +81,69 @@ void *weft_record_take(uint64_t bytes)
 void weft_record_give(void *memory)
 {
     for (int i = 0; memory && i < REGIONS; i++) {
-        if (regions[i].memory != memory)
+        region *of = &regions[i];
+        if (of->memory != memory)
             continue;
-        free(regions[i].known);
-        regions[i] = (region){0};
+        munmap(of->memory, of->bytes ? of->bytes : 1);
+        munmap(of->known, of->bytes ? of->bytes : 1);
+        *of = (region){0};
     }
-    free(memory);
 }
 
-static uint64_t page_bytes(const region *of, uint64_t page)
+/* Index of the next page from `page` on that differs from what is known; UINT64_MAX if there is none. */
+static uint64_t next_page(const region *of, const uint8_t *there, uint64_t page)
 {
-    return of->bytes - page * PAGE < PAGE ? of->bytes - page * PAGE : PAGE;
+    const uint64_t system = (uint64_t)sysconf(_SC_PAGESIZE);
+    for (; page * PAGE < of->bytes; page++) {
+        if ((there[page * PAGE / system] & 1) &&
+            memcmp(of->memory + page * PAGE, of->known + page * PAGE, page_bytes(of, page)) != 0)
+            return page;
+    }
+    return UINT64_MAX;
 }
 
-/* Pages that differ from what is known: how many; with `write` they are written and known from then on. */
-static uint64_t pages(region *of, const uint8_t *now, int write)
+/* Writes the pages that differ from what is known behind the line `line`, which ends with their number. */
+static void write_pages(region *of, const char *line)
 {
+    const uint64_t system = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t count = 0;
-    for (uint64_t p = 0; p * PAGE < of->bytes; p++) {
-        if (memcmp(now + p * PAGE, of->known + p * PAGE, page_bytes(of, p)) == 0)
-            continue;
+    uint8_t *there = malloc(of->bytes / system + 1);
+    if (!there || (of->bytes > 0 && mincore(of->memory, of->bytes, there) != 0))
+        stop("record: mincore");
+    for (uint64_t p = next_page(of, there, 0); p != UINT64_MAX; p = next_page(of, there, p + 1))
         count++;
-        if (!write)
-            continue;
+    fprintf(file, "%s %" PRIu64 "\n", line, count);
+    for (uint64_t p = next_page(of, there, 0); p != UINT64_MAX; p = next_page(of, there, p + 1)) {
         const uint8_t index[4] = {(uint8_t)p, (uint8_t)(p >> 8), (uint8_t)(p >> 16), (uint8_t)(p >> 24)};
         fwrite(index, 1, sizeof index, file);
-        fwrite(now + p * PAGE, 1, page_bytes(of, p), file);
-        memcpy(of->known + p * PAGE, now + p * PAGE, page_bytes(of, p));
+        fwrite(of->memory + p * PAGE, 1, page_bytes(of, p), file);
+        memcpy(of->known + p * PAGE, of->memory + p * PAGE, page_bytes(of, p));
     }
-    return count;
-}
-
-/* `before` is the region's memory as it was. */
-static void write_region(region *of, const uint8_t *before)
-{
-    uint8_t *known = take(of->bytes); /* as it will be between the two lists */
-    memcpy(known, of->known, of->bytes);
-    const uint64_t first = pages(of, before, 0);
-    memcpy(of->known, before, of->bytes);
-    const uint64_t second = pages(of, of->memory, 0);
-    memcpy(of->known, known, of->bytes);
-    free(known);
-    fprintf(file, "region %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", of->number,
-            (uint64_t)(uintptr_t)of->memory, of->bytes, first, second);
-    pages(of, before, 1);
-    pages(of, of->memory, 1);
+    free(there);
 }
 
 const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument)
 {
     const weft_schedule schedule = {64, ++launches, 0};
-    uint8_t *before[REGIONS] = {NULL};
     int count = 0;
+    for (int i = 0; i < REGIONS; i++)
+        count += regions[i].memory != NULL;
+    if (file)
+        fprintf(file, "launch %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %s %d\n", names[kernel], blocks, argument,
+                case_elements, case_name, count);
     for (int i = 0; file && i < REGIONS; i++) {
-        if (!regions[i].memory)
-            continue;
-        before[i] = take(regions[i].bytes);
-        memcpy(before[i], regions[i].memory, regions[i].bytes);
-        count++;
+        char line[96];
+        snprintf(line, sizeof line, "region %" PRIu64 " %" PRIu64 " %" PRIu64, regions[i].number,
+                 (uint64_t)(uintptr_t)regions[i].memory, regions[i].bytes);
+        if (regions[i].memory)
+            write_pages(&regions[i], line);
     }
     const char *wrong = weft_emulation_launch(&schedule, kernel, blocks, argument);
-    if (!file)
-        return wrong;
-    fprintf(file, "launch %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %s %d\n", names[kernel], blocks, argument,
-            case_elements, case_name, count);
-    for (int i = 0; i < REGIONS; i++) {
-        if (!before[i])
-            continue;
-        write_region(&regions[i], before[i]);
-        free(before[i]);
+    for (int i = 0; file && i < REGIONS; i++) {
+        if (regions[i].memory)
+            write_pages(&regions[i], "after");
     }
-    if (ferror(file))
+    if (file && ferror(file))
         stop("record");
     return wrong;
 }

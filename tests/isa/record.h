@@ -1,13 +1,14 @@
 /* record.h - launches as the emulation runs them, written down with all memory before and after, so that machine code
  * can be run on the same and has to leave the same.
  *
- * A file is a row of launches: the line
+ * A file is a row of launches. Each is the line
  *   launch KERNEL BLOCKS ARGUMENT ELEMENTS CASE REGIONS
- * and for each region of memory the line
- *   region NUMBER ADDRESS BYTES BEFORE AFTER
- * with so many pages of 4096 bytes behind it (the last of a region may be shorter), each behind its index as 4 bytes,
- * little-endian: those that the host changed since the launch before (a region is zero at first) and those that the
- * kernel changed. Numbers are decimal. */
+ * then for each region of memory, with the pages that the host changed since the launch before, the line
+ *   region NUMBER ADDRESS BYTES PAGES
+ * and for each of them, in the same order and with the pages that the kernel changed, the line
+ *   after PAGES
+ * A page is its index as 4 bytes, little-endian, and 4096 bytes, or fewer at the end of its region. A region is zero at
+ * first. Numbers are decimal. */
 #ifndef WEFT_TESTS_ISA_RECORD_H
 #define WEFT_TESTS_ISA_RECORD_H
 

@@ -13,18 +13,15 @@ import time
 
 import gcn_image
 from gcn_compile import Unknown
-from gcn_memory import Fault, Memory
+from gcn_memory import PAGE, ZEROS, Fault, Memory, Region
 from gcn_run import Program, launch
 
 TILE = 8192
 
 
-PAGE = 4096
-
-
 class Launch:
-    """One launch of a file. Regions are (number, address, bytes before, bytes after); `known` are the bytes of each
-    number after the launch before."""
+    """One launch of a file. `known` are the pages of each region, by its number, as the launch before left them; regions
+    are (address, bytes, pages before, pages that the kernel changed)."""
 
     def __init__(self, file, known):
         line = file.readline().decode().split()
@@ -32,22 +29,26 @@ class Launch:
         if not line:
             return
         self.blocks, self.argument, self.elements = (int(x) for x in line[2:5])
-        self.case, self.regions = line[5], []
+        self.case, rows = line[5], []
         for _ in range(int(line[6])):
-            number, address, size, first, second = (int(x) for x in file.readline().decode().split()[1:])
-            before = bytearray(known.get(number) or bytes(size))
-            self.patch(file, before, first)
-            after = bytearray(before)
-            self.patch(file, after, second)
-            self.regions.append((number, address, before, after))
+            number, address, size, count = (int(x) for x in file.readline().decode().split()[1:])
+            before = dict(known.get(number, {}))
+            before.update(self.pages(file, size, count))
+            rows.append((number, address, size, before))
         known.clear()
-        known.update((number, after) for number, _, _, after in self.regions)
+        self.regions = []
+        for number, address, size, before in rows:
+            after = self.pages(file, size, int(file.readline().decode().split()[1]))
+            known[number] = {**before, **after}
+            self.regions.append((address, size, before, after))
 
     @staticmethod
-    def patch(file, data, count):
+    def pages(file, size, count):
+        found = {}
         for _ in range(count):
-            at = PAGE * int.from_bytes(file.read(4), "little")
-            data[at:at + PAGE] = file.read(min(PAGE, len(data) - at))
+            index = int.from_bytes(file.read(4), "little")
+            found[index] = file.read(min(PAGE, size - index * PAGE)).ljust(PAGE, b"\0")
+        return found
 
 
 def launches(path):
@@ -62,13 +63,16 @@ def launches(path):
 
 def difference(one, regions):
     """Where memory is not what it should be, or None."""
-    for (_, address, _, wanted), found in zip(one.regions, regions):
-        if found == wanted:
-            continue
-        at = next(i for i in range(len(wanted)) if found[i] != wanted[i])
-        word = at // 4 * 4
-        return (f"byte {at} of {len(wanted)} at {address:#x}: {found[word:word + 16].hex(' ', 4)}, "
-                f"should be {wanted[word:word + 16].hex(' ', 4)}")
+    for (address, size, before, after), region in zip(one.regions, regions):
+        for index in sorted(after.keys() | region.pages.keys()):
+            wanted = after.get(index) or before.get(index, ZEROS)
+            found = region.pages.get(index) or before.get(index, ZEROS)
+            if found == wanted:
+                continue
+            at = next(i for i in range(PAGE) if found[i] != wanted[i])
+            word = at // 4 * 4
+            return (f"byte {index * PAGE + at} of {size} at {address:#x}: {found[word:word + 16].hex(' ', 4)}, "
+                    f"should be {wanted[word:word + 16].hex(' ', 4)}")
     return None
 
 
@@ -90,12 +94,10 @@ class Run:
         if not program:
             self.wrong.append(f"{one.case}: no kernel {one.kernel} to run")
             return
-        memory, regions = Memory(), [bytearray(before) for _, _, before, _ in one.regions]
-        for (_, address, _, _), region in zip(one.regions, regions):
-            memory.add(address, region)
+        regions = [Region(address, size, before) for address, size, before, _ in one.regions]
         before = program.ran(), program.ran(("v_",))
         try:
-            launch(program, memory, one.blocks, one.argument, self.rng)
+            launch(program, Memory(regions), one.blocks, one.argument, self.rng)
             said = difference(one, regions)
         except Fault as fault:
             said = str(fault)

@@ -1,0 +1,291 @@
+/* cases_codec.c - the jobs of a backend, from weights to frames and back, as launches of their kernels: thousands of
+ * elements of each width, sparse and dense, in pieces that begin anywhere, all units in one batch. */
+#include <string.h>
+
+#include "backends/gpu.h"
+#include "tests/isa/cases.h"
+#include "tests/support/unit_pair.h"
+
+enum { TENSORS = 5, UNITS = 32 };
+
+typedef struct world {
+    weft_layout *layout;
+    uint8_t *base, *target, *live; /* elements begin off the quads */
+    weft_binding base_binding, target_binding, live_binding;
+    weft_parameters parameters;
+    weft_backend_state *host;
+    weft_gpu *gpu;
+    uint32_t units;
+} world;
+
+/* What the jobs of one unit need. */
+typedef struct room {
+    uint8_t *frame[WEFT_LEVEL_COUNT], *host_frame[WEFT_LEVEL_COUNT];
+    uint32_t length[WEFT_LEVEL_COUNT];
+    weft_changes changes, host_changes;
+    uint64_t *delta, *host_delta;
+} room;
+
+static uint8_t *image(const world *w, uint8_t width)
+{
+    return (uint8_t *)weft_record_take(w->layout->bytes + 32) + 3 * width;
+}
+
+static void must_equal(const char *what, const void *a, const void *b, uint64_t bytes)
+{
+    if (bytes == 0 || memcmp(a, b, bytes) == 0)
+        return;
+    fprintf(stderr, "isa: %s: kernels and host differ\n", what);
+    abort();
+}
+
+static void world_open(world *w, weft_dtype dtype, uint64_t largest, uint64_t *seed)
+{
+    static const char *const names[TENSORS] = {"a", "b", "c", "d", "e"};
+    const weft_dtype_row *row = weft_dtype_find(dtype);
+    const uint64_t sizes[TENSORS] = {largest, 300, 1, 77, largest / 5};
+    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(256) << 20};
+    weft_tensor tensors[TENSORS];
+    memset(w, 0, sizeof *w);
+    for (int t = 0; t < TENSORS; t++)
+        tensors[t] = (weft_tensor){names[t], dtype, 1, &sizes[t]};
+    pair_must(weft_layout_create(tensors, TENSORS, &w->layout), "layout");
+    w->base = image(w, row->width);
+    w->target = image(w, row->width);
+    w->live = image(w, row->width);
+    for (uint64_t i = 0; i < w->layout->elements; i++)
+        pair_put(w->base, i, pair_bits(seed, row), row->width);
+    memcpy(w->live, w->base, w->layout->bytes);
+    pair_must(weft_binding_open_image(w->layout, w->base, &w->base_binding), "image");
+    pair_must(weft_binding_open_image(w->layout, w->target, &w->target_binding), "image");
+    pair_must(weft_binding_open_image(w->layout, w->live, &w->live_binding), "image");
+    pair_parameters(seed, &w->parameters);
+    pair_must(weft_backend_host.open(&options, &w->host), "host");
+    pair_must(weft_gpu_open(&weft_record_driver, &options, &w->gpu), "kernels");
+    w->units = (uint32_t)w->layout->unit_count;
+    if (w->units > UNITS)
+        abort();
+}
+
+static void world_close(world *w, uint8_t width)
+{
+    weft_gpu_close(w->gpu);
+    weft_backend_host.close(w->host);
+    weft_binding_close(&w->base_binding);
+    weft_binding_close(&w->target_binding);
+    weft_binding_close(&w->live_binding);
+    weft_layout_free(w->layout);
+    weft_record_give(w->base - 3 * width);
+    weft_record_give(w->target - 3 * width);
+    weft_record_give(w->live - 3 * width);
+}
+
+static void world_change(world *w, uint64_t *seed, uint64_t per_million, uint8_t width)
+{
+    memcpy(w->target, w->base, w->layout->bytes);
+    for (uint64_t i = 0; i < w->layout->elements; i++) {
+        if (pair_below(seed, 1000000) >= per_million)
+            continue;
+        const uint64_t bits = pair_get(w->base, i, width);
+        pair_put(w->target, i, pair_below(seed, 8) ? bits + (pair_below(seed, 2) ? 1 : UINT64_MAX) : pair_random(seed),
+                 width);
+    }
+}
+
+static void changes_open(weft_changes *changes, uint32_t count, uint8_t width)
+{
+    *changes = (weft_changes){.capacity = count};
+    changes->position = weft_record_take(4 * (uint64_t)count);
+    changes->before = weft_record_take((uint64_t)count * width);
+    changes->after = weft_record_take((uint64_t)count * width);
+}
+
+static void changes_close(weft_changes *changes)
+{
+    weft_record_give(changes->position);
+    weft_record_give(changes->before);
+    weft_record_give(changes->after);
+}
+
+static void room_open(const world *w, uint32_t unit, uint8_t width, room *r)
+{
+    const uint32_t count = weft_binding_view(&w->base_binding, unit).count;
+    memset(r, 0, sizeof *r);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        r->frame[level] = pair_memory(w->layout->largest_frame);
+        r->host_frame[level] = pair_memory(w->layout->largest_frame);
+    }
+    changes_open(&r->changes, count, width);
+    changes_open(&r->host_changes, count, width);
+    r->delta = pair_memory(w->layout->part_count * sizeof *r->delta);
+    r->host_delta = pair_memory(w->layout->part_count * sizeof *r->delta);
+}
+
+static void room_close(room *r)
+{
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        free(r->frame[level]);
+        free(r->host_frame[level]);
+    }
+    changes_close(&r->changes);
+    changes_close(&r->host_changes);
+    free(r->delta);
+    free(r->host_delta);
+}
+
+/* Has all jobs of a kind done in one batch. */
+static void batch(world *w, const weft_gpu_kind *kind, void *jobs, uint32_t size)
+{
+    for (uint32_t u = 0; u < w->units; u++) {
+        if (weft_gpu_submit(w->gpu, kind, (char *)jobs + (size_t)u * size) != WEFT_AGAIN)
+            pair_must(WEFT_E_STATE, "submit");
+    }
+    for (uint32_t u = 0; u < w->units; u++) {
+        weft_status status = WEFT_AGAIN;
+        while (status == WEFT_AGAIN)
+            status = weft_gpu_poll(w->gpu, (char *)jobs + (size_t)u * size);
+        pair_must(status, "poll");
+    }
+}
+
+static weft_encode_job encode_job(world *w, uint32_t unit, weft_level level, weft_frame_sink *sinks, uint64_t *delta)
+{
+    return (weft_encode_job){.now = weft_binding_view(&w->target_binding, unit),
+                             .shadow = weft_binding_view(&w->base_binding, unit),
+                             .parameters = &w->parameters,
+                             .largest_frame = w->layout->largest_frame,
+                             .levels = 1u << level,
+                             .sinks = sinks,
+                             .tensor_delta = delta};
+}
+
+static void encode(world *w, weft_level level, room *rooms)
+{
+    weft_encode_job jobs[UNITS];
+    weft_frame_sink sinks[UNITS][WEFT_LEVEL_COUNT];
+    const uint64_t digests = w->layout->part_count * sizeof(uint64_t), capacity = w->layout->largest_frame;
+    memset(sinks, 0, sizeof sinks);
+    for (uint32_t u = 0; u < w->units; u++) {
+        room *r = &rooms[u];
+        sinks[u][level] = (weft_frame_sink){.data = r->host_frame[level], .capacity = capacity};
+        memset(r->delta, 0, digests);
+        memset(r->host_delta, 0, digests);
+        jobs[u] = encode_job(w, u, level, sinks[u], r->host_delta);
+        pair_must(weft_backend_host.encode(w->host, &jobs[u]), "encode");
+        r->length[level] = jobs[u].frame_bytes[level];
+        sinks[u][level] = (weft_frame_sink){.data = r->frame[level], .capacity = capacity};
+        jobs[u] = encode_job(w, u, level, sinks[u], r->delta);
+    }
+    batch(w, &weft_gpu_encode, jobs, sizeof jobs[0]);
+    for (uint32_t u = 0; u < w->units; u++) {
+        if (jobs[u].frame_bytes[level] != rooms[u].length[level])
+            pair_must(WEFT_E_STATE, "encode: length");
+        must_equal("encode", rooms[u].frame[level], rooms[u].host_frame[level], rooms[u].length[level]);
+        must_equal("encode's digests", rooms[u].delta, rooms[u].host_delta, digests);
+    }
+}
+
+/* Decodes what encode left at a level, applies it, holds it against the target, and undoes it. */
+static void apply(world *w, weft_level level, room *rooms, uint8_t width)
+{
+    weft_decode_job decodes[UNITS];
+    weft_apply_job applies[UNITS];
+    weft_undo_job undoes[UNITS];
+    uint32_t jobs = 0;
+    const uint32_t units = w->units;
+    for (uint32_t u = 0; u < units; u++) {
+        room *r = &rooms[u];
+        if (r->length[level] == 0) /* nothing changed */
+            continue;
+        decodes[jobs] = (weft_decode_job){.base = weft_binding_view(&w->live_binding, u),
+                                          .parameters = &w->parameters,
+                                          .changes = &r->host_changes,
+                                          .tensor_delta = r->host_delta};
+        pair_must(weft_frame_admit(w->layout, r->host_frame[level], r->length[level], &decodes[jobs].frame), "admit");
+        pair_must(weft_backend_host.decode(w->host, &decodes[jobs]), "decode");
+        decodes[jobs].changes = &r->changes;
+        decodes[jobs].tensor_delta = r->delta;
+        applies[jobs] = (weft_apply_job){.target = decodes[jobs].base, .changes = &r->changes};
+        undoes[jobs] = (weft_undo_job){.target = decodes[jobs].base, .changes = &r->changes};
+        jobs++;
+    }
+    w->units = jobs;
+    batch(w, &weft_gpu_decode, decodes, sizeof decodes[0]);
+    for (uint32_t u = 0; u < units; u++) {
+        room *r = &rooms[u];
+        if (r->length[level] == 0)
+            continue;
+        must_equal("positions", r->changes.position, r->host_changes.position, 4 * (uint64_t)r->host_changes.count);
+        must_equal("new bits", r->changes.after, r->host_changes.after, width * (uint64_t)r->host_changes.count);
+    }
+    batch(w, &weft_gpu_apply, applies, sizeof applies[0]);
+    must_equal("apply", w->live, w->target, w->layout->bytes);
+    batch(w, &weft_gpu_undo, undoes, sizeof undoes[0]);
+    must_equal("undo", w->live, w->base, w->layout->bytes);
+    w->units = units;
+}
+
+/* Dense bytes and back, and the digests of what is there. */
+static void dense(world *w, uint8_t width, room *rooms)
+{
+    weft_load_job loads[UNITS];
+    weft_store_job stores[UNITS];
+    weft_digest_job digests[UNITS];
+    for (uint32_t u = 0; u < w->units; u++) {
+        const weft_view from = weft_binding_view(&w->target_binding, u), to = weft_binding_view(&w->live_binding, u);
+        uint8_t *bytes = rooms[u].frame[WEFT_LEVEL_FULL]; /* host memory, as long as the largest frame */
+        loads[u] = (weft_load_job){.view = from, .bytes = bytes};
+        stores[u] = (weft_store_job){.view = to, .bytes = bytes};
+        digests[u] = (weft_digest_job){.view = to, .tensor_delta = rooms[u].delta};
+    }
+    batch(w, &weft_gpu_load, loads, sizeof loads[0]);
+    batch(w, &weft_gpu_store, stores, sizeof stores[0]);
+    must_equal("load and store", w->live, w->target, w->layout->bytes);
+    batch(w, &weft_gpu_digest, digests, sizeof digests[0]);
+    memcpy(w->live, w->base, w->layout->bytes);
+    (void)width;
+}
+
+static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, const char *density, int levels)
+{
+    static const char *const names[WEFT_LEVEL_COUNT] = {"full", "pairs", "fast", "tight"};
+    uint64_t seed = 5 + per_million;
+    const uint8_t width = weft_dtype_find(dtype)->width;
+    char name[64];
+    room rooms[UNITS];
+    world w;
+    world_open(&w, dtype, largest, &seed);
+    world_change(&w, &seed, per_million, width);
+    for (uint32_t u = 0; u < w.units; u++)
+        room_open(&w, u, width, &rooms[u]);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        if (!(levels >> level & 1))
+            continue;
+        snprintf(name, sizeof name, "%s-%s-%s", weft_dtype_find(dtype)->name, density, names[level]);
+        weft_record_case(name, w.layout->elements);
+        encode(&w, (weft_level)level, rooms);
+        apply(&w, (weft_level)level, rooms, width);
+    }
+    snprintf(name, sizeof name, "%s-dense", weft_dtype_find(dtype)->name);
+    weft_record_case(name, w.layout->elements);
+    dense(&w, width, rooms);
+    for (uint32_t u = 0; u < w.units; u++)
+        room_close(&rooms[u]);
+    world_close(&w, width);
+}
+
+void weft_cases_codec(int full)
+{
+    const int all = (1 << WEFT_LEVEL_COUNT) - 1;
+    record(WEFT_BF16, 16384, 10000, "1%", all);
+    record(WEFT_F32, 2000, 300000, "30%", all);
+    if (!full)
+        return;
+    record(WEFT_BF16, 16384, 0, "0%", all);
+    record(WEFT_BF16, 16384, 300, "0.03%", all);
+    record(WEFT_BF16, 16384, 400000, "40%", all);
+    record(WEFT_F16, 9000, 20000, "2%", all);
+    record(WEFT_U8, 9000, 50000, "5%", all);
+    record(WEFT_F64, 3000, 50000, "5%", all);
+    record(WEFT_I64, 3000, 900000, "90%", all);
+}
