@@ -1,7 +1,8 @@
-"""Makes a Python function of each instruction. A function takes the wave and returns the address to go on at, or None for
-the next instruction; what cannot be translated exactly raises Unknown.
+"""Makes a Python function of each instruction, as text. It takes the wave and returns the address to go on at, or None
+for the next instruction; what cannot be translated exactly raises Unknown.
 
 Registers are 32-bit integers: w.s[] (vcc at 106, m0 at 124), w.v[][lane]; exec is w.x, lanes that it holds are w.lanes."""
+import functools
 import re
 import struct
 
@@ -22,8 +23,14 @@ FIXED = {"vcc_lo": 106, "vcc_hi": 107, "vcc": 106, "m0": 124}
 
 
 def build(body):
+    """The text of a function; made only when it is first called, by `made`."""
+    return "def act(w):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+
+
+@functools.lru_cache(maxsize=None)
+def made(text):
     space = dict(NAMES)
-    exec("def act(w):\n" + "".join(f"    {line}\n" for line in body.splitlines()), space)
+    exec(text, space)
     return space["act"]
 
 

@@ -1,5 +1,5 @@
 """Runs a kernel of a gfx9 code object: blocks of waves in random turns, on memory in regions."""
-from gcn_compile import BARRIER, END, Unknown, translate
+from gcn_compile import BARRIER, END, Unknown, made, translate
 from gcn_memory import Fault, Memory, Region, Shared
 from gcn_words import M32, M64
 
@@ -19,14 +19,21 @@ class Program:
             self.instructions.pop()
         self.index = {one.address: at for at, one in enumerate(self.instructions)}
         self.acts, unknown = [], []
-        for one in self.instructions:
+        for at, one in enumerate(self.instructions):
             try:
-                self.acts.append(translate(one))
+                self.acts.append(self.later(at, translate(one)))
             except Unknown as said:
                 unknown.append(f"{image.device} {name}: {one.text}: {said}")
         if unknown:
             raise Unknown("\n".join(unknown))
         self.counts = [0] * len(self.acts)
+
+    def later(self, at, text):
+        """An instruction that becomes a function when it is first reached: most never are."""
+        def first(wave):
+            self.acts[at] = made(text)
+            return self.acts[at](wave)
+        return first
 
     def ran(self, prefixes=("",)):
         """Wave-instructions so far whose names begin so."""

@@ -28,9 +28,35 @@ BUGS = {
         "uint32_t step = WEFT_LANES / 2; step > 1; step /= 2)\n        value +="),
     "warp sum: half of the lanes": ("block.h", "for (uint32_t step = WEFT_LANES / 2; step > 0; step /= 2) {",
                                     "for (uint32_t step = 16; step > 0; step /= 2) {"),
-    "head: one element too many": ("element.h", "((0 - data) % 16) / width", "((16 - data % 16) / width)"),
     "digest: keyed by the index alone": ("element.h", "((index + 1) * WEFT_K_PHI)", "(index * WEFT_K_PHI)"),
     "digest: the rest is left out": ("digest.h", "if (rest < count)", "if (rest + 1 < count)"),
+    "diff: no barrier before the bits are counted": (
+        "diff.h", "    weft_barrier();\n    weft_diff_leave(", "    weft_diff_leave("),
+    "diff: no barrier behind the clearing": ("diff.h", "shared.word[i] = 0;\n    weft_barrier();", "shared.word[i] = 0;"),
+    "diff: the head is left out": ("diff.h", "    if (rank < head)\n", "    if (rank + 1 < head)\n"),
+    "diff: one of the last quads is left out": ("diff.h", "for (; q < quads; q += ranks)", "for (; q + 1 < quads; q += ranks)"),
+    "fast: counters are not cleared": (
+        "encode_fast.h", "words[i] = 0;\n    weft_barrier();", "words[i] += 0;\n    weft_barrier();"),
+    "fast: no barrier behind the ranks": ("encode_fast.h", "    weft_barrier(); /* the ranks are written */\n", ""),
+    "fast: bits counted by half of a wave": ("encode_fast.h", "if (weft_lane() < 32)\n        weft_add32(&shared->counts.gap",
+                                             "if (weft_thread() < 32)\n        weft_add32(&shared->counts.gap"),
+    "gather: no barrier behind the sums": ("gather.h", "= before;\n    weft_barrier();\n    return all;",
+                                           "= before;\n    return all;"),
+    "gather: one before the one that is sought": ("gather.h", "seek->before[thread + half] <= rank",
+                                                  "seek->before[thread + half] < rank"),
+    "lists: the end is read before it is written": (
+        "decode_lists.h", "    }\n    weft_barrier();\n    const uint32_t end = shared->end;",
+        "    }\n    const uint32_t end = shared->end;"),
+    "lists: a rank beyond the view is taken": ("decode_lists.h", "if (rank >= job->view.count)",
+                                               "if (rank > job->view.count)"),
+    "fast: a rank beyond the changes is taken": ("decode_fast.h", "if (rank >= job->changed)",
+                                                 "if (rank > job->changed)"),
+    "tight: bits are flipped before all are there": (
+        "decode_tight.h", "    weft_barrier();\n    shared->changed[thread] ^= flip;",
+        "    shared->changed[thread] ^= flip;"),
+    "apply: a mismatch is not said": ("apply.h", "        other = true;", "        other = other;"),
+    "apply: what was there is not kept": ("apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n",
+                                          ""),
 }
 
 
