@@ -95,6 +95,16 @@ extern "C" void weft_record_give(void *memory)
     cudaFree(memory);
 }
 
+extern "C" bool weft_record_holds(uint64_t address, uint64_t bytes)
+{
+    for (const region &of : regions) {
+        const uint64_t first = reinterpret_cast<uintptr_t>(of.memory);
+        if (address >= first && address + bytes <= first + of.bytes)
+            return true;
+    }
+    return false;
+}
+
 extern "C" const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument)
 {
     const weft_schedule schedule = {WEFT_LANES, ++launches, 0};

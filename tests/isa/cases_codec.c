@@ -179,7 +179,7 @@ static void encode(world *w, weft_level level, room *rooms)
     batch(w, &weft_gpu_encode, jobs, sizeof jobs[0]);
     for (uint32_t u = 0; u < w->units; u++) {
         if (jobs[u].frame_bytes[level] != rooms[u].length[level])
-            (fprintf(stderr, "isa: encode: unit %u: %u bytes, host %u\n", u, jobs[u].frame_bytes[level], rooms[u].length[level]), abort());
+            pair_must(WEFT_E_STATE, "encode: length");
         must_equal("encode", rooms[u].frame[level], rooms[u].host_frame[level], rooms[u].length[level]);
         must_equal("encode's digests", rooms[u].delta, rooms[u].host_delta, digests);
     }
@@ -225,20 +225,28 @@ static void apply(world *w, weft_level level, room *rooms, uint8_t width)
     w->units = units;
 }
 
-/* Dense bytes and back. */
+/* A sample that is counted, dense bytes and back, digests. */
 static void dense(world *w, room *rooms)
 {
     weft_load_job loads[UNITS];
     weft_store_job stores[UNITS];
+    weft_digest_job digests[UNITS];
+    weft_survey_job surveys[UNITS];
+    static weft_survey counts;
     for (uint32_t u = 0; u < w->units; u++) {
         const weft_view from = weft_binding_view(&w->target_binding, u), to = weft_binding_view(&w->live_binding, u);
         uint8_t *bytes = rooms[u].frame[WEFT_LEVEL_FULL]; /* host memory, as long as the largest frame */
         loads[u] = (weft_load_job){.view = from, .bytes = bytes};
         stores[u] = (weft_store_job){.view = to, .bytes = bytes};
+        digests[u] = (weft_digest_job){.view = to, .tensor_delta = rooms[u].delta};
+        surveys[u] = (weft_survey_job){.now = from, .shadow = to, .count = 64, .stride = 256, .survey = &counts};
     }
+    memset(&counts, 0, sizeof counts);
+    batch(w, &weft_gpu_survey, surveys, sizeof surveys[0]);
     batch(w, &weft_gpu_load, loads, sizeof loads[0]);
     batch(w, &weft_gpu_store, stores, sizeof stores[0]);
     must_equal("load and store", w->live, w->target, w->layout->bytes);
+    batch(w, &weft_gpu_digest, digests, sizeof digests[0]);
     memcpy(w->live, w->base, w->layout->bytes);
 }
 

@@ -19,7 +19,7 @@ SHARED_MOST = 32 * 1024 # two blocks fit a compute unit of AMD, and NVIDIA's 48 
 VECTOR_MOST = 128       # registers of a lane: four waves fit a SIMD of CDNA, two blocks an SM
 BLOCK = 256
 STREAM = re.compile(r"global_load_(dwordx4|b128) .*(\bnt\b|glc slc|slc dlc|\bslc\b|th:TH_LOAD_NT)")
-FORBIDDEN = ("scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
+FORBIDDEN = ("flat_", "scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
 
 
 class Findings:
@@ -53,10 +53,9 @@ def inspect_amd(path, kernels, streaming, findings):
         code = image.code_of(kernel)
         bad = [one.text for one in code if one.name.startswith(FORBIDDEN)]
         findings.hold(where, not bad, f"{len(bad)} instructions like {bad[:1]}")
-        flat = sum(one.name.startswith("flat_") for one in code)
         wide = sum(bool(STREAM.search(one.text)) for one in code)
         findings.hold(where, wide > 0 or kernel.name not in streaming, "no wide streaming load")
-        findings.rows.append((name, kernel.name, has["vgpr_count"], has["sgpr_count"], shared, scratch, wide, len(code), flat))
+        findings.rows.append((name, kernel.name, has["vgpr_count"], has["sgpr_count"], shared, scratch, wide, len(code)))
 
 
 def cubin_notes(data):
@@ -139,7 +138,7 @@ def main():
         elif path.endswith(".ptx"):
             inspect_ptx(path, kernels, streaming, findings)
     if args.table:
-        print("device  kernel  vector-registers  scalar-registers  shared-bytes  scratch-bytes  wide-streaming-loads  instructions  flat")
+        print("device  kernel  vector-registers  scalar-registers  shared-bytes  scratch-bytes  wide-streaming-loads  instructions")
         for row in findings.rows:
             print(*row)
     print(f"{count} images, {len(findings.rows)} kernels of machine code, {len(findings.wrong)} wrong")

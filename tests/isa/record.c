@@ -90,6 +90,17 @@ void weft_record_give(void *memory)
     }
 }
 
+bool weft_record_holds(uint64_t address, uint64_t bytes)
+{
+    for (int i = 0; i < REGIONS; i++) {
+        const uint64_t first = (uintptr_t)regions[i].memory;
+        if (first != 0 && address >= first && address - first <= regions[i].bytes &&
+            bytes <= regions[i].bytes - (address - first))
+            return true;
+    }
+    return false;
+}
+
 /* Index of the next page from `page` on that differs from what is known; UINT64_MAX if there is none. */
 static uint64_t next_page(const region *of, const uint8_t *there, uint64_t page)
 {

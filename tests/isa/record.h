@@ -23,6 +23,7 @@ void weft_record_case(const char *name, uint64_t elements);
 /* Memory that kernels may reach: zeroed, aligned to 256 bytes. give allows NULL. */
 void *weft_record_take(uint64_t bytes);
 void weft_record_give(void *memory);
+bool weft_record_holds(uint64_t address, uint64_t bytes); /* whether all of it is such memory */
 
 /* Runs a kernel in the emulation, 64 lanes wide. NULL, or what went wrong. */
 const char *weft_record_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument);

@@ -124,11 +124,10 @@ static const char *driver_reaches(weft_gpu_device *device, uint64_t address, uin
                                   size_t capacity)
 {
     (void)device;
-    (void)address;
-    (void)bytes;
-    (void)text;
-    (void)capacity;
-    return NULL; /* the interpreter finds what lies outside */
+    if (weft_record_holds(address, bytes))
+        return NULL;
+    snprintf(text, capacity, "is no memory that is recorded");
+    return text;
 }
 
 static bool driver_in_use(void)
