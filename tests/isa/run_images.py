@@ -4,7 +4,8 @@ left, which the tests of the emulation hold against the host's backend.
 
     run_images.py LAUNCHES IMAGE... [--seed N] [--budget FILE] [--counts]
 
---budget: a kernel may take so many wave-instructions a tile of 8192 elements in a case, no more (see budget.txt).
+--budget: kernels may take so many vector instructions of waves a tile of 8192 elements in a case (see budget.txt).
+--counts: all and vector instructions a tile, and all, by kernel and case.
 Exit: 0, 1 (a difference, an unknown instruction, a budget that is passed), 77 (no disassembler)."""
 import argparse
 import random
@@ -77,7 +78,7 @@ def difference(one, regions):
 
 
 class Run:
-    """The launches on one image; counts[kernel, case] are wave-instructions and elements."""
+    """The launches on one image; counts[kernel, case] are blocks, elements, instructions of waves, vector ones of them."""
 
     def __init__(self, path, seed):
         self.image = gcn_image.Image(path)
@@ -111,23 +112,28 @@ class Run:
 
 
 def read_budget(path):
-    """{(device, kernel, case): most wave-instructions a tile}"""
+    """{(device, kernels joined by +, case): most vector instructions a tile}"""
     found = {}
     with open(path, encoding="ascii") as file:
         for line in file:
             words = line.split("#")[0].split()
             if words:
-                device, kernel, case, most = words
-                found[device, kernel, case] = float(most)
+                device, kernels, case, most = words
+                found[device, kernels, case] = float(most)
     return found
 
 
 def passed_budget(run, budget):
-    for (device, kernel, case), most in budget.items():
-        if device == run.image.device and (kernel, case) in run.counts:
-            _, elements, ran, _ = run.counts[kernel, case]
-            if ran * TILE > most * elements:
-                yield f"{kernel} in {case}: {ran * TILE / elements:.0f} wave-instructions a tile, {most:.0f} allowed"
+    for (device, kernels, case), most in budget.items():
+        if device != run.image.device:
+            continue
+        counts = [run.counts.get((kernel, case)) for kernel in kernels.split("+")]
+        if None in counts:
+            yield f"{kernels} in {case}: not run, though it has a budget"
+            continue
+        taken = sum(TILE * vector / elements for _, elements, _, vector in counts)
+        if taken > most:
+            yield f"{kernels} in {case}: {taken:.0f} vector instructions a tile, {most:.0f} allowed"
 
 
 def main():
