@@ -12,7 +12,7 @@
 
 /* Of a slab. Device memory is less where the budget says so. */
 #define DEVICE_BYTES       (192 * MIB)
-#define DEVICE_BYTES_LEAST (24 * MIB)
+#define DEVICE_BYTES_LEAST (48 * MIB)
 #define PINNED_BYTES       (80 * MIB)
 #define PLAIN_BYTES        (32 * MIB)
 

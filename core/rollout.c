@@ -226,9 +226,11 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     weft_site_peer row;
     weft_session *made = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
-    if (status == WEFT_OK)
-        status = weft_session_make(site, layout, options, row.backend, row.kernels, (int)row.device,
-                                   row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX, &made);
+    if (status != WEFT_OK)
+        return status;
+    const weft_backend_options work = {(int)row.device, row.kernels, row.device_memory};
+    status = weft_session_make(site, layout, options, row.backend, &work, row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX,
+                               &made);
     if (status != WEFT_OK)
         return status;
     weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);

@@ -65,13 +65,12 @@ static weft_status open_rings(weft_session *session)
     return weft_fail(WEFT_E_MEMORY, "no memory for log and event rings");
 }
 
-static weft_status open_backend(weft_session *session, const char *backend, const char *kernels, int device)
+static weft_status open_backend(weft_session *session, const char *backend, const weft_backend_options *work)
 {
     session->backend = weft_backend_find(backend);
     if (!session->backend)
         return weft_fail(WEFT_E_MISSING, "backend = %s: this build has none of that name; use auto or host", backend);
-    weft_backend_options options = {device, kernels, 0};
-    weft_status status = session->backend->open(&options, &session->device);
+    weft_status status = session->backend->open(work, &session->device);
     if (status != WEFT_OK)
         return status;
     snprintf(session->backend_name, sizeof session->backend_name, "%s/%s", session->backend->name,
@@ -80,8 +79,8 @@ static weft_status open_backend(weft_session *session, const char *backend, cons
     return status == WEFT_OK ? weft_window_open(&session->calls, session->backend, session->device) : status;
 }
 
-static weft_status make_parts(weft_session *session, const weft_site *site, const char *backend, const char *kernels,
-                              int device, uint32_t fds)
+static weft_status make_parts(weft_session *session, const weft_site *site, const char *backend,
+                              const weft_backend_options *work, uint32_t fds)
 {
     weft_status status = weft_site_copy(site, &session->site);
     if (status == WEFT_OK)
@@ -94,7 +93,7 @@ static weft_status make_parts(weft_session *session, const weft_site *site, cons
     session->caller_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (status == WEFT_OK && (session->wake_fd < 0 || session->caller_fd < 0))
         status = weft_fail(WEFT_E_SYSTEM, "eventfd: %s", strerror(errno));
-    return status == WEFT_OK ? open_backend(session, backend, kernels, device) : status;
+    return status == WEFT_OK ? open_backend(session, backend, work) : status;
 }
 
 static void init_lock(weft_session *session)
@@ -116,7 +115,7 @@ static uint64_t clock_incarnation(void)
 }
 
 weft_status weft_session_make(const weft_site *site, const weft_layout *layout, const weft_options *options,
-                              const char *backend, const char *kernels, int device, uint32_t fds,
+                              const char *backend, const weft_backend_options *work, uint32_t fds,
                               weft_session **session)
 {
     uint64_t allocations_before = weft_mem_allocations();
@@ -132,7 +131,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     made->wake_fd = made->caller_fd = -1;
     made->caller_blind_ns = BLIND_MIN_NS;
     init_lock(made);
-    weft_status status = make_parts(made, site, backend, kernels, device, fds);
+    weft_status status = make_parts(made, site, backend, work, fds);
     if (status != WEFT_OK) {
         weft_session_unmake(made);
         return status;

@@ -88,7 +88,7 @@ struct weft_session {
 
 /* Builds the common part: copies the site, opens the backend. `fds`: descriptors a step may wait for. */
 weft_status weft_session_make(const weft_site *site, const weft_layout *layout, const weft_options *options,
-                              const char *backend, const char *kernels, int device, uint32_t fds,
+                              const char *backend, const weft_backend_options *work, uint32_t fds,
                               weft_session **session);
 void weft_session_unmake(weft_session *session);
 /* Starts and stops the progress thread. */

@@ -40,6 +40,7 @@ typedef struct weft_site_peer {
     char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
+    uint64_t device_memory;        /* bytes that weft may take of it; 0: what it wants */
     uint64_t bucket;               /* bytes; 0: auto */
     uint64_t bucket_start;         /* while nothing is measured */
     uint64_t bucket_min;
@@ -80,6 +81,7 @@ struct weft_site {
         char backend[WEFT_SITE_NAME];
         char kernels[WEFT_SITE_NAME];
         int64_t device;
+        uint64_t device_memory;
         weft_choice_shadow shadow;
         uint64_t journal; /* bytes of the arena that keeps encoded updates */
         uint64_t threads; /* that encode, the caller's included; 0: auto */

@@ -363,8 +363,9 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
 {
     uint32_t peers = (uint32_t)site->trainer.max_peers + GUESTS;
     weft_session *made = NULL;
-    weft_status status = weft_session_make(site, layout, options, site->trainer.backend, site->trainer.kernels,
-                                           (int)site->trainer.device, (1 + WEFT_PORTS_MAX) * peers + 4, &made);
+    const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory};
+    weft_status status =
+        weft_session_make(site, layout, options, site->trainer.backend, &work, (1 + WEFT_PORTS_MAX) * peers + 4, &made);
     if (status != WEFT_OK)
         return status;
     weft_trainer *trainer = weft_mem_take(1, sizeof *trainer);
