@@ -174,9 +174,12 @@ static void remember(fleet *f)
     f->newest = held.number;
 }
 
-static void model_open(fleet_model *model, weft_layout *layout, unsigned style, bool device)
+static void model_open(fleet_end *end, weft_layout *layout, unsigned style, bool device)
 {
-    if (device)
+    fleet_model *model = &end->model;
+    if (end->far)
+        fleet_model_open_far(model, layout, style, end->far);
+    else if (device)
         fleet_model_open_device(model, layout, style);
     else
         fleet_model_open(model, layout, style);
@@ -189,7 +192,7 @@ void fleet_start_trainer(fleet *f, const char *attachment)
     weft_status status = weft_trainer_open(site, f->layout, &options, &f->trainer.session);
     weft_site_free(site);
     must(status, "trainer");
-    model_open(&f->trainer.model, f->layout, 0, f->trainer_device);
+    model_open(&f->trainer, f->layout, 0, f->trainer_device);
     fleet_model_put(&f->trainer.model, f->dense);
     must(weft_bind(f->trainer.session, f->trainer.model.pieces, f->trainer.model.piece_count, attachment,
                    attachment ? strlen(attachment) : 0, 0),
@@ -211,7 +214,7 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment)
 {
     fleet_end *end = &f->rollouts[at];
-    model_open(&end->model, f->layout, at + 1, f->rollout_device);
+    model_open(end, f->layout, at + 1, f->rollout_device);
     if (start == FLEET_SAME) {
         fleet_model_put(&end->model, f->dense);
     } else if (start == FLEET_OTHER) {

@@ -32,11 +32,20 @@ typedef enum fleet_size { FLEET_SMALL, FLEET_TILES, FLEET_LARGE } fleet_size;
 /* What a rollout binds: the trainer's present bits, others, or nothing. */
 typedef enum fleet_start { FLEET_SAME, FLEET_OTHER, FLEET_EMPTY } fleet_start;
 
+/* Memory that a device has and the host does not reach. */
+typedef struct fleet_far {
+    void *(*take)(uint64_t bytes);
+    void (*give)(void *memory);
+    void (*write)(void *to, const void *from, uint64_t bytes);
+    void (*read)(void *to, const void *from, uint64_t bytes);
+} fleet_far;
+
 typedef struct fleet_model {
     weft_layout *layout; /* borrowed */
     uint64_t bytes;
-    uint8_t *memory; /* the scattered weights, with gaps between pieces */
-    uint8_t *bound;  /* where they are bound: memory, or a device's address for it */
+    uint8_t *memory;      /* the scattered weights, with gaps between pieces */
+    uint8_t *bound;       /* where they are bound: memory, or a device's address for it */
+    const fleet_far *far; /* where `bound` lies and `memory` is a copy; NULL: they are the same bytes */
     uint64_t memory_bytes;
     weft_piece pieces[FLEET_PIECES];
     uint64_t piece_count;
@@ -47,6 +56,7 @@ typedef struct fleet_end {
     char name[32];
     weft_session *session;
     fleet_model model;
+    const fleet_far *far; /* set before it starts or joins: where its weights lie */
 } fleet_end;
 
 /* A version that was published, to compare with. */
@@ -84,6 +94,8 @@ weft_layout *fleet_layout(fleet_size size);
 void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style);
 /* The same, over memory of the deferred device. */
 void fleet_model_open_device(fleet_model *model, weft_layout *layout, unsigned style);
+/* The same, in memory of another kind. */
+void fleet_model_open_far(fleet_model *model, weft_layout *layout, unsigned style, const fleet_far *far);
 void fleet_model_close(fleet_model *model);
 void fleet_model_put(fleet_model *model, const uint8_t *dense);
 void fleet_model_get(const fleet_model *model, uint8_t *dense);

@@ -124,9 +124,25 @@ void fleet_model_open_device(fleet_model *model, weft_layout *layout, unsigned s
     scatter(model, style);
 }
 
+void fleet_model_open_far(fleet_model *model, weft_layout *layout, unsigned style, const fleet_far *far)
+{
+    begin(model, layout, style);
+    model->far = far;
+    model->bound = far->take(model->memory_bytes);
+    model->memory = malloc(model->memory_bytes);
+    if (!model->memory)
+        abort();
+    scatter(model, style);
+    far->write(model->bound, model->memory, model->memory_bytes);
+}
+
 void fleet_model_close(fleet_model *model)
 {
-    if (model->bound != model->memory)
+    if (model->far) {
+        if (model->bound)
+            model->far->give(model->bound);
+        free(model->memory);
+    } else if (model->bound != model->memory)
         deferred_give(model->bound);
     else
         free(model->memory);
@@ -142,10 +158,14 @@ void fleet_model_put(fleet_model *model, const uint8_t *dense)
 {
     for (uint64_t i = 0; i < model->piece_count; i++)
         memcpy(piece_at(model, i), dense + model->places[i], piece_bytes(model, i));
+    if (model->far)
+        model->far->write(model->bound, model->memory, model->memory_bytes);
 }
 
 void fleet_model_get(const fleet_model *model, uint8_t *dense)
 {
+    if (model->far)
+        model->far->read(model->memory, model->bound, model->memory_bytes);
     for (uint64_t i = 0; i < model->piece_count; i++)
         memcpy(dense + model->places[i], piece_at(model, i), piece_bytes(model, i));
 }

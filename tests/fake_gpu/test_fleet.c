@@ -1,0 +1,245 @@
+/* Whole fleets over the drivers of the tests: trainers and rollouts on devices and on the host, over real fabrics, come
+ * to the same bits. Weights lie in memory of the device that only the drivers reach. */
+#include "tests/support/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fake_gpu/world.h"
+
+/* ---- memory of the devices */
+
+static void *far_take(int vendor, int device, uint64_t bytes)
+{
+    uint64_t address = world[vendor].fake->take(device, bytes);
+    assert_true(address != 0);
+    return (void *)(uintptr_t)address;
+}
+
+#define FAR(name, vendor, device)                                                                                      \
+    static void *name##_take(uint64_t bytes)                                                                           \
+    {                                                                                                                  \
+        return far_take(vendor, device, bytes);                                                                        \
+    }                                                                                                                  \
+    static void name##_give(void *memory)                                                                              \
+    {                                                                                                                  \
+        world[vendor].fake->give((uintptr_t)memory);                                                                   \
+    }                                                                                                                  \
+    static void name##_write(void *to, const void *from, uint64_t bytes)                                               \
+    {                                                                                                                  \
+        world[vendor].fake->write((uintptr_t)to, from, bytes);                                                         \
+    }                                                                                                                  \
+    static void name##_read(void *to, const void *from, uint64_t bytes)                                                \
+    {                                                                                                                  \
+        world[vendor].fake->read(to, (uintptr_t)from, bytes);                                                          \
+    }                                                                                                                  \
+    static const fleet_far name = {name##_take, name##_give, name##_write, name##_read};
+
+FAR(cuda_0, WORLD_CUDA, 0)
+FAR(cuda_1, WORLD_CUDA, 1)
+FAR(hip_0, WORLD_HIP, 0)
+FAR(hip_1, WORLD_HIP, 1)
+
+static fleet *open_over(fleet_size size, const char *const *overrides)
+{
+    for (int v = 0; v < WORLD_VENDORS; v++)
+        world_load(&world[v]);
+    return fleet_open(size, overrides);
+}
+
+static void close_all(fleet *f)
+{
+    fleet_close(f);
+    for (int v = 0; v < WORLD_VENDORS; v++)
+        assert_int_equal(world[v].fake->live(), 0);
+}
+
+/* ---- one trainer, one rollout */
+
+/* Every level, from few changes to all, after a join from other bits; `size` at level fast. */
+static void sync_levels(fleet_size size, const char *trainer, const fleet_far *trainer_far, const char *rollouts,
+                        const fleet_far *rollout_far, const char *provider)
+{
+    static const char *const levels[] = {"fast", "tight", "pairs", "full"};
+    static const uint32_t densities[] = {20, 300, 1000, 1, 0};
+    const size_t versions = getenv("WEFT_FULL") ? sizeof densities / sizeof *densities : 3;
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        char level[64];
+        const char *overrides[] = {trainer, rollouts, provider, level, "peers.address=127.0.0.1", NULL};
+        snprintf(level, sizeof level, "peers.level=%s", levels[l]);
+        fleet *f = open_over(l ? FLEET_SMALL : size, overrides);
+        f->trainer.far = trainer_far;
+        f->rollouts[0].far = rollout_far;
+        fleet_start_trainer(f, NULL);
+        fleet_join(f, 0, FLEET_OTHER);
+        fleet_catch_up(f, 0);
+        for (size_t d = 0; d < versions; d++) {
+            fleet_publish(f, densities[d]);
+            fleet_catch_up(f, 0);
+        }
+        assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+        close_all(f);
+    }
+}
+
+/* Either end alone is in the mixed fleet too. */
+static void only_in_full(void)
+{
+    if (!getenv("WEFT_FULL"))
+        skip();
+}
+
+static void host_to_hip(void **state)
+{
+    (void)state;
+    only_in_full();
+    sync_levels(FLEET_SMALL, "trainer.backend=host", NULL, "peers.backend=hip", &hip_0, "peers.provider=shm");
+}
+
+static void cuda_to_host(void **state)
+{
+    (void)state;
+    only_in_full();
+    sync_levels(FLEET_SMALL, "trainer.backend=cuda", &cuda_0, "peers.backend=host", NULL, "peers.provider=shm");
+}
+
+static void cuda_to_hip(void **state)
+{
+    (void)state;
+    sync_levels(FLEET_TILES, "trainer.backend=cuda", &cuda_0, "peers.backend=hip", &hip_0, "peers.provider=tcp");
+}
+
+/* ---- a mixed fleet */
+
+/* Rollouts come and go by a seed, from any bits, while versions are published; in the end all have the same. */
+static void mixed_fleet(void **state)
+{
+    (void)state;
+    enum { ROLLOUTS = 5, ROUNDS = 10 };
+    static const char *const overrides[] = {"trainer.backend=cuda",
+                                            "peer.a.backend=hip",
+                                            "peer.a.level=tight",
+                                            "peer.b.backend=host",
+                                            "peer.b.provider=shm",
+                                            "peer.c.backend=host",
+                                            "peer.c.kernels=portable",
+                                            "peer.x*.backend=cuda",
+                                            "peer.x*.device=1",
+                                            "peer.x*.provider=shm",
+                                            "peers.address=127.0.0.1",
+                                            "peers.provider=tcp",
+                                            NULL};
+    static const fleet_far *const fars[ROLLOUTS] = {&hip_0, NULL, NULL, &cuda_1, &cuda_1}; /* a, b, c, x1, x2 */
+    static const uint32_t densities[] = {1, 10, 100, 1000};
+    static const fleet_start starts[] = {FLEET_SAME, FLEET_OTHER, FLEET_EMPTY};
+    fleet *f = open_over(getenv("WEFT_FULL") ? FLEET_TILES : FLEET_SMALL, overrides);
+    uint64_t seed = getenv("WEFT_SEED") ? strtoull(getenv("WEFT_SEED"), NULL, 0) : 4;
+    f->trainer.far = &cuda_0;
+    for (unsigned i = 0; i < ROLLOUTS; i++)
+        f->rollouts[i].far = fars[i];
+    fleet_start_trainer(f, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        unsigned at = (unsigned)fleet_below(&seed, ROLLOUTS);
+        if (!f->rollouts[at].session)
+            fleet_join(f, at, starts[fleet_below(&seed, 3)]);
+        else if (fleet_below(&seed, 3) == 0)
+            fleet_leave(f, at);
+        fleet_publish(f, densities[fleet_below(&seed, 4)]);
+        for (unsigned i = 0; i < ROLLOUTS; i++) {
+            if (f->rollouts[i].session)
+                fleet_commit(f, i, 20);
+        }
+    }
+    for (unsigned i = 0; i < ROLLOUTS; i++) {
+        if (!f->rollouts[i].session)
+            fleet_join(f, i, FLEET_OTHER);
+    }
+    fleet_recover(f, ROLLOUTS);
+    close_all(f);
+}
+
+/* ---- what is refused, and what ends a session */
+
+static void bind_refused(fleet *f, const char *text)
+{
+    const fleet_model *model = &f->rollouts[0].model;
+    assert_int_equal(weft_bind(f->rollouts[0].session, model->pieces, model->piece_count, NULL, 0, 0), WEFT_E_ARGUMENT);
+    assert_non_null(strstr(weft_last_error(), text));
+}
+
+static void pointer_elsewhere(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {"trainer.backend=host", "peers.backend=hip", NULL};
+    fleet *f = open_over(FLEET_SMALL, overrides);
+    fleet_start_trainer(f, NULL);
+    fleet_open_rollout(f, 0, NULL);
+    fleet_model_open(&f->rollouts[0].model, f->layout, 0);
+    bind_refused(f, "host memory");
+    fleet_model_close(&f->rollouts[0].model);
+    fleet_model_open_far(&f->rollouts[0].model, f->layout, 0, &hip_1);
+    bind_refused(f, "device 1, not on 0");
+    close_all(f);
+}
+
+/* A fault on a rollout's device ends that session with a device error; the trainer and the other rollout go on. */
+static void rollout_faults(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {"trainer.backend=host", "peer.a.backend=hip", "peer.b.backend=cuda", NULL};
+    fleet *f = open_over(FLEET_SMALL, overrides);
+    f->rollouts[0].far = &hip_0;
+    f->rollouts[1].far = &cuda_0;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    world[WORLD_HIP].fake->spoil("hipEventQuery", 1, 719, true);
+    fleet_publish(f, 100);
+    uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    while (fleet_commit(f, 0, 50) != WEFT_E_DEVICE)
+        assert_true(fleet_now_ms() < end);
+    assert_non_null(strstr(weft_last_error(), "a kernel failed"));
+    fleet_catch_up(f, 1);
+    weft_close(f->rollouts[0].session);
+    f->rollouts[0].session = NULL;
+    f->rollouts[0].model.bound = NULL; /* gone with the device */
+    world_reset(&world[WORLD_HIP], 1);
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 1);
+    close_all(f);
+}
+
+/* The same at the trainer: publish says so, and the host's rollout keeps what it holds. */
+static void trainer_faults(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {"trainer.backend=cuda", "peers.backend=host", NULL};
+    fleet *f = open_over(FLEET_SMALL, overrides);
+    f->trainer.far = &cuda_0;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_OTHER);
+    fleet_catch_up(f, 0);
+    world[WORLD_CUDA].fake->spoil("cuLaunchKernel", 2, 700, true);
+    assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, NULL, NULL), WEFT_E_DEVICE);
+    assert_non_null(strstr(weft_last_error(), "illegal address"));
+    assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, NULL, NULL), WEFT_E_DEVICE);
+    fleet_check(f, 0);
+    weft_close(f->trainer.session);
+    f->trainer.session = NULL;
+    f->trainer.model.bound = NULL;
+    world_reset(&world[WORLD_CUDA], 1);
+    fleet_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_to_hip),       cmocka_unit_test(cuda_to_host),   cmocka_unit_test(cuda_to_hip),
+        cmocka_unit_test(mixed_fleet),       cmocka_unit_test(rollout_faults), cmocka_unit_test(trainer_faults),
+        cmocka_unit_test(pointer_elsewhere),
+    };
+    cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
