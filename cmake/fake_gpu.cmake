@@ -1,6 +1,7 @@
 # The drivers of the tests, libcuda.so.1 and libamdhip64.so.7, whose launches run the emulation; every
-# tests/fake_gpu/test_*.c is one cmocka executable with images of its own.
-if(TARGET weft_emulation)
+# tests/fake_gpu/test_*.c is one cmocka executable with images of its own. Not for the thread checker, under which each
+# lane is a thread: a fleet would take hours.
+if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
     set(fake_gpu_folder ${PROJECT_BINARY_DIR}/fake_gpu)
     function(weft_fake_gpu target name version)
         file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/fake_*.c)
@@ -23,4 +24,5 @@ if(TARGET weft_emulation)
         target_link_options(test_fake_gpu_${name} PRIVATE LINKER:--wrap=weft_gpu_image_at)
         add_dependencies(test_fake_gpu_${name} weft_fake_cuda weft_fake_hip)
     endforeach()
+    set_tests_properties(fake_gpu.fleet fake_gpu.faults PROPERTIES TIMEOUT 1800) # WEFT_FULL, with sanitizers
 endif()

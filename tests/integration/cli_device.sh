@@ -13,7 +13,7 @@ run info 0 "$weft" info --json
 json info "{'host', 'cuda', 'hip'} <= {b['backend'] for b in lines[0]['backends']}"
 json info "all(b['usable'] or b['detail'] for b in lines[0]['backends'])"
 
-[ -e "$fakes/libcuda.so.1" ] || { echo "skipped: no drivers of the tests (no C++ compiler)" && exit 77; }
+[ -e "$fakes/libcuda.so.1" ] || { echo "skipped: the drivers of the tests are not built here" && exit 77; }
 with() # with DEVICES COMMAND...: the tests' drivers with so many devices each
 {
     env WEFT_FAKE_DEVICES="$1" LD_LIBRARY_PATH="$fakes${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "${@:2}"
