@@ -316,7 +316,7 @@ weft_status weft_stage_frames(weft_rollout *rollout);
 /* Where a snapshot goes. */
 const weft_binding *weft_stage_target(const weft_rollout *rollout);
 
-/* ---- rollout.c: the public calls, under the lock */
+/* ---- rollout_bind.c, rollout_commit.c: the public calls, under the lock */
 weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
                               uint64_t attachment_bytes, bool empty);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
@@ -324,5 +324,7 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
 weft_status weft_rollout_scrub(weft_rollout *rollout);
 /* If `status` says that the device failed, as the last error has it: the session makes no more steps. */
 void weft_rollout_end(weft_rollout *rollout, weft_status status);
+/* WEFT_OK, or what the session ended with, said. */
+weft_status weft_rollout_ended(const weft_rollout *rollout);
 
 #endif

@@ -1,3 +1,4 @@
+/* deferred.c - the queue of the deferred backend, and its table. */
 #include "tests/support/deferred.h"
 
 #include <pthread.h>
@@ -6,27 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "backends/host.h"
 #include "status.h"
+#include "tests/support/deferred_inside.h"
 
-#define REGIONS 256u
 #define PENDING 4096u
 
-typedef enum kind { ENCODE, DECODE, SURVEY, APPLY, UNDO, DIGEST, LOAD, STORE } kind;
 static const char *const kind_names[] = {"encode", "decode", "survey", "apply", "undo", "digest", "load", "store"};
-
-/* Memory: `device` is what others are given; where it is not reachable the bytes are at `reach`. */
-typedef struct region {
-    uint8_t *device, *reach;
-    uint64_t bytes;
-} region;
 
 typedef struct pending {
     weft_backend_state *state;
     pthread_t thread;
-    kind kind;
+    deferred_kind kind;
     void *job;
     uint64_t number; /* of its thread and state, in order */
     bool done;
@@ -40,7 +33,6 @@ struct weft_backend_state {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_backend table;
-static region regions[REGIONS];
 static pending queue[PENDING];
 static uint64_t numbers, jobs, fails_in, polls;
 static weft_status fails_with;
@@ -48,7 +40,7 @@ static uint32_t states, largest;
 static void *stream_seen;
 static bool dead;
 
-static void refuse(const char *format, ...)
+void deferred_refuse(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -59,237 +51,6 @@ static void refuse(const char *format, ...)
     abort();
 }
 
-/* ---- memory */
-
-static region *region_of(const void *address)
-{
-    const uint8_t *at = address;
-    for (uint32_t i = 0; i < REGIONS; i++)
-        if (regions[i].bytes && at >= regions[i].device && at < regions[i].device + regions[i].bytes)
-            return &regions[i];
-    return NULL;
-}
-
-static void region_add(void *device, void *reach, uint64_t bytes)
-{
-    pthread_mutex_lock(&lock);
-    uint32_t i = 0;
-    while (i < REGIONS && regions[i].bytes)
-        i++;
-    if (i == REGIONS)
-        refuse("more than %u regions of memory", REGIONS);
-    regions[i] = (region){device, reach, bytes};
-    pthread_mutex_unlock(&lock);
-}
-
-static void *map(uint64_t bytes, int protection)
-{
-    void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        refuse("no memory of %llu bytes", (unsigned long long)bytes);
-    return memory;
-}
-
-void *deferred_take(uint64_t bytes, void **reach)
-{
-    bytes = bytes ? bytes : 1;
-    void *device = map(bytes, PROT_NONE), *own = map(bytes, PROT_READ | PROT_WRITE);
-    region_add(device, own, bytes);
-    if (reach)
-        *reach = own;
-    return device;
-}
-
-void deferred_give(void *memory)
-{
-    pthread_mutex_lock(&lock);
-    region *r = region_of(memory);
-    if (!r || r->device != memory)
-        refuse("%p is given back and was not taken", memory);
-    if (r->reach != r->device)
-        munmap(r->reach, r->bytes);
-    munmap(r->device, r->bytes);
-    memset(r, 0, sizeof *r);
-    pthread_mutex_unlock(&lock);
-}
-
-static weft_status memory_take(weft_backend_state *state, uint64_t bytes, weft_memory_kind memory_kind, void **memory)
-{
-    (void)state;
-    bytes = bytes ? bytes : 1;
-    if (memory_kind == WEFT_MEMORY_HOST) {
-        *memory = map(bytes, PROT_READ | PROT_WRITE);
-        region_add(*memory, *memory, bytes);
-    } else {
-        *memory = deferred_take(bytes, NULL);
-    }
-    return WEFT_OK;
-}
-
-static void memory_give(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind memory_kind)
-{
-    (void)state;
-    (void)bytes;
-    (void)memory_kind;
-    deferred_give(memory);
-}
-
-static const char *check(weft_backend_state *state, const void *data, uint64_t bytes)
-{
-    (void)state;
-    pthread_mutex_lock(&lock);
-    const region *r = region_of(data);
-    bool inside = r && r->reach != r->device && (const uint8_t *)data + bytes <= r->device + r->bytes;
-    pthread_mutex_unlock(&lock);
-    return inside ? NULL : "lies in host memory";
-}
-
-/* Where the bytes of an address are that jobs may name. */
-static void *reach(const void *address, bool any_host)
-{
-    pthread_mutex_lock(&lock);
-    const region *r = region_of(address);
-    pthread_mutex_unlock(&lock);
-    if (!r && !any_host)
-        refuse("a job names %p, which is no memory of the device", address);
-    return r ? r->reach + ((const uint8_t *)address - r->device) : (void *)(uintptr_t)address;
-}
-
-/* ---- one job, by the host backend */
-
-static weft_view view_reach(const weft_view *view)
-{
-    weft_view own = *view;
-    weft_run *runs = malloc((view->run_count + 1) * sizeof *runs);
-    if (!runs)
-        abort();
-    for (uint32_t i = 0; i < view->run_count; i++) {
-        runs[i] = view->runs[i];
-        runs[i].data = reach(runs[i].data, false);
-    }
-    own.runs = runs;
-    return own;
-}
-
-static void view_end(const weft_view *view)
-{
-    free((void *)(uintptr_t)view->runs);
-}
-
-static weft_changes changes_reach(const weft_changes *changes)
-{
-    weft_changes own = *changes;
-    own.position = reach(changes->position, false);
-    own.before = reach(changes->before, false);
-    own.after = reach(changes->after, false);
-    return own;
-}
-
-static weft_status encode_do(weft_backend_state *host, weft_encode_job *job)
-{
-    weft_encode_job own = *job;
-    own.now = view_reach(&job->now);
-    own.shadow = view_reach(&job->shadow);
-    weft_status status = weft_backend_host.encode(host, &own);
-    view_end(&own.now);
-    view_end(&own.shadow);
-    own.now = job->now;
-    own.shadow = job->shadow;
-    *job = own;
-    return status;
-}
-
-static weft_status survey_do(weft_backend_state *host, const weft_survey_job *job)
-{
-    weft_survey_job own = *job;
-    own.now = view_reach(&job->now);
-    own.shadow = view_reach(&job->shadow);
-    weft_status status = weft_backend_host.survey(host, &own);
-    view_end(&own.now);
-    view_end(&own.shadow);
-    return status;
-}
-
-static weft_status decode_do(weft_backend_state *host, const weft_decode_job *job)
-{
-    weft_decode_job own = *job;
-    weft_changes changes = changes_reach(job->changes);
-    own.base = view_reach(&job->base);
-    own.changes = &changes;
-    weft_status status = weft_backend_host.decode(host, &own);
-    view_end(&own.base);
-    job->changes->unit = changes.unit;
-    job->changes->units = changes.units;
-    job->changes->count = changes.count;
-    return status;
-}
-
-static weft_status apply_do(weft_backend_state *host, weft_apply_job *job)
-{
-    weft_changes changes = changes_reach(job->changes);
-    weft_apply_job own = {.target = view_reach(&job->target), .changes = &changes};
-    weft_status status = weft_backend_host.apply(host, &own);
-    view_end(&own.target);
-    job->mismatch = own.mismatch;
-    return status;
-}
-
-static weft_status undo_do(weft_backend_state *host, const weft_undo_job *job)
-{
-    weft_changes changes = changes_reach(job->changes);
-    weft_undo_job own = {view_reach(&job->target), &changes, NULL};
-    weft_status status = weft_backend_host.undo(host, &own);
-    view_end(&own.target);
-    return status;
-}
-
-static weft_status digest_do(weft_backend_state *host, const weft_digest_job *job)
-{
-    weft_digest_job own = {view_reach(&job->view), job->tensor_delta};
-    weft_status status = weft_backend_host.digest(host, &own);
-    view_end(&own.view);
-    return status;
-}
-
-static weft_status load_do(weft_backend_state *host, const weft_load_job *job)
-{
-    weft_load_job own = {view_reach(&job->view), reach(job->bytes, true), NULL};
-    weft_status status = weft_backend_host.load(host, &own);
-    view_end(&own.view);
-    return status;
-}
-
-static weft_status store_do(weft_backend_state *host, const weft_store_job *job)
-{
-    weft_store_job own = {view_reach(&job->view), reach(job->bytes, true), NULL};
-    weft_status status = weft_backend_host.store(host, &own);
-    view_end(&own.view);
-    return status;
-}
-
-static weft_status job_do(const pending *p)
-{
-    weft_backend_state *host = p->state->host;
-    switch (p->kind) {
-    case ENCODE:
-        return encode_do(host, p->job);
-    case DECODE:
-        return decode_do(host, p->job);
-    case SURVEY:
-        return survey_do(host, p->job);
-    case APPLY:
-        return apply_do(host, p->job);
-    case UNDO:
-        return undo_do(host, p->job);
-    case DIGEST:
-        return digest_do(host, p->job);
-    case LOAD:
-        return load_do(host, p->job);
-    default:
-        return store_do(host, p->job);
-    }
-}
-
 /* ---- the queue */
 
 static bool is_ours(const pending *p, const weft_backend_state *state)
@@ -298,19 +59,19 @@ static bool is_ours(const pending *p, const weft_backend_state *state)
 }
 
 /* Results that nobody may look at yet. */
-static void spoil(kind job_kind, void *job)
+static void spoil(deferred_kind job_kind, void *job)
 {
-    if (job_kind == ENCODE) {
+    if (job_kind == DEFERRED_ENCODE) {
         ((weft_encode_job *)job)->changed = 0xdeadbeef;
         ((weft_encode_job *)job)->alone = 0xdeadbeef;
-    } else if (job_kind == DECODE) {
+    } else if (job_kind == DEFERRED_DECODE) {
         ((weft_decode_job *)job)->changes->count = 0xdeadbeef;
-    } else if (job_kind == APPLY) {
+    } else if (job_kind == DEFERRED_APPLY) {
         ((weft_apply_job *)job)->mismatch = true;
     }
 }
 
-static weft_status submit(weft_backend_state *state, kind job_kind, void *job, void *stream)
+static weft_status submit(weft_backend_state *state, deferred_kind job_kind, void *job, void *stream)
 {
     uint32_t with = 0;
     pending *place = NULL;
@@ -322,12 +83,12 @@ static weft_status submit(weft_backend_state *state, kind job_kind, void *job, v
             continue;
         with++;
         if (p->kind != job_kind)
-            refuse("%s while a %s is under way", kind_names[job_kind], kind_names[p->kind]);
+            deferred_refuse("%s while a %s is under way", kind_names[job_kind], kind_names[p->kind]);
         if (p->job == job)
-            refuse("a %s that is under way already", kind_names[job_kind]);
+            deferred_refuse("a %s that is under way already", kind_names[job_kind]);
     }
     if (!place || with >= table.depth)
-        refuse("%u jobs are under way, the depth is %u", with + 1, table.depth);
+        deferred_refuse("%u jobs are under way, the depth is %u", with + 1, table.depth);
     *place = (pending){
         .state = state, .thread = pthread_self(), .kind = job_kind, .job = job, .number = numbers++, .status = WEFT_OK};
     stream_seen = stream ? stream : stream_seen;
@@ -375,7 +136,7 @@ static void batch(const weft_backend_state *state)
     for (uint32_t i = 0; i < count; i++) {
         pending *p = ours[i];
         if (p->status == WEFT_OK)
-            p->status = job_do(p);
+            p->status = deferred_do(p->state->host, p->kind, p->job);
         else
             weft_fail(p->status, "the deferred device is gone");
         if (p->status != WEFT_OK)
@@ -394,7 +155,7 @@ static weft_status poll(weft_backend_state *state, void *job)
             found = p;
     }
     if (!found || found->job != job)
-        refuse("a job is asked for that is not the oldest");
+        deferred_refuse("a job is asked for that is not the oldest");
     bool later = !found->done && polls++ % 3 == 0;
     pthread_mutex_unlock(&lock);
     if (later)
@@ -434,7 +195,7 @@ static void close_state(weft_backend_state *state)
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < PENDING; i++)
         if (queue[i].state == state)
-            refuse("closed with a %s under way", kind_names[queue[i].kind]);
+            deferred_refuse("closed with a %s under way", kind_names[queue[i].kind]);
     states--;
     pthread_mutex_unlock(&lock);
     weft_backend_host.close(state->host);
@@ -449,42 +210,42 @@ static const char *kernels(const weft_backend_state *state)
 
 static weft_status encode(weft_backend_state *state, weft_encode_job *job)
 {
-    return submit(state, ENCODE, job, job->stream);
+    return submit(state, DEFERRED_ENCODE, job, job->stream);
 }
 
 static weft_status decode(weft_backend_state *state, weft_decode_job *job)
 {
-    return submit(state, DECODE, job, NULL);
+    return submit(state, DEFERRED_DECODE, job, NULL);
 }
 
 static weft_status survey(weft_backend_state *state, weft_survey_job *job)
 {
-    return submit(state, SURVEY, job, job->stream);
+    return submit(state, DEFERRED_SURVEY, job, job->stream);
 }
 
 static weft_status apply(weft_backend_state *state, weft_apply_job *job)
 {
-    return submit(state, APPLY, job, job->stream);
+    return submit(state, DEFERRED_APPLY, job, job->stream);
 }
 
 static weft_status undo(weft_backend_state *state, weft_undo_job *job)
 {
-    return submit(state, UNDO, job, job->stream);
+    return submit(state, DEFERRED_UNDO, job, job->stream);
 }
 
 static weft_status digest(weft_backend_state *state, weft_digest_job *job)
 {
-    return submit(state, DIGEST, job, NULL);
+    return submit(state, DEFERRED_DIGEST, job, NULL);
 }
 
 static weft_status load(weft_backend_state *state, weft_load_job *job)
 {
-    return submit(state, LOAD, job, job->stream);
+    return submit(state, DEFERRED_LOAD, job, job->stream);
 }
 
 static weft_status store(weft_backend_state *state, weft_store_job *job)
 {
-    return submit(state, STORE, job, job->stream);
+    return submit(state, DEFERRED_STORE, job, job->stream);
 }
 
 static weft_status merge(weft_backend_state *state, weft_merge_job *job)
@@ -506,9 +267,9 @@ void deferred_lend(uint32_t depth)
     table.open = open_state;
     table.close = close_state;
     table.kernels = kernels;
-    table.memory_take = memory_take;
-    table.memory_give = memory_give;
-    table.check = check;
+    table.memory_take = deferred_memory_take;
+    table.memory_give = deferred_memory_give;
+    table.check = deferred_memory_check;
     table.encode = encode;
     table.decode = decode;
     table.survey = survey;
@@ -529,11 +290,9 @@ void deferred_lend(uint32_t depth)
 void deferred_take_back(void)
 {
     weft_backend_lend(NULL);
-    for (uint32_t i = 0; i < REGIONS; i++)
-        if (regions[i].bytes)
-            refuse("%llu bytes of memory were not given back", (unsigned long long)regions[i].bytes);
+    deferred_memory_none();
     if (states)
-        refuse("%u states were not closed", states);
+        deferred_refuse("%u states were not closed", states);
 }
 
 void deferred_fail(uint64_t nth, weft_status status)
