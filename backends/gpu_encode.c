@@ -51,7 +51,7 @@ static uint32_t tiles_all(const weft_gpu_slab *slab)
 }
 
 /* Rows of all jobs for the pass over all elements: their tiles are one stretch. Returns its address. */
-static uint64_t pairs_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
+static uint64_t pairs_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
 {
     uint64_t address;
     weft_k_diff *tiles = weft_gpu_rows_add(rows, tiles_all(batch->slab) * sizeof *tiles, &address);
@@ -74,7 +74,7 @@ static uint64_t pairs_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
 
 static uint64_t rows_bytes(const weft_gpu_slab *slab)
 {
-    uint64_t bytes = slab->count * sizeof(weft_k_scan);
+    uint64_t bytes = slab->count * sizeof(weft_k_scan) + 4 * WEFT_GPU_ROW_ALIGN;
     for (uint32_t i = 0; i < slab->count; i++) {
         const weft_encode_job *job = slab->jobs[i];
         bytes += weft_gpu_pair_needs(&job->now, &job->shadow).rows;
@@ -104,7 +104,7 @@ static weft_status diff_launch(weft_gpu_batch *batch)
 {
     weft_gpu *gpu = batch->gpu;
     weft_gpu_slab *slab = batch->slab;
-    weft_gpu_rows rows = weft_gpu_rows_take(slab, rows_bytes(slab));
+    weft_gpu_sheet rows = weft_gpu_sheet_open(slab, rows_bytes(slab), true);
     uint64_t scans, totals;
     const uint64_t tiles = pairs_make(batch, &rows);
     sums_make(batch);
@@ -114,7 +114,7 @@ static weft_status diff_launch(weft_gpu_batch *batch)
         scan[i] = (weft_k_scan){.words = batch->encodings[i].pair.counts,
                                 .total = totals + i * sizeof(uint32_t),
                                 .count = batch->encodings[i].pair.slices};
-    weft_status status = weft_gpu_rows_send(gpu, slab, &rows);
+    weft_status status = weft_gpu_sheet_send(gpu, slab, &rows);
     if (status == WEFT_OK)
         status = weft_gpu_clear(gpu, slab, batch->sums, batch->sums_bytes);
     if (status == WEFT_OK)

@@ -9,22 +9,19 @@
 #ifndef WEFT_BACKENDS_GPU_ENCODE_H
 #define WEFT_BACKENDS_GPU_ENCODE_H
 
-#include "backends/gpu.h"
-#include "backends/kernels/rows.h"
+#include "backends/gpu_sheet.h"
 #include "codec/fast.h"
 #include "codec/tight.h"
 
-/* Memory that is filled on the host and then copied to the device, where it lies in the same order. */
-typedef struct weft_gpu_rows {
-    uint8_t *host;
-    uint64_t device;
-    uint64_t used, bytes;
-} weft_gpu_rows;
-
-weft_gpu_rows weft_gpu_rows_take(weft_gpu_slab *slab, uint64_t bytes);
-/* The next `bytes`, which the caller fills; their address on the device. There is room: the slab's need covered it. */
-void *weft_gpu_rows_add(weft_gpu_rows *rows, uint64_t bytes, uint64_t *address);
-weft_status weft_gpu_rows_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_rows *rows);
+/* The next `bytes` of a sheet, which the caller fills; `*address`, if asked for, is the device's. */
+static inline void *weft_gpu_rows_add(weft_gpu_sheet *rows, uint64_t bytes, uint64_t *address)
+{
+    void *row;
+    uint64_t at = weft_gpu_sheet_take(rows, bytes, &row);
+    if (address)
+        *address = at;
+    return row;
+}
 
 /* Two views of the same elements as the kernels see them. */
 typedef struct weft_gpu_pair {
@@ -47,7 +44,7 @@ weft_gpu_pair_need weft_gpu_pair_needs(const weft_view *now, const weft_view *sh
 uint32_t weft_gpu_tiles(const weft_view *view);
 /* Fills the rows of a pair's tiles and pieces, `parts` and what else the caller did not: `bits` and counts are device
  * memory. */
-void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_rows *rows, weft_k_diff *tiles, uint64_t bits);
+void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_sheet *rows, weft_k_diff *tiles, uint64_t bits);
 
 /* A frame that is being made. */
 typedef struct weft_gpu_frame {
@@ -108,7 +105,7 @@ weft_k_fast_write weft_gpu_fast_row(const weft_gpu_encoding *encoding, const wef
 uint64_t weft_gpu_tight_zeros(const weft_encode_job *job, uint32_t changed);  /* bytes of the sets */
 uint64_t weft_gpu_tight_memory(const weft_encode_job *job, uint32_t changed); /* of the device, sets included */
 uint64_t weft_gpu_tight_rows(const weft_encode_job *job);                     /* up to the sets */
-void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_rows *rows, uint64_t zeros);
+void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows, uint64_t zeros);
 void weft_gpu_tight_ranks(const weft_gpu_encoding *encoding, weft_k_class_rank **row);
 void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, weft_k_scan **row);
 weft_k_tight_count weft_gpu_tight_count(weft_gpu_batch *batch, const weft_gpu_encoding *encoding);

@@ -9,7 +9,7 @@ uint64_t weft_gpu_planes_rows(const weft_encode_job *job)
 {
     return sizeof(weft_k_fast_write) + sizeof(weft_k_pairs_write) +
            WEFT_LEVEL_COUNT * weft_gpu_tiles(&job->now) * sizeof(weft_k_full_write) + sizeof(weft_k_tight_write) +
-           WEFT_TIGHT_LISTS * sizeof(weft_k_list_write) + 64;
+           WEFT_TIGHT_LISTS * sizeof(weft_k_list_write) + 8 * WEFT_GPU_ROW_ALIGN;
 }
 
 /* ---- planes */
@@ -110,7 +110,7 @@ static void planes_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, plane
     }
 }
 
-static void plane_rows_make(const weft_gpu_batch *batch, weft_gpu_rows *rows, plane_rows *made)
+static void plane_rows_make(const weft_gpu_batch *batch, weft_gpu_sheet *rows, plane_rows *made)
 {
     const uint32_t jobs = batch->end - batch->first;
     uint64_t tiles = 0;
@@ -154,7 +154,7 @@ static weft_status planes_launch(weft_gpu_batch *batch, const plane_rows *rows)
 weft_status weft_gpu_round_planes(weft_gpu_batch *batch)
 {
     plane_rows planes;
-    weft_gpu_rows rows = weft_gpu_rows_take(batch->slab, weft_gpu_round_bytes(batch, weft_gpu_planes_rows));
+    weft_gpu_sheet rows = weft_gpu_sheet_open(batch->slab, weft_gpu_round_bytes(batch, weft_gpu_planes_rows), true);
     batch->payload = weft_gpu_take_device(batch->slab, batch->payload_bytes);
     batch->payload_copy = weft_gpu_take_pinned(batch->slab, batch->payload_bytes, NULL);
     batch->payload_used = 0;
@@ -163,7 +163,7 @@ weft_status weft_gpu_round_planes(weft_gpu_batch *batch)
         if (batch->encodings[i].changed > 0)
             planes_put(batch, &batch->encodings[i], &planes);
     }
-    weft_status status = weft_gpu_rows_send(batch->gpu, batch->slab, &rows);
+    weft_status status = weft_gpu_sheet_send(batch->gpu, batch->slab, &rows);
     return status == WEFT_OK ? planes_launch(batch, &planes) : status;
 }
 

@@ -59,7 +59,7 @@ weft_gpu_need weft_gpu_round_least(void)
 static uint64_t lists_rows(const weft_encode_job *job)
 {
     return sizeof(weft_k_changes) + sizeof(weft_k_fast_count) + weft_gpu_tiles(&job->now) * sizeof(weft_k_gather) +
-           (wants(job, WEFT_LEVEL_TIGHT) ? weft_gpu_tight_rows(job) : 0) + 64;
+           (wants(job, WEFT_LEVEL_TIGHT) ? weft_gpu_tight_rows(job) : 0) + 16 * WEFT_GPU_ROW_ALIGN;
 }
 
 static uint64_t sets_rows(const weft_encode_job *job)
@@ -108,7 +108,7 @@ uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const 
 
 /* ---- lists */
 
-static void changes_make(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_rows *rows)
+static void changes_make(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows)
 {
     const weft_view *now = &encoding->job->now;
     const uint64_t words = encoding->changed * sizeof(uint32_t), elements = (uint64_t)encoding->changed * now->width;
@@ -145,7 +145,7 @@ static wanted wanted_by(const weft_gpu_batch *batch, uint32_t levels)
     return all;
 }
 
-static launch_rows gathers_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
+static launch_rows gathers_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
 {
     launch_rows made = {0, wanted_by(batch, UINT32_MAX).tiles};
     weft_k_gather *row = weft_gpu_rows_add(rows, made.count * sizeof *row, &made.address);
@@ -159,7 +159,7 @@ static launch_rows gathers_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
     return made;
 }
 
-static launch_rows fast_counts_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
+static launch_rows fast_counts_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
 {
     launch_rows made = {0, wanted_by(batch, 1u << WEFT_LEVEL_FAST).jobs};
     weft_k_fast_count *row = weft_gpu_rows_add(rows, made.count * sizeof *row, &made.address);
@@ -190,7 +190,7 @@ static void tight_zeros(weft_gpu_batch *batch, tight_rows *made)
     made->zeros = weft_gpu_take_device(batch->slab, made->zeros_bytes);
 }
 
-static tight_rows tight_make(weft_gpu_batch *batch, weft_gpu_rows *rows)
+static tight_rows tight_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
 {
     const wanted all = wanted_by(batch, 1u << WEFT_LEVEL_TIGHT);
     tight_rows made = {.ranks = {0, all.tiles}, .counts = {0, all.jobs}};
@@ -234,14 +234,14 @@ weft_status weft_gpu_round_lists(weft_gpu_batch *batch)
     weft_gpu *gpu = batch->gpu;
     weft_gpu_slab *slab = batch->slab;
     round_choose(batch);
-    weft_gpu_rows rows = weft_gpu_rows_take(slab, weft_gpu_round_bytes(batch, lists_rows));
+    weft_gpu_sheet rows = weft_gpu_sheet_open(slab, weft_gpu_round_bytes(batch, lists_rows), true);
     for (uint32_t i = batch->first; i < batch->end; i++) {
         if (batch->encodings[i].changed > 0)
             changes_make(batch, &batch->encodings[i], &rows);
     }
     const launch_rows gathers = gathers_make(batch, &rows), fast = fast_counts_make(batch, &rows);
     const tight_rows tight = tight_make(batch, &rows);
-    weft_status status = weft_gpu_rows_send(gpu, slab, &rows);
+    weft_status status = weft_gpu_sheet_send(gpu, slab, &rows);
     if (status == WEFT_OK)
         status = weft_gpu_launch(gpu, slab, WEFT_GPU_KERNEL_gather, gathers.count * WEFT_K_SLICES, gathers.address);
     if (status == WEFT_OK)
@@ -260,14 +260,13 @@ weft_status weft_gpu_round_sets(weft_gpu_batch *batch)
     uint64_t address;
     if (wanted_by(batch, 1u << WEFT_LEVEL_TIGHT).jobs == 0)
         return WEFT_AGAIN;
-    weft_gpu_rows rows = weft_gpu_rows_take(batch->slab, weft_gpu_round_bytes(batch, sets_rows));
-    weft_k_list_make *first = weft_gpu_rows_add(&rows, 0, &address), *row = first;
+    weft_gpu_sheet rows = weft_gpu_sheet_open(batch->slab, weft_gpu_round_bytes(batch, sets_rows), true);
+    weft_k_list_make *first = weft_gpu_rows_add(&rows, rows.bytes, &address), *row = first;
     for (uint32_t i = batch->first; i < batch->end; i++) {
         if (weft_gpu_wants(&batch->encodings[i], WEFT_LEVEL_TIGHT))
             weft_gpu_tight_lists(batch, &batch->encodings[i], &row);
     }
-    weft_gpu_rows_add(&rows, (uint64_t)(row - first) * sizeof *row, NULL);
-    weft_status status = weft_gpu_rows_send(batch->gpu, batch->slab, &rows);
+    weft_status status = weft_gpu_sheet_send(batch->gpu, batch->slab, &rows);
     if (status == WEFT_OK)
         status = weft_gpu_launch(batch->gpu, batch->slab, WEFT_GPU_KERNEL_list_make, (uint32_t)(row - first), address);
     return status;

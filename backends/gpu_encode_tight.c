@@ -24,11 +24,6 @@ static uint64_t counts_bytes(uint32_t slices)
     return ALIGNED(WEFT_K_CLASSES * ((uint64_t)slices + 1) * sizeof(uint32_t));
 }
 
-static uint32_t slices_of(const weft_view *view)
-{
-    return (view->count + WEFT_K_SLICE - 1) / WEFT_K_SLICE;
-}
-
 uint64_t weft_gpu_tight_zeros(const weft_encode_job *job, uint32_t changed)
 {
     return 2 * sets_bytes(job->now.count) + set_bytes(changed);
@@ -37,41 +32,27 @@ uint64_t weft_gpu_tight_zeros(const weft_encode_job *job, uint32_t changed)
 uint64_t weft_gpu_tight_memory(const weft_encode_job *job, uint32_t changed)
 {
     const uint64_t words = changed * sizeof(uint32_t); /* of the ranks; each of three sorts of lists has no more */
-    return weft_gpu_tight_zeros(job, changed) + counts_bytes(slices_of(&job->now)) + 2 * WEFT_GPU_ALIGN + 4 * words;
+    return weft_gpu_tight_zeros(job, changed) + counts_bytes(weft_gpu_parts(job->now.count, WEFT_K_SLICE)) +
+           2 * WEFT_GPU_ALIGN + 4 * words;
 }
 
 uint64_t weft_gpu_tight_rows(const weft_encode_job *job)
 {
-    return sizeof(weft_k_encode_classes) + WEFT_K_EXPONENTS + job->shadow.run_count * sizeof(weft_k_run) +
+    return sizeof(weft_k_encode_classes) + WEFT_K_EXPONENTS + weft_gpu_view_bytes(&job->shadow) +
            weft_gpu_tiles(&job->now) * sizeof(weft_k_class_rank) + WEFT_K_CLASSES * sizeof(weft_k_scan) +
            sizeof(weft_k_tight_count);
 }
 
 /* ---- ranks and sets */
 
-static weft_k_view view_put(weft_gpu_rows *rows, const weft_view *view)
-{
-    weft_k_view made = {.count = view->count, .width = view->width, .is_float = view->is_float};
-    weft_k_run *runs = weft_gpu_rows_add(rows, view->run_count * sizeof *runs, &made.runs);
-    for (uint32_t r = 0; r < view->run_count; r++) {
-        const weft_run *run = &view->runs[r];
-        if (run->count > 0)
-            runs[made.run_count++] = (weft_k_run){.data = (uintptr_t)run->data,
-                                                  .element = run->element,
-                                                  .position = weft_run_position(view, run),
-                                                  .count = run->count};
-    }
-    return made;
-}
-
-static void classes_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_rows *rows)
+static void classes_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows)
 {
     const weft_encode_job *job = encoding->job;
     weft_gpu_tight *tight = encoding->tight;
     weft_class_map map;
     weft_class_map_make(&map, job->parameters, job->now.width, job->now.exponent_bits);
     weft_k_encode_classes *row = weft_gpu_rows_add(rows, sizeof *row, &tight->job);
-    *row = (weft_k_encode_classes){.base = view_put(rows, &job->shadow),
+    *row = (weft_k_encode_classes){.base = weft_gpu_view_put(rows, &job->shadow),
                                    .counts = weft_gpu_take_device(batch->slab, counts_bytes(encoding->pair.slices)),
                                    .ranks = weft_gpu_take_device(batch->slab, encoding->changed * sizeof(uint32_t)),
                                    .changes = encoding->changes,
@@ -86,7 +67,7 @@ static void classes_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft
     memcpy(weft_gpu_rows_add(rows, map.mask + 1, &row->of), map.of, map.mask + 1);
 }
 
-void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_rows *rows, uint64_t zeros)
+void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows, uint64_t zeros)
 {
     const uint64_t sets = sets_bytes(encoding->job->now.count);
     weft_gpu_tight *tight = encoding->tight;

@@ -3,41 +3,17 @@
 
 #define SLICE_BITMAP_BYTES (WEFT_K_SLICE / 8)
 
-weft_gpu_rows weft_gpu_rows_take(weft_gpu_slab *slab, uint64_t bytes)
-{
-    return (weft_gpu_rows){
-        .host = weft_gpu_take_pinned(slab, bytes, NULL), .device = weft_gpu_take_device(slab, bytes), .bytes = bytes};
-}
-
-void *weft_gpu_rows_add(weft_gpu_rows *rows, uint64_t bytes, uint64_t *address)
-{
-    uint8_t *host = rows->host + rows->used;
-    if (address)
-        *address = rows->device + rows->used;
-    rows->used += (bytes + 7) / 8 * 8;
-    return host;
-}
-
-weft_status weft_gpu_rows_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_rows *rows)
-{
-    return weft_gpu_copy(gpu, slab, rows->device, (uint64_t)(uintptr_t)rows->host, rows->used);
-}
-
-static uint32_t parts_of(uint32_t count, uint32_t each)
-{
-    return count / each + (count % each > 0);
-}
-
 uint32_t weft_gpu_tiles(const weft_view *view)
 {
-    return parts_of(view->count, WEFT_K_TILE);
+    return weft_gpu_parts(view->count, WEFT_K_TILE);
 }
 
 weft_gpu_pair_need weft_gpu_pair_needs(const weft_view *now, const weft_view *shadow)
 {
     const uint64_t pieces = (uint64_t)now->run_count + shadow->run_count;
-    const uint32_t slices = parts_of(now->count, WEFT_K_SLICE);
-    return (weft_gpu_pair_need){.rows = pieces * sizeof(weft_k_piece) + weft_gpu_tiles(now) * sizeof(weft_k_diff),
+    const uint32_t slices = weft_gpu_parts(now->count, WEFT_K_SLICE);
+    return (weft_gpu_pair_need){.rows = weft_gpu_row_bytes(pieces * sizeof(weft_k_piece)) +
+                                        weft_gpu_tiles(now) * sizeof(weft_k_diff),
                                 .bits = (uint64_t)slices * SLICE_BITMAP_BYTES,
                                 .counts = ((uint64_t)slices + 1) * sizeof(uint32_t),
                                 .pieces = pieces};
@@ -108,11 +84,11 @@ static void tiles_make(const weft_gpu_pair *pair, weft_k_diff *tiles, uint64_t b
     }
 }
 
-void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_rows *rows, weft_k_diff *tiles, uint64_t bits)
+void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_sheet *rows, weft_k_diff *tiles, uint64_t bits)
 {
     uint64_t address;
     const uint64_t most = (uint64_t)pair->now->run_count + pair->shadow->run_count;
     weft_k_piece *pieces = weft_gpu_rows_add(rows, most * sizeof *pieces, &address);
-    pair->slices = parts_of(pair->now->count, WEFT_K_SLICE);
+    pair->slices = weft_gpu_parts(pair->now->count, WEFT_K_SLICE);
     tiles_make(pair, tiles, bits, pieces, address, pieces_make(pair, pieces));
 }

@@ -41,7 +41,9 @@ if(CMAKE_CXX_COMPILER)
         add_dependencies(threads test_emulation_${name})
         set_property(TEST emulation.${name} APPEND PROPERTY LABELS threads)
     endforeach()
-    target_link_options(test_emulation_decode PRIVATE LINKER:--wrap=weft_gpu_sheet_take) # scratch_guard.h
+    foreach(name decode encode) # scratch_guard.h
+        target_link_options(test_emulation_${name} PRIVATE LINKER:--wrap=weft_gpu_sheet_take)
+    endforeach()
 else()
     message(STATUS "Skipped the emulation of kernels: no C++ compiler (Debian: g++)")
 endif()

@@ -13,6 +13,7 @@
 #include "backends/host.h"
 #include "status.h"
 #include "tests/emulation/driver.h"
+#include "tests/emulation/scratch_guard.h"
 #include "tests/emulation/world.h"
 
 #define JOBS 80u /* more than a slab takes */
@@ -36,6 +37,7 @@ static int both_close(void **state)
 {
     (void)state;
     weft_gpu_close(gpu);
+    scratch_guard_free();
     weft_backend_host.close(host);
     return 0;
 }
