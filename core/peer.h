@@ -209,10 +209,10 @@ struct weft_trainer {
     weft_habit habit;
     weft_bridge bridge;
     weft_early early;
-    bool again;       /* something happened to a peer that this step had passed: take another */
-    bool publishing;  /* publish is at work, from diff to hand-over */
-    bool shadow_busy; /* publish brings it up to date: snapshots stand still */
-    bool shadow_lost; /* that failed: it has the bits of no version, and never will again */
+    bool again;               /* something happened to a peer that this step had passed: take another */
+    bool publishing;          /* publish is at work, from diff to hand-over */
+    bool shadow_busy;         /* publish brings it up to date: snapshots stand still */
+    _Atomic bool shadow_lost; /* it has the bits of no version, or is gone with its device, and never will have again */
 };
 
 /* The level a site key asks for. */
