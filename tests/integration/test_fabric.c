@@ -94,7 +94,7 @@ static void send_now_and_then(play *p, int self)
     double begin = play_now();
     while (stream_step(&s, &t))
         play_nap(2e-3);
-    CHECK(play_now() - begin < 5, "%u buckets took %.3f s: the receiver was not woken", BUCKETS, play_now() - begin);
+    CHECK(play_now() - begin < 60, "%u buckets took %.3f s: the receiver was not woken", BUCKETS, play_now() - begin);
     play_tell(t.fd, "", 1);
     stream_close(&s, &t);
     sender_close(&s);

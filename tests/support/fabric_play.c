@@ -41,7 +41,7 @@ void play_start(play *p, const char *provider, play_role_fn lead, play_role_fn o
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-            alarm(60);
+            alarm(240);
             for (size_t k = 0; k < sizeof caught / sizeof caught[0]; k++)
                 signal(caught[k], SIG_DFL); /* cmocka's handlers would go on with the next test here */
             for (int k = 1; k <= others; k++)
