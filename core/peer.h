@@ -103,6 +103,7 @@ struct weft_peer {
     uint32_t next_rail;    /* whose turn it is: chunks go over all of them */
     uint32_t again_chunks; /* to be sent again */
     uint64_t looked_ns;    /* last LOOK */
+    bool looking;          /* which is not answered yet */
     weft_wire_hello hello;
     uint32_t chunk_bytes;
     weft_version held;

@@ -40,7 +40,8 @@ void weft_rail_port_close(weft_rail *rail)
         rail->lane->provider->port_close(rail->port);
     rail->port = NULL;
     rail->writes = 0;
-    rail->posted = rail->landed = rail->refused_ns = 0;
+    rail->posted = rail->landed = rail->unlanded = rail->window_ns = rail->refused_ns = 0;
+    rail->rate_bytes_s = 0;
     rail->probed = false;
 }
 
@@ -119,6 +120,7 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
     weft_status status = take_lanes(trainer, peer);
     peer->next_rail = 0;
     peer->looked_ns = weft_clock_ns();
+    peer->looking = false;
     welcome->further = peer->rails_used > 1 ? peer->hello.further : 0; /* so the peer knows that there are several */
     for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++) {
         const weft_wire_port there = port_of(&peer->hello, at);

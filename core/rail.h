@@ -19,7 +19,7 @@
 typedef struct weft_lane {
     const weft_provider *provider; /* NULL: unused */
     uint32_t rail;                 /* place among the trainer's addresses */
-    char address[WEFT_SITE_TEXT];
+    char address[WEFT_SITE_NAME];
     weft_link *link;
     weft_link_facts facts;
     weft_region *arena, *slabs, *headers;
@@ -35,20 +35,28 @@ typedef enum weft_rail_state {
     WEFT_RAIL_OPENING
 } weft_rail_state;
 
+/* Writes of one of several rails that may be under way, those that are completed and not known to have landed included.
+ */
+#define WEFT_RAIL_WRITES 128u
+
 typedef struct weft_rail {
     weft_rail_state state;
     weft_lane *lane;
-    weft_port *port;             /* NULL: closed */
-    weft_wire_port there;        /* the peer's, and its slots as registered for it */
-    uint32_t turn;               /* how often it was opened before */
-    uint32_t writes;             /* posted and not completed */
-    uint64_t posted;             /* writes since it was opened */
-    uint64_t landed;             /* of them, as the peer said last */
-    uint64_t moved_ns;           /* last time one was completed or landed, or there was none under way */
-    uint64_t refused_ns;         /* since then it takes no write; 0: it does */
-    uint64_t since_ns, retry_ns; /* of the state; cooling: until then */
-    uint64_t cool_ns;            /* how long it cools next time */
-    bool probed;                 /* the write that shows whether it carries was posted */
+    weft_port *port;                  /* NULL: closed */
+    weft_wire_port there;             /* the peer's, and its slots as registered for it */
+    uint32_t turn;                    /* how often it was opened before */
+    uint32_t writes;                  /* posted and not completed */
+    uint64_t posted;                  /* writes since it was opened */
+    uint64_t landed;                  /* of them, as the peer said last */
+    uint64_t unlanded;                /* bytes of the others */
+    uint32_t sizes[WEFT_RAIL_WRITES]; /* of each, by its number */
+    double rate_bytes_s;              /* at which they land; 0: unknown yet */
+    uint64_t window, window_ns; /* bytes that landed since then, of writes under way all the time; 0: there were none */
+    uint64_t moved_ns;          /* last time one was completed or landed, or there was none under way */
+    uint64_t refused_ns;        /* since then it takes no write; 0: it does */
+    uint64_t since_ns, retry_ns;                              /* of the state; cooling: until then */
+    uint64_t cool_ns;                                         /* how long it cools next time */
+    bool probed;                                              /* the write that shows whether it carries was posted */
     uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* in all turns */
 } weft_rail;
 

@@ -8,6 +8,11 @@
 
 /* A rail that keeps failing is tried no seldomer than after so many times its first cooling. */
 #define COOL_MOST 16u
+/* Buckets are under way: the peer is asked this often how far each rail is. */
+#define LOOK_NS (5 * WEFT_NS_PER_MS)
+/* Of a rate that is measured again, which takes so many chunks. */
+#define RATE_KEPT   0.75
+#define RATE_CHUNKS 4u
 
 static const char *name_of(const weft_rail *rail)
 {
@@ -88,6 +93,14 @@ static bool is_busy(const weft_rail *rail)
     return rail->writes > 0 || rail->posted > rail->landed;
 }
 
+static bool is_any_busy(const weft_peer *peer)
+{
+    bool busy = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        busy = busy || (peer->rails[at].state == WEFT_RAIL_UP && is_busy(&peer->rails[at]));
+    return busy;
+}
+
 /* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
 static bool others_move(const weft_peer *peer, const weft_rail *rail, uint64_t since_ns)
 {
@@ -113,6 +126,35 @@ static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail
     return weft_rail_fail(trainer, peer, rail, why);
 }
 
+/* A rate shows in what lands while more is under way, and in no less than a few chunks: one lands whole or not at all.
+ */
+static void measure(weft_rail *rail, uint64_t bytes, uint64_t chunk_bytes, uint64_t now_ns)
+{
+    const bool more = rail->landed < rail->posted; /* else it ran dry some time ago */
+    rail->window = rail->window_ns ? rail->window + bytes : 0;
+    if (more && rail->window_ns && (rail->window < RATE_CHUNKS * chunk_bytes || now_ns <= rail->window_ns))
+        return;
+    if (more && rail->window_ns) {
+        double rate = (double)rail->window / ((double)(now_ns - rail->window_ns) / 1e9);
+        rail->rate_bytes_s = rail->rate_bytes_s > 0 ? RATE_KEPT * rail->rate_bytes_s + (1 - RATE_KEPT) * rate : rate;
+    }
+    rail->window = 0;
+    rail->window_ns = more ? now_ns : 0;
+}
+
+/* Writes land in the order in which they were posted, or about so. */
+static void note_landed(weft_rail *rail, uint64_t writes, uint64_t chunk_bytes, uint64_t now_ns)
+{
+    uint64_t bytes = 0;
+    if (writes == rail->landed)
+        return;
+    for (; rail->landed < writes; rail->landed++)
+        bytes += rail->sizes[rail->landed % WEFT_RAIL_WRITES];
+    rail->unlanded -= bytes;
+    rail->moved_ns = now_ns;
+    measure(rail, bytes, chunk_bytes, now_ns);
+}
+
 static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t writes, bool failed)
 {
     if (writes > rail->posted || writes < rail->landed)
@@ -120,9 +162,7 @@ static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail
                          peer->name, (unsigned long long)writes, place_of(peer, rail), (unsigned long long)rail->posted,
                          (unsigned long long)rail->landed);
     uint64_t now_ns = weft_clock_ns();
-    if (writes > rail->landed)
-        rail->moved_ns = now_ns;
-    rail->landed = writes;
+    note_landed(rail, writes, peer->chunk_bytes, now_ns);
     if (failed)
         return weft_rail_fail(trainer, peer, rail, "the peer's fabric reports an error");
     if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
@@ -142,6 +182,7 @@ weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8
     if (status == WEFT_OK && (landed.count != peer->rail_count || peer->rails_used < 2))
         status =
             weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %u ports; it has %u", peer->name, landed.count, peer->rail_count);
+    peer->looking = false;
     for (uint32_t at = 0; at < landed.count && status == WEFT_OK; at++) {
         weft_rail *rail = &peer->rails[at];
         if (landed.port[at].turn > rail->turn)
@@ -265,12 +306,15 @@ weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now
         return WEFT_OK;
     for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
         status = check_rail(trainer, peer, &peer->rails[at], now_ns, &look, &own);
-    const uint64_t next_ns = peer->looked_ns + weft_rail_patience_ns(trainer) / 4;
-    if (own.wake_ns <= now_ns)
-        own.wake_ns = next_ns > now_ns ? next_ns : now_ns + weft_rail_patience_ns(trainer) / 4;
+    const bool streams = peer->slots_free < peer->hello.slots && is_any_busy(peer);
+    const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(trainer) / 4;
+    const uint64_t next_ns = peer->looked_ns + every_ns;
+    if (own.wake_ns <= now_ns || streams)
+        own.wake_ns = next_ns > now_ns ? next_ns : now_ns + every_ns;
     weft_waits_until(waits, own.wake_ns);
-    if (status != WEFT_OK || !look || now_ns < next_ns)
+    if (status != WEFT_OK || !(look || streams) || peer->looking || now_ns < next_ns)
         return status;
     peer->looked_ns = now_ns;
+    peer->looking = true;
     return weft_control_send(&peer->control, WEFT_MESSAGE_LOOK, NULL, 0);
 }

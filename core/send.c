@@ -87,12 +87,13 @@ static weft_status write_by(const weft_trainer *trainer, const weft_peer *peer, 
     return rail->lane->provider->write(rail->port, &write);
 }
 
-static void note_posted(weft_rail *rail, uint64_t now_ns)
+static void note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
 {
     if (rail->writes == 0 && rail->posted == rail->landed)
         rail->moved_ns = now_ns;
     rail->writes++;
-    rail->posted++;
+    rail->sizes[rail->posted++ % WEFT_RAIL_WRITES] = (uint32_t)bytes;
+    rail->unlanded += bytes;
     rail->refused_ns = 0;
 }
 
@@ -101,7 +102,7 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     weft_rail *rail = &peer->rails[at];
     weft_flight *flight = &peer->flights[chunk->slot];
     bool fresh = peer->posting && chunk->slot == peer->posting_slot && chunk->number == peer->posting_chunk;
-    note_posted(rail, now_ns);
+    note_posted(rail, chunk->bytes, now_ns);
     rail->sent_writes++;
     rail->lane->sent_writes++;
     rail->sent_bytes += chunk->bytes;
@@ -120,17 +121,43 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     rail->lane->resent_bytes += chunk->bytes;
 }
 
-/* The rail that is to take the next chunk: of those with room the one with the fewest writes under way, in turn. */
-static uint32_t choose_rail(const weft_peer *peer, uint32_t refused)
+static bool has_room(const weft_peer *peer, const weft_rail *rail)
+{
+    bool known = peer->rails_used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
+    return rail->state == WEFT_RAIL_UP && rail->writes < rail->lane->facts.depth && known;
+}
+
+/* A rail that has nothing to do may have become faster than it was when it had: it is believed to, until it is tried.
+ */
+static void encourage(weft_peer *peer, uint32_t best)
+{
+    const double most = peer->rails[best].rate_bytes_s;
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        weft_rail *rail = &peer->rails[at];
+        if (at != best && rail->unlanded == 0 && rail->rate_bytes_s < most)
+            rail->rate_bytes_s = rail->rate_bytes_s * 1.05 < most ? rail->rate_bytes_s * 1.05 : most;
+    }
+}
+
+/* The rail by which the next chunk would land first: of those with room, in turn where that is all the same. While the
+ * rate of any is unknown all count as equally fast. */
+static uint32_t choose_rail(const weft_peer *peer, uint64_t bytes, uint32_t refused)
 {
     uint32_t best = peer->rail_count;
+    double least = 0;
+    bool known = true;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        known = known && (peer->rails[at].state != WEFT_RAIL_UP || peer->rails[at].rate_bytes_s > 0);
     for (uint32_t i = 0; i < peer->rail_count; i++) {
         uint32_t at = (peer->next_rail + i) % peer->rail_count;
         const weft_rail *rail = &peer->rails[at];
-        if (rail->state != WEFT_RAIL_UP || rail->writes >= rail->lane->facts.depth || refused >> at & 1)
+        if (!has_room(peer, rail) || refused >> at & 1)
             continue;
-        if (best == peer->rail_count || rail->writes < peer->rails[best].writes)
-            best = at;
+        double cost = (double)(rail->unlanded + bytes) / (known ? rail->rate_bytes_s : 1);
+        if (best < peer->rail_count && cost >= least)
+            continue;
+        best = at;
+        least = cost;
     }
     return best;
 }
@@ -140,10 +167,11 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
 {
     weft_status status = WEFT_AGAIN;
     uint32_t refused = 0, at;
-    while (status == WEFT_AGAIN && (at = choose_rail(peer, refused)) < peer->rail_count) {
+    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk->bytes, refused)) < peer->rail_count) {
         weft_rail *rail = &peer->rails[at];
         status = write_by(trainer, peer, rail, chunk);
         if (status == WEFT_OK) {
+            encourage(peer, at);
             posted(trainer, peer, chunk, at, now_ns);
         } else if (status == WEFT_AGAIN) {
             refused |= 1u << at;
@@ -171,7 +199,7 @@ weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *r
                               .cookie = WEFT_SLOT_PROBE};
     weft_status status = rail->lane->provider->write(rail->port, &write);
     if (status == WEFT_OK)
-        note_posted(rail, weft_clock_ns());
+        note_posted(rail, write.bytes, weft_clock_ns());
     return status;
 }
 

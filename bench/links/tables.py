@@ -104,6 +104,18 @@ def streams(lines):
           rows)
 
 
+def rails(lines):
+    rows = []
+    for label, rounds in groups(lines).items():
+        updates = [r for r in rounds if r.get("what") == "update"]
+        (snapshot,) = [r for r in rounds if r.get("what") != "update"]
+        ms, bytes = of_peer(updates, "held_ms"), of_peer(updates, "bytes")
+        tiles, raw = (snapshot["bytes"] * 8 / snapshot[key] / 1e3 for key in ("weft_ms", "raw_ms"))
+        rows.append([label, size(bytes), f"{ms:.0f}", f"{bytes * 8 / ms / 1e3:.0f}", f"{tiles:.0f}", f"{raw:.0f}"])
+    table(["rails, Mbit/s", "bytes", "publish to held ms", "Mbit/s", "snapshot Mbit/s", "raw TCP over the control wire"],
+          rows)
+
+
 def f1(lines):
     rows = []
     for label, (publish, loss) in groups(lines).items():
@@ -174,7 +186,7 @@ def main():
     if bar in drawn:
         drawn[bar](lines, os.path.dirname(path))
     else:
-        {"t2": t2, "t3": t3, "t5": t5, "streams": streams, "f1": f1, "f4": f4, "f5": f5, "memory": memory}[bar](lines)
+        {"t2": t2, "t3": t3, "t5": t5, "streams": streams, "rails": rails, "f1": f1, "f4": f4, "f5": f5, "memory": memory}[bar](lines)
 
 
 main()

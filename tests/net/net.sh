@@ -118,33 +118,53 @@ net_await() # net_await NAME: until the trainer answers through the bridge
     done
 }
 
-# net_rate NAME MBIT: (re)sets the rate of a wire without delay, the trainer's included. A burst is a millisecond, 20 ms
-# may wait.
+# net_rate NAME MBIT [RAIL]: (re)sets the rate of a wire without delay, the trainer's included. A burst is a millisecond,
+# 20 ms may wait.
 net_rate()
 {
-    local burst=$(($2 * 125))
+    local burst=$(($2 * 125)) port="port-$1${3:+-$3}"
     [ "${net_wires[$1]}" = veth ] || { echo "net_rate: $1 has its rate from weft_delay" >&2 && exit 2; }
     [ $burst -ge 16000 ] || burst=16000
-    tc -n core qdisc replace dev "port-$1" root tbf rate "${2}mbit" burst $burst latency 20ms &&
-        tc -n "$1" qdisc replace dev eth0 root tbf rate "${2}mbit" burst $burst latency 20ms ||
+    tc -n core qdisc replace dev "$port" root tbf rate "${2}mbit" burst $burst latency 20ms &&
+        tc -n "$1" qdisc replace dev "eth${3:-0}" root tbf rate "${2}mbit" burst $burst latency 20ms ||
         net_skip "no tbf to be had"
 }
 
-# net_cut NAME, net_mend NAME: takes the cable out and puts it in again
+# net_rail NAME NUMBER [MBIT]: one more wire between the trainer and a peer, ethNUMBER at both, in a subnet and on a
+# bridge of its own; the peer's end of it has the rate. NUMBER 1..9.
+net_rail()
+{
+    local name=$1 rail=$2 rate=${3:-}
+    local host=${net_addresses[$name]##*.} wire="port-$1-$2"
+    if ! ip -n core link show "bridge$rail" >/dev/null 2>&1; then
+        ip -n core link add "bridge$rail" type bridge && ip -n core link set "bridge$rail" up &&
+            ip -n core link add "port-trainer-$rail" type veth peer name "eth$rail" netns trainer &&
+            ip -n core link set "port-trainer-$rail" master "bridge$rail" &&
+            ip -n core link set "port-trainer-$rail" up && ip -n trainer link set "eth$rail" up &&
+            ip -n trainer address add "10.78.$rail.1/24" dev "eth$rail" || net_skip "no further bridge to be had"
+    fi
+    ip -n core link add "$wire" type veth peer name "eth$rail" netns "$name" &&
+        ip -n core link set "$wire" master "bridge$rail" && ip -n core link set "$wire" up &&
+        ip -n "$name" link set "eth$rail" up && ip -n "$name" address add "10.78.$rail.$host/24" dev "eth$rail" ||
+        net_skip "no further veth to be had"
+    [ -z "$rate" ] || net_rate "$name" "$rate" "$rail"
+}
+
+# net_cut NAME [RAIL], net_mend NAME [RAIL]: takes the cable out and puts it in again
 net_cut()
 {
-    ip -n core link set "port-$1" down
+    ip -n core link set "port-$1${2:+-$2}" down
 }
 
 net_mend()
 {
-    ip -n core link set "port-$1" up
+    ip -n core link set "port-$1${2:+-$2}" up
 }
 
-# net_received NAME: bytes that came by the peer's wire so far, headers of the network included
+# net_received NAME [RAIL]: bytes that came by the peer's wire so far, headers of the network included
 net_received()
 {
-    net_in "$1" awk '$1 == "eth0:" { print $2 }' /proc/net/dev
+    net_in "$1" awk -v wire="eth${2:-0}:" '$1 == wire { print $2 }' /proc/net/dev
 }
 
 # What follows is for tests, together with tests/support/cli.sh.
