@@ -80,7 +80,7 @@ static inline void world_open(decode_world *w, uint64_t *seed, weft_dtype dtype,
 {
     static weft_tensor tensors[WORLD_TENSORS];
     static char names[WORLD_TENSORS][8];
-    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(250) << 20};
+    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(512) << 20};
     *w = (decode_world){.row = weft_dtype_find(dtype)};
     for (uint64_t t = 0; t < count; t++) {
         snprintf(names[t], sizeof names[t], "t%u", (unsigned)t);

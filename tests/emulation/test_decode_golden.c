@@ -40,7 +40,7 @@ static void golden_open(golden *g)
 {
     uint8_t bytes[MOST];
     uint16_t words[MOST / 2];
-    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(250) << 20};
+    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(512) << 20};
     memset(&g->w, 0, sizeof g->w);
     pair_must(weft_layout_parse(bytes, file_read("layout_frames.bin", bytes), &g->w.layout), "layout");
     const uint64_t count = file_read("parameters_frames.bin", bytes) / 2;

@@ -57,6 +57,41 @@ BUGS = {
     "apply: a mismatch is not said": ("apply.h", "        other = true;", "        other = other;"),
     "apply: what was there is not kept": ("apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n",
                                           ""),
+    "lists: the plane begins on a word": ("decode_lists.h", "WEFT_BLOCK * 32 + 1 - job->unary % 32;", "WEFT_BLOCK * 32 + 1;"),
+    "lists: a rank at the universe passes": ("decode_lists.h", "if (rank >= job->view.count)", "if (rank > job->view.count)"),
+    "lists: no barrier behind the places": (
+        "decode_lists.h", "(weft_thread() * 32 + weft_lowest(word));\n    weft_barrier();",
+        "(weft_thread() * 32 + weft_lowest(word));"),
+    "lists: sums of low bits are not carried": ("decode_lists.h", "        lows += all;", "        (void)all;"),
+    "tight: a list at its universe passes": ("decode_tight.h", "[set->count - 1] < universe;", "[set->count - 1] <= universe;"),
+    "tight: the number of changes is not proved": (
+        "decode_tight.h", "if (changed != job->changed)", "if (changed > job->changed + (1u << 30))"),
+    "tight: exceptions are listed from the part's first change": (
+        "decode_tight.h", "                       cls->first_change);", "                       0);"),
+    "tight: no barrier behind the bits": (
+        "decode_tight.h", "    weft_barrier();\n    shared->changed[thread] ^= flip;", "    shared->changed[thread] ^= flip;"),
+    "tight: a change counts itself": (
+        "decode_tight.h", "weft_ones(word & ((1u << bit % 32) - 1))", "weft_ones(word & ((2u << bit % 32) - 1))"),
+    "magnitudes: large ones have two taken off": ("decode_magnitudes.h", "state == WEFT_K_STATE_LARGE ? 3 : 2", "2"),
+    "magnitudes: the escape comes one late": (
+        "decode_magnitudes.h", "if (code->unary >= WEFT_K_ESCAPE)", "if (code->unary > WEFT_K_ESCAPE)"),
+    "magnitudes: the base's own exponent counts as large": (
+        "decode_tight.h", "exponent > tight->magnitude_base", "exponent >= tight->magnitude_base"),
+    "fast: magnitudes begin within a byte": (
+        "decode_fast.h", "((uint64_t)job->unary + unary_bits + 7) / 8 * 8", "((uint64_t)job->unary + unary_bits)"),
+    "fast: the range of magnitudes ends one early": ("decode.h", "excess > top - add ||", "excess >= top - add ||"),
+    "decode: padding passes": ("decode.h", "(uint32_t)((0 - end) % 32)) != 0 ||", "0) != 0 ||"),
+    "decode: digests of the run before are lost": (
+        "decode.h", "        weft_delta_flush(job, delta);\n        delta->run = run;", "        delta->run = run;"),
+    "decode: a change at the limit is kept": ("decode.h", "if (position >= job->limit)", "if (position > job->limit)"),
+    "pairs: a position twice passes": ("decode_dense.h", "position <= weft_payload_word", "position < weft_payload_word"),
+    "view: the run before has the first position": (
+        "view.h", "runs[middle].position <= position", "runs[middle].position < position"),
+    "view: a quad reaches beyond its run": ("view.h", "count >= each && walk->left >= each && walk->data % 16 == 0) {\n        const",
+                                            "count >= each && walk->data % 16 == 0) {\n        const"),
+    "apply: what was there is not kept": (
+        "apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n", ""),
+    "apply: no mismatch is told": ("apply.h", "        other = true;\n", ""),
 }
 
 
