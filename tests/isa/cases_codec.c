@@ -44,7 +44,7 @@ static void world_open(world *w, weft_dtype dtype, uint64_t largest, uint64_t *s
     static const char *const names[TENSORS] = {"a", "b", "c", "d", "e"};
     const weft_dtype_row *row = weft_dtype_find(dtype);
     const uint64_t sizes[TENSORS] = {largest, 300, 1, 77, largest / 5};
-    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(256) << 20};
+    const weft_backend_options options = {.device = -1, .kernels = "portable", .budget_bytes = UINT64_C(512) << 20};
     weft_tensor tensors[TENSORS];
     memset(w, 0, sizeof *w);
     for (int t = 0; t < TENSORS; t++)
