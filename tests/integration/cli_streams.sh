@@ -7,8 +7,10 @@ fabric tcp
 
 run four 0 "$weft" demo --peers 2 --params 1.5M --updates 3 --json --set peers.streams=4
 json four "lines[0]['identical'] is True and all(r['streams'] == 4 for r in lines[0]['rollouts'])"
-json four "all(r['rate_bytes_s'] > 0 and r['apply_bytes_s'] > 0 and r['bucket_cost_ms'] > 0 for r in lines[0]['rollouts'])"
-json four "all(r['bucket_bound'] in ('model', 'floor', 'ceiling', 'window') for r in lines[0]['rollouts'])"
+json four "all(r['apply_bytes_s'] > 0 and r['bucket_cost_ms'] > 0 for r in lines[0]['rollouts'])"
+# What these small updates take on the wire is nothing beside a busy machine's round trip: then there is no rate yet.
+json four "all(r['rate_bytes_s'] is None or r['rate_bytes_s'] > 0 for r in lines[0]['rollouts'])"
+json four "all(r['bucket_bound'] in ('model', 'floor', 'ceiling', 'window') or r['rate_bytes_s'] is None for r in lines[0]['rollouts'])"
 
 models "$work/m" 2
 site "$work/site.ini" a
