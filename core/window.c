@@ -51,9 +51,14 @@ static void complete(const weft_window *window, weft_job *job)
 
 /* ---- the ring */
 
+static bool has_room(const weft_window *window)
+{
+    return window->begun - window->ended < window->depth;
+}
+
 weft_job *weft_window_room(weft_window *window)
 {
-    return window->begun - window->ended < window->depth ? &window->jobs[window->begun % window->depth] : NULL;
+    return has_room(window) ? &window->jobs[window->begun % window->depth] : NULL;
 }
 
 void weft_window_begin(weft_window *window, weft_job_kind kind)
@@ -118,8 +123,9 @@ weft_status weft_window_run(weft_window *window, const weft_chore *chore, uint64
 {
     weft_status status = WEFT_OK;
     uint64_t next = first, item = first;
-    for (weft_job *job; status == WEFT_OK && item < end; item++) {
-        for (; next < end && (job = weft_window_room(window)); next++) {
+    for (; status == WEFT_OK && item < end; item++) {
+        for (; next < end && has_room(window); next++) {
+            weft_job *job = weft_window_room(window);
             chore->fill(chore->user, next, job);
             weft_window_begin(window, chore->kind);
         }
