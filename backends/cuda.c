@@ -76,16 +76,6 @@ static const weft_gpu_vendor vendor = {
     .version = cuda_version,
 };
 
-static size_t cuda_probe(weft_device_info *devices, size_t capacity)
-{
-    return weft_gpu_vendor_probe(&vendor, devices, capacity);
-}
-
-static weft_status cuda_open(int number, weft_gpu_device **device)
-{
-    return weft_gpu_vendor_open(&vendor, number, device);
-}
-
 /* A framework that works with a device has a context current on its threads. */
 static bool cuda_in_use(void)
 {
@@ -95,10 +85,4 @@ static bool cuda_in_use(void)
            calls->init(0) == WEFT_GPU_DONE && cuda_current(calls, &number) == WEFT_GPU_DONE;
 }
 
-const weft_gpu_driver weft_gpu_driver_cuda = {
-    .name = "cuda",
-    .probe = cuda_probe,
-    .open = cuda_open,
-    .in_use = cuda_in_use,
-    WEFT_GPU_VENDOR_SLOTS,
-};
+WEFT_GPU_VENDOR_DRIVER(cuda);

@@ -19,6 +19,7 @@
 #define BLOCK_ALIGN 4096u
 
 #define PATIENCE_NS UINT64_C(120000000000)
+#define CALLER_NS   UINT64_C(600000000000) /* as long as frameworks wait for a collective */
 
 /* ---- for kinds */
 
@@ -77,11 +78,12 @@ weft_status weft_gpu_clear(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t address,
 
 /* ---- memory */
 
-/* Counts device memory against the budget; false if it is too much. */
-static bool budget_take(weft_gpu *gpu, uint64_t bytes)
+/* Counts device memory against the budget; false if it is too much. `before`: what was taken. */
+static bool budget_take(weft_gpu *gpu, uint64_t bytes, uint64_t *before)
 {
     pthread_mutex_lock(&gpu->mutex);
-    bool fits = bytes <= gpu->budget - gpu->device_bytes;
+    *before = gpu->device_bytes;
+    bool fits = bytes <= gpu->budget - *before;
     if (fits)
         gpu->device_bytes += bytes;
     pthread_mutex_unlock(&gpu->mutex);
@@ -98,12 +100,13 @@ static void budget_give(weft_gpu *gpu, uint64_t bytes)
 static weft_status block_device(weft_gpu *gpu, weft_gpu_block *block)
 {
     block->bytes += BLOCK_ALIGN; /* drivers align to less */
-    if (!budget_take(gpu, block->bytes))
+    uint64_t before;
+    if (!budget_take(gpu, block->bytes, &before))
         return weft_fail(WEFT_E_MEMORY,
                          "%s: %.1f MB of device memory are beyond the budget of %.1f MB, of which %.1f are taken: "
                          "raise device_memory",
                          gpu->driver->name, (double)block->bytes / 1e6, (double)gpu->budget / 1e6,
-                         (double)gpu->device_bytes / 1e6);
+                         (double)before / 1e6);
     weft_status status = gpu->driver->memory_take(gpu->device, block->bytes, &block->address);
     if (status != WEFT_OK)
         budget_give(gpu, block->bytes);
@@ -166,6 +169,24 @@ void weft_gpu_memory_give(weft_gpu *gpu, void *memory)
     if (block && !atomic_load(&gpu->hung))
         block_give(gpu, block);
     weft_mem_give(block);
+}
+
+void *weft_gpu_order(weft_gpu *gpu, const weft_view *view, void *stream, bool *ordered)
+{
+    const uint64_t address = view->run_count ? (uintptr_t)view->runs[0].data : 0;
+    *ordered = true;
+    pthread_mutex_lock(&gpu->mutex);
+    for (const weft_gpu_block *block = gpu->blocks; block && *ordered; block = block->next)
+        *ordered = address - (block->address ? block->address : (uintptr_t)block->memory) >= block->bytes;
+    pthread_mutex_unlock(&gpu->mutex);
+    return *ordered ? stream : NULL;
+}
+
+uint64_t weft_gpu_runs(const weft_gpu *gpu)
+{
+    const weft_gpu_slab *slab = &gpu->slabs[0];
+    const uint64_t bytes = slab->device.bytes < slab->pinned.bytes ? slab->device.bytes : slab->pinned.bytes;
+    return (bytes - WEFT_GPU_JOB_BYTES) / WEFT_GPU_RUN_BYTES;
 }
 
 /* ---- open and close */
@@ -243,6 +264,7 @@ weft_status weft_gpu_open(const weft_gpu_driver *driver, const weft_backend_opti
     made->driver = driver;
     made->budget = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
     made->patience_ns = PATIENCE_NS;
+    made->caller_ns = CALLER_NS;
     pthread_mutex_init(&made->mutex, NULL);
     weft_status status = parts_open(made, options->device);
     if (status != WEFT_OK) {

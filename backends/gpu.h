@@ -20,6 +20,8 @@
 #define WEFT_GPU_TAKEN           (4 * WEFT_GPU_DEPTH) /* jobs of all threads */
 #define WEFT_GPU_TROUBLES        16u                  /* texts of failed jobs that are kept */
 #define WEFT_GPU_ALIGN           256u
+#define WEFT_GPU_RUN_BYTES       128u /* of device and of pinned memory, for each run that a job's view has */
+#define WEFT_GPU_JOB_BYTES       (UINT64_C(15) << 20) /* for the largest job without its runs */
 
 typedef struct weft_gpu weft_gpu;
 typedef struct weft_gpu_slab weft_gpu_slab;
@@ -38,9 +40,9 @@ typedef struct weft_gpu_kind {
     /* What a slab is asked for whatever its jobs are (job NULL), and what each job adds. */
     weft_gpu_need (*need)(const weft_gpu *gpu, const void *job);
 
-    /* The stream of the job's caller after whose work the batch has to come; `*ordered` false: none. NULL: no job of
-     * this kind has one. */
-    void *(*stream)(const void *job, bool *ordered);
+    /* The stream of the job's caller; the batch begins when the device has done what is on it. `*ordered` false: none.
+     * NULL: no job of this kind has one. */
+    void *(*stream)(weft_gpu *gpu, const void *job, bool *ordered);
 
     /* begin: puts the first work of slab->jobs on slab->stream. advance: called when all that is done; takes the next
      * step. Both return WEFT_AGAIN while there is work on the stream, WEFT_OK when every job has its result (its
@@ -58,7 +60,15 @@ typedef struct weft_gpu_room {
     uint64_t used;
 } weft_gpu_room;
 
-typedef enum weft_gpu_stage { WEFT_GPU_FREE, WEFT_GPU_FILLING, WEFT_GPU_RUNNING } weft_gpu_stage;
+/* ORDERED: nothing of it is on the device yet; what was on its jobs' caller's stream has to come to its end first. */
+typedef enum weft_gpu_stage { WEFT_GPU_FREE, WEFT_GPU_FILLING, WEFT_GPU_ORDERED, WEFT_GPU_RUNNING } weft_gpu_stage;
+
+/* How long something was waited for. A long while in which nobody asked (a process that was stopped, say) counts for
+ * little: what is waited for may have stood still too. */
+typedef struct weft_gpu_wait {
+    uint64_t asked_ns;
+    uint64_t waited_ns;
+} weft_gpu_wait;
 
 struct weft_gpu_slab {
     const weft_gpu_kind *kind;
@@ -79,8 +89,9 @@ struct weft_gpu_slab {
     bool ordered; /* its jobs come after what is on `caller` */
     void *caller;
     void *fence; /* mark on the caller's stream */
+    bool fenced; /* it was set */
     void *mark;  /* behind what is on the slab's stream */
-    uint64_t since_ns;
+    weft_gpu_wait wait;
 };
 
 /* A job that is done and was not asked for yet. */
@@ -104,6 +115,7 @@ struct weft_gpu {
     weft_backend_state *host; /* the host backend's, for frames in host memory */
     uint64_t budget;          /* bytes of device memory; UINT64_MAX: none was set */
     uint64_t patience_ns;     /* the longest wait for work on the device */
+    uint64_t caller_ns;       /* the longest wait for what a caller has on its stream */
     pthread_mutex_t mutex;    /* guards what follows, and whose a slab is */
     uint64_t device_bytes;    /* taken */
     weft_gpu_block *blocks;
@@ -116,7 +128,6 @@ struct weft_gpu {
     atomic_bool lost; /* no more jobs */
     atomic_bool hung; /* and no more calls: work is on the device that does not end */
     weft_gpu_slab slabs[WEFT_GPU_SLABS];
-    char reason[192]; /* of check */
 };
 
 /* The kinds. */
@@ -138,16 +149,29 @@ weft_status weft_gpu_launch(weft_gpu *gpu, weft_gpu_slab *slab, enum weft_gpu_ke
 weft_status weft_gpu_copy(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t to, uint64_t from, uint64_t bytes);
 weft_status weft_gpu_clear(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t address, uint64_t bytes);
 
+/* The caller's stream for a job on `view`. Not ordered is what lies in memory that weft took: only weft writes there,
+ * and its progress must not stand behind what a framework has queued; nor may the stream be one that is no more. */
+void *weft_gpu_order(weft_gpu *gpu, const weft_view *view, void *stream, bool *ordered);
+
 /* Slots of weft_backend over a driver. Errors of open: the driver's, WEFT_E_MEMORY, WEFT_E_CONFIG (the budget). */
 weft_status weft_gpu_open(const weft_gpu_driver *driver, const weft_backend_options *options, weft_gpu **gpu);
 void weft_gpu_close(weft_gpu *gpu);
 weft_status weft_gpu_memory_take(weft_gpu *gpu, uint64_t bytes, bool pinned, void **memory);
 void weft_gpu_memory_give(weft_gpu *gpu, void *memory);
 
+/* The most runs of a view for which a slab has room, whatever else the job is. */
+uint64_t weft_gpu_runs(const weft_gpu *gpu);
+weft_status weft_gpu_flush(weft_gpu *gpu);
+
 /* Takes a job: WEFT_AGAIN, or an error. */
 weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job);
 /* How a job came out, once; WEFT_AGAIN while it is not done, after a pause if nothing moved. */
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job);
+
+/* Keeps the results of a slab's jobs; those that failed share a text. Called with the mutex held. */
+void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab);
+/* What became of a job, once; WEFT_AGAIN if it is not done. */
+weft_status weft_gpu_result_take(weft_gpu *gpu, const void *job);
 
 /* Waits until nothing is under way on a slab's stream, or the device is lost. */
 void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab);

@@ -100,10 +100,10 @@ static weft_gpu_need apply_need(const weft_gpu *gpu, const void *job)
     return swap_need(&swap);
 }
 
-static void *apply_stream(const void *job, bool *ordered)
+static void *apply_stream(weft_gpu *gpu, const void *from, bool *ordered)
 {
-    *ordered = true;
-    return ((const weft_apply_job *)job)->stream;
+    const weft_apply_job *job = from;
+    return weft_gpu_order(gpu, &job->target, job->stream, ordered);
 }
 
 static weft_status apply_begin(weft_gpu *gpu, weft_gpu_slab *slab)
@@ -134,12 +134,6 @@ static weft_gpu_need undo_need(const weft_gpu *gpu, const void *job)
     return swap_need(&swap);
 }
 
-static void *undo_stream(const void *job, bool *ordered)
-{
-    *ordered = true;
-    return ((const weft_undo_job *)job)->stream;
-}
-
 static weft_status undo_begin(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     return swap_begin(gpu, slab, undo_of, WEFT_GPU_KERNEL_undo);
@@ -152,5 +146,6 @@ static weft_status undo_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-const weft_gpu_kind weft_gpu_undo = {
-    .name = "undo", .need = undo_need, .stream = undo_stream, .begin = undo_begin, .advance = undo_advance};
+/* It comes after what its apply came after, and is not held up by what the caller's stream has got since: a commit that
+ * fails takes back what it did. */
+const weft_gpu_kind weft_gpu_undo = {.name = "undo", .need = undo_need, .begin = undo_begin, .advance = undo_advance};

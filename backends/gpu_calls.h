@@ -34,7 +34,8 @@
         "hipHostGetDevicePointer")                                                                                     \
     ROW(int, stream_take, (void **stream, unsigned flags), "cuStreamCreate", "hipStreamCreateWithFlags")               \
     ROW(int, stream_give, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy")                                    \
-    ROW(int, stream_wait, (void *stream, void *event, unsigned flags), "cuStreamWaitEvent", "hipStreamWaitEvent")      \
+    ROW(int, stream_captured, (void *stream, int *state), "cuStreamIsCapturing", "hipStreamIsCapturing")               \
+    ROW(int, capture_mode, (int *mode), "cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode")     \
     ROW(int, event_take, (void **event, unsigned flags), "cuEventCreate", "hipEventCreateWithFlags")                   \
     ROW(int, event_give, (void *event), "cuEventDestroy_v2", "hipEventDestroy")                                        \
     ROW(int, event_record, (void *event, void *stream), "cuEventRecord", "hipEventRecord")                             \
@@ -55,11 +56,18 @@
     ROW(int, device_choose, (int device), NULL, "hipSetDevice")                                                        \
     ROW(int, last_error, (void), NULL, "hipGetLastError")                                                              \
     ROW(const char *, code_text, (int code), NULL, "hipGetErrorName")
+
+/* Functions that older libraries lack: NULL then. */
+#define WEFT_GPU_LATE_CALLS(ROW)                                                                                       \
+    ROW(int, range_handle, (void *handle, uint64_t address, size_t bytes, int kind, unsigned long long flags),         \
+        "cuMemGetHandleForAddressRange", "hipMemGetHandleForAddressRange")                                             \
+    ROW(int, flush_writes, (int target, int scope), "cuFlushGPUDirectRDMAWrites", NULL)
 /* clang-format on */
 
 #define WEFT_GPU_CALL_MEMBER(result, name, parameters, cuda, hip) result(*name) parameters;
 typedef struct weft_gpu_calls {
     WEFT_GPU_CALLS(WEFT_GPU_CALL_MEMBER)
+    WEFT_GPU_LATE_CALLS(WEFT_GPU_CALL_MEMBER)
 } weft_gpu_calls;
 #undef WEFT_GPU_CALL_MEMBER
 
@@ -75,11 +83,21 @@ enum {
     WEFT_GPU_NOT_READY = 600,
     WEFT_GPU_ILLEGAL_ADDRESS = 700,
     WEFT_GPU_LAUNCH_FAILED = 719,
+    WEFT_GPU_NOT_SUPPORTED = 801,
+    WEFT_GPU_CAPTURED = 900,        /* and those up to the last: not while a stream is captured into a graph */
+    WEFT_GPU_CAPTURED_BESIDE = 906, /* the default stream, which another one that is captured comes after */
+    WEFT_GPU_CAPTURED_LAST = 908,
 };
 
-#define WEFT_GPU_PINNED_FLAGS   3u /* portable, and in the device's address space */
-#define WEFT_GPU_STREAM_FLAGS   1u /* does not order itself against the default stream */
-#define WEFT_GPU_EVENT_FLAGS    2u /* no time is taken */
-#define WEFT_GPU_POINTER_DEVICE 9  /* attribute: number of the device that the memory belongs to */
+#define WEFT_GPU_PINNED_FLAGS    3u  /* portable, and in the device's address space */
+#define WEFT_GPU_STREAM_FLAGS    1u  /* does not order itself against the default stream */
+#define WEFT_GPU_EVENT_FLAGS     2u  /* no time is taken */
+#define WEFT_GPU_POINTER_HERE    3   /* attribute: address by which the current device reaches the memory */
+#define WEFT_GPU_POINTER_HOST    4   /* attribute: address by which the host does */
+#define WEFT_GPU_POINTER_DEVICE  9   /* attribute: number of the device that the memory belongs to */
+#define WEFT_GPU_CAPTURE_RELAXED 2   /* mode of a thread: its calls are no part of anybody's capture */
+#define WEFT_GPU_RANGE_DMABUF    1   /* kind of handle */
+#define WEFT_GPU_FLUSH_CONTEXT   0   /* target: what is current */
+#define WEFT_GPU_FLUSH_OWNER     100 /* scope: for the device that has the memory */
 
 #endif

@@ -7,6 +7,8 @@
 
 /* Rows and arrays of a frame: each may lose so much to alignment. */
 #define TAKES 128u
+/* Classes of a part's elements. */
+#define PLANES_BYTES (UINT64_C(16) * WEFT_GPU_BLOCK)
 
 static uint32_t unary_parts(uint64_t payload_bytes)
 {
@@ -31,7 +33,7 @@ static uint64_t scratch_most(const weft_decode_job *job)
         return 4 * (words + 2 * changed + 1);
     case WEFT_LEVEL_TIGHT:
         return 4 * (words + 4 * changed + 1) + changed +
-               parts * WEFT_K_CLASSES * (2 * sizeof(uint32_t) + sizeof(weft_k_bound));
+               parts * (WEFT_K_CLASSES * (2 * sizeof(uint32_t) + sizeof(weft_k_bound)) + PLANES_BYTES);
     case WEFT_LEVEL_PAIRS:
         return 4 * (WEFT_GPU_BLOCK + 1) * (uint64_t)weft_gpu_parts(changed, WEFT_K_CHANGES);
     default:
@@ -151,6 +153,7 @@ static void tight_scratch(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, wef
     const uint32_t changes = weft_gpu_parts(row->changed, WEFT_K_CHANGES);
     const uint64_t parts = weft_gpu_parts(row->view.count, WEFT_K_ELEMENTS);
     tight->parts = (uint32_t)parts;
+    tight->planes = weft_gpu_sheet_take(&plan->scratch, parts * PLANES_BYTES, NULL);
     tight->populations = words_take(&plan->scratch, parts * WEFT_K_CLASSES);
     tight->starts = words_take(&plan->scratch, (parts + 1) * WEFT_K_CLASSES);
     tight->bounds = weft_gpu_sheet_take(&plan->scratch, (parts + 1) * WEFT_K_CLASSES * sizeof(weft_k_bound), NULL);

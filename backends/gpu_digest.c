@@ -32,11 +32,9 @@ static weft_gpu_need digest_need(const weft_gpu *gpu, const void *job)
 }
 
 /* Whoever bound the weights may have written them by the default stream. */
-static void *digest_stream(const void *job, bool *ordered)
+static void *digest_stream(weft_gpu *gpu, const void *job, bool *ordered)
 {
-    (void)job;
-    *ordered = true;
-    return NULL;
+    return weft_gpu_order(gpu, &((const weft_digest_job *)job)->view, NULL, ordered);
 }
 
 static void sheets_open(weft_gpu_slab *slab, digest_plan *plan)

@@ -36,10 +36,10 @@ static weft_gpu_need encode_need(const weft_gpu *gpu, const void *job)
     return need;
 }
 
-static void *encode_stream(const void *job, bool *ordered)
+static void *encode_stream(weft_gpu *gpu, const void *from, bool *ordered)
 {
-    *ordered = true;
-    return ((const weft_encode_job *)job)->stream;
+    const weft_encode_job *job = from;
+    return weft_gpu_order(gpu, &job->now, job->stream, ordered);
 }
 
 static uint32_t tiles_all(const weft_gpu_slab *slab)

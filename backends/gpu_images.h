@@ -15,7 +15,8 @@ struct weft_gpu_image {
 
 /* The image at `index`, in the order in which a device of a vendor is to be offered them: machine code, oldest device
  * first, then the newer PTX, then the one that older drivers read too. Behind the last its name is NULL. sm_XY runs on
- * devices of capability X.Y and of a higher Y, gfx names on that device alone, PTX on 7.5 and all that came later. */
+ * devices of capability X.Y and of a higher Y, gfx names on that device alone, PTX on the
+ * capability that it names (`.target`) and all that came later. */
 struct weft_gpu_image weft_gpu_image_at(size_t index);
 
 /* One line on what this build has for a vendor, or why it has nothing. */

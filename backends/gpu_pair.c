@@ -56,6 +56,8 @@ static uint32_t pieces_make(weft_gpu_pair *pair, weft_k_piece *pieces)
     while (walk.position < pair->now->count) {
         const uint64_t part = walk.b->part;
         pieces[made] = piece_next(&walk);
+        if (pieces[made].count == 0) /* of a run without elements: to the kernels it would be what ends a slice */
+            continue;
         if (pair->sum_count == 0 || pair->parts[pair->sum_count - 1] != part)
             pair->parts[pair->sum_count++] = part;
         pieces[made++].sum = pair->sum_count - 1;

@@ -30,6 +30,9 @@ const char *weft_gpu_vendor_meaning(const weft_gpu_vendor *vendor, const weft_gp
         {709, "the context was destroyed"},
         {716, "misaligned address"},
         {WEFT_GPU_LAUNCH_FAILED, "a kernel failed"},
+        {WEFT_GPU_CAPTURED, "not while a graph is captured"},
+        {901, "a graph's capture was broken off"},
+        {WEFT_GPU_CAPTURED_BESIDE, "not while a stream is captured that comes after the default one"},
         {802, "the system is not ready: is the fabric manager running?"},
         {803, "driver and library are of different versions: was the driver updated since the last boot?"},
     };
@@ -62,15 +65,26 @@ weft_status weft_gpu_vendor_begin(const weft_gpu_vendor *vendor, const weft_gpu_
                            weft_gpu_vendor_meaning(vendor, *calls, code), call, code);
 }
 
-/* How good an image is for a device: 0 if it cannot run there. */
-static int image_rank(const char *name, int major, int minor)
+/* The capability, times ten, from which on a PTX can be compiled. */
+static int ptx_least(const struct weft_gpu_image *image)
 {
+    int capability = 75; /* of the oldest device that the kernels are written for */
+    const char *target = image->data ? strstr((const char *)image->data, ".target sm_") : NULL;
+    if (target)
+        sscanf(target, ".target sm_%d", &capability);
+    return capability;
+}
+
+/* How good an image is for a device: 0 if it cannot run there. */
+static int image_rank(const struct weft_gpu_image *image, int major, int minor)
+{
+    const char *name = image->name;
     char family[32];
     int capability;
     if (sscanf(name, "sm_%d", &capability) == 1)
         return capability / 10 == major && capability % 10 <= minor ? 2 + capability % 10 : 0;
     if (strncmp(name, "gfx", 3) != 0)
-        return 1;
+        return 10 * major + minor >= ptx_least(image);
     snprintf(family, sizeof family, "gfx%d%x", major, (unsigned)minor); /* what follows is the stepping */
     return strlen(name) == strlen(family) + 1 && strncmp(name, family, strlen(family)) == 0 ? 1 : 0;
 }
@@ -79,17 +93,31 @@ static int image_rank(const char *name, int major, int minor)
 bool weft_gpu_image_choose(const char *vendor, int major, int minor, unsigned nth, struct weft_gpu_image *image)
 {
     for (size_t i = 0; (*image = weft_gpu_image_at(i)).name; i++) {
-        int rank = strcmp(image->vendor, vendor) == 0 ? image_rank(image->name, major, minor) : 0;
+        int rank = strcmp(image->vendor, vendor) == 0 ? image_rank(image, major, minor) : 0;
         unsigned before = 0;
         struct weft_gpu_image other;
         for (size_t k = 0; rank && (other = weft_gpu_image_at(k)).name; k++) {
-            int others = strcmp(other.vendor, vendor) == 0 ? image_rank(other.name, major, minor) : 0;
+            int others = strcmp(other.vendor, vendor) == 0 ? image_rank(&other, major, minor) : 0;
             before += others > rank || (others == rank && k < i);
         }
         if (rank && before == nth)
             return true;
     }
     return false;
+}
+
+/* Says which image a device would load; false if there is none. AMD's capability leaves out the last digit of a name:
+ * devices that differ in it have an image each, and which is theirs shows when it is loaded. */
+static bool image_say(const char *vendor, int major, int minor, char *text, size_t capacity)
+{
+    struct weft_gpu_image image, other;
+    if (!weft_gpu_image_choose(vendor, major, minor, 0, &image)) {
+        snprintf(text, capacity, "no image for it: %s", weft_gpu_images_said(vendor));
+        return false;
+    }
+    const bool either = strncmp(image.name, "gfx", 3) == 0 && weft_gpu_image_choose(vendor, major, minor, 1, &other);
+    snprintf(text, capacity, "image %s%s%s", image.name, either ? " or " : "", either ? other.name : "");
+    return true;
 }
 
 /* A device of which something cannot be learnt is listed with what is known. */
@@ -99,7 +127,6 @@ static void device_describe(const weft_gpu_vendor *vendor, const weft_gpu_calls 
     int handle = number, major = 0, minor = 0, version = 0;
     size_t bytes = 0;
     char driver[32];
-    struct weft_gpu_image image;
     *info = (weft_device_info){.device = number};
     snprintf(info->backend, sizeof info->backend, "%s", vendor->name);
     int code = calls->device_get(&handle, number);
@@ -121,10 +148,10 @@ static void device_describe(const weft_gpu_vendor *vendor, const weft_gpu_calls 
         return;
     }
     vendor->version(version, driver, sizeof driver);
-    info->usable = weft_gpu_image_choose(vendor->name, major, minor, 0, &image);
-    snprintf(info->detail, sizeof info->detail, "%.1f GB, capability %d.%d, driver %s, %s%s", (double)bytes / 1e9,
-             major, minor, driver, info->usable ? "image " : "no image for it: ",
-             info->usable ? image.name : weft_gpu_images_said(vendor->name));
+    snprintf(info->detail, sizeof info->detail, "%.1f GB, capability %d.%d, driver %s, ", (double)bytes / 1e9, major,
+             minor, driver);
+    const size_t used = strlen(info->detail);
+    info->usable = image_say(vendor->name, major, minor, info->detail + used, sizeof info->detail - used);
 }
 
 size_t weft_gpu_vendor_probe(const weft_gpu_vendor *vendor, weft_device_info *devices, size_t capacity)

@@ -7,6 +7,7 @@
 #include "status.h"
 
 #define PAUSE_NS 20000
+#define STEP_NS  UINT64_C(1000000000) /* counts of a wait between two times of asking, at most */
 
 /* The device's time is the system's, whatever clock the session goes by. */
 static uint64_t now_ns(void)
@@ -19,6 +20,20 @@ static uint64_t now_ns(void)
 static void pause_briefly(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
+
+static void wait_begin(weft_gpu_wait *wait)
+{
+    *wait = (weft_gpu_wait){.asked_ns = now_ns()};
+}
+
+/* Whether it was too long. To be called before what is waited for is asked about. */
+static bool wait_ends(weft_gpu_wait *wait, uint64_t most_ns)
+{
+    const uint64_t now = now_ns(), step = now - wait->asked_ns;
+    wait->waited_ns += step < STEP_NS ? step : STEP_NS;
+    wait->asked_ns = now;
+    return wait->waited_ns > most_ns;
 }
 
 /* The first loss is the one that is told. */
@@ -48,77 +63,54 @@ static weft_status lost_fail(weft_gpu *gpu)
     return weft_fail_quiet(WEFT_E_DEVICE, "%s", why);
 }
 
-static weft_status hung_fail(weft_gpu *gpu, const char *what)
+/* Whether the device has done what is on a slab's stream. Work that does not end loses the device; while the driver
+ * gives no answer it may long have ended. */
+static weft_status slab_ask(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    weft_status status =
-        weft_fail(WEFT_E_DEVICE, "%s device %d: %s for %.0f s; the device is lost to this session", gpu->driver->name,
-                  gpu->driver->number(gpu->device), what, (double)gpu->patience_ns / 1e9);
+    const bool late = wait_ends(&slab->wait, gpu->patience_ns);
+    weft_status status = gpu->driver->reached(gpu->device, slab->mark);
+    if (status == WEFT_E_STATE) {
+        wait_begin(&slab->wait);
+        return WEFT_AGAIN;
+    }
+    if (status != WEFT_AGAIN || !late)
+        return status;
+    status = weft_fail(WEFT_E_DEVICE, "%s device %d: work does not end for %.0f s; the device is lost to this session",
+                       gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->patience_ns / 1e9);
     atomic_store(&gpu->hung, true);
     return noted(gpu, status);
 }
 
-/* ---- results */
-
-/* The results of a slab's jobs; those that failed share a text. Called with the mutex held. */
-static void results_put(weft_gpu *gpu, const weft_gpu_slab *slab)
+weft_status weft_gpu_flush(weft_gpu *gpu)
 {
-    const uint32_t trouble = gpu->trouble_count;
-    if (slab->trouble[0])
-        memcpy(gpu->troubles[gpu->trouble_count++ % WEFT_GPU_TROUBLES], slab->trouble, sizeof slab->trouble);
-    for (uint32_t i = 0; i < slab->count; i++)
-        gpu->results[gpu->result_count++] =
-            (weft_gpu_result){.job = slab->jobs[i], .status = slab->status[i], .trouble = trouble};
-}
-
-/* Says a failed job's error again for the thread that asks, which may have heard others since. */
-static weft_status result_tell(const weft_gpu *gpu, const weft_gpu_result *result, char *trouble)
-{
-    bool kept = gpu->trouble_count - result->trouble <= WEFT_GPU_TROUBLES;
-    snprintf(trouble, sizeof gpu->troubles[0], "%s",
-             kept ? gpu->troubles[result->trouble % WEFT_GPU_TROUBLES] : "a job on the device failed");
-    return result->status;
-}
-
-/* WEFT_AGAIN if the job is not done. */
-static weft_status result_take(weft_gpu *gpu, const void *job)
-{
-    char trouble[sizeof gpu->troubles[0]] = "";
-    weft_status status = WEFT_AGAIN;
-    pthread_mutex_lock(&gpu->mutex);
-    for (uint32_t i = 0; i < gpu->result_count && status == WEFT_AGAIN; i++) {
-        weft_gpu_result *result = &gpu->results[i];
-        if (result->job != job)
-            continue;
-        status = result->status == WEFT_OK ? WEFT_OK : result_tell(gpu, result, trouble);
-        *result = gpu->results[--gpu->result_count];
-        gpu->taken--;
-    }
-    pthread_mutex_unlock(&gpu->mutex);
-    if (status < WEFT_OK && strcmp(weft_last_error(), trouble) != 0)
-        return weft_fail_quiet(status, "%s", trouble);
-    return status;
+    return atomic_load(&gpu->lost) ? lost_fail(gpu) : noted(gpu, gpu->driver->flush(gpu->device));
 }
 
 /* ---- slabs */
 
-/* The calling thread's slabs of a stage, from number `*index` on; NULL behind the last. */
-static weft_gpu_slab *slab_own(weft_gpu *gpu, weft_gpu_stage stage, uint32_t *index)
+/* The calling thread's slabs from one stage to another, from number `*index` on; NULL behind the last. */
+static weft_gpu_slab *slab_own(weft_gpu *gpu, weft_gpu_stage first, weft_gpu_stage last, uint32_t *index)
 {
     weft_gpu_slab *found = NULL;
     pthread_mutex_lock(&gpu->mutex);
     for (; *index < WEFT_GPU_SLABS && !found; ++*index) {
         weft_gpu_slab *slab = &gpu->slabs[*index];
-        if (slab->stage == stage && pthread_equal(slab->owner, pthread_self()))
+        if (slab->stage >= first && slab->stage <= last && pthread_equal(slab->owner, pthread_self()))
             found = slab;
     }
     pthread_mutex_unlock(&gpu->mutex);
     return found;
 }
 
+static weft_gpu_slab *slab_under_way(weft_gpu *gpu, uint32_t *index)
+{
+    return slab_own(gpu, WEFT_GPU_ORDERED, WEFT_GPU_RUNNING, index);
+}
+
 static weft_gpu_slab *slab_filling(weft_gpu *gpu)
 {
     uint32_t index = 0;
-    return slab_own(gpu, WEFT_GPU_FILLING, &index);
+    return slab_own(gpu, WEFT_GPU_FILLING, WEFT_GPU_FILLING, &index);
 }
 
 /* A slab that the calling thread may fill; NULL if there is none now. */
@@ -147,7 +139,7 @@ static weft_gpu_slab *slab_free(weft_gpu *gpu)
 static void slab_end(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     pthread_mutex_lock(&gpu->mutex);
-    results_put(gpu, slab);
+    weft_gpu_results_put(gpu, slab);
     slab->stage = WEFT_GPU_FREE;
     pthread_mutex_unlock(&gpu->mutex);
 }
@@ -158,17 +150,9 @@ void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab)
     /* A device that is lost says so every time; one call that fails proves nothing about work that is under way. */
     for (int tries = 0; tries < 2 && status != WEFT_OK && !atomic_load(&gpu->hung); tries++)
         status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
-    if (status != WEFT_OK)
-        return;
-    for (uint64_t begin = now_ns();; pause_briefly()) {
-        status = gpu->driver->reached(gpu->device, slab->mark);
-        if (status != WEFT_AGAIN)
-            return;
-        if (now_ns() - begin > gpu->patience_ns) {
-            hung_fail(gpu, "work does not end");
-            return;
-        }
-    }
+    wait_begin(&slab->wait);
+    while (status == WEFT_OK && slab_ask(gpu, slab) == WEFT_AGAIN)
+        pause_briefly();
 }
 
 /* What is on the stream may still write to memory of the jobs: it comes to its end first. */
@@ -179,7 +163,7 @@ static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
         if (slab->status[i] == WEFT_OK)
             weft_gpu_job_fail(slab, i, status);
     }
-    if (!atomic_load(&gpu->hung))
+    if (slab->stage == WEFT_GPU_RUNNING && !atomic_load(&gpu->hung))
         weft_gpu_quiet(gpu, slab);
     slab_end(gpu, slab);
 }
@@ -187,7 +171,7 @@ static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 /* After begin or advance. */
 static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
-    slab->since_ns = now_ns();
+    wait_begin(&slab->wait);
     if (status == WEFT_AGAIN) {
         status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
         if (status == WEFT_OK)
@@ -199,33 +183,73 @@ static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
         slab_fail(gpu, slab, status);
 }
 
-/* The batch comes after what is on the caller's stream now. */
-static weft_status slab_order(weft_gpu *gpu, weft_gpu_slab *slab)
+static void slab_stage(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
 {
-    if (!slab->ordered)
-        return WEFT_OK;
-    weft_status status = gpu->driver->mark(gpu->device, slab->caller, slab->fence);
-    return status == WEFT_OK ? gpu->driver->wait(gpu->device, slab->stream, slab->fence) : status;
+    pthread_mutex_lock(&gpu->mutex);
+    slab->stage = stage;
+    pthread_mutex_unlock(&gpu->mutex);
+}
+
+static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    slab_stage(gpu, slab, WEFT_GPU_RUNNING);
+    slab_settle(gpu, slab, slab->kind->begin(gpu, slab));
+}
+
+/* Whether the device has done what was on the caller's stream when the batch was put together. It is the host that
+ * waits for that, not the slab's stream: else work that nobody waits for any more would be done whenever the caller's
+ * stream moves on. */
+static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    const bool late = wait_ends(&slab->wait, gpu->caller_ns);
+    weft_status status = WEFT_OK;
+    if (!slab->fenced)
+        status = gpu->driver->mark(gpu->device, slab->caller, slab->fence);
+    slab->fenced = slab->fenced || status == WEFT_OK;
+    if (status == WEFT_OK)
+        status = gpu->driver->reached(gpu->device, slab->fence);
+    if (status == WEFT_E_STATE)
+        status = WEFT_AGAIN;
+    if (status != WEFT_AGAIN || !late)
+        return status;
+    return weft_fail(WEFT_E_TIMEOUT,
+                     "%s device %d: what was on the caller's stream before did not end for %.0f s; nothing was done",
+                     gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->caller_ns / 1e9);
+}
+
+static bool fence_step(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    weft_status status = fence_ask(gpu, slab);
+    if (status == WEFT_AGAIN)
+        return false;
+    if (status == WEFT_OK)
+        slab_run(gpu, slab);
+    else
+        slab_fail(gpu, slab, status);
+    return true;
 }
 
 static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    pthread_mutex_lock(&gpu->mutex);
-    slab->stage = WEFT_GPU_RUNNING;
-    pthread_mutex_unlock(&gpu->mutex);
-    weft_status status = atomic_load(&gpu->lost) ? lost_fail(gpu) : slab_order(gpu, slab);
-    slab_settle(gpu, slab, status == WEFT_OK ? slab->kind->begin(gpu, slab) : status);
+    slab_stage(gpu, slab, WEFT_GPU_ORDERED);
+    wait_begin(&slab->wait);
+    slab->fenced = false;
+    if (atomic_load(&gpu->lost))
+        slab_fail(gpu, slab, lost_fail(gpu));
+    else if (slab->ordered)
+        fence_step(gpu, slab);
+    else
+        slab_run(gpu, slab);
 }
 
 /* Whether it came further. */
 static bool slab_step(weft_gpu *gpu, weft_gpu_slab *slab)
 {
-    weft_status status = gpu->driver->reached(gpu->device, slab->mark);
-    if (status == WEFT_AGAIN) {
-        if (now_ns() - slab->since_ns <= gpu->patience_ns)
-            return false;
-        status = hung_fail(gpu, "work does not end");
-    }
+    if (slab->stage == WEFT_GPU_ORDERED)
+        return fence_step(gpu, slab);
+    weft_status status = slab_ask(gpu, slab);
+    if (status == WEFT_AGAIN)
+        return false;
     slab_settle(gpu, slab, status == WEFT_OK ? slab->kind->advance(gpu, slab) : status);
     return true;
 }
@@ -234,7 +258,7 @@ static bool slabs_step(weft_gpu *gpu)
 {
     bool moved = false;
     uint32_t index = 0;
-    for (weft_gpu_slab *slab; (slab = slab_own(gpu, WEFT_GPU_RUNNING, &index));)
+    for (weft_gpu_slab *slab; (slab = slab_under_way(gpu, &index));)
         moved |= slab_step(gpu, slab);
     return moved;
 }
@@ -255,26 +279,29 @@ static void need_add(weft_gpu_need *sum, const weft_gpu_need *need)
     sum->plain += need->plain;
 }
 
-static weft_gpu_slab *slab_wait(weft_gpu *gpu)
+/* A slab to be filled, as soon as one is free. */
+static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
 {
-    weft_gpu_slab *slab;
-    for (uint64_t begin = now_ns(); !(slab = slab_free(gpu));) {
-        if (slabs_step(gpu))
-            continue;
-        if (now_ns() - begin > gpu->patience_ns) {
-            hung_fail(gpu, "other threads leave their jobs on it");
-            return NULL;
-        }
-        pause_briefly();
+    const uint64_t most_ns = gpu->caller_ns + gpu->patience_ns;
+    weft_gpu_wait wait;
+    wait_begin(&wait);
+    while (!(*slab = slab_free(gpu))) {
+        if (wait_ends(&wait, most_ns))
+            return weft_fail(WEFT_E_TIMEOUT, "%s device %d: other threads' jobs take it up for %.0f s",
+                             gpu->driver->name, gpu->driver->number(gpu->device), (double)most_ns / 1e9);
+        if (!slabs_step(gpu))
+            pause_briefly();
     }
-    return slab;
+    return WEFT_OK;
 }
 
-static weft_gpu_slab *slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *caller, bool ordered)
+static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *caller, bool ordered,
+                              weft_gpu_slab **begun)
 {
-    weft_gpu_slab *slab = slab_wait(gpu);
-    if (!slab)
-        return NULL;
+    weft_status status = slab_wait(gpu, begun);
+    if (status != WEFT_OK)
+        return status;
+    weft_gpu_slab *slab = *begun;
     slab->kind = kind;
     slab->caller = caller;
     slab->ordered = ordered;
@@ -284,21 +311,14 @@ static weft_gpu_slab *slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void 
     slab->trouble[0] = '\0';
     slab->device.used = slab->pinned.used = slab->plain.used = 0;
     slab->promised = kind->need(gpu, NULL);
-    return slab;
-}
-
-static void slab_give_up(weft_gpu *gpu, weft_gpu_slab *slab)
-{
-    pthread_mutex_lock(&gpu->mutex);
-    slab->stage = WEFT_GPU_FREE;
-    pthread_mutex_unlock(&gpu->mutex);
+    return WEFT_OK;
 }
 
 /* A slab with room for the job: the one that is being filled, or a new one. */
 static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void *job, weft_gpu_slab **slab)
 {
     bool ordered = false;
-    void *caller = kind->stream ? kind->stream(job, &ordered) : NULL;
+    void *caller = kind->stream ? kind->stream(gpu, job, &ordered) : NULL;
     const weft_gpu_need need = kind->need(gpu, job);
     *slab = slab_filling(gpu);
     if (*slab && ((*slab)->kind != kind || (*slab)->caller != caller || (*slab)->ordered != ordered ||
@@ -306,13 +326,14 @@ static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void
         slab_launch(gpu, *slab);
         *slab = NULL;
     }
-    if (!*slab && !(*slab = slab_begin(gpu, kind, caller, ordered)))
-        return WEFT_E_DEVICE;
+    weft_status status = *slab ? WEFT_OK : slab_begin(gpu, kind, caller, ordered, slab);
+    if (status != WEFT_OK)
+        return status;
     if (need_fits(*slab, &need)) {
         need_add(&(*slab)->promised, &need);
         return WEFT_OK;
     }
-    slab_give_up(gpu, *slab);
+    slab_stage(gpu, *slab, WEFT_GPU_FREE);
     return weft_fail(WEFT_E_BUDGET,
                      "%s: one %s job needs %.1f MB of device memory, %.1f of pinned and %.1f of other; there are %.1f, "
                      "%.1f and %.1f: raise device_memory",
@@ -365,19 +386,19 @@ static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const void *jo
         if (slab->jobs[i] == job)
             return true;
     }
-    return !slab_own(gpu, WEFT_GPU_RUNNING, &index);
+    return !slab_under_way(gpu, &index);
 }
 
 weft_status weft_gpu_poll(weft_gpu *gpu, void *job)
 {
-    weft_status status = result_take(gpu, job);
+    weft_status status = weft_gpu_result_take(gpu, job);
     if (status != WEFT_AGAIN)
         return status;
     weft_gpu_slab *slab = slab_filling(gpu);
     if (slab && slab_is_due(gpu, slab, job))
         slab_launch(gpu, slab);
     bool moved = slabs_step(gpu);
-    status = result_take(gpu, job);
+    status = weft_gpu_result_take(gpu, job);
     if (status == WEFT_AGAIN && !moved)
         pause_briefly();
     return status;

@@ -108,10 +108,10 @@ static weft_gpu_need load_need(const weft_gpu *gpu, const void *job)
     return copy_need(&copy);
 }
 
-static void *load_stream(const void *job, bool *ordered)
+static void *load_stream(weft_gpu *gpu, const void *from, bool *ordered)
 {
-    *ordered = true;
-    return ((const weft_load_job *)job)->stream;
+    const weft_load_job *job = from;
+    return weft_gpu_order(gpu, &job->view, job->stream, ordered);
 }
 
 static weft_status load_begin(weft_gpu *gpu, weft_gpu_slab *slab)
@@ -153,10 +153,10 @@ static weft_gpu_need store_need(const weft_gpu *gpu, const void *job)
     return copy_need(&copy);
 }
 
-static void *store_stream(const void *job, bool *ordered)
+static void *store_stream(weft_gpu *gpu, const void *from, bool *ordered)
 {
-    *ordered = true;
-    return ((const weft_store_job *)job)->stream;
+    const weft_store_job *job = from;
+    return weft_gpu_order(gpu, &job->view, job->stream, ordered);
 }
 
 static weft_status store_begin(weft_gpu *gpu, weft_gpu_slab *slab)

@@ -54,10 +54,10 @@ static weft_gpu_need survey_need(const weft_gpu *gpu, const void *job)
     return (weft_gpu_need){.device = bytes, .pinned = bytes};
 }
 
-static void *survey_stream(const void *job, bool *ordered)
+static void *survey_stream(weft_gpu *gpu, const void *from, bool *ordered)
 {
-    *ordered = true;
-    return ((const weft_survey_job *)job)->stream;
+    const weft_survey_job *job = from;
+    return weft_gpu_order(gpu, &job->now, job->stream, ordered);
 }
 
 /* ---- what is brought */

@@ -9,6 +9,11 @@
 #include "mem.h"
 #include "status.h"
 
+static bool is_of_capture(int code)
+{
+    return code >= WEFT_GPU_CAPTURED && code <= WEFT_GPU_CAPTURED_LAST;
+}
+
 /* Decides what a code means for the session. */
 static weft_status device_fail(weft_gpu_device *device, const char *call, int code)
 {
@@ -18,19 +23,42 @@ static weft_status device_fail(weft_gpu_device *device, const char *call, int co
     if (code == WEFT_GPU_NO_MEMORY)
         return weft_fail(WEFT_E_MEMORY, "%s device %d: %s: %s (error %d); free memory there or lower weft's budget",
                          vendor->name, device->number, call, meaning, code);
+    if (is_of_capture(code))
+        return weft_fail(WEFT_E_STATE, "%s device %d: %s: %s (error %d); call again when the graph is captured",
+                         vendor->name, device->number, call, meaning, code);
     atomic_store(&device->failed, true);
     return weft_fail(WEFT_E_DEVICE, "%s device %d: %s: %s (error %d); the device is lost to this session", vendor->name,
                      device->number, call, meaning, code);
+}
+
+/* Makes the device current for calls that are no part of what any thread captures into a graph: else many of them would
+ * be refused while one does, and end its capture. */
+static int device_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
+{
+    int code = device->vendor->enter(device, entry);
+    if (code != WEFT_GPU_DONE)
+        return code;
+    entry->capture_mode = WEFT_GPU_CAPTURE_RELAXED;
+    code = device->calls->capture_mode(&entry->capture_mode);
+    if (code != WEFT_GPU_DONE)
+        device->vendor->leave(device, entry);
+    return code;
+}
+
+static void device_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
+{
+    device->calls->capture_mode(&entry->capture_mode);
+    device->vendor->leave(device, entry);
 }
 
 /* Runs one call with the device current; `code` is its result, or why the device could not be made current. */
 #define ON_DEVICE(device, code, call)                                                                                  \
     do {                                                                                                               \
         weft_gpu_entry entry;                                                                                          \
-        code = (device)->vendor->enter(device, &entry);                                                                \
+        code = device_enter(device, &entry);                                                                           \
         if (code == WEFT_GPU_DONE) {                                                                                   \
             code = call;                                                                                               \
-            (device)->vendor->leave(device, &entry);                                                                   \
+            device_leave(device, &entry);                                                                              \
         }                                                                                                              \
     } while (0)
 
@@ -100,6 +128,26 @@ void weft_gpu_vendor_pinned_give(weft_gpu_device *device, void *memory)
     give_settle(device, "giving pinned memory back", code);
 }
 
+/* Of both, that the driver cannot is no error: memory is registered by its address then, and what is submitted after an
+ * arrival was seen comes after what arrived. */
+int weft_gpu_vendor_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes)
+{
+    int code, descriptor = -1;
+    if (!device->calls->range_handle)
+        return -1;
+    ON_DEVICE(device, code, device->calls->range_handle(&descriptor, address, bytes, WEFT_GPU_RANGE_DMABUF, 0));
+    device->vendor->forget(device->calls);
+    return code == WEFT_GPU_DONE ? descriptor : -1;
+}
+
+weft_status weft_gpu_vendor_flush(weft_gpu_device *device)
+{
+    int code = WEFT_GPU_DONE;
+    if (device->calls->flush_writes)
+        ON_DEVICE(device, code, device->calls->flush_writes(WEFT_GPU_FLUSH_CONTEXT, WEFT_GPU_FLUSH_OWNER));
+    return settle(device, "flushing what arrived", code == WEFT_GPU_NOT_SUPPORTED ? WEFT_GPU_DONE : code);
+}
+
 weft_status weft_gpu_vendor_stream_take(weft_gpu_device *device, void **stream)
 {
     int code;
@@ -163,29 +211,56 @@ void weft_gpu_vendor_mark_give(weft_gpu_device *device, void *mark)
     give_settle(device, "giving an event back", code);
 }
 
-weft_status weft_gpu_vendor_mark(weft_gpu_device *device, void *stream, void *mark)
+/* An event recorded on a stream that is captured would be part of the graph, and so would all that waits for it. */
+static int record(const weft_gpu_device *device, void *stream, void *mark, int *captured)
 {
-    int code;
-    ON_DEVICE(device, code, device->calls->event_record(mark, stream));
-    return settle(device, "recording an event", code);
+    int code = device->calls->stream_captured(stream, captured);
+    return code == WEFT_GPU_DONE && !*captured ? device->calls->event_record(mark, stream) : code;
 }
 
-weft_status weft_gpu_vendor_wait(weft_gpu_device *device, void *stream, void *mark)
+weft_status weft_gpu_vendor_mark(weft_gpu_device *device, void *stream, void *mark)
 {
-    int code;
-    ON_DEVICE(device, code, device->calls->stream_wait(stream, mark, 0));
-    return settle(device, "ordering streams", code);
+    int code, captured = 0;
+    ON_DEVICE(device, code, record(device, stream, mark, &captured));
+    if (code == WEFT_GPU_DONE && captured)
+        return weft_fail(WEFT_E_ARGUMENT,
+                         "%s device %d: the stream is being captured into a graph, to which this work cannot belong: "
+                         "give one that is not",
+                         device->vendor->name, device->number);
+    if (code != WEFT_GPU_CAPTURED_BESIDE)
+        return settle(device, "recording an event", code);
+    device->vendor->forget(device->calls);
+    return WEFT_AGAIN;
 }
 
 weft_status weft_gpu_vendor_reached(weft_gpu_device *device, void *mark)
 {
     int code;
     ON_DEVICE(device, code, device->calls->event_query(mark));
-    if (code == WEFT_GPU_NOT_READY) {
+    if (code == WEFT_GPU_NOT_READY || is_of_capture(code)) {
         device->vendor->forget(device->calls);
-        return WEFT_AGAIN;
+        return code == WEFT_GPU_NOT_READY ? WEFT_AGAIN : WEFT_E_STATE;
     }
     return settle(device, "work on the device", code);
+}
+
+/* Whether host and current device reach memory by this address alike, as they do all pinned memory. That bears the
+ * number of the device that happened to be current when it was taken. */
+static bool is_shared(const weft_gpu_device *device, uint64_t address)
+{
+    uint64_t host = 0, here = 0;
+    return device->calls->pointer_attribute(&host, WEFT_GPU_POINTER_HOST, address) == WEFT_GPU_DONE &&
+           device->calls->pointer_attribute(&here, WEFT_GPU_POINTER_HERE, address) == WEFT_GPU_DONE &&
+           host == address && here == address;
+}
+
+/* Whose memory an address is: the device's own where its kernels reach it. */
+static int owner_find(const weft_gpu_device *device, uint64_t address, int *number)
+{
+    int code = device->calls->pointer_attribute(number, WEFT_GPU_POINTER_DEVICE, address);
+    if (code == WEFT_GPU_DONE && *number != device->handle && is_shared(device, address))
+        *number = device->handle;
+    return code;
 }
 
 /* The first and the last byte: an allocation in between would be the caller's doing. */
@@ -195,11 +270,10 @@ const char *weft_gpu_vendor_reaches(weft_gpu_device *device, uint64_t address, u
     const uint64_t ends[] = {address, address + bytes - 1};
     for (int i = 0; i < 2; i++) {
         int code, number = -1;
-        ON_DEVICE(device, code, device->calls->pointer_attribute(&number, WEFT_GPU_POINTER_DEVICE, ends[i]));
-        if (code != WEFT_GPU_DONE)
-            device->vendor->forget(device->calls);
+        ON_DEVICE(device, code, owner_find(device, ends[i], &number));
         if (code == WEFT_GPU_DONE && number == device->handle)
             continue;
+        device->vendor->forget(device->calls);
         if (code == WEFT_GPU_DONE && number >= 0)
             snprintf(text, capacity, "lies on %s device %d, not on %d", device->vendor->name, number, device->number);
         else
@@ -267,11 +341,11 @@ static weft_status image_find(weft_gpu_device *device)
     if (code == WEFT_GPU_DONE)
         code = device->calls->device_attribute(&minor, device->vendor->capability_minor, device->handle);
     if (code == WEFT_GPU_DONE)
-        code = device->vendor->enter(device, &entry);
+        code = device_enter(device, &entry);
     if (code != WEFT_GPU_DONE)
         return device_fail(device, "asking for its capability", code);
     weft_status status = images_try(device, major, minor);
-    device->vendor->leave(device, &entry);
+    device_leave(device, &entry);
     return status;
 }
 

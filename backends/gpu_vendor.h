@@ -11,6 +11,7 @@
 /* What a call found current on its thread, to be put back. */
 typedef struct weft_gpu_entry {
     int device;
+    int capture_mode;
 } weft_gpu_entry;
 
 typedef struct weft_gpu_vendor {
@@ -65,20 +66,47 @@ weft_status weft_gpu_vendor_launch(weft_gpu_device *device, void *stream, enum w
 weft_status weft_gpu_vendor_mark_take(weft_gpu_device *device, void **mark);
 void weft_gpu_vendor_mark_give(weft_gpu_device *device, void *mark);
 weft_status weft_gpu_vendor_mark(weft_gpu_device *device, void *stream, void *mark);
-weft_status weft_gpu_vendor_wait(weft_gpu_device *device, void *stream, void *mark);
 weft_status weft_gpu_vendor_reached(weft_gpu_device *device, void *mark);
 const char *weft_gpu_vendor_reaches(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text,
                                     size_t capacity);
 
-#define WEFT_GPU_VENDOR_SLOTS                                                                                          \
-    .close = weft_gpu_vendor_close, .abandon = weft_gpu_vendor_abandon, .number = weft_gpu_vendor_number,              \
-    .image = weft_gpu_vendor_image, .memory_take = weft_gpu_vendor_memory_take,                                        \
-    .memory_give = weft_gpu_vendor_memory_give, .pinned_take = weft_gpu_vendor_pinned_take,                            \
-    .pinned_give = weft_gpu_vendor_pinned_give, .stream_take = weft_gpu_vendor_stream_take,                            \
-    .stream_give = weft_gpu_vendor_stream_give, .copy = weft_gpu_vendor_copy, .clear = weft_gpu_vendor_clear,          \
-    .launch = weft_gpu_vendor_launch, .mark_take = weft_gpu_vendor_mark_take, .mark_give = weft_gpu_vendor_mark_give,  \
-    .mark = weft_gpu_vendor_mark, .wait = weft_gpu_vendor_wait, .reached = weft_gpu_vendor_reached,                    \
-    .reaches = weft_gpu_vendor_reaches
+int weft_gpu_vendor_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes);
+weft_status weft_gpu_vendor_flush(weft_gpu_device *device);
+
+/* The driver of a vendor, in the file that has its record `vendor` and NAME_in_use. */
+#define WEFT_GPU_VENDOR_DRIVER(NAME)                                                                                   \
+    static size_t NAME##_probe(weft_device_info *devices, size_t capacity)                                             \
+    {                                                                                                                  \
+        return weft_gpu_vendor_probe(&vendor, devices, capacity);                                                      \
+    }                                                                                                                  \
+    static weft_status NAME##_open(int number, weft_gpu_device **device)                                               \
+    {                                                                                                                  \
+        return weft_gpu_vendor_open(&vendor, number, device);                                                          \
+    }                                                                                                                  \
+    const weft_gpu_driver weft_gpu_driver_##NAME = {.name = #NAME,                                                     \
+                                                    .probe = NAME##_probe,                                             \
+                                                    .open = NAME##_open,                                               \
+                                                    .in_use = NAME##_in_use,                                           \
+                                                    .close = weft_gpu_vendor_close,                                    \
+                                                    .abandon = weft_gpu_vendor_abandon,                                \
+                                                    .number = weft_gpu_vendor_number,                                  \
+                                                    .image = weft_gpu_vendor_image,                                    \
+                                                    .memory_take = weft_gpu_vendor_memory_take,                        \
+                                                    .memory_give = weft_gpu_vendor_memory_give,                        \
+                                                    .pinned_take = weft_gpu_vendor_pinned_take,                        \
+                                                    .pinned_give = weft_gpu_vendor_pinned_give,                        \
+                                                    .stream_take = weft_gpu_vendor_stream_take,                        \
+                                                    .stream_give = weft_gpu_vendor_stream_give,                        \
+                                                    .copy = weft_gpu_vendor_copy,                                      \
+                                                    .clear = weft_gpu_vendor_clear,                                    \
+                                                    .launch = weft_gpu_vendor_launch,                                  \
+                                                    .mark_take = weft_gpu_vendor_mark_take,                            \
+                                                    .mark_give = weft_gpu_vendor_mark_give,                            \
+                                                    .mark = weft_gpu_vendor_mark,                                      \
+                                                    .reached = weft_gpu_vendor_reached,                                \
+                                                    .reaches = weft_gpu_vendor_reaches,                                \
+                                                    .exported = weft_gpu_vendor_exported,                              \
+                                                    .flush = weft_gpu_vendor_flush}
 
 /* gpu_probe.c: what open and probe share. */
 

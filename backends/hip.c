@@ -85,16 +85,6 @@ static const weft_gpu_vendor vendor = {
     .version = hip_version,
 };
 
-static size_t hip_probe(weft_device_info *devices, size_t capacity)
-{
-    return weft_gpu_vendor_probe(&vendor, devices, capacity);
-}
-
-static weft_status hip_open(int number, weft_gpu_device **device)
-{
-    return weft_gpu_vendor_open(&vendor, number, device);
-}
-
 /* A thread always has a current device: that a framework brought the library has to do. */
 static bool hip_in_use(void)
 {
@@ -104,10 +94,4 @@ static bool hip_in_use(void)
            calls->init(0) == WEFT_GPU_DONE && calls->device_count(&count) == WEFT_GPU_DONE && count > 0;
 }
 
-const weft_gpu_driver weft_gpu_driver_hip = {
-    .name = "hip",
-    .probe = hip_probe,
-    .open = hip_open,
-    .in_use = hip_in_use,
-    WEFT_GPU_VENDOR_SLOTS,
-};
+WEFT_GPU_VENDOR_DRIVER(hip);

@@ -23,25 +23,30 @@ void weft_backend_lend(const weft_backend *backend)
     lent = backend;
 }
 
-/* What the process works with by other means than weft: its weights lie there. */
-static const weft_backend *in_use(void)
+/* Which of the tables; that of "auto" is what the process works with by other means than weft: its weights lie there.
+ * TABLES: none has this name. */
+static size_t index_of(const char *name)
 {
-    if (weft_gpu_driver_cuda.in_use())
-        return &weft_backend_cuda;
-    return weft_gpu_driver_hip.in_use() ? &weft_backend_hip : &weft_backend_host;
+    if (strcmp(name, "auto") == 0)
+        name = weft_gpu_driver_cuda.in_use() ? "cuda" : weft_gpu_driver_hip.in_use() ? "hip" : "host";
+    size_t index = 0;
+    while (index < TABLES && strcmp(name, tables[index]->name) != 0)
+        index++;
+    return index;
 }
 
 const weft_backend *weft_backend_find(const char *name)
 {
     if (lent && strcmp(name, lent->name) == 0)
         return lent;
-    if (strcmp(name, "auto") == 0)
-        return in_use();
-    for (size_t i = 0; i < TABLES; i++) {
-        if (strcmp(name, tables[i]->name) == 0)
-            return tables[i];
-    }
-    return NULL;
+    return weft_backend_at(index_of(name));
+}
+
+const weft_gpu_driver *weft_gpu_driver_find(const char *name)
+{
+    static const weft_gpu_driver *const drivers[TABLES] = {NULL, &weft_gpu_driver_cuda, &weft_gpu_driver_hip};
+    size_t index = index_of(name);
+    return index < TABLES ? drivers[index] : NULL;
 }
 
 weft_status weft_devices(weft_device_info *devices, size_t capacity, size_t *count)
