@@ -8,15 +8,9 @@
 #include "kernels_cuda/freestanding.h"
 #endif
 
-#define WEFT_LANES              32
-#define WEFT_BLOCK              256
-#define WEFT_DEVICE             static inline __device__ __attribute__((always_inline))
-#define WEFT_KERNEL(name)       extern "C" __global__ void __launch_bounds__(WEFT_BLOCK) weft_kernel_##name
-#define WEFT_SHARED(type, name) __shared__ type name
+#define WEFT_LANES 32
 
-typedef struct alignas(16) weft_quad {
-    uint32_t x, y, z, w;
-} weft_quad;
+#include "backends/kernels/lanes_device.h"
 
 /* The type *at a device address of a row; the compiler learns that it is device memory and no other kind. */
 #ifdef WEFT_FREESTANDING
@@ -32,31 +26,6 @@ template <typename type> static inline __device__ __attribute__((always_inline))
 #define WEFT_AT(type, address) weft_global<type>(address)
 #endif
 
-WEFT_DEVICE uint32_t weft_thread(void)
-{
-    return threadIdx.x;
-}
-
-WEFT_DEVICE uint32_t weft_block(void)
-{
-    return blockIdx.x;
-}
-
-WEFT_DEVICE uint32_t weft_blocks(void)
-{
-    return gridDim.x;
-}
-
-WEFT_DEVICE uint32_t weft_lane(void)
-{
-    return threadIdx.x % WEFT_LANES; /* blocks have one dimension */
-}
-
-WEFT_DEVICE void weft_barrier(void)
-{
-    __syncthreads();
-}
-
 WEFT_DEVICE uint64_t weft_ballot(bool holds)
 {
     return __ballot_sync(0xffffffffu, holds);
@@ -65,21 +34,6 @@ WEFT_DEVICE uint64_t weft_ballot(bool holds)
 WEFT_DEVICE uint32_t weft_shuffle(uint32_t value, uint32_t lane)
 {
     return __shfl_sync(0xffffffffu, value, (int)lane);
-}
-
-WEFT_DEVICE uint32_t weft_ones(uint64_t mask)
-{
-    return (uint32_t)__popcll(mask);
-}
-
-WEFT_DEVICE uint32_t weft_lowest(uint64_t mask)
-{
-    return (uint32_t)__ffsll((long long)mask) - 1;
-}
-
-WEFT_DEVICE uint32_t weft_highest(uint64_t mask)
-{
-    return 63 - (uint32_t)__clzll((long long)mask);
 }
 
 WEFT_DEVICE weft_quad weft_load_stream(const weft_quad *from)

@@ -15,14 +15,7 @@
 #error "pass -DWEFT_LANES=64 for gfx9, 32 for gfx10 and later"
 #endif
 
-#define WEFT_BLOCK              256
-#define WEFT_DEVICE             static inline __device__ __attribute__((always_inline))
-#define WEFT_KERNEL(name)       extern "C" __global__ void __launch_bounds__(WEFT_BLOCK) weft_kernel_##name
-#define WEFT_SHARED(type, name) __shared__ type name
-
-typedef struct alignas(16) weft_quad {
-    uint32_t x, y, z, w;
-} weft_quad;
+#include "backends/kernels/lanes_device.h"
 
 /* The type *at a device address of a row; the compiler learns that it is device memory and no other kind. */
 #if defined(__AMDGCN__)
@@ -30,31 +23,6 @@ typedef struct alignas(16) weft_quad {
 #else
 #define WEFT_AT(type, address) ((type *)(uint64_t)(address))
 #endif
-
-WEFT_DEVICE uint32_t weft_thread(void)
-{
-    return threadIdx.x;
-}
-
-WEFT_DEVICE uint32_t weft_block(void)
-{
-    return blockIdx.x;
-}
-
-WEFT_DEVICE uint32_t weft_blocks(void)
-{
-    return gridDim.x;
-}
-
-WEFT_DEVICE uint32_t weft_lane(void)
-{
-    return threadIdx.x % WEFT_LANES; /* blocks have one dimension */
-}
-
-WEFT_DEVICE void weft_barrier(void)
-{
-    __syncthreads();
-}
 
 WEFT_DEVICE uint64_t weft_ballot(bool holds)
 {
@@ -66,20 +34,29 @@ WEFT_DEVICE uint32_t weft_shuffle(uint32_t value, uint32_t lane)
     return (uint32_t)__shfl((int)value, (int)lane, WEFT_LANES);
 }
 
-WEFT_DEVICE uint32_t weft_ones(uint64_t mask)
+#if defined(__GFX9__)
+/* What block.h would make of shuffles, by operands that come from other lanes: a quarter of the instructions. */
+#define WEFT_OWN_PREFIX
+
+#define WEFT_FROM_LANE(value, control, rows)                                                                           \
+    ((uint32_t)__builtin_amdgcn_update_dpp(0, (int)(value), control, rows, 0xf, true))
+
+/* Rows of 16 lanes: those 1, 2, 4 and 8 below, then the last of the row before, in every other row. */
+WEFT_DEVICE uint32_t weft_prefix_32(uint32_t value)
 {
-    return (uint32_t)__popcll(mask);
+    value += WEFT_FROM_LANE(value, 0x111, 0xf);
+    value += WEFT_FROM_LANE(value, 0x112, 0xf);
+    value += WEFT_FROM_LANE(value, 0x114, 0xf);
+    value += WEFT_FROM_LANE(value, 0x118, 0xf);
+    return value + WEFT_FROM_LANE(value, 0x142, 0xa);
 }
 
-WEFT_DEVICE uint32_t weft_lowest(uint64_t mask)
+WEFT_DEVICE uint32_t weft_warp_prefix(uint32_t value)
 {
-    return (uint32_t)__ffsll((unsigned long long)mask) - 1;
+    value = weft_prefix_32(value);
+    return value + WEFT_FROM_LANE(value, 0x143, 0xc);
 }
-
-WEFT_DEVICE uint32_t weft_highest(uint64_t mask)
-{
-    return 63 - (uint32_t)__clzll((long long)mask);
-}
+#endif
 
 #if defined(__clang__)
 typedef uint32_t weft_vector __attribute__((ext_vector_type(4)));

@@ -6,11 +6,12 @@
 #include "backends/kernels/rows.h"
 
 #include "backends/kernels/apply.h"
+#include "backends/kernels/decode_classes.h"
 #include "backends/kernels/decode_dense.h"
 #include "backends/kernels/decode_fast.h"
 #include "backends/kernels/decode_lists.h"
 #include "backends/kernels/decode_magnitudes.h"
-#include "backends/kernels/decode_tight.h"
+#include "backends/kernels/decode_places.h"
 #include "backends/kernels/diff.h"
 #include "backends/kernels/digest.h"
 #include "backends/kernels/encode_fast.h"

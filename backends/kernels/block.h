@@ -23,16 +23,28 @@ WEFT_DEVICE uint64_t weft_warp_sum64(uint64_t value)
     return value;
 }
 
-/* Sum over this lane and those below it. */
-WEFT_DEVICE uint32_t weft_warp_prefix(uint32_t value)
+#ifndef WEFT_OWN_PREFIX
+/* Sum over this lane and those below it, of 32 that begin at a multiple of 32. */
+WEFT_DEVICE uint32_t weft_prefix_32(uint32_t value)
 {
     const uint32_t lane = weft_lane();
-    for (uint32_t step = 1; step < WEFT_LANES; step *= 2) {
+    for (uint32_t step = 1; step < 32; step *= 2) {
         const uint32_t below = weft_shuffle(value, (lane - step) % WEFT_LANES);
-        value += lane >= step ? below : 0;
+        value += lane % 32 >= step ? below : 0;
     }
     return value;
 }
+
+/* The same of all lanes of the warp. */
+WEFT_DEVICE uint32_t weft_warp_prefix(uint32_t value)
+{
+    value = weft_prefix_32(value);
+    if (WEFT_LANES == 32)
+        return value;
+    const uint32_t below = weft_shuffle(value, 31);
+    return value + (weft_lane() < 32 ? 0 : below);
+}
+#endif
 
 typedef struct weft_block_sums {
     uint32_t warp[WEFT_WARPS];

@@ -3,8 +3,7 @@
 #ifndef WEFT_BACKENDS_KERNELS_ENCODE_FAST_H
 #define WEFT_BACKENDS_KERNELS_ENCODE_FAST_H
 
-#include "backends/kernels/block.h"
-#include "backends/kernels/steps.h"
+#include "backends/kernels/gaps.h"
 
 typedef struct weft_fast_shared {
     weft_block_sums sums;
@@ -85,29 +84,6 @@ WEFT_KERNEL(fast_count)(const weft_k_fast_count *rows)
         out[i] = ((const uint32_t *)&shared.counts)[i];
 }
 
-/* Fields, and the high parts of the gaps; returns the bits of those. */
-WEFT_DEVICE uint32_t weft_fast_fields(weft_block_sums *sums, const weft_k_fast_write *row,
-                                      const weft_k_changes *changes)
-{
-    const uint32_t *position = WEFT_AT(const uint32_t, changes->position);
-    const uint32_t k = row->gap_bits;
-    uint32_t used = 0;
-    for (uint32_t first = 0; first < changes->count; first += WEFT_BLOCK) {
-        const uint32_t i = first + weft_thread();
-        const bool there = i < changes->count;
-        const uint32_t gap = there ? weft_k_gap(position, i) : 0, one = there ? (gap >> k) + 1 : 0;
-        uint32_t all;
-        const uint32_t before = weft_block_prefix(sums, one, &all);
-        if (there) {
-            const uint32_t down = weft_k_steps_any(changes, i).down;
-            weft_k_put(row->payload, (uint64_t)i * (k + 1), (gap & ((1u << k) - 1)) << 1 | down);
-            weft_k_put(row->payload, 8 * (uint64_t)row->unary_at + used + before + one - 1, 1);
-        }
-        used += all;
-    }
-    return used;
-}
-
 /* Ranks, the rest of the unary plane from bit `used` on, and magnitudes. */
 WEFT_DEVICE void weft_fast_exceptions_write(weft_block_sums *sums, const weft_k_fast_write *row,
                                             const weft_k_changes *changes, uint32_t used)
@@ -143,7 +119,9 @@ WEFT_KERNEL(fast_write)(const weft_k_fast_write *rows)
     WEFT_SHARED(weft_block_sums, sums);
     const weft_k_fast_write *row = rows + weft_block();
     const weft_k_changes *changes = WEFT_AT(const weft_k_changes, row->changes);
-    const uint32_t used = weft_fast_fields(&sums, row, changes);
+    const uint32_t used =
+        weft_k_gaps_put<true>(&sums, changes, WEFT_AT(const uint32_t, changes->position), changes->count, row->gap_bits,
+                              row->payload, 0, 8 * (uint64_t)row->unary_at);
     weft_fast_exceptions_write(&sums, row, changes, used);
 }
 

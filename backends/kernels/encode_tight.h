@@ -6,19 +6,15 @@
 #ifndef WEFT_BACKENDS_KERNELS_ENCODE_TIGHT_H
 #define WEFT_BACKENDS_KERNELS_ENCODE_TIGHT_H
 
-#include "backends/kernels/decode_tight.h"
+#include "backends/kernels/classes.h"
 #include "backends/kernels/lists.h"
-
-#define WEFT_RANK_EACH  32u /* elements of a thread, one behind the other: a word of the bitmap */
-#define WEFT_RANK_STRIP (WEFT_RANK_EACH * WEFT_BLOCK)
-#define WEFT_RANK_PAIRS (WEFT_K_CLASSES / 2)
+#include "backends/kernels/pieces.h"
 
 struct weft_rank_shared {
-    weft_block_sums sums;
-    uint8_t of[WEFT_K_EXPONENTS];
-    uint32_t before[WEFT_RANK_PAIRS][WEFT_BLOCK]; /* in the strip, of two classes in 16 bits each */
-    uint32_t strip[WEFT_RANK_PAIRS];              /* the same of the whole strip */
-    uint32_t carry[WEFT_K_CLASSES];               /* elements of the slice before the strip */
+    weft_class_table table;
+    weft_class_ranks ranks;
+    weft_quad planes[WEFT_BLOCK];
+    uint32_t carry[WEFT_K_CLASSES]; /* elements of the slice before the strip */
 };
 
 WEFT_DEVICE const weft_k_encode_classes *weft_classes_at(uint64_t address)
@@ -26,98 +22,65 @@ WEFT_DEVICE const weft_k_encode_classes *weft_classes_at(uint64_t address)
     return WEFT_AT(const weft_k_encode_classes, address);
 }
 
-/* A thread's elements of one strip. */
-typedef struct weft_rank_share {
-    uint32_t first, count; /* elements of the job */
-    uint32_t word;         /* those that changed */
-    uint32_t place;        /* of the first of them in the list */
-} weft_rank_share;
-
-template <unsigned width>
-WEFT_DEVICE uint32_t weft_rank_class(const weft_rank_shared *shared, const weft_k_encode_classes *job,
-                                     const weft_quad &quad, uint32_t index)
+WEFT_DEVICE uint64_t weft_k_before(const weft_k_changes *changes, uint32_t index)
 {
-    return shared->of[(uint32_t)(weft_quad_element<width>(quad, index) >> job->shift) & job->mask];
+    switch (changes->width) {
+    case 1:
+        return weft_element_load<1>(changes->before, index);
+    case 2:
+        return weft_element_load<2>(changes->before, index);
+    case 4:
+        return weft_element_load<4>(changes->before, index);
+    default:
+        return weft_element_load<8>(changes->before, index);
+    }
 }
 
-template <unsigned width>
-WEFT_DEVICE weft_class_counts weft_rank_count(const weft_rank_shared *shared, const weft_k_encode_classes *job,
-                                              const weft_rank_share *share)
+/* The changes of a slice that a thread ranks: every WEFT_BLOCK-th. */
+typedef struct weft_rank_next {
+    uint32_t index, end;
+    uint32_t position; /* of the next; behind all if there is none */
+} weft_rank_next;
+
+WEFT_DEVICE void weft_rank_seek(weft_rank_next *next, const weft_k_changes *changes, uint32_t index)
 {
-    weft_class_counts counts = {0, 0};
-    if (share->count == 0)
-        return counts;
-    weft_walk walk = weft_walk_from<width>(&job->base, share->first);
-    for (uint32_t done = 0; done < share->count; done += 16 / width) {
-        const weft_quad quad = weft_walk_quad<width>(&walk, share->count - done);
-        for (uint32_t i = 0; i < 16 / width; i++) {
-            if (done + i < share->count)
-                weft_counts_add(&counts, weft_rank_class<width>(shared, job, quad, i));
+    next->index = index;
+    next->position = index < next->end ? WEFT_AT(const uint32_t, changes->position)[index] : ~0u;
+}
+
+/* Rank of a change: members of the class before the strip, in the chunks before, and before it in its own. */
+WEFT_DEVICE uint32_t weft_rank_of(const weft_rank_shared *shared, const weft_k_encode_classes *job,
+                                  const weft_k_changes *changes, uint32_t index, uint32_t in)
+{
+    const uint32_t cls = shared->table.of[(uint32_t)(weft_k_before(changes, index) >> job->shift) & job->mask];
+    const uint32_t number = weft_class_number(cls), chunk = in / WEFT_CHUNK;
+    const uint32_t below = weft_class_mask(shared->planes[chunk], cls) & ((1u << in % WEFT_CHUNK) - 1);
+    return number << 16 | (shared->carry[number] + weft_ranks_below(&shared->ranks, number, chunk) + weft_ones(below));
+}
+
+WEFT_DEVICE void weft_rank_slice(weft_rank_shared *shared, const weft_k_encode_classes *job, const weft_slice *slice,
+                                 uint32_t place, uint32_t end)
+{
+    const weft_k_changes *changes = WEFT_AT(const weft_k_changes, job->changes);
+    const uint32_t thread = weft_thread();
+    weft_rank_next next = {0, end, 0};
+    weft_rank_seek(&next, changes, place + thread);
+    for (uint32_t strip = 0; strip < slice->count; strip += WEFT_STRIP) {
+        const uint32_t at = strip + thread * WEFT_CHUNK, left = slice->count > at ? slice->count - at : 0;
+        const uint32_t count = left < WEFT_CHUNK ? left : WEFT_CHUNK, begin = slice->first + strip;
+        const weft_quad planes =
+            weft_planes_of(&shared->table, job->shift, job->mask, &job->base, slice->first + at, count);
+        shared->planes[thread] = planes;
+        weft_ranks_make(&shared->ranks, planes, count, job->classes);
+        while (next.position < begin + WEFT_STRIP) {
+            WEFT_AT(uint32_t, job->ranks)
+            [next.index] = weft_rank_of(shared, job, changes, next.index, next.position - begin);
+            weft_rank_seek(&next, changes, next.index + WEFT_BLOCK);
         }
-    }
-    return counts;
-}
-
-/* Ranks of a thread's changes: members of the class before the strip, before the thread, and before the element. */
-template <unsigned width>
-WEFT_DEVICE void weft_rank_put(const weft_rank_shared *shared, const weft_k_encode_classes *job,
-                               const weft_rank_share *share)
-{
-    weft_class_counts counts = {0, 0};
-    uint32_t place = share->place;
-    weft_walk walk = weft_walk_from<width>(&job->base, share->first);
-    for (uint32_t done = 0; done < share->count; done += 16 / width) {
-        const weft_quad quad = weft_walk_quad<width>(&walk, share->count - done);
-        for (uint32_t i = 0; i < 16 / width; i++) {
-            if (done + i >= share->count)
-                continue;
-            const uint32_t c = weft_rank_class<width>(shared, job, quad, i);
-            if (share->word >> (done + i) & 1) {
-                const uint32_t pair = shared->before[c / 2][weft_thread()];
-                const uint32_t before = c % 2 ? pair >> 16 : pair & 0xffff;
-                WEFT_AT(uint32_t, job->ranks)
-                [place++] = c << 16 | (shared->carry[c] + before + weft_counts_get(&counts, c));
-            }
-            weft_counts_add(&counts, c);
-        }
-    }
-}
-
-template <unsigned width>
-WEFT_DEVICE void weft_rank_strip(weft_rank_shared *shared, const weft_k_encode_classes *job,
-                                 const weft_rank_share *share)
-{
-    const weft_class_counts counts = weft_rank_count<width>(shared, job, share);
-    for (uint32_t pair = 0; 2 * pair < job->classes; pair++) {
-        uint32_t all;
-        shared->before[pair][weft_thread()] = weft_block_prefix(&shared->sums, weft_counts_pair(&counts, pair), &all);
-        if (weft_thread() == 0)
-            shared->strip[pair] = all;
-    }
-    if (share->word != 0)
-        weft_rank_put<width>(shared, job, share);
-    weft_barrier();
-    if (weft_thread() < job->classes) {
-        const uint32_t pair = shared->strip[weft_thread() / 2];
-        shared->carry[weft_thread()] += weft_thread() % 2 ? pair >> 16 : pair & 0xffff;
-    }
-    weft_barrier();
-}
-
-template <unsigned width>
-WEFT_DEVICE void weft_rank_slice(weft_rank_shared *shared, const weft_k_encode_classes *job, const weft_k_diff *tile,
-                                 const weft_slice *slice, uint32_t place)
-{
-    const uint32_t *bitmap = WEFT_AT(const uint32_t, tile->bitmap) + slice->number * (WEFT_K_SLICE / 32);
-    for (uint32_t strip = 0; strip < slice->count; strip += WEFT_RANK_STRIP) {
-        const uint32_t at = strip + weft_thread() * WEFT_RANK_EACH, left = slice->count > at ? slice->count - at : 0;
-        const uint32_t word = left > 0 ? bitmap[at / 32] : 0;
-        uint32_t all;
-        const uint32_t before = weft_block_prefix(&shared->sums, weft_ones(word), &all);
-        const weft_rank_share share = {slice->first + at, left < WEFT_RANK_EACH ? left : WEFT_RANK_EACH, word,
-                                       place + before};
-        weft_rank_strip<width>(shared, job, &share);
-        place += all;
+        weft_barrier();
+        if (thread < job->classes)
+            shared->carry[thread] += shared->ranks.all[thread];
+        weft_barrier();
     }
 }
 
@@ -130,25 +93,11 @@ WEFT_KERNEL(class_rank)(const weft_k_class_rank *rows)
     const weft_slice slice = weft_slice_of(tile);
     if (slice.count == 0)
         return;
-    for (uint32_t e = weft_thread(); e <= job->mask; e += WEFT_BLOCK)
-        shared.of[e] = WEFT_AT(const uint8_t, job->of)[e];
     if (weft_thread() < WEFT_K_CLASSES)
         shared.carry[weft_thread()] = 0;
-    weft_barrier();
-    const uint32_t place = WEFT_AT(const uint32_t, tile->counts)[slice.number];
-    switch (tile->width) {
-    case 1:
-        weft_rank_slice<1>(&shared, job, tile, &slice, place);
-        break;
-    case 2:
-        weft_rank_slice<2>(&shared, job, tile, &slice, place);
-        break;
-    case 4:
-        weft_rank_slice<4>(&shared, job, tile, &slice, place);
-        break;
-    default:
-        weft_rank_slice<8>(&shared, job, tile, &slice, place);
-    }
+    weft_class_table_load(&shared.table, job->of, job->mask);
+    const uint32_t *counts = WEFT_AT(const uint32_t, tile->counts) + slice.number;
+    weft_rank_slice(&shared, job, &slice, counts[0], counts[1]);
     const uint32_t number = slice.first / WEFT_K_SLICE;
     if (weft_thread() < job->classes)
         WEFT_AT(uint32_t, job->counts)[weft_thread() * (job->slices + 1) + number] = shared.carry[weft_thread()];
@@ -178,20 +127,6 @@ typedef struct weft_tight_change {
     bool down, exceptional, large, coded;
     weft_k_code code; /* of its magnitude; none: no bits */
 } weft_tight_change;
-
-WEFT_DEVICE uint64_t weft_k_before(const weft_k_changes *changes, uint32_t index)
-{
-    switch (changes->width) {
-    case 1:
-        return weft_element_load<1>(changes->before, index);
-    case 2:
-        return weft_element_load<2>(changes->before, index);
-    case 4:
-        return weft_element_load<4>(changes->before, index);
-    default:
-        return weft_element_load<8>(changes->before, index);
-    }
-}
 
 WEFT_DEVICE weft_tight_change weft_tight_change_of(const weft_k_encode_classes *job, const weft_k_changes *changes,
                                                    uint32_t index)

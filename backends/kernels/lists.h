@@ -2,8 +2,8 @@
 #ifndef WEFT_BACKENDS_KERNELS_LISTS_H
 #define WEFT_BACKENDS_KERNELS_LISTS_H
 
+#include "backends/kernels/gaps.h"
 #include "backends/kernels/gather.h"
-#include "backends/kernels/steps.h"
 
 /* Bits of a word from number `at` on that belong to the universe. */
 WEFT_DEVICE uint32_t weft_set_word(const weft_k_list_make *row, uint32_t word, uint32_t at)
@@ -59,7 +59,8 @@ WEFT_KERNEL(list_make)(const weft_k_list_make *rows)
     const uint32_t count = weft_list_members(&shared.seek, row);
     for (uint32_t first = 0; first < count; first += WEFT_BLOCK) {
         const uint32_t i = first + weft_thread();
-        weft_k_ones_count(i < count ? weft_k_gap(members, i) : 0, bits, &ones);
+        if (i - weft_lane() < count) /* whole warps */
+            weft_k_ones_count(i < count ? weft_k_gap(members, i) : 0, bits, &ones);
     }
     if (weft_lane() < 32)
         weft_add32(&shared.ones[weft_lane()], ones);
@@ -72,21 +73,8 @@ WEFT_KERNEL(list_write)(const weft_k_list_write *rows)
 {
     WEFT_SHARED(weft_block_sums, sums);
     const weft_k_list_write *row = rows + weft_block();
-    const uint32_t *members = WEFT_AT(const uint32_t, row->members);
-    const uint32_t k = row->low_bits;
-    uint32_t used = 0;
-    for (uint32_t first = 0; first < row->count; first += WEFT_BLOCK) {
-        const uint32_t i = first + weft_thread();
-        const bool there = i < row->count;
-        const uint32_t gap = there ? weft_k_gap(members, i) : 0, one = there ? (gap >> k) + 1 : 0;
-        uint32_t all;
-        const uint32_t before = weft_block_prefix(&sums, one, &all);
-        if (there) {
-            weft_k_put(row->payload, row->lows_at + (uint64_t)i * k, gap & ((1u << k) - 1));
-            weft_k_put(row->payload, (uint64_t)row->unary_at + used + before + one - 1, 1);
-        }
-        used += all;
-    }
+    weft_k_gaps_put<false>(&sums, nullptr, WEFT_AT(const uint32_t, row->members), row->count, row->low_bits,
+                           row->payload, row->lows_at, row->unary_at);
 }
 
 #endif

@@ -167,6 +167,7 @@ typedef struct weft_k_tight {
     weft_k_set exceptions[WEFT_K_CLASSES];
     weft_k_set further;
     uint64_t of;          /* u8: class of each exponent up to `mask` */
+    uint64_t planes;      /* scratch: 16 bytes for each thread of each part (classes.h) */
     uint64_t populations; /* scratch: u32[parts][WEFT_K_CLASSES] */
     uint64_t starts;      /* scratch: u32[parts + 1][WEFT_K_CLASSES] */
     uint64_t bounds;      /* scratch: weft_k_bound[parts + 1][WEFT_K_CLASSES] */

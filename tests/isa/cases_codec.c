@@ -6,7 +6,7 @@
 #include "tests/isa/cases.h"
 #include "tests/support/unit_pair.h"
 
-enum { TENSORS = 5, UNITS = 32 };
+enum { TENSORS = 5, UNITS = 32, LARGE = 1 << 17 };
 
 typedef struct world {
     weft_layout *layout;
@@ -250,6 +250,17 @@ static void dense(world *w, room *rooms)
     memcpy(w->live, w->base, w->layout->bytes);
 }
 
+/* As many classes as models have, of a like number of exponents each. */
+static void world_classes(world *w, weft_dtype dtype, uint32_t count)
+{
+    const weft_dtype_row *row = weft_dtype_find(dtype);
+    weft_classes *classes = &w->parameters.classes[weft_kind_of(row->width, row->exponent_bits)];
+    classes->thresholds = count - 1;
+    for (uint32_t c = 1; c < count; c++)
+        classes->threshold[c - 1] = (c << row->exponent_bits) / count;
+    classes->magnitude_base = 1u << (row->exponent_bits - 1);
+}
+
 static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, const char *density, int levels)
 {
     static const char *const names[WEFT_LEVEL_COUNT] = {"full", "pairs", "fast", "tight"};
@@ -260,6 +271,8 @@ static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, con
     world w;
     world_open(&w, dtype, largest, &seed);
     world_change(&w, &seed, per_million, width);
+    if (largest == LARGE)
+        world_classes(&w, dtype, 12);
     for (uint32_t u = 0; u < w.units; u++)
         room_open(&w, u, width, &rooms[u]);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
@@ -272,7 +285,8 @@ static void record(weft_dtype dtype, uint64_t largest, uint64_t per_million, con
     }
     snprintf(name, sizeof name, "%s-dense", weft_dtype_find(dtype)->name);
     weft_record_case(name, w.layout->elements);
-    dense(&w, rooms);
+    if (levels >> WEFT_LEVEL_FULL & 1)
+        dense(&w, rooms);
     for (uint32_t u = 0; u < w.units; u++)
         room_close(&rooms[u]);
     world_close(&w, width);
@@ -285,6 +299,7 @@ void weft_cases_codec(int full)
     record(WEFT_F32, 2000, 300000, "30%", all);
     if (!full)
         return;
+    record(WEFT_BF16, LARGE, 10000, "1%-large", 1 << WEFT_LEVEL_FAST | 1 << WEFT_LEVEL_TIGHT);
     record(WEFT_BF16, 16384, 0, "0%", all);
     record(WEFT_BF16, 16384, 300, "0.03%", all);
     record(WEFT_BF16, 16384, 400000, "40%", all);

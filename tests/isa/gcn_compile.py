@@ -171,6 +171,8 @@ def vector(instruction):
     name, operands, modifiers = instruction.name, instruction.operands, instruction.modifiers
     sdwa = ("dst_sel", "dst_unused", "src0_sel", "src1_sel")
     sources = Sources()
+    if "row_mask" in modifiers:
+        return from_lanes(instruction)
     if name in VECTOR or name in VECTOR16:
         clamp = "clamp" in modifiers and name in CLAMPED
         check_modifiers(instruction, sdwa + ("bitop3",) * (name == "v_bitop3_b32") + ("clamp",) * clamp)
@@ -206,6 +208,35 @@ def vector(instruction):
         said = sources.expression(f"a >> {32 * first} & M32 | (b >> {32 * second} & M32) << 32")
         return vector_result(operands[0], 2, sources, said, False)
     return vector_masked(instruction, sources)
+
+
+def from_lanes(instruction):
+    """The first source comes from other lanes (DPP). Of one that does not act, or is not there, it is 0 with bound_ctrl;
+    else nothing is done."""
+    name, operands, modifiers = instruction.name, instruction.operands, instruction.modifiers
+    check_modifiers(instruction, ("row_shr", "row_bcast", "row_mask", "bank_mask", "bound_ctrl"))
+    rows = int(modifiers["row_mask"], 0)
+    if name not in VECTOR or modifiers["bank_mask"] != "0xf":
+        raise Unknown(instruction.text)
+    step = int(modifiers.get("row_shr", "0"))
+    if step:
+        lanes = [lane - step if lane % 16 >= step else -1 for lane in range(64)]
+    elif modifiers.get("row_bcast") == "15":
+        lanes = [lane // 16 * 16 - 1 for lane in range(64)]
+    elif modifiers.get("row_bcast") == "31":
+        lanes = [31 if lane >= 32 else -1 for lane in range(64)]
+    else:
+        raise Unknown(instruction.text)
+    sources = Sources()
+    sources.values.append("moved[lane]")
+    for operand in operands[2:]:
+        sources.add(operand)
+    code = ["v = w.v", f"q = v[{register(operands[1])[1]}]"] + sources.before
+    other = 0 if "bound_ctrl" in modifiers else None
+    code += [f"moved = [q[f] if f >= 0 and w.x >> f & 1 else {other} for f in {lanes}]", "for lane in w.lanes:",
+             f"    if {rows} >> lane // 16 & 1 and moved[lane] is not None:"] + [f"        {bind}" for bind in sources.loops()[1]]
+    code.append(f"        v[{register(operands[0])[1]}][lane] = ({sources.expression(VECTOR[name])}) & M32")
+    return build("\n".join(code))
 
 
 def placed(sources, said, target, modifiers):

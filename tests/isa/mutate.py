@@ -1,20 +1,32 @@
 #!/usr/bin/env python3
 """Plants bugs in the kernels, one at a time, and sees each caught by the tests of the emulation, which run them at 32 and
-at 64 lanes under ASan and UBSan. For the long tier: every bug is a build.
+at 64 lanes. For the long tier: every bug is a build.
 
-    mutate.py [NAME...]     those whose names hold one of the words
+    mutate.py [--part K/N] [NAME...]     those whose names hold one of the words; every N-th of them from the K-th on
 
-Works on a copy of the sources in build-mutants/. Exit: 0, 1 (one survived, or is not to be found any more)."""
+What tests without sanitizers do not see has to be seen under ASan and UBSan, whose builds take five times as long. Works
+on a copy of the sources in build-mutants/, which is kept. Exit: 0, 1 (one survived, or is not to be found any more)."""
+import argparse
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "build-mutants")
-COPY, BUILD = os.path.join(FOLDER, "source"), os.path.join(FOLDER, "build")
+COPY = os.path.join(FOLDER, "source")
+BUILDS = {"plain": "", "checked": "address"} # folder of FOLDER: WEFT_SANITIZE
 KERNELS = "backends/kernels/"
+CPU_MOST = 60 # s of a test; the longest takes 20
+
+# The tests that are likely to see bugs of a file come first.
+ORDER = {"apply.h": ["apply"], "block.h": ["digest", "encode"], "digest.h": ["digest"], "element.h": ["digest"],
+         "diff.h": ["encode"], "gather.h": ["encode"], "lists.h": ["encode"], "view.h": ["apply"],
+         "encode": ["encode"], "decode": ["decode"], "classes.h": ["decode", "encode"]}
 
 # name: file, what is there (once, or as often as told), what is put in its place
 BUGS = {
@@ -22,7 +34,6 @@ BUGS = {
         "block.h", "        sums->warp[warp] = through;\n    weft_barrier();", "        sums->warp[warp] = through;"),
     "prefix: no barrier behind": ("block.h", "    weft_barrier();\n    *all = total;", "    *all = total;"),
     "prefix: the lane's own value stays in": ("block.h", "return before + through - value;", "return before + through;"),
-    "warp prefix: one lane too few": ("block.h", "lane >= step ? below : 0", "lane > step ? below : 0"),
     "warp sum: the last step is left out": (
         "block.h", "uint32_t step = WEFT_LANES / 2; step > 0; step /= 2)\n        value +=",
         "uint32_t step = WEFT_LANES / 2; step > 1; step /= 2)\n        value +="),
@@ -51,32 +62,18 @@ BUGS = {
                                                "if (rank > job->view.count)"),
     "fast: a rank beyond the changes is taken": ("decode_fast.h", "if (rank >= job->changed)",
                                                  "if (rank > job->changed)"),
-    "tight: bits are flipped before all are there": (
-        "decode_tight.h", "    weft_barrier();\n    shared->changed[thread] ^= flip;",
-        "    shared->changed[thread] ^= flip;"),
     "apply: a mismatch is not said": ("apply.h", "        other = true;", "        other = other;"),
     "apply: what was there is not kept": ("apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n",
                                           ""),
     "lists: the plane begins on a word": ("decode_lists.h", "WEFT_BLOCK * 32 + 1 - job->unary % 32;", "WEFT_BLOCK * 32 + 1;"),
-    "lists: a rank at the universe passes": ("decode_lists.h", "if (rank >= job->view.count)", "if (rank > job->view.count)"),
     "lists: no barrier behind the places": (
         "decode_lists.h", "(weft_thread() * 32 + weft_lowest(word));\n    weft_barrier();",
         "(weft_thread() * 32 + weft_lowest(word));"),
     "lists: sums of low bits are not carried": ("decode_lists.h", "        lows += all;", "        (void)all;"),
     "tight: a list at its universe passes": ("decode_tight.h", "[set->count - 1] < universe;", "[set->count - 1] <= universe;"),
-    "tight: the number of changes is not proved": (
-        "decode_tight.h", "if (changed != job->changed)", "if (changed > job->changed + (1u << 30))"),
-    "tight: exceptions are listed from the part's first change": (
-        "decode_tight.h", "                       cls->first_change);", "                       0);"),
-    "tight: no barrier behind the bits": (
-        "decode_tight.h", "    weft_barrier();\n    shared->changed[thread] ^= flip;", "    shared->changed[thread] ^= flip;"),
-    "tight: a change counts itself": (
-        "decode_tight.h", "weft_ones(word & ((1u << bit % 32) - 1))", "weft_ones(word & ((2u << bit % 32) - 1))"),
     "magnitudes: large ones have two taken off": ("decode_magnitudes.h", "state == WEFT_K_STATE_LARGE ? 3 : 2", "2"),
     "magnitudes: the escape comes one late": (
         "decode_magnitudes.h", "if (code->unary >= WEFT_K_ESCAPE)", "if (code->unary > WEFT_K_ESCAPE)"),
-    "magnitudes: the base's own exponent counts as large": (
-        "decode_tight.h", "exponent > tight->magnitude_base", "exponent >= tight->magnitude_base"),
     "fast: magnitudes begin within a byte": (
         "decode_fast.h", "((uint64_t)job->unary + unary_bits + 7) / 8 * 8", "((uint64_t)job->unary + unary_bits)"),
     "fast: the range of magnitudes ends one early": ("decode.h", "excess > top - add ||", "excess >= top - add ||"),
@@ -89,56 +86,110 @@ BUGS = {
         "view.h", "runs[middle].position <= position", "runs[middle].position < position"),
     "view: a quad reaches beyond its run": ("view.h", "count >= each && walk->left >= each && walk->data % 16 == 0) {\n        const",
                                             "count >= each && walk->data % 16 == 0) {\n        const"),
-    "apply: what was there is not kept": (
-        "apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n", ""),
-    "apply: no mismatch is told": ("apply.h", "        other = true;\n", ""),
+    "prefix of 32: one lane too few": ("block.h", "lane % 32 >= step ? below : 0", "lane % 32 > step ? below : 0"),
+    "prefix of 64: the lower half has its sum too": ("block.h", "weft_lane() < 32 ? 0 : below", "below"),
+    "classes: what is behind the last counts": ("classes.h", "count < WEFT_CHUNK ? (1u << count) - 1 : ~0u;",
+                                                "count < WEFT_CHUNK ? ~0u : ~0u;"),
+    "classes: a run's end in a chunk is not seen": ("classes.h", "if (count < WEFT_CHUNK || walk.left < WEFT_CHUNK)",
+                                                    "if (count < WEFT_CHUNK)"),
+    "classes: quads where elements lie off them": ("classes.h", "walk.data % 16 == 0 ?", "walk.data % 2 == 0 ?"),
+    "classes: no barrier behind the counts": (
+        "classes.h", "    weft_ranks_count(ranks, planes, count, classes);\n    weft_barrier();",
+        "    weft_ranks_count(ranks, planes, count, classes);"),
+    "classes: no barrier behind the sums": ("classes.h", "weft_thread() % WEFT_GROUPS);\n    weft_barrier();",
+                                            "weft_thread() % WEFT_GROUPS);"),
+    "classes: the last chunk of a group is left out": ("classes.h", "(sum & bytes) + (last & bytes)", "(sum & bytes)"),
+    "classes: a group has its own elements below it": ("classes.h", "(uint16_t)(evens - even);", "(uint16_t)evens;"),
+    "rank: the strips before are forgotten": ("encode_tight.h", "shared->carry[thread] += shared->ranks.all[thread];",
+                                              "shared->carry[thread] = shared->ranks.all[thread];"),
+    "rank: a change counts itself": ("encode_tight.h", "((1u << in % WEFT_CHUNK) - 1)", "((2u << in % WEFT_CHUNK) - 1)"),
+    "rank: no barrier behind a strip": (
+        "encode_tight.h", "        weft_barrier();\n        if (thread < job->classes)", "        if (thread < job->classes)"),
+    "tight: the number of changes is not proved": (
+        "decode_classes.h", "if (changed != job->changed)", "if (changed > job->changed + (1u << 30))"),
+    "places: bits are flipped before all are there": (
+        "decode_places.h", "    weft_barrier();\n    shared.changed[thread] ^=", "    shared.changed[thread] ^="),
+    "places: flipped to the end of the part": ("decode_places.h", ": lists->end;", ": WEFT_K_ELEMENTS;"),
+    "places: exceptions begin at the part's first change": ("decode_places.h", "b->bit[cls] = change;", "b->bit[cls] = 0;"),
+    "places: no barrier behind what is found": (
+        "decode_places.h", "    weft_places_find(&shared);\n    weft_barrier();", "    weft_places_find(&shared);"),
+    "places: the base's own exponent counts as large": (
+        "decode_places.h", "> tight->magnitude_base;", ">= tight->magnitude_base;"),
+    "lists: gaps of the first warp alone": ("lists.h", "if (i - weft_lane() < count)", "if (i - weft_lane() < 1)"),
 }
 
 
 def run(*command, **more):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more)
+    return subprocess.run(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **more)
 
 
 def must(done):
     if done.returncode != 0:
         sys.exit(f"mutate.py: {' '.join(done.args)}:\n{done.stdout[-4000:]}")
+    return done.stdout
 
 
 def copy_sources():
-    shutil.rmtree(COPY, ignore_errors=True)
-    listed = run("git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "ls-files")
-    must(listed)
-    for name in listed.stdout.splitlines():
-        if os.path.isfile(os.path.join(ROOT, name)):
-            os.makedirs(os.path.dirname(os.path.join(COPY, name)), exist_ok=True)
-            shutil.copy2(os.path.join(ROOT, name), os.path.join(COPY, name))
+    """Only what differs is written, so that nothing else is built again."""
+    for name in must(run("git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "ls-files")).splitlines():
+        there, here = os.path.join(ROOT, name), os.path.join(COPY, name)
+        if not os.path.isfile(there):
+            continue
+        with open(there, "rb") as file:
+            text = file.read()
+        os.makedirs(os.path.dirname(here), exist_ok=True)
+        if os.path.isfile(here):
+            with open(here, "rb") as file:
+                if file.read() == text:
+                    continue
+        shutil.copy(there, here)
 
 
-def targets():
+def configure():
+    ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+    for folder, sanitize in BUILDS.items():
+        build_folder = os.path.join(FOLDER, folder)
+        if not os.path.isfile(os.path.join(build_folder, "CMakeCache.txt")):
+            must(run("cmake", "-S", COPY, "-B", build_folder, *ninja, "-DCMAKE_BUILD_TYPE=Debug",
+                     "-DCMAKE_C_FLAGS_DEBUG=-O1", "-DCMAKE_CXX_FLAGS_DEBUG=-O1", f"-DWEFT_SANITIZE={sanitize}",
+                     "-DWEFT_CUDA=OFF", "-DWEFT_HIP=OFF"))
+
+
+def tests_for(file):
+    """Names of all tests, those first that know the file."""
     names = sorted(os.listdir(os.path.join(COPY, "tests/emulation")))
-    return [f"test_emulation_{name[5:-2]}" for name in names if name.startswith("test_") and name.endswith(".c")]
+    names = [name[5:-2] for name in names if name.startswith("test_") and name.endswith(".c")]
+    first = [name for prefix, tests in ORDER.items() if file.startswith(prefix) for name in tests]
+    return first + [name for name in names if name not in first]
 
 
-def build():
-    return run("cmake", "--build", BUILD, "-j", str(os.cpu_count()), "--target", *targets())
+def build(folder, tests):
+    targets = [f"test_emulation_{name}" for name in tests]
+    return run("cmake", "--build", os.path.join(FOLDER, folder), "-j", str(os.cpu_count()), "--target", *targets)
 
 
-def caught():
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_MOST, CPU_MOST + 5))
+
+
+def caught(folder, tests):
     """How the tests found it, or None."""
-    done = build()
+    done = build(folder, tests)
     if done.returncode != 0:
-        return "does not compile"
-    try:
-        done = run("ctest", "--test-dir", BUILD, "-L", "^emulation$", "--stop-on-failure", "--timeout", "300")
-    except subprocess.TimeoutExpired:
-        return "no end"
-    if done.returncode == 0:
-        return None
-    failed = [line for line in done.stdout.splitlines() if "Failed" in line or "Timeout" in line or "Exception" in line]
-    return failed[0].split("Test ")[-1].strip() if failed else "failed"
+        return f"does not compile: {done.stdout[-1000:]}"
+    with tempfile.TemporaryDirectory() as own:
+        for name in tests:
+            path = os.path.join(FOLDER, folder, f"test_emulation_{name}")
+            done = run(path, cwd=COPY, env={**os.environ, "TMPDIR": own}, preexec_fn=limit)
+            if done.returncode == -signal.SIGXCPU:
+                return f"{name}, no end"
+            if done.returncode != 0:
+                return name + (", " + folder if BUILDS[folder] else "")
+    return None
 
 
-def plant(name, file, old, new):
+def plant(file, old, new):
     path = os.path.join(COPY, KERNELS, file)
     with open(path, encoding="utf-8") as source:
         text = source.read()
@@ -147,7 +198,7 @@ def plant(name, file, old, new):
     with open(path, "w", encoding="utf-8") as source:
         source.write(text.replace(old, new))
     try:
-        found = caught()
+        found = next(filter(None, (caught(folder, tests_for(file)) for folder in BUILDS)), None)
     finally:
         with open(path, "w", encoding="utf-8") as source:
             source.write(text)
@@ -155,19 +206,24 @@ def plant(name, file, old, new):
 
 
 def main():
-    words = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--sound", action="store_true", help="only see that the tests find nothing where nothing is planted")
+    parser.add_argument("words", nargs="*")
+    args = parser.parse_args()
+    part, parts = (int(number) for number in args.part.split("/"))
     copy_sources()
-    must(run("cmake", "-S", COPY, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1",
-             "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DWEFT_SANITIZE=address", "-DWEFT_CUDA=OFF", "-DWEFT_HIP=OFF"))
-    must(build())
-    if caught() is not None:
-        sys.exit("mutate.py: the tests fail without any bug planted")
+    configure()
+    if args.sound or part == 1:
+        for folder in BUILDS:
+            found = caught(folder, tests_for(""))
+            if found:
+                sys.exit(f"mutate.py: {found}, though nothing is planted")
+    chosen = [name for name in BUGS if not args.words or any(word in name for word in args.words)]
     wrong = 0
-    for name, bug in BUGS.items():
-        if words and not any(word in name for word in words):
-            continue
+    for name in [] if args.sound else chosen[part - 1::parts]:
         start = time.monotonic()
-        said = plant(name, *bug)
+        said = plant(*BUGS[name])
         wrong += not said.startswith("caught")
         print(f"{name:48} {said} ({time.monotonic() - start:.0f} s)", flush=True)
     print(f"{wrong} not caught")

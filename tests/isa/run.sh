@@ -5,4 +5,4 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 here=$(cd "$(dirname "$0")" && pwd)
 "$2" "$work/launches" ${WEFT_FULL:+full}
-"$1" -B "$here/run_images.py" "$work/launches" "$3" --budget "$here/budget.txt" --counts
+"$1" -B "$here/run_images.py" "$work/launches" "$3" --budget "$here/budget.txt" ${WEFT_FULL:+--full} --counts

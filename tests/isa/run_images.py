@@ -2,9 +2,11 @@
 """Runs the machine code of AMD devices on recorded launches (record.h): it has to leave the memory that the emulation
 left, which the tests of the emulation hold against the host's backend.
 
-    run_images.py LAUNCHES IMAGE... [--seed N] [--budget FILE] [--counts]
+    run_images.py LAUNCHES IMAGE... [--seed N] [--budget FILE] [--full] [--case TEXT] [--counts]
 
---budget: kernels may take so many vector instructions of waves a tile of 8192 elements in a case (see budget.txt).
+--budget: kernels may take so many vector instructions of waves a tile of 8192 elements in a case (see budget.txt); --full:
+in those of the long form too.
+--case: only those whose names have the text, for a look at them.
 --counts: all and vector instructions a tile, and all, by kernel and case.
 Exit: 0, 1 (a difference, an unknown instruction, a budget that is passed), 77 (no disassembler)."""
 import argparse
@@ -111,15 +113,16 @@ class Run:
         count[3] += program.ran(("v_",)) - before[1]
 
 
-def read_budget(path):
-    """{(device, kernels joined by +, case): most vector instructions a tile}"""
+def read_budget(path, full):
+    """{(device, kernels joined by +, case): most vector instructions a tile}; some are of the long form."""
     found = {}
     with open(path, encoding="ascii") as file:
         for line in file:
             words = line.split("#")[0].split()
             if words:
-                device, kernels, case, most = words
-                found[device, kernels, case] = float(most)
+                device, kernels, case, most = words[:4]
+                if full or words[4:] != ["full"]:
+                    found[device, kernels, case] = float(most)
     return found
 
 
@@ -142,19 +145,22 @@ def main():
     parser.add_argument("images", nargs="+")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--case", default="")
     parser.add_argument("--counts", action="store_true")
     args = parser.parse_args()
     if not gcn_image.objdump():
         print("skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)")
         return 77
-    budget, broken = read_budget(args.budget) if args.budget else {}, 0
+    budget, broken = read_budget(args.budget, args.full) if args.budget else {}, 0
     for path in args.images:
         start = time.monotonic()
         run = Run(path, args.seed)
         number = 0
         for one in launches(args.launches):
-            run.take(one)
-            number += 1
+            if args.case in one.case:
+                run.take(one)
+                number += 1
         run.wrong += passed_budget(run, budget)
         broken |= bool(run.wrong) or number == 0
         ran = sum(count[2] for count in run.counts.values())
