@@ -17,7 +17,8 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
 
     file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/test_*.c)
     foreach(source ${sources})
-        weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/sums.c DEFINE
+        weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/sums.c
+            tests/fake_gpu/bench.c tools/device_weights.c DEFINE
             WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>")
         get_filename_component(name ${source} NAME_WE)
         string(REGEX REPLACE "^test_" "" name ${name})

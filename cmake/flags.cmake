@@ -28,6 +28,8 @@ if(WEFT_SANITIZE)
     # without where each variable is kept, for debuggers: that takes a third of the time of compiling
     add_compile_options(${WEFT_SANITIZE_FLAGS} -fno-omit-frame-pointer $<$<C_COMPILER_ID:GNU>:-fno-var-tracking>)
     add_link_options(${WEFT_SANITIZE_FLAGS})
+    string(TOUPPER WEFT_SANITIZE_${WEFT_SANITIZE} checked)
+    add_compile_definitions(${checked}) # for tests: not every compiler says it itself
 endif()
 if(WEFT_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang" OR NOT WEFT_SANITIZE STREQUAL "address")

@@ -1,5 +1,5 @@
 # The machine code of AMD devices, read and run on the host (tests/isa): every image is inspected, and those of gfx90a and
-# gfx942 run on launches that the emulation recorded.
+# gfx942 run on launches that the emulation recorded; that of gfx950 in the long tier.
 if(WEFT_SANITIZE)
     return() # what runs is Python and code of other machines
 endif()
@@ -22,9 +22,13 @@ endfunction()
 
 weft_isa_test(images ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/isa/check_images.py ${image_folder}
     ${PROJECT_SOURCE_DIR}/backends/kernels/list.h --streaming ${streaming})
-foreach(device gfx90a gfx942)
-    if(device IN_LIST WEFT_HIP_TARGETS)
-        weft_isa_test(${device} bash ${PROJECT_SOURCE_DIR}/tests/isa/run.sh ${WEFT_PYTHON} $<TARGET_FILE:isa_cases>
-            ${image_folder}/${device}.hsaco)
+foreach(device gfx90a gfx942 gfx950)
+    if(device IN_LIST WEFT_HIP_TARGETS_KNOWN)
+        set(when "")
+        if(device STREQUAL "gfx950") # little of it differs from gfx942
+            set(when bash -c [[test -z "$WEFT_FULL" || exec "$@"]] full)
+        endif()
+        weft_isa_test(${device} ${when} bash ${PROJECT_SOURCE_DIR}/tests/isa/run.sh ${WEFT_PYTHON}
+            $<TARGET_FILE:isa_cases> ${image_folder}/${device}.hsaco)
     endif()
 endforeach()

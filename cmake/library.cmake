@@ -20,6 +20,15 @@ target_link_libraries(weft_backends PRIVATE weft_dep_xxhash)
 target_link_libraries(weft_model PRIVATE weft_dep_jansson)
 if(WEFT_FABRIC)
     target_link_libraries(weft_providers PRIVATE weft_dep_fabric)
+    # An option that came with some 2.x, among enums, of which the preprocessor knows nothing.
+    include(CheckCSourceCompiles)
+    set(CMAKE_REQUIRED_INCLUDES ${WEFT_fabric_INCLUDE})
+    check_c_source_compiles("#include <rdma/fabric.h>\n#include <rdma/fi_endpoint.h>\n#include <rdma/fi_ext.h>
+        int main(void) { return FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV; }" WEFT_FABRIC_UNSOLICITED)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    if(WEFT_FABRIC_UNSOLICITED)
+        target_compile_definitions(weft_providers PRIVATE WEFT_FABRIC_UNSOLICITED)
+    endif()
 endif()
 
 # These files are compiled for CPUs that the rest of the library does not ask for; they run only where probed.

@@ -4,6 +4,7 @@ set(test_environment
     WEFT_SOURCE=${PROJECT_SOURCE_DIR}
     WEFT_BUILD=${PROJECT_BINARY_DIR}
     WEFT_SANITIZE=${WEFT_SANITIZE}
+    WEFT_FABRIC=$<BOOL:${WEFT_FABRIC}>
     "WEFT_CC=${CMAKE_C_COMPILER}"
     "WEFT_CFLAGS=$<JOIN:${WEFT_SANITIZE_FLAGS}, >"
     WEFT_CMAKE=${CMAKE_COMMAND}
@@ -63,11 +64,11 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS tests/support/*.c)
 list(REMOVE_ITEM sources ${standin})
 add_library(weft_test_support STATIC ${sources})
-target_compile_definitions(weft_test_support PRIVATE _GNU_SOURCE)
+target_compile_definitions(weft_test_support PRIVATE _GNU_SOURCE $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
 target_include_directories(weft_test_support PRIVATE include core ${PROJECT_SOURCE_DIR})
 target_link_libraries(weft_test_support PUBLIC weft_test_rooms weft_dep_cmocka)
 
-# weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions] [OPTIONS flags]): EXTRA are sources beside the rooms.
+# weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions] [OPTIONS flags]): EXTRA are sources beside rooms.
 function(weft_cmocka_test kind source)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "EXTRA;DEFINE;OPTIONS")
     get_filename_component(name ${source} NAME_WE)
@@ -86,12 +87,15 @@ endfunction()
 foreach(kind unit property fault golden integration)
     file(GLOB sources CONFIGURE_DEPENDS tests/${kind}/test_*.c)
     foreach(source ${sources})
-        if(NOT source MATCHES "_simde\\.c$")
+        if(source MATCHES "bench_meet\\.c$")
+            weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/meet.c)
+        elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
         elseif(WEFT_simde_INCLUDE)
             # Recompiles a kernel file against SIMDe, so that it runs on a CPU without its instructions. SIMDe passes
-            # wide vectors without them and adds signed words that wrap.
-            weft_cmocka_test(${kind} ${source} DEFINE WEFT_SIMDE OPTIONS -Wno-psabi -fwrapv)
+            # wide vectors without them and adds signed words that wrap. Nobody waits for what the compiler would make of
+            # it beyond -O1.
+            weft_cmocka_test(${kind} ${source} DEFINE WEFT_SIMDE OPTIONS -Wno-psabi -fwrapv $<$<CONFIG:Release>:-O1>)
         else()
             message(STATUS "Skipped ${source}: SIMDe is missing (Debian: libsimde-dev)")
         endif()
@@ -108,10 +112,11 @@ function(weft_device_test name ends shadow)
     set_tests_properties(${test} PROPERTIES TIMEOUT 1500)
 endfunction()
 if(NOT WEFT_SANITIZE STREQUAL "thread")
-    foreach(name lossless atomic repair planes bridge bridge_tight relay early join journal levels query steady anew named)
+    foreach(name lossless atomic repair planes bridge bridge_tight relay early early_peers join journal levels query
+            steady anew named)
         weft_device_test(${name} both device)
     endforeach()
-    foreach(name lossless atomic repair planes bridge early join)
+    foreach(name lossless atomic repair planes bridge early early_peers join)
         weft_device_test(${name} trainer host)
         weft_device_test(${name} rollouts host)
     endforeach()

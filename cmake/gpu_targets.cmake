@@ -1,0 +1,56 @@
+# Which devices a compiler makes images for: defaults that it does not know, not yet or no more, are left out.
+
+# weft_gpu_known(result compiler EACH prefix TRY flags... [LIST option STEM prefix] NAMES names...): those of the names
+# that the compiler knows: by what it prints with LIST, where that is something; else by compiling with TRY and EACH
+# before each name, all at once or one by one.
+function(weft_gpu_known result compiler)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "EACH;LIST;STEM" "NAMES;TRY")
+    set(known "")
+    if(arg_LIST)
+        execute_process(COMMAND ${compiler} ${arg_LIST} OUTPUT_VARIABLE printed ERROR_QUIET)
+        foreach(name IN LISTS arg_NAMES)
+            if("${printed}" MATCHES "(^|[^a-z0-9_])${arg_STEM}${name}([^a-z0-9_]|$)")
+                list(APPEND known ${name})
+            endif()
+        endforeach()
+    else()
+        list(TRANSFORM arg_NAMES PREPEND "${arg_EACH}" OUTPUT_VARIABLE all)
+        execute_process(COMMAND ${compiler} ${arg_TRY} ${all} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+        if(NOT failed)
+            set(known ${arg_NAMES})
+        endif()
+    endif()
+    if(NOT known)
+        foreach(name IN LISTS arg_NAMES)
+            execute_process(COMMAND ${compiler} ${arg_TRY} ${arg_EACH}${name}
+                RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+            if(NOT failed)
+                list(APPEND known ${name})
+            endif()
+        endforeach()
+    endif()
+    set(${result} "${known}" PARENT_SCOPE)
+endfunction()
+
+# weft_gpu_targets(variable option default compiler ...): sets ${variable}_KNOWN to those of the list that the compiler
+# makes images for; the rest is for weft_gpu_known. What is left out is said, and is an error where the list is not the
+# default one or the option is ON. The compiler is asked once.
+function(weft_gpu_targets variable option default compiler)
+    set(key "${compiler} ${${variable}}")
+    if(NOT "${${variable}_ASKED}" STREQUAL key)
+        set(known "")
+        if(${variable})
+            weft_gpu_known(known ${compiler} ${ARGN} NAMES ${${variable}})
+        endif()
+        set(${variable}_KNOWN "${known}" CACHE INTERNAL "")
+        set(${variable}_ASKED "${key}" CACHE INTERNAL "")
+    endif()
+    set(left "${${variable}}")
+    list(REMOVE_ITEM left "" ${${variable}_KNOWN})
+    list(JOIN left " " said)
+    if(left AND (NOT "${${variable}}" STREQUAL default OR ${option} STREQUAL ON))
+        message(FATAL_ERROR "${variable}: ${compiler} makes no images for ${said}: take them out, or a newer compiler")
+    elseif(left)
+        message(STATUS "${variable}: left out, since ${compiler} does not know them: ${said}")
+    endif()
+endfunction()
