@@ -10,16 +10,17 @@
     .device_memory = true, .needs_flush = true,                                                                        \
     .cache = "left as the process has it (FI_MR_CACHE_MONITOR=disabled turns it off)", .immediate_bytes = 4,           \
     .chunk_bytes = UINT64_C(1) << 20, .chunk_max = UINT64_C(1) << 30, .depth = 16, .depth_max = 256,                   \
-    .settings = {{WEFT_OPTION_RNR_RETRY, 7},                                                                           \
-                 {WEFT_OPTION_SHARED_MEMORY, 0},                                                                       \
-                 {WEFT_OPTION_CUDA_API, 0},                                                                            \
-                 {WEFT_OPTION_DEVICE_PEER, 1},                                                                         \
-                 {WEFT_OPTION_EMULATED_WRITE, 0}},                                                                     \
     .environment = {{"FI_EFA_FORK_SAFE", "1", WEFT_DUTY_WARN,                                                          \
                      "without it a fork in this process can take pinned pages away from the device"}},                 \
     .wait = WEFT_WAIT_SLEEP, .device = WEFT_DEVICE_EFA,                                                                \
     .completion = "a completed write was acknowledged by the remote adapter; delivery is unordered",                   \
     .abort = "by closing the endpoint; the receiver closes its own, because the keys are not weft's"
+#define EFA_SETTINGS                                                                                                   \
+    {WEFT_OPTION_RNR_RETRY, 7}, {WEFT_OPTION_SHARED_MEMORY, 0}, {WEFT_OPTION_CUDA_API, 0},                             \
+        {WEFT_OPTION_DEVICE_PEER, 1},                                                                                  \
+    {                                                                                                                  \
+        WEFT_OPTION_EMULATED_WRITE, 0                                                                                  \
+    }
 #define EFA_REASONS                                                                                                    \
     [WEFT_LINE_API] = {"the newest rules that weft was tried under; a library keeps the older ones for those who ask", \
                        "fi_version(3); measured with 1.17 and 2.1"},                                                   \
@@ -52,9 +53,10 @@
     [WEFT_LINE_OPTIONS] =                                                                                              \
         {"7 retries for ever, a late receiver is the heartbeat's matter; no shared memory, one path for all "          \
          "peers; no calls into CUDA from under an engine, which can deadlock with it, and no copies by the CPU "       \
-         "under the name of direct; a device that emulates "                                                           \
-         "writes with messages is warned of",                                                                          \
-         "fi_efa(7), fi_endpoint(3)"},                                                                                 \
+         "under the name of direct; a device that emulates writes with messages is warned of; on the fabric efa an "   \
+         "arrival consumes a receive, so that a sender waits where the queue would overflow (the fabric efa-direct "   \
+         "has no receives: its queue has room for all that is granted)",                                               \
+         "fi_efa(7), fi_endpoint(3); nixl pull request 1084"},                                                         \
     [WEFT_LINE_ENVIRONMENT] = {"pinned pages and fork; not both fork safety and huge pages before kernel 5.12",        \
                                "fi_efa(7), FI_EFA_FORK_SAFE"},                                                         \
     [WEFT_LINE_ENDPOINT] = {"queue pairs are few, one endpoint for all peers is the aim, once there is a "             \
@@ -75,6 +77,7 @@ const weft_profile weft_profile_efa = {
     .absent = "check `lspci | grep EFA`, `ibv_devices` and `fi_info -p efa`; the instance type must have EFA, with its "
               "driver loaded",
     EFA_FACTS,
+    .settings = {EFA_SETTINGS, {WEFT_OPTION_UNSOLICITED, 0}},
     .why =
         {
             EFA_REASONS,
@@ -100,6 +103,7 @@ const weft_profile weft_profile_efa_direct = {
     .absent = "its device needs RDMA read and write, and writes that need no receive; check `fi_info -p efa`, which "
               "lists the fabric efa-direct",
     EFA_FACTS,
+    .settings = {EFA_SETTINGS},
     .why =
         {
             EFA_REASONS,

@@ -24,10 +24,12 @@ struct weft_link {
     char address[WEFT_INTERFACE_TEXT]; /* numeric IP asked for; "": the provider's choice */
     uint64_t chunk_bytes;
     uint32_t depth;
+    uint64_t arrivals; /* that a port's queue has room for beside its writes */
     bool has_fd;
     uint32_t port_low; /* of endpoints; 0: any */
     uint32_t port_high;
-    bool direct;      /* fi_getinfo granted FI_HMEM, and no registration was refused so far */
+    bool direct; /* fi_getinfo granted FI_HMEM, and no registration was refused so far */
+    weft_region_kind memory_kind;
     char memory[512]; /* weft_link_facts.memory */
 };
 
@@ -46,7 +48,7 @@ typedef struct weft_operation {
 } weft_operation;
 
 struct weft_port {
-    const weft_link *link;
+    weft_link *link;
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
@@ -81,6 +83,12 @@ int weft_fabric_device_register(const weft_link *link, const weft_region_memory 
                                 struct fid_mr **mr, char *text, size_t capacity);
 /* Why memory of a device was not registered, for people; the link is direct no longer. */
 weft_status weft_fabric_device_refuse(weft_link *link, const weft_region_memory *memory, const char *said);
+
+/* fabric_option.c: sets the row's options on an endpoint that is not enabled yet. What memory of devices cannot do
+ * without and is refused here makes the link staged, which its facts say. */
+void weft_fabric_options_set(weft_link *link, struct fid_ep *ep);
+/* Looks at those that can only be read, of one that is enabled. */
+void weft_fabric_options_read(const weft_link *link, struct fid_ep *ep);
 
 /* Fails with what a call of libfabric said to a port. */
 weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int error);

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "status.h"
 
@@ -58,14 +59,27 @@ static bool translate(weft_port *port, const struct fi_cq_data_entry *entry, wef
     return true;
 }
 
+/* " (the provider's own word)", or nothing: what libfabric says of an error is the same for many causes. */
+static void describe_cause(const weft_port *port, const struct fi_cq_err_entry *entry, char *text, size_t capacity)
+{
+    char said[96] = "";
+    const char *cause =
+        entry->prov_errno ? fi_cq_strerror(port->cq, entry->prov_errno, entry->err_data, said, sizeof said) : NULL;
+    text[0] = '\0';
+    if (cause && cause[0])
+        snprintf(text, capacity, " (%.100s, %d)", cause, entry->prov_errno);
+}
+
 static weft_status describe_error(const weft_port *port, const struct fi_cq_err_entry *entry)
 {
     const char *name = port->link->profile->name;
+    char cause[128];
+    describe_cause(port, entry, cause, sizeof cause);
     if (entry->op_context)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s failed: %s", name, port->peer_text,
-                               fi_strerror(entry->err));
-    return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a connection of the port failed: %s", name,
-                           fi_strerror(entry->err));
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s failed: %s%s", name, port->peer_text,
+                               fi_strerror(entry->err), cause);
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a connection of the port failed: %s%s", name,
+                           fi_strerror(entry->err), cause);
 }
 
 static size_t read_error(weft_port *port, weft_completion *completion)

@@ -9,6 +9,7 @@
 #include "log.h"
 #include "mem.h"
 #include "providers/copies.h"
+#include "providers/near.h"
 #include "status.h"
 
 static void warn_environment(const weft_profile *profile)
@@ -38,6 +39,7 @@ static weft_status take(weft_link *link, const weft_review *review, weft_region_
     if (source)
         memcpy(link->address, review->numeric, sizeof link->address);
     const char *node = source ? link->address : NULL;
+    link->memory_kind = memory;
     link->direct = memory != WEFT_REGION_HOST && weft_fabric_device_granted(profile, candidate, node, &link->info);
     weft_fabric_device_text(profile, memory != WEFT_REGION_HOST, link->direct, link->memory, sizeof link->memory);
     int error = link->direct ? 0 : weft_fabric_getinfo(profile, candidate, node, false, &link->info);
@@ -51,12 +53,16 @@ static weft_status take(weft_link *link, const weft_review *review, weft_region_
 static weft_status find(weft_link *link, const weft_link_options *options)
 {
     weft_review review;
-    const char *address = options->address ? options->address : "";
-    if (link->profile->addressing == WEFT_ADDRESS_SOURCE && !*address) {
+    char address[WEFT_INTERFACE_TEXT];
+    const char *asked = options->address ? options->address : "";
+    weft_status status = weft_near_resolve(link->profile, asked, options->accelerator, address, sizeof address);
+    if (status != WEFT_OK)
+        return status;
+    if (link->profile->addressing == WEFT_ADDRESS_SOURCE && !*asked) {
         char numeric[WEFT_INTERFACE_TEXT];
         return weft_interface_resolve(link->profile->name, address, numeric);
     }
-    weft_status status = weft_review_open(&review, link->profile, address, 0);
+    status = weft_review_open(&review, link->profile, address, 0);
     if (status == WEFT_OK)
         status = take(link, &review, options->memory);
     weft_review_close(&review);
@@ -72,7 +78,7 @@ static weft_status refuse(const weft_link *link, const char *call, int error)
 int weft_fabric_queue(const weft_link *link, bool fd, struct fid_cq **queue)
 {
     struct fi_cq_attr attributes = {
-        .size = link->info->tx_attr->size + link->info->rx_attr->size,
+        .size = link->info->tx_attr->size + link->arrivals,
         .format = FI_CQ_FORMAT_DATA,
         .wait_obj = fd ? FI_WAIT_FD : FI_WAIT_NONE,
     };
@@ -101,6 +107,25 @@ static uint64_t chosen(uint64_t asked, uint64_t fallback, uint64_t limit)
     return least(asked ? asked : fallback, limit);
 }
 
+/* Writes with an immediate need not consume a receive, so that nothing but the slots granted bounds what arrives before
+ * the queue is read. */
+static uint64_t count_arrivals(const weft_link *link, const weft_landing *landing)
+{
+    const uint64_t chunk = landing->chunk ? least(landing->chunk, link->chunk_bytes) : link->chunk_bytes;
+    const uint64_t most = landing->slots * (1 + landing->pieces + landing->bytes / chunk);
+    return most > link->info->rx_attr->size ? most : link->info->rx_attr->size;
+}
+
+/* Whether the options are taken that memory of devices needs shows only on an endpoint; one that is bound to nothing
+ * crashes libfabric 1.17 when it is closed. */
+static weft_status check_direct(weft_link *link)
+{
+    weft_port *port = NULL;
+    weft_status status = link->direct ? weft_fabric_port_open(link, &port) : WEFT_OK;
+    weft_fabric_port_close(port);
+    return status;
+}
+
 static weft_status open_domain(weft_link *link, const weft_link_options *options)
 {
     weft_status status = find(link, options);
@@ -119,10 +144,11 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
                                least(link->info->ep_attr->max_msg_size, profile->chunk_max));
     link->depth =
         (uint32_t)chosen(options->depth, profile->depth, least(link->info->tx_attr->size, profile->depth_max));
+    link->arrivals = count_arrivals(link, &options->landing);
     link->has_fd = offers_fd(link);
     link->port_low = options->port_low;
     link->port_high = options->port_high;
-    return WEFT_OK;
+    return check_direct(link);
 }
 
 weft_status weft_fabric_link_open(const weft_profile *profile, const weft_link_options *options, weft_link **link)

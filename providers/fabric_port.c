@@ -18,79 +18,6 @@ weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int
     return weft_fail(WEFT_E_PROVIDER, "provider %s: %s: %s", port->link->profile->name, call, fi_strerror(-error));
 }
 
-/* Enums of libfabric cannot be tested by #ifdef: false where this header does not know the option. */
-static bool option_name(weft_profile_option option, int *name)
-{
-    switch (option) {
-    case WEFT_OPTION_RNR_RETRY:
-        *name = FI_OPT_EFA_RNR_RETRY;
-        return true;
-    case WEFT_OPTION_DEVICE_PEER:
-        *name = FI_OPT_FI_HMEM_P2P;
-        return true;
-#if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 18))
-    case WEFT_OPTION_EMULATED_WRITE:
-        *name = FI_OPT_EFA_EMULATED_WRITE;
-        return true;
-#endif
-#if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 21))
-    case WEFT_OPTION_SHARED_MEMORY:
-        *name = FI_OPT_SHARED_MEMORY_PERMITTED;
-        return true;
-    case WEFT_OPTION_CUDA_API:
-        *name = FI_OPT_CUDA_API_PERMITTED;
-        return true;
-#endif
-    default:
-        return false;
-    }
-}
-
-static int set_value(const weft_port *port, weft_profile_setting setting, int name)
-{
-    bool truth = setting.value != 0;
-    size_t number = (size_t)setting.value;
-    if (setting.option == WEFT_OPTION_RNR_RETRY)
-        return fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &number, sizeof number);
-    if (setting.option == WEFT_OPTION_DEVICE_PEER)
-        return fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &setting.value, sizeof setting.value);
-    return fi_setopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &truth, sizeof truth);
-}
-
-static void set_option(const weft_port *port, weft_profile_setting setting)
-{
-    int name;
-    if (setting.option == WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name) ||
-        (setting.option == WEFT_OPTION_DEVICE_PEER && !port->link->direct))
-        return;
-    int error = set_value(port, setting, name);
-    if (error)
-        weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option %d is refused: %s", port->link->profile->name, name,
-                 fi_strerror(-error));
-}
-
-/* What a row expects of an option that can only be read. */
-static void read_option(const weft_port *port, weft_profile_setting setting)
-{
-    int name;
-    bool truth = setting.value != 0;
-    size_t bytes = sizeof truth;
-    if (setting.option != WEFT_OPTION_EMULATED_WRITE || !option_name(setting.option, &name) ||
-        fi_getopt(&port->ep->fid, FI_OPT_ENDPOINT, name, &truth, &bytes) != 0 || truth == (setting.value != 0))
-        return;
-    weft_log(WEFT_LOG_WARN,
-             "provider %s: this device has no remote writes of its own, libfabric makes them of messages: slower, and "
-             "more work for the CPU",
-             port->link->profile->name);
-}
-
-static void each_option(const weft_port *port, void (*act)(const weft_port *port, weft_profile_setting setting))
-{
-    const weft_profile_setting *settings = port->link->profile->settings;
-    for (int i = 0; i < WEFT_PROFILE_SETTINGS && settings[i].option != WEFT_OPTION_NONE; i++)
-        act(port, settings[i]);
-}
-
 static weft_status take_operations(weft_port *port)
 {
     port->operations = weft_mem_take(port->link->depth, sizeof *port->operations);
@@ -127,7 +54,7 @@ static weft_status open_vector(weft_port *port)
 /* *in_use says that the address is taken, which is no error yet where there are more to try. */
 static weft_status open_endpoint(weft_port *port, bool *in_use)
 {
-    const weft_link *link = port->link;
+    weft_link *link = port->link;
     int error;
     *in_use = false;
     error = fi_endpoint(link->domain, link->info, &port->ep, NULL);
@@ -138,14 +65,14 @@ static weft_status open_endpoint(weft_port *port, bool *in_use)
         return weft_fabric_port_refuse(port, "fi_ep_bind(av)", error);
     if ((error = fi_ep_bind(port->ep, &port->cq->fid, FI_TRANSMIT | FI_RECV)) != 0)
         return weft_fabric_port_refuse(port, "fi_ep_bind(cq)", error);
-    each_option(port, set_option);
+    weft_fabric_options_set(port->link, port->ep);
     error = fi_enable(port->ep);
     *in_use = error == -FI_EADDRINUSE;
     if (error && !*in_use)
         return weft_fabric_port_refuse(port, "fi_enable", error);
     if (*in_use)
         return WEFT_OK;
-    each_option(port, read_option);
+    weft_fabric_options_read(link, port->ep);
     return WEFT_OK;
 }
 
@@ -230,18 +157,21 @@ weft_status weft_fabric_port_open(weft_link *link, weft_port **port)
     return status;
 }
 
-static void close_part(const weft_port *port, struct fid *part, const char *what)
+static bool close_part(const weft_port *port, struct fid *part, const char *what)
 {
     int error = part ? fi_close(part) : 0;
     if (error)
         weft_log(WEFT_LOG_WARN, "provider %s: %s stays open: %s", port->link->profile->name, what, fi_strerror(-error));
+    return !error;
 }
 
 void weft_fabric_port_close(weft_port *port)
 {
     if (!port)
         return;
-    close_part(port, port->ep ? &port->ep->fid : NULL, "an endpoint");
+    /* One that stays open may yet write to its operations: they stay too, and all that it is bound to. */
+    if (!close_part(port, port->ep ? &port->ep->fid : NULL, "an endpoint"))
+        return;
     close_part(port, port->cq ? &port->cq->fid : NULL, "a completion queue");
     close_part(port, port->av ? &port->av->fid : NULL, "an address vector");
     weft_mem_give(port->operations);

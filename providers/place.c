@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+enum { ACCELERATORS = 64 };
+
 #define CAP_IPC_LOCK 14 /* linux/capability.h: pins whatever the limit */
 
 /* The first line of a file of sysfs, without its end. */
@@ -151,6 +153,13 @@ size_t weft_place_accelerators(const char *root, char (*list)[WEFT_PLACE_BUS], s
             insert_bus(list, count++, capacity, entry->d_name);
     closedir(folder);
     return count;
+}
+
+void weft_place_accelerator(const char *root, uint32_t number, char bus[WEFT_PLACE_BUS])
+{
+    char list[ACCELERATORS][WEFT_PLACE_BUS];
+    size_t count = weft_place_accelerators(root, list, ACCELERATORS);
+    snprintf(bus, WEFT_PLACE_BUS, "%s", number < count && number < ACCELERATORS ? list[number] : "");
 }
 
 static bool is_kind(const char *root, const char *device, weft_profile_device kind)

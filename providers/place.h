@@ -29,6 +29,9 @@ void weft_place_of_interface(const char *root, const char *interface, char bus[W
  * there are, which may be more than `capacity`. */
 size_t weft_place_accelerators(const char *root, char (*list)[WEFT_PLACE_BUS], size_t capacity);
 
+/* PCI address of one of them, counted from 0; "": there is none of that number. */
+void weft_place_accelerator(const char *root, uint32_t number, char bus[WEFT_PLACE_BUS]);
+
 /* Names of the RDMA devices of a kind, with commas between them; returns how many there are. */
 size_t weft_place_rdma(const char *root, weft_profile_device kind, char *names, size_t capacity);
 

@@ -142,15 +142,23 @@ static void add_registration(sheet *s, const weft_profile *profile)
     add_word(s, true, "regions of the domain");
 }
 
-static void add_options(sheet *s, const weft_profile *profile)
+const char *weft_profile_option_name(weft_profile_option option)
 {
-    static const char *const names[] = {[WEFT_OPTION_RNR_RETRY] = "RNR retry",
+    static const char *const names[] = {[WEFT_OPTION_NONE] = "none",
+                                        [WEFT_OPTION_RNR_RETRY] = "RNR retry",
                                         [WEFT_OPTION_SHARED_MEMORY] = "shared memory permitted",
                                         [WEFT_OPTION_CUDA_API] = "CUDA API permitted",
                                         [WEFT_OPTION_DEVICE_PEER] = "device memory by peer access only",
-                                        [WEFT_OPTION_EMULATED_WRITE] = "writes emulated (read)"};
+                                        [WEFT_OPTION_EMULATED_WRITE] = "writes emulated (read)",
+                                        [WEFT_OPTION_UNSOLICITED] = "writes without a receive"};
+    return names[option];
+}
+
+static void add_options(sheet *s, const weft_profile *profile)
+{
     for (size_t i = 0; i < WEFT_PROFILE_SETTINGS && profile->settings[i].option != WEFT_OPTION_NONE; i++)
-        add(s, "%s%s %d", i ? ", " : "", names[profile->settings[i].option], profile->settings[i].value);
+        add(s, "%s%s %d", i ? ", " : "", weft_profile_option_name(profile->settings[i].option),
+            profile->settings[i].value);
     add_word(s, !s->used, "none");
 }
 

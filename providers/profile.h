@@ -64,8 +64,9 @@ typedef enum weft_profile_option {
     WEFT_OPTION_RNR_RETRY,
     WEFT_OPTION_SHARED_MEMORY,
     WEFT_OPTION_CUDA_API,
-    WEFT_OPTION_DEVICE_PEER,   /* only on links that move memory of devices */
-    WEFT_OPTION_EMULATED_WRITE /* read, not set: another value than the row's is warned of */
+    WEFT_OPTION_DEVICE_PEER,    /* only on links that move memory of devices */
+    WEFT_OPTION_EMULATED_WRITE, /* read, not set: another value than the row's is warned of */
+    WEFT_OPTION_UNSOLICITED     /* whether writes with an immediate arrive without consuming a receive */
 } weft_profile_option;
 
 typedef struct weft_profile_setting {
@@ -128,7 +129,7 @@ typedef struct weft_profile_why {
 } weft_profile_why;
 
 #define WEFT_PROFILE_NAMES       2
-#define WEFT_PROFILE_SETTINGS    6
+#define WEFT_PROFILE_SETTINGS    7
 #define WEFT_PROFILE_ENVIRONMENT 4
 
 typedef struct weft_profile {
@@ -175,6 +176,7 @@ const char *weft_profile_fabric(const weft_profile *profile, uint32_t version);
 uint32_t weft_profile_api(const weft_profile *profile, uint32_t library, uint32_t header);
 /* What stands on one line: its name, and its value as text. */
 const char *weft_profile_line_name(weft_profile_line line);
+const char *weft_profile_option_name(weft_profile_option option);
 void weft_profile_line_value(const weft_profile *profile, weft_profile_line line, char *text, size_t capacity);
 
 /* The table's slots, generic over a profile (fabric*.c; fabric_none.c in a build without libfabric). */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "providers/loop.h"
+#include "providers/near.h"
 #include "providers/review.h"
 #include "status.h"
 
@@ -17,8 +18,17 @@ const weft_provider *weft_provider_at(size_t index)
     return index < COUNT ? providers[index] : NULL;
 }
 
+static const weft_provider *lent;
+
+void weft_provider_lend(const weft_provider *provider)
+{
+    lent = provider;
+}
+
 const weft_provider *weft_provider_find(const char *name)
 {
+    if (lent && strcmp(lent->name, name) == 0)
+        return lent;
     for (size_t i = 0; i < COUNT; i++)
         if (strcmp(providers[i]->name, name) == 0)
             return providers[i];
@@ -35,7 +45,8 @@ static bool serves(const char *name, const char *address, char *why, size_t capa
 {
     weft_review review;
     bool good = false;
-    if (weft_review_open(&review, weft_profile_find(name), address, 0) != WEFT_OK) {
+    /* Whichever device it is to be near to: that there is one serves. */
+    if (weft_review_open(&review, weft_profile_find(name), weft_near_rank(address) ? "" : address, 0) != WEFT_OK) {
         snprintf(why, capacity, "%s: %s", name, weft_last_error());
     } else {
         good = review.selection.missing == WEFT_MISSING_NOTHING;

@@ -18,7 +18,6 @@ const weft_profile weft_profile_verbs = {
     .chunk_max = UINT64_C(1) << 30,
     .depth = 16,
     .depth_max = 256,
-    .settings = {{WEFT_OPTION_DEVICE_PEER, 1}},
     .environment = {{"RDMAV_FORK_SAFE", "1", WEFT_DUTY_WARN,
                      "without it a fork in this process can take pinned pages away from the device"},
                     {"RDMAV_HUGEPAGES_SAFE", "1", WEFT_DUTY_WARN,
@@ -78,9 +77,9 @@ const weft_profile weft_profile_verbs = {
             [WEFT_LINE_DEPTH] = {"a port of 400 Gbit/s holds 1 MiB for 21 us, 16 cover a slow poll; below "
                                  "FI_VERBS_TX_SIZE (384), for a completion queue that overflows is unusable",
                                  "fi_verbs(7)"},
-            [WEFT_LINE_OPTIONS] = {"where memory of a device moves at all, the adapter moves it: no copies by the CPU "
-                                   "under the name of direct",
-                                   "fi_endpoint(3), FI_OPT_FI_HMEM_P2P"},
+            [WEFT_LINE_OPTIONS] = {"rxm hands writes to the adapter, which moves memory of a device itself or not at "
+                                   "all, and refuses to be told so",
+                                   "prov/rxm source, rxm_ep_setopt; fi_endpoint(3), FI_OPT_FI_HMEM_P2P"},
             [WEFT_LINE_ENVIRONMENT] = {"pinned pages and fork", "fi_verbs(7), Fork; ibv_fork_init(3)"},
             [WEFT_LINE_ENDPOINT] = {"closing it is the only abort", "decision, as measured with tcp"},
             [WEFT_LINE_WAIT] = {"message endpoints have a descriptor, and rxm passes it on",
