@@ -71,6 +71,8 @@ weft_status weft_commit(weft_session *session, uint64_t version, void *stream, u
 
 weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes)
 {
+    if (!data || !bytes)
+        return weft_fail(WEFT_E_ARGUMENT, "weft_attachment: data and bytes must not be NULL");
     weft_log_sink *before = weft_session_enter(session);
     const weft_blob *blob = session->trainer ? session->trainer->attachment : session->rollout->attachment;
     *data = blob ? blob->data : NULL;
@@ -129,21 +131,35 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     snprintf(info->via, sizeof info->via, "%s", rollout->ways[rollout->way].relay);
 }
 
+/* `size`: of the caller's struct. */
+static void put_peer(weft_peer_info *peers, size_t size, size_t at, weft_peer_info *all)
+{
+    all->size = size < sizeof *all ? size : sizeof *all;
+    memcpy((char *)peers + at * size, all, all->size);
+}
+
 weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count)
 {
     size_t found = 0;
+    if (!count || (capacity > 0 && (!peers || peers->size == 0)))
+        return weft_fail(WEFT_E_ARGUMENT, "weft_peers: count or peers is NULL, or peers[0].size is not set");
+    const size_t size = capacity > 0 ? peers->size : 0;
+    weft_peer_info all;
     weft_log_sink *before = weft_session_enter(session);
     if (session->rollout) {
+        describe_self(session->rollout, &all);
         if (capacity > 0)
-            describe_self(session->rollout, &peers[0]);
+            put_peer(peers, size, 0, &all);
         found = 1;
     }
     for (uint32_t i = 0; session->trainer && i < session->trainer->peer_count; i++) {
         const weft_peer *peer = &session->trainer->peers[i];
         if (!peer->known)
             continue;
-        if (found < capacity)
-            describe_peer(session->trainer, peer, &peers[found]);
+        if (found < capacity) {
+            describe_peer(session->trainer, peer, &all);
+            put_peer(peers, size, found, &all);
+        }
         found++;
     }
     weft_session_leave(session, before);

@@ -10,6 +10,8 @@
 #include "wire.h"
 
 #define WEFT_BUCKET_EXTENTS 64u
+/* Least chunk that a bucket is cut into for the sake of several rails. */
+#define WEFT_SPREAD_MIN (128u << 10)
 
 typedef struct weft_extent {
     const uint8_t *data;

@@ -45,6 +45,13 @@ void weft_control_close(weft_control *control)
     control->in = control->out = NULL;
 }
 
+/* What may be another answer next time: a name is often made known only when its host is up. */
+static bool is_unknown_yet(int error)
+{
+    return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA || error == EAI_ADDRFAMILY;
+}
+
+/* `flags` 0: a name server is asked. */
 static weft_status resolve(const char *address, int flags, struct addrinfo **list)
 {
     char host[WEFT_SITE_TEXT], service[16];
@@ -54,6 +61,8 @@ static weft_status resolve(const char *address, int flags, struct addrinfo **lis
     snprintf(service, sizeof service, "%u", port);
     struct addrinfo hints = {.ai_flags = flags | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     int error = getaddrinfo(host, service, &hints, list);
+    if (error && is_unknown_yet(error) && !flags)
+        return weft_fail_quiet(WEFT_E_UNREACHABLE, "address %s: %s", address, gai_strerror(error));
     return error ? weft_fail(WEFT_E_CONFIG, "address %s: %s", address, gai_strerror(error)) : WEFT_OK;
 }
 
@@ -75,6 +84,21 @@ weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_
         print_address(one->ai_addr, one->ai_addrlen, numeric[(*count)++]);
     freeaddrinfo(list);
     return WEFT_OK;
+}
+
+bool weft_control_is_numeric(const char *address, char numeric[64])
+{
+    char host[WEFT_SITE_TEXT], service[16];
+    uint32_t port;
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    if (!weft_site_listen_split(address, host, &port))
+        return false;
+    snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &list) != 0)
+        return false;
+    print_address(list->ai_addr, list->ai_addrlen, numeric);
+    freeaddrinfo(list);
+    return true;
 }
 
 weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity)
@@ -137,7 +161,7 @@ static void begin(weft_control *control, int fd, uint64_t user_timeout_ms)
 weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms)
 {
     struct addrinfo *list = NULL;
-    weft_status status = resolve(address, 0, &list);
+    weft_status status = resolve(address, AI_NUMERICHOST, &list);
     if (status != WEFT_OK)
         return status;
     int fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

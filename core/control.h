@@ -33,9 +33,11 @@ void weft_control_hang_up(weft_control *control);
 
 #define WEFT_CONTROL_ADDRESSES 4u
 
-/* Resolves "host:port" to numeric addresses, so that dialing later asks no name server. Blocks for the name server.
- * Errors: WEFT_E_CONFIG. */
+/* Resolves "host:port" to numeric addresses, which are dialed. Blocks for the name server (names.h does not). Errors:
+ * WEFT_E_UNREACHABLE (nobody knows the name now), WEFT_E_CONFIG. */
 weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_ADDRESSES][64], uint32_t *count);
+/* Whether it is a numeric address already, which is then copied. Never blocks. */
+bool weft_control_is_numeric(const char *address, char numeric[64]);
 /* The local address that the kernel would send from to a numeric address. Errors: WEFT_E_CONFIG (no route). */
 weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity);
 
@@ -43,7 +45,7 @@ weft_status weft_control_route(const char *numeric, char *address, uint64_t capa
  * What is no such address, and what has no route now, is not judged. */
 bool weft_control_reaches(const char *numeric, const char *source);
 
-/* Starts to dial; weft_control_flush finds out whether it worked. Errors: WEFT_E_CONFIG (the address does not resolve),
+/* Starts to dial a numeric address; weft_control_flush finds out whether it worked. Errors: WEFT_E_CONFIG (it is none),
  * WEFT_E_UNREACHABLE. */
 weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms);
 /* Takes over an accepted socket. */

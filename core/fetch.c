@@ -9,6 +9,7 @@
 #include "control.h"
 #include "layout.h"
 #include "mem.h"
+#include "rollout.h"
 #include "status.h"
 
 #define RETRY_MS 50
@@ -93,27 +94,49 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t deadlin
     return status;
 }
 
-/* Where the layout may be had: from the relays that the peer joins through, which have it too, or the trainer. */
-static uint32_t list_sources(const weft_site *site, const weft_site_peer *row, char sources[][WEFT_SITE_TEXT])
+/* From the relays that the peer joins through, which have it too, or the trainer: each address once. */
+static weft_status try_all(weft_control *control, const weft_names *names, uint32_t count, const char *peer,
+                           uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
-    char names[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    uint32_t named = weft_site_via(row, names), count = 0;
-    for (uint32_t i = 0; i < named; i++) {
-        weft_site_peer relay;
-        if (weft_site_resolve(site, names[i], &relay) == WEFT_OK)
-            snprintf(sources[count++], WEFT_SITE_TEXT, "%s", relay.relay);
+    weft_status status = WEFT_E_CONFIG;
+    for (uint32_t i = 0; i < count; i++) {
+        const weft_name *name = weft_names_at(names, i);
+        if (name->count == 0 && status != WEFT_E_UNREACHABLE)
+            status = weft_fail_quiet(name->status, "%s", name->text);
+        for (uint32_t at = 0; at < name->count; at++) {
+            status = weft_control_dial(control, name->address[at], patience_ms);
+            if (status == WEFT_OK)
+                status = ask(control, peer, deadline_ns, layout);
+            if (status == WEFT_E_PEER_LOST)
+                status = WEFT_E_UNREACHABLE;
+            if (status != WEFT_E_UNREACHABLE)
+                return status;
+            weft_control_hang_up(control);
+        }
     }
-    if (count == 0 || row->last_resort == WEFT_LAST_TRAINER)
-        snprintf(sources[count++], WEFT_SITE_TEXT, "%s", site->trainer.listen);
-    return count;
+    return status;
+}
+
+/* Names are looked up anew each time. */
+static weft_status try_once(weft_control *control, const weft_site *site, const weft_site_peer *row,
+                            uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
+{
+    char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
+    uint32_t count = weft_way_hosts(site, row, hosts);
+    weft_names *names = weft_names_ask(hosts, count);
+    if (!names)
+        return weft_fail(WEFT_E_MEMORY, "no memory, or no thread, to look up host names");
+    weft_status status = weft_names_wait(names, deadline_ns)
+                             ? try_all(control, names, count, row->name, patience_ms, deadline_ns, layout)
+                             : weft_fail_quiet(WEFT_E_UNREACHABLE, "the name server does not answer");
+    weft_names_give(names);
+    return status;
 }
 
 weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms, weft_layout **layout)
 {
     uint64_t patience_ms = deadline_ms ? deadline_ms : site->session.connect_deadline_ms;
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
-    char sources[WEFT_SITE_VIAS + 1][WEFT_SITE_TEXT];
-    uint32_t source_count = 0;
     weft_site_peer row;
     weft_control control;
     weft_status status = weft_site_resolve(site, peer, &row);
@@ -121,21 +144,14 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
         status = weft_control_open(&control);
     if (status != WEFT_OK)
         return status;
-    source_count = list_sources(site, &row, sources);
-    for (uint32_t turn = 0; turn == 0 || weft_clock_ns() < deadline_ns; turn++) {
-        status = weft_control_dial(&control, sources[turn % source_count], patience_ms);
-        if (status == WEFT_OK)
-            status = ask(&control, peer, deadline_ns, layout);
-        if (status != WEFT_E_UNREACHABLE && status != WEFT_E_PEER_LOST)
-            break;
-        weft_control_hang_up(&control);
-        if ((turn + 1) % source_count == 0)
-            wait_for(-1, 0, RETRY_MS);
+    status = try_once(&control, site, &row, patience_ms, deadline_ns, layout);
+    while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
+        wait_for(-1, 0, RETRY_MS);
+        status = try_once(&control, site, &row, patience_ms, deadline_ns, layout);
     }
     weft_control_close(&control);
-    if (status != WEFT_E_PEER_LOST && status != WEFT_E_UNREACHABLE)
-        return status;
-    weft_fail_about("no layout from %s within %llu ms (connect_deadline); is the trainer running there?",
-                    site->trainer.listen, (unsigned long long)patience_ms);
-    return WEFT_E_UNREACHABLE;
+    if (status == WEFT_E_UNREACHABLE)
+        weft_fail_about("no layout from %s within %llu ms (connect_deadline); is the trainer running there?",
+                        site->trainer.listen, (unsigned long long)patience_ms);
+    return status;
 }

@@ -4,11 +4,7 @@
 
 #include "peer.h"
 #include "site_link.h"
-#include "site_text.h"
 #include "status.h"
-
-/* Least chunk that a bucket is cut into for the sake of several rails. */
-#define SPREAD_MIN (128u << 10)
 
 static weft_status open_regions(weft_trainer *trainer, weft_lane *lane)
 {
@@ -36,33 +32,27 @@ void weft_lane_close(weft_lane *lane)
     memset(lane, 0, sizeof *lane);
 }
 
-/* The fabric addresses: the site's, or the host of `listen`. */
-static uint32_t local_addresses(const weft_site *site, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME])
-{
-    char host[WEFT_SITE_TEXT];
-    uint32_t port;
-    if (site->trainer.address[0] || !weft_site_listen_split(site->trainer.listen, host, &port))
-        return weft_site_rails(site->trainer.address, list);
-    snprintf(list[0], WEFT_SITE_NAME, "%.*s", WEFT_SITE_NAME - 1, host);
-    return 1;
-}
-
-uint32_t weft_lane_rails(const weft_site *site)
+uint32_t weft_lane_rails(const weft_site *site, const char *provider)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    return local_addresses(site, list);
+    return weft_site_trainer_rails(site, provider, list);
 }
 
 static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider, uint32_t rail)
 {
     const weft_site *site = trainer->session->site;
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    local_addresses(site, list);
+    weft_site_trainer_rails(site, provider->name, list);
     weft_link_options options = weft_site_link(site, provider->name, list[rail]);
+    options.accelerator = weft_site_accelerator(site->trainer.backend, site->trainer.device);
     lane->provider = provider;
     lane->rail = rail;
     snprintf(lane->address, sizeof lane->address, "%s", list[rail]);
+    char key[WEFT_SITE_LINK_KEY];
     weft_status status = provider->link_open(&options, &lane->link);
+    weft_site_trainer_key(site, provider->name, key);
+    if (status == WEFT_E_CONFIG)
+        weft_fail_about("%s", key);
     if (status == WEFT_OK) {
         provider->link_facts(lane->link, &lane->facts);
         status = open_regions(trainer, lane);
@@ -131,16 +121,16 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
 }
 
 /* This end's address may be one that leads to some peers and not to others. */
-static weft_status check_source(const weft_trainer *trainer, const weft_peer *guest, const char *name)
+static weft_status check_source(const weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello)
 {
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME], key[WEFT_SITE_LINK_KEY];
     const weft_site *site = trainer->session->site;
-    uint32_t rails = local_addresses(site, list);
+    uint32_t rails = weft_site_trainer_rails(site, hello->provider, list);
     for (uint32_t rail = 0; rail < rails; rail++)
         if (weft_control_reaches(guest->control.peer, list[rail]))
             return WEFT_OK;
-    return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from [trainer] address = %s", name, guest->control.peer,
-                     rails > 1 ? site->trainer.address : list[0]);
+    weft_site_trainer_key(site, hello->provider, key);
+    return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
 }
 
 /* Whether a newcomer of the same name is the peer itself, or its next life: a live peer is heard every quarter of its
@@ -271,8 +261,8 @@ static void settle_chunk(weft_peer *peer)
         if (peer->rails[at].lane && chunk > peer->rails[at].lane->facts.chunk_bytes)
             chunk = peer->rails[at].lane->facts.chunk_bytes;
     uint64_t share = chunk / peer->rails_used / 64 * 64;
-    if (peer->rails_used > 1 && chunk > SPREAD_MIN) /* one bucket is to go over all rails */
-        chunk = share > SPREAD_MIN ? share : SPREAD_MIN;
+    if (peer->rails_used > 1 && chunk > WEFT_SPREAD_MIN) /* one bucket is to go over all rails */
+        chunk = share > WEFT_SPREAD_MIN ? share : WEFT_SPREAD_MIN;
     peer->chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
 }
 
@@ -322,7 +312,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_bytes_clean(hello.relay);
     status = check_hello(trainer, &hello, &site);
     if (status == WEFT_OK)
-        status = check_source(trainer, guest, hello.name);
+        status = check_source(trainer, guest, &hello);
     if (status == WEFT_OK)
         status = weft_lane_find(trainer, hello.provider, 0, &lane);
     if (status == WEFT_OK)

@@ -3,15 +3,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bucket.h"
 #include "rollout.h"
 #include "site_link.h"
 #include "status.h"
 
 /* ---- links */
 
+/* All slots may be full before the caller makes progress, in the smallest chunks that the trainer may cut. */
+static weft_landing landing_of(const weft_site_peer *site)
+{
+    const uint64_t paced = weft_pace_chunk(site->rate_limit);
+    const uint64_t chunk = paced < WEFT_SPREAD_MIN ? paced : WEFT_SPREAD_MIN, most = chunk * WEFT_CHUNKS_MAX;
+    return (weft_landing){.slots = (uint32_t)site->window,
+                          .pieces = WEFT_BUCKET_EXTENTS,
+                          .bytes = site->bucket_max < most ? site->bucket_max : most,
+                          .chunk = chunk};
+}
+
 static weft_status open_link(weft_rollout *rollout, const char *address)
 {
     weft_link_options options = weft_site_link(rollout->session->site, rollout->provider->name, address);
+    options.landing = landing_of(&rollout->site);
+    options.accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device);
+    options.memory = weft_direct_kind(rollout);
     weft_link_facts facts;
     weft_status status = rollout->provider->link_open(&options, &rollout->links[rollout->link_count]);
     if (status != WEFT_OK)
@@ -43,8 +58,7 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     weft_inlet *inlet = &rollout->inlets[at];
     weft_status status = provider->port_open(link, &inlet->port);
     if (status == WEFT_OK)
-        status =
-            provider->region_open(link, inlet->port, rollout->slots.memory, rollout->slots.bytes, true, &inlet->region);
+        status = weft_direct_register(rollout, link, inlet->port, &inlet->region);
     if (status == WEFT_OK)
         status = provider->port_address(inlet->port, mine->address, &mine->address_bytes);
     if (status == WEFT_OK)

@@ -55,7 +55,7 @@ weft_status weft_join_open(weft_rollout *rollout)
     if (status == WEFT_OK)
         status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
-        status = weft_control_route(rollout->ways[0].address, address, sizeof address);
+        status = weft_control_route(weft_way_known(rollout), address, sizeof address);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
@@ -71,6 +71,7 @@ void weft_join_close(weft_rollout *rollout)
 {
     weft_inlet_close(rollout, true);
     weft_control_close(&rollout->control);
+    weft_way_close(rollout);
 }
 
 bool weft_join_trusts(const weft_rollout *rollout)
@@ -114,12 +115,17 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     forget_connection(rollout);
     rollout->join = WEFT_JOIN_AWAY;
     bool again = !joined && weft_way_again(rollout, now_ns);
-    if (joined)
+    if (joined) {
+        weft_way_close(rollout);
         weft_way_begin(rollout);
-    if (!joined && !again && weft_way_next(rollout))
+    }
+    if (!joined && !again && weft_way_next(rollout)) {
         wait_ns = 0; /* at once to the next that the site names */
-    else
+    } else {
         rollout->retries += !again;
+        if (!joined)
+            weft_way_renew(rollout);
+    }
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
     snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
     if (!joined)
@@ -283,6 +289,8 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
         status = check_way(rollout, rollout->way);
+        if (status == WEFT_OK && !rollout->ways[rollout->way].address[0])
+            status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
         if (status == WEFT_OK)
             status = weft_control_dial(&rollout->control, rollout->ways[rollout->way].address, io_ms);
         if (status == WEFT_OK)

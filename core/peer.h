@@ -149,6 +149,9 @@ struct weft_peer {
 };
 
 #define WEFT_ORDER_UNKNOWN UINT64_MAX
+#define WEFT_GUESTS        8u  /* connections that have not said who they are */
+#define WEFT_SLABS_MAX     16u /* of the pool */
+#define WEFT_SLAB_MIN      (2u << 20)
 #define WEFT_HEADER_STRIDE 256u /* of the ring of bucket headers: whole cache lines, no two slots share one */
 
 /* Slab pool: registered memory for frames made on the fly (snapshots) and attachments. */
@@ -224,6 +227,10 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
     return levels[choice];
 }
 
+/* ---- trainer.c */
+/* The most slots that the site gives any peer: what one grants beyond it is not used. */
+uint32_t weft_trainer_slots(const weft_site *site);
+
 /* ---- peer_level.c: which levels are encoded */
 /* Before a publish: counts what connected peers want, and with that trainer->levels. */
 void weft_peer_levels(weft_trainer *trainer);
@@ -253,8 +260,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_
 void weft_lane_close(weft_lane *lane);
 /* `rail`: place among the trainer's addresses. */
 weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane);
-/* How many addresses the trainer has. */
-uint32_t weft_lane_rails(const weft_site *site);
+/* How many addresses the trainer has for a provider. */
+uint32_t weft_lane_rails(const weft_site *site, const char *provider);
 
 /* ---- stream.c: what a peer is sent next */
 /* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
@@ -353,6 +360,8 @@ uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAI
 uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX]);
 /* Whether buckets can go. */
 bool weft_rail_carries(const weft_peer *peer);
+/* Whether a write is under way by any, a probe too: its port is to be polled. */
+bool weft_rail_writes(const weft_peer *peer);
 
 /* ---- rail_watch.c: those that fail */
 /* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
@@ -394,6 +403,8 @@ void weft_send_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail);
 weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any);
 weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,
                               uint64_t now_ns);
+/* Whether a rail that is up may be given a write. */
+bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail);
 /* Writes off every bucket in flight (the port is closed). */
 void weft_send_abandon(weft_trainer *trainer, weft_peer *peer);
 

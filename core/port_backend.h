@@ -29,10 +29,12 @@
 #include "codec/survey.h"
 #include "layout.h"
 
-#define WEFT_BACKEND_ABI 2u
+#define WEFT_BACKEND_ABI 3u
 
-/* `caps`: memory of kind DEVICE is to be had, and core can read no weights. */
+/* `caps`: memory of kind DEVICE is to be had, and core can read no weights; and whose that is, for who hands it on. */
 #define WEFT_BACKEND_DEVICE 1u
+#define WEFT_BACKEND_CUDA   2u
+#define WEFT_BACKEND_HIP    4u
 
 typedef struct weft_backend_state weft_backend_state;
 
@@ -48,6 +50,13 @@ typedef enum weft_memory_kind {
     WEFT_MEMORY_HOST,  /* views in it go to this backend's jobs and to the host backend's, and core touches them too */
     WEFT_MEMORY_DEVICE /* views in it go to this backend's jobs; load's `bytes` may lie in it. caps: DEVICE */
 } weft_memory_kind;
+
+/* How the driver names memory of kind DEVICE to others. */
+typedef struct weft_memory_export {
+    int device; /* its number */
+    int dmabuf; /* descriptor, the caller's to close; -1: the driver exports none */
+    uint64_t dmabuf_offset;
+} weft_memory_export;
 
 /* Changed elements of one unit or one run of units, in order of position: the product of diff and decode, the food of
  * encode, apply, undo. Arrays of elements have the unit's width, lie in memory of kind LISTS and are aligned to 8
@@ -210,6 +219,13 @@ typedef struct weft_backend {
      * text; WEFT_E_ARGUMENT (a kind that the backend does not have). */
     weft_status (*memory_take)(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory);
     void (*memory_give)(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind);
+    /* Memory of kind DEVICE that was taken so, for an adapter that is to write into it. */
+    void (*memory_export)(weft_backend_state *state, const void *memory, uint64_t bytes, weft_memory_export *exported);
+    /* What an adapter had written into memory of kind DEVICE when its arrival was polled is what jobs see that are
+     * submitted from then on. */
+    weft_status (*flush)(weft_backend_state *state);
+    /* The most runs that the view of a job may have: as many as any unit can, at least. UINT64_MAX: any number. */
+    uint64_t (*runs)(const weft_backend_state *state);
     /* Why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence that
      * begins with the address; NULL: they can. The text stays until the next call. */
     const char *(*check)(weft_backend_state *state, const void *data, uint64_t bytes);

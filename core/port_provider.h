@@ -1,9 +1,9 @@
 /* port_provider.h - the table through which core moves buckets between processes.
  *
  * A *link* is one local address on one provider, used by one thread at a time. A *port* is one endpoint on it, the unit
- * of abort: closing it ends all its operations. The trainer opens a port per peer; a rollout opens one. A *region* is
- * registered memory. Data moves one way: `write` puts bytes into the remote region and raises a 32-bit immediate
- * there. Completion of a write says the local bytes may be reused, nothing about delivery.
+ * of abort: closing it ends all its operations. The trainer opens one per peer, rail and stream; a rollout one per rail
+ * and stream. A *region* is registered memory. Data moves one way: `write` puts bytes into the remote region and raises
+ * a 32-bit immediate there. Completion of a write says the local bytes may be reused, nothing about delivery.
  *
  * Posting never blocks; WEFT_AGAIN takes nothing. No slot is optional. */
 #ifndef WEFT_CORE_PORT_PROVIDER_H
@@ -33,13 +33,23 @@ typedef struct weft_region_memory {
     uint64_t dmabuf_offset; /* of `data` in what is exported */
 } weft_region_memory;
 
+/* What may land on a port while its owner does not poll. All 0: nothing does. */
+typedef struct weft_landing {
+    uint32_t slots;  /* each with a header */
+    uint32_t pieces; /* of a slot at most, each ending in a chunk of its own */
+    uint64_t bytes;  /* of a slot */
+    uint64_t chunk;  /* least size of those that are not the last; the link's own where that is less */
+} weft_landing;
+
 typedef struct weft_link_options {
-    const char *address;  /* local interface address or name; "" lets the provider choose */
+    const char *address;  /* local interface address or name; "nearN": see accelerator; "" lets the provider choose */
+    uint32_t accelerator; /* whose NICs "near1", "near2", ... name, counted from 1 as in PCI addresses; 0: none */
     uint64_t chunk_bytes; /* 0: the profile's */
     uint32_t depth;       /* writes in flight per port that the caller will want; 0: the profile's */
     const void *faults;   /* loop: const weft_loop_faults *, else NULL */
     uint32_t port_low;    /* TCP ports that endpoints may listen on, both ends included; 0: any */
     uint32_t port_high;
+    weft_landing landing;    /* its arrivals have room in each port's queue */
     weft_region_kind memory; /* whose memory regions will be of besides the host's; the facts tell what came of it */
 } weft_link_options;
 
@@ -54,7 +64,7 @@ typedef struct weft_link_facts {
     bool direct;          /* region_open_device may be called: the adapter reads and writes a device's memory itself */
     /* Bytes that have ARRIVED in a device's region are not yet what the device reads: whoever hands them on must first
      * call the driver for it (CUDA: cuFlushGPUDirectRDMAWrites, or work submitted after the arrival was polled; HIP:
-     * work submitted after it). Always false where `direct` is. */
+     * work submitted after it). False wherever `direct` is false. */
     bool needs_flush;
     const char *memory; /* direct or staged, and why; as long as the link */
 } weft_link_facts;
@@ -119,6 +129,8 @@ typedef struct weft_provider {
 /* registry of providers (providers/registry.c): by weft's name; NULL: no such provider. */
 const weft_provider *weft_provider_find(const char *name);
 const weft_provider *weft_provider_at(size_t index);
+/* A table from outside, found before that of its name; NULL takes it away. While no session is open. */
+void weft_provider_lend(const weft_provider *provider);
 /* What `provider = auto` tries, in its order; NULL past the last. */
 const char *weft_provider_auto_at(size_t index);
 /* The first of them that could serve from a local address (as weft_link_options.address) here; NULL: none. `text`

@@ -37,4 +37,8 @@ weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update)
 /* Starts to listen for peers and the progress thread. */
 weft_status weft_trainer_listen(weft_trainer *trainer);
 
+/* ---- trainer_step.c */
+/* One step of the progress thread, or of the caller; without `work` it only keeps connections alive. */
+void weft_trainer_step(weft_session *session, bool work, weft_waits *waits);
+
 #endif

@@ -26,6 +26,14 @@ bool weft_rail_carries(const weft_peer *peer)
     return up;
 }
 
+bool weft_rail_writes(const weft_peer *peer)
+{
+    bool writes = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        writes = writes || (peer->rails[at].port && peer->rails[at].writes > 0);
+    return writes;
+}
+
 void weft_rail_cool(weft_rail *rail)
 {
     weft_rail_enter(rail, WEFT_RAIL_COOLING);
@@ -40,7 +48,8 @@ void weft_rail_port_close(weft_rail *rail)
         rail->lane->provider->port_close(rail->port);
     rail->port = NULL;
     rail->writes = 0;
-    rail->posted = rail->landed = rail->unlanded = rail->window_ns = rail->refused_ns = 0;
+    rail->posted = rail->landed = rail->unlanded = rail->window_ns = 0;
+    rail->refused_ns = rail->asked_ns = 0;
     rail->rate_bytes_s = 0;
     rail->probed = false;
 }
@@ -89,35 +98,51 @@ static weft_wire_port port_of(const weft_wire_hello *hello, uint32_t at)
     return first;
 }
 
-/* Takes the places that both ends have. */
-static weft_status take_lanes(weft_trainer *trainer, weft_peer *peer)
+/* The peer's port `at` is used where both ends have it: its rail among the trainer's addresses and among those that the
+ * site names for the peer, its stream among the peer's; the first one always. */
+static bool is_shared(const weft_trainer *trainer, const weft_peer *peer, uint32_t at)
 {
-    const uint32_t there = peer->hello.further_rails + 1, here = weft_lane_rails(trainer->session->site);
-    const uint64_t streams = peer->site.streams;
-    weft_status status = WEFT_OK;
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    const uint32_t there = peer->hello.further_rails + 1, rail = at % there;
+    const uint64_t streams = peer->site.streams ? peer->site.streams : 1;
+    return at == 0 || (trainer->parcels && rail < weft_lane_rails(trainer->session->site, peer->hello.provider) &&
+                       rail < weft_site_rails(peer->site.address, list) && at / there < streams);
+}
+
+/* NULL: the trainer's address by which it would go cannot be opened. The others do without. */
+static weft_lane *lane_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
+{
+    const uint32_t place = at % (peer->hello.further_rails + 1);
+    weft_lane *lane = NULL;
+    if (at == 0)
+        return peer->lane;
+    if (weft_lane_find(trainer, peer->hello.provider, place, &lane) == WEFT_OK)
+        return lane;
+    weft_log(WEFT_LOG_WARN, "%s: it goes without rail %u: %s", peer->name, at, weft_last_error());
+    return NULL;
+}
+
+static void take_lanes(weft_trainer *trainer, weft_peer *peer)
+{
     peer->rail_count = peer->hello.further + 1;
     peer->rails_used = 0;
-    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++) {
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
         weft_rail *rail = &peer->rails[at];
         *rail = (weft_rail){.sent_writes = rail->sent_writes,
                             .sent_bytes = rail->sent_bytes,
                             .resent_bytes = rail->resent_bytes,
                             .failures = rail->failures,
                             .cool_ns = weft_rail_patience_ns(trainer)};
-        if (at % there >= here || at / there >= (streams ? streams : 1))
-            continue;
-        peer->rails_used++;
-        status = at ? weft_lane_find(trainer, peer->hello.provider, at % there, &rail->lane) : WEFT_OK;
-        if (at == 0)
-            rail->lane = peer->lane;
+        rail->lane = is_shared(trainer, peer, at) ? lane_of(trainer, peer, at) : NULL;
+        peer->rails_used += rail->lane != NULL;
     }
-    return status;
 }
 
 weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
 {
     uint32_t open = 0;
-    weft_status status = take_lanes(trainer, peer);
+    weft_status status = WEFT_OK;
+    take_lanes(trainer, peer);
     peer->next_rail = 0;
     peer->looked_ns = weft_clock_ns();
     peer->looking = false;

@@ -53,7 +53,8 @@ typedef struct weft_rail {
     double rate_bytes_s;              /* at which they land; 0: unknown yet */
     uint64_t window, window_ns; /* bytes that landed since then, of writes under way all the time; 0: there were none */
     uint64_t moved_ns;          /* last time one was completed or landed, or there was none under way */
-    uint64_t refused_ns;        /* since then it takes no write; 0: it does */
+    uint64_t refused_ns;        /* since then it took no write of those it was asked for; 0: it took the last */
+    uint64_t asked_ns;          /* when it refused last */
     uint64_t since_ns, retry_ns;                              /* of the state; cooling: until then */
     uint64_t cool_ns;                                         /* how long it cools next time */
     bool probed;                                              /* the write that shows whether it carries was posted */

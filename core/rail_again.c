@@ -15,16 +15,10 @@ static bool is_several(const weft_site_peer *peer)
 weft_status weft_parcel_open(weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
-    bool several = false;
-    const char *prefix;
-    char name[WEFT_SITE_NAME];
-    weft_site_peer peer;
-    for (uint64_t i = 0; i < site->peer_count; i++)
-        several = several || is_several(&site->peers[i]);
-    for (size_t i = 0; (prefix = weft_site_pattern(site, i)) != NULL; i++) {
-        snprintf(name, sizeof name, "%.60s0", prefix);
-        several = several || (weft_site_resolve(site, name, &peer) == WEFT_OK && is_several(&peer));
-    }
+    bool several = false, pattern;
+    weft_site_peer row;
+    for (size_t i = 0; !several && weft_site_row(site, i, &row, &pattern); i++)
+        several = is_several(&row);
     if (!several)
         return WEFT_OK;
     trainer->parcels_bytes = (uint64_t)trainer->peer_count * trainer->slots_most * sizeof *trainer->parcels;

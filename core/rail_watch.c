@@ -77,13 +77,15 @@ weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *ra
     return weft_control_send(&peer->control, WEFT_MESSAGE_CLOSE, out.data, out.used);
 }
 
-/* Stands for a rail of the peer's messages, if that is what it speaks of. */
-static weft_status find(weft_peer *peer, const char *message, uint32_t port, uint32_t turn, weft_rail_state state,
-                        weft_rail **rail)
+/* The rail that a message of the peer's speaks of, if it is in this state. */
+static bool find(weft_peer *peer, uint32_t port, uint32_t turn, weft_rail_state state, weft_rail **rail)
 {
     *rail = port < peer->rail_count ? &peer->rails[port] : NULL;
-    if (peer->rails_used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn)
-        return WEFT_OK;
+    return peer->rails_used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn;
+}
+
+static weft_status not_asked(const weft_peer *peer, const char *message, uint32_t port, uint32_t turn)
+{
     return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", peer->name, message,
                      port, turn);
 }
@@ -101,29 +103,58 @@ static bool is_any_busy(const weft_peer *peer)
     return busy;
 }
 
-/* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
-static bool others_move(const weft_peer *peer, const weft_rail *rail, uint64_t since_ns)
+/* Whether it takes no write any more: it was asked again and again, and took none for so long. */
+static bool refuses(const weft_trainer *trainer, const weft_rail *rail)
 {
+    return rail->refused_ns && rail->asked_ns > rail->refused_ns + weft_rail_patience_ns(trainer);
+}
+
+/* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
+static bool others_move(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail, uint64_t now_ns)
+{
+    const uint64_t since_ns = now_ns - weft_rail_patience_ns(trainer);
     bool move = false;
     for (uint32_t at = 0; at < peer->rail_count; at++) {
         const weft_rail *other = &peer->rails[at];
-        move = move || (other != rail && other->state == WEFT_RAIL_UP && !other->refused_ns &&
+        move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(trainer, other) &&
                         (!is_busy(other) || other->moved_ns > since_ns));
     }
     return move;
 }
 
-static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns)
+/* A peer answers at once. One that does not, or by whose answers nothing arrives, is lost after so long whatever else
+ * it says. */
+static uint64_t answer_ns(const weft_trainer *trainer, const weft_peer *peer)
+{
+    const uint64_t io_ms = trainer->session->site->session.io_deadline_ms, heartbeat_ms = peer->site.heartbeat_ms;
+    return (io_ms > heartbeat_ms ? io_ms : heartbeat_ms) * WEFT_NS_PER_MS;
+}
+
+/* `what` was sent to it then, and is not answered yet. */
+static weft_status check_answer(const weft_trainer *trainer, const weft_peer *peer, const char *what, uint64_t sent_ns,
+                                uint64_t now_ns, weft_waits *waits)
+{
+    const uint64_t until_ns = sent_ns + answer_ns(trainer, peer);
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    if (now_ns <= until_ns)
+        return WEFT_OK;
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "no answer to %s for %llu ms", what,
+                           (unsigned long long)((now_ns - sent_ns) / WEFT_NS_PER_MS));
+}
+
+/* By what it says to the last LOOK: at that time the rail had stood still for so long. */
+static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
 {
     char why[96];
-    uint64_t since_ns = now_ns - weft_rail_patience_ns(trainer);
-    if (rail->state != WEFT_RAIL_UP || !is_busy(rail) || rail->moved_ns > since_ns ||
-        !others_move(peer, rail, since_ns))
+    const uint64_t looked_ns = peer->looked_ns, patience_ns = weft_rail_patience_ns(trainer);
+    const bool still = rail->state == WEFT_RAIL_UP && is_busy(rail) && looked_ns >= rail->moved_ns + patience_ns;
+    const bool others = others_move(trainer, peer, rail, looked_ns);
+    if (!still || (!others && looked_ns < rail->moved_ns + answer_ns(trainer, peer)))
         return WEFT_OK;
     snprintf(why, sizeof why, "%llu of %llu writes did not come in %llu ms",
              (unsigned long long)(rail->posted - rail->landed), (unsigned long long)rail->posted,
-             (unsigned long long)((now_ns - rail->moved_ns) / WEFT_NS_PER_MS));
-    return weft_rail_fail(trainer, peer, rail, why);
+             (unsigned long long)((looked_ns - rail->moved_ns) / WEFT_NS_PER_MS));
+    return others ? weft_rail_fail(trainer, peer, rail, why) : weft_fail_quiet(WEFT_E_PEER_LOST, "%s", why);
 }
 
 /* A rate shows in what lands while more is under way, and in no less than a few chunks: one lands whole or not at all.
@@ -172,7 +203,7 @@ static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail
         if (rail->turn > 0)
             report(trainer, peer, WEFT_OK, text);
     }
-    return judge(trainer, peer, rail, now_ns);
+    return judge(trainer, peer, rail);
 }
 
 weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
@@ -200,8 +231,8 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
     weft_rail *rail;
     uint32_t chunks;
     weft_status status = weft_wire_get_closed(body, length, &closed);
-    if (status == WEFT_OK)
-        status = find(peer, "CLOSED", closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail);
+    if (status == WEFT_OK && !find(peer, closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail))
+        status = not_asked(peer, "CLOSED", closed.port, closed.turn);
     if (status == WEFT_OK)
         status = weft_parcel_again(trainer, peer, closed.port, &closed, &chunks);
     if (status != WEFT_OK)
@@ -235,8 +266,10 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
     weft_wire_open opened;
     weft_rail *rail;
     weft_status status = weft_wire_get_opened(body, length, &opened);
-    if (status == WEFT_OK)
-        status = find(peer, "OPENED", opened.port, opened.turn, WEFT_RAIL_OPENING, &rail);
+    if (status == WEFT_OK && find(peer, opened.port, opened.turn, WEFT_RAIL_CLOSING, &rail))
+        return WEFT_OK; /* this end's port failed meanwhile: CLOSE crossed it */
+    if (status == WEFT_OK && !find(peer, opened.port, opened.turn, WEFT_RAIL_OPENING, &rail))
+        status = not_asked(peer, "OPENED", opened.port, opened.turn);
     if (status != WEFT_OK)
         return status;
     if (opened.at.address_bytes == 0) {
@@ -268,14 +301,35 @@ static weft_status try_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *r
     return WEFT_OK;
 }
 
-/* A rail that takes no write any more is done with; what it took before, the peer is asked for. */
-static weft_status check_up(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look)
+/* One that refused a write is asked now and then though no chunk is to go: it may be well again, or be none any more
+ * that the others can count on. */
+static weft_status check_refusal(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns,
+                                 weft_waits *waits)
 {
-    const uint64_t patience = weft_rail_patience_ns(trainer);
-    if (rail->refused_ns && now_ns > rail->refused_ns + patience && others_move(peer, rail, now_ns - patience))
+    const uint64_t every_ns = weft_rail_patience_ns(trainer) / 4;
+    weft_status status = WEFT_AGAIN;
+    if (!rail->refused_ns)
+        return WEFT_OK;
+    if (now_ns > rail->asked_ns + every_ns && weft_send_has_room(peer, rail))
+        status = weft_send_probe(trainer, peer, rail);
+    if (status != WEFT_OK && status != WEFT_AGAIN)
+        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+    if (refuses(trainer, rail) && others_move(trainer, peer, rail, now_ns))
         return weft_rail_fail(trainer, peer, rail, "it takes no write any more");
-    *look = *look || (is_busy(rail) && now_ns > rail->moved_ns + patience / 4);
+    if (rail->refused_ns)
+        weft_waits_until(waits, rail->asked_ns + every_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
+}
+
+/* What a rail took, the peer is asked for where it does not move; what it does not take, the rail itself. */
+static weft_status check_up(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
+                            weft_waits *waits)
+{
+    const uint64_t still_ns = rail->moved_ns + weft_rail_patience_ns(trainer) / 4;
+    if (is_busy(rail))
+        weft_waits_until(waits, still_ns + WEFT_NS_PER_MS);
+    *look = *look || (is_busy(rail) && now_ns > still_ns);
+    return check_refusal(trainer, peer, rail, now_ns, waits);
 }
 
 static weft_status check_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
@@ -285,12 +339,14 @@ static weft_status check_rail(weft_trainer *trainer, weft_peer *peer, weft_rail 
     case WEFT_RAIL_TRYING:
         return try_rail(trainer, peer, rail, now_ns, waits);
     case WEFT_RAIL_UP:
-        if (is_busy(rail))
-            weft_waits_until(waits, rail->moved_ns + weft_rail_patience_ns(trainer) / 4 + WEFT_NS_PER_MS);
-        return check_up(trainer, peer, rail, now_ns, look);
+        return check_up(trainer, peer, rail, now_ns, look, waits);
     case WEFT_RAIL_COOLING:
         weft_waits_until(waits, rail->retry_ns);
         return now_ns < rail->retry_ns ? WEFT_OK : reopen(trainer, peer, rail);
+    case WEFT_RAIL_CLOSING:
+        return check_answer(trainer, peer, "CLOSE", rail->since_ns, now_ns, waits);
+    case WEFT_RAIL_OPENING:
+        return check_answer(trainer, peer, "OPEN", rail->since_ns, now_ns, waits);
     default:
         return WEFT_OK;
     }
@@ -306,6 +362,8 @@ weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now
         return WEFT_OK;
     for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
         status = check_rail(trainer, peer, &peer->rails[at], now_ns, &look, &own);
+    if (status == WEFT_OK && peer->looking)
+        status = check_answer(trainer, peer, "LOOK", peer->looked_ns, now_ns, &own);
     const bool streams = peer->slots_free < peer->hello.slots && is_any_busy(peer);
     const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(trainer) / 4;
     const uint64_t next_ns = peer->looked_ns + every_ns;

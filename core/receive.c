@@ -18,25 +18,16 @@ weft_status weft_receive_open(weft_rollout *rollout)
     if (slots->payload < largest)
         return weft_fail(WEFT_E_CONFIG, "[peer.%s] bucket_max = %llu bytes: the layout's largest frame needs %u",
                          rollout->site.name, (unsigned long long)slots->payload, largest);
-    slots->stride = WEFT_SLOT_HEADER_BYTES + (slots->payload + 4095) / 4096 * 4096;
+    slots->stride = weft_slots_stride(slots->payload);
     slots->bytes = slots->stride * slots->count;
-    slots->memory = weft_mem_map(slots->bytes);
     slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
     rollout->taken.capacity = slots->payload;
-    rollout->taken.memory = weft_mem_map(slots->payload);
-    if (!slots->memory || !slots->slot || !rollout->taken.memory)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max",
-                         slots->count, (unsigned long long)slots->payload);
-    return WEFT_OK;
+    return slots->slot ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u slots; lower window", slots->count);
 }
 
 void weft_receive_close(weft_rollout *rollout)
 {
-    if (rollout->taken.memory)
-        weft_mem_unmap(rollout->taken.memory, rollout->taken.capacity);
     weft_mem_give(rollout->slots.slot);
-    if (rollout->slots.memory)
-        weft_mem_unmap(rollout->slots.memory, rollout->slots.bytes);
 }
 
 void weft_receive_reset(weft_rollout *rollout)
@@ -47,9 +38,13 @@ void weft_receive_reset(weft_rollout *rollout)
     rollout->taken.bytes = rollout->taken.used = 0;
 }
 
-static const uint8_t *payload_of(const weft_slots *slots, uint32_t slot)
+/* Where the payload may be read; direct: it was fetched to where it is copied to otherwise. */
+static weft_status payload_of(weft_rollout *rollout, uint32_t at, uint64_t bytes, const uint8_t **payload)
 {
-    return slots->memory + slot * slots->stride + WEFT_SLOT_HEADER_BYTES;
+    const weft_slots *slots = &rollout->slots;
+    const uint64_t offset = at * slots->stride + WEFT_SLOT_HEADER_BYTES;
+    *payload = rollout->direct.on ? rollout->taken.memory : slots->memory + offset;
+    return rollout->direct.on ? weft_direct_fetch(rollout, offset, bytes, rollout->taken.memory) : WEFT_OK;
 }
 
 /* Judges a header from a private copy, since the slot stays writable from outside. */
@@ -57,7 +52,8 @@ static weft_status read_header(weft_slots *slots, const weft_slots_law *law, uin
 {
     weft_slot *slot = &slots->slot[at];
     uint8_t header[WEFT_BUCKET_HEADER_BYTES];
-    memcpy(header, slots->memory + at * slots->stride, sizeof header);
+    memcpy(header, slots->headers ? slots->headers + at * sizeof header : slots->memory + at * slots->stride,
+           sizeof header);
     weft_status status = weft_wire_get_bucket(header, law->layout, &slot->header);
     if (status != WEFT_OK)
         return status;
@@ -123,6 +119,17 @@ void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLO
     }
 }
 
+/* A device's slot: its header is brought here when it has landed, before it is judged. */
+static weft_status fetch_header(weft_rollout *rollout, uint32_t immediate)
+{
+    const uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
+    const weft_slots *slots = &rollout->slots;
+    if (!slots->headers || epoch != rollout->epoch || chunk != 0 || at >= slots->count)
+        return WEFT_OK;
+    return weft_direct_fetch(rollout, at * slots->stride, WEFT_BUCKET_HEADER_BYTES,
+                             slots->headers + at * WEFT_BUCKET_HEADER_BYTES);
+}
+
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
 {
     const weft_slots_law law = {rollout->session->layout->hash, rollout->epoch, rollout->welcome.incarnation};
@@ -140,7 +147,9 @@ static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
         if (list[i].kind == WEFT_COMPLETION_ARRIVED) {
             inlet->arrivals++;
             rollout->link_writes[at % rollout->link_count]++;
-            status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
+            status = fetch_header(rollout, list[i].immediate);
+            if (status == WEFT_OK)
+                status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
         } else if (list[i].kind == WEFT_COMPLETION_FAILED) {
             return weft_inlet_fail(rollout, inlet, list[i].status);
         }
@@ -189,7 +198,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
     return bad_check(rollout, header, name);
 }
 
-/* One pass: each frame is copied, then checked where it lies now. */
+/* One pass: each frame is copied, unless it was fetched here, then checked where it lies now. */
 static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
 {
     uint8_t *to = rollout->taken.memory;
@@ -201,12 +210,14 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
         uint8_t check[8];
         if (left < WEFT_FRAME_HEADER_BYTES)
             return bad_frames(rollout, header, at);
-        memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
+        if (from != to)
+            memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
         uint64_t length = weft_frame_measure(to + at, left);
         if (length == 0)
             return bad_frames(rollout, header, at);
-        memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
-               length - WEFT_FRAME_HEADER_BYTES);
+        if (from != to)
+            memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
+                   length - WEFT_FRAME_HEADER_BYTES);
         weft_bytes_put(check, weft_frame_check(to + at, length), 8);
         XXH3_64bits_update(&checks, check, sizeof check);
         at += length;
@@ -304,11 +315,14 @@ weft_status weft_receive_take(weft_rollout *rollout)
         return WEFT_AGAIN;
     uint64_t begun_ns = weft_clock_ns();
     const weft_wire_bucket header = rollout->slots.slot[at].header;
+    const uint8_t *payload = NULL;
     weft_status status = check_place(rollout, &header);
+    if (status == WEFT_OK)
+        status = payload_of(rollout, at, header.payload_bytes, &payload);
     if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
-        status = copy_frames(rollout, &header, payload_of(&rollout->slots, at));
+        status = copy_frames(rollout, &header, payload);
     else if (status == WEFT_OK)
-        status = copy_attachment(rollout, &header, payload_of(&rollout->slots, at));
+        status = copy_attachment(rollout, &header, payload);
     if (status != WEFT_OK) {
         rollout->session->stats.check_failures += status != WEFT_AGAIN;
         return status;

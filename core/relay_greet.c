@@ -4,7 +4,6 @@
 
 #include "relay.h"
 #include "site_link.h"
-#include "site_text.h"
 #include "status.h"
 
 /* ---- lanes: where the relay sends from */
@@ -23,10 +22,11 @@ void weft_relay_lane_close(weft_relay_lane *lane)
 static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const weft_provider *provider)
 {
     const weft_site *site = relay->rollout->session->site;
-    char address[WEFT_SITE_TEXT] = "";
-    uint32_t port;
-    weft_site_listen_split(relay->listen, address, &port); /* as bound, since the site may have it by a host's name */
+    char address[WEFT_SITE_TEXT];
+    weft_site_relay_address(site, provider->name, relay->listen,
+                            address); /* as bound: the site may have a host's name */
     weft_link_options options = weft_site_link(site, provider->name, address);
+    options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
     lane->provider = provider;
     weft_status status = provider->link_open(&options, &lane->link);
     if (status == WEFT_OK) {

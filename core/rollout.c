@@ -91,6 +91,7 @@ static bool help(weft_session *session)
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
     stats->rail_count = weft_inlet_rails(session->rollout, stats->rails);
+    snprintf(stats->landing, sizeof stats->landing, "%s", session->rollout->direct.text);
 }
 
 /* ---- open and close */
@@ -143,6 +144,8 @@ static weft_status open_parts(weft_rollout *rollout)
         status = open_image(rollout);
     if (status == WEFT_OK)
         status = weft_join_open(rollout);
+    if (status == WEFT_OK)
+        status = weft_direct_open(rollout);
     return status == WEFT_OK ? weft_relay_open(rollout) : status;
 }
 
@@ -158,6 +161,7 @@ static void give_back(weft_rollout *rollout)
     weft_proof_close(&rollout->proof);
     weft_unpacker_close(&rollout->unpacker);
     weft_staging_close(&rollout->staging);
+    weft_direct_close(rollout);
     weft_receive_close(rollout);
     weft_search_close(rollout);
     weft_blob_drop(rollout->incoming_attachment);
@@ -216,6 +220,7 @@ static void print_memory(weft_rollout *rollout)
              rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)slots / 1e6,
              (double)rollout->staging.bytes / 1e6, (double)image / 1e6, session->backend_name, rollout->provider->name,
              rollout->facts.fabric);
+    weft_log(WEFT_LOG_INFO, "rollout %s: buckets: %s", rollout->site.name, rollout->direct.text);
 }
 
 weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,

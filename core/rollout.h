@@ -11,6 +11,7 @@
 #include "codec/planes.h"
 #include "control.h"
 #include "journal.h"
+#include "names.h"
 #include "part.h"
 #include "proof.h"
 #include "session.h"
@@ -41,10 +42,16 @@ typedef struct weft_slot {
 /* Registered memory that buckets land in; the header page of each slot stands before its payload. */
 typedef struct weft_slots {
     uint8_t *memory;
+    uint8_t *headers; /* of each slot the header as it was fetched, where `memory` is a device's; else NULL */
     uint64_t bytes, stride, payload;
     uint32_t count;
     weft_slot *slot;
 } weft_slots;
+
+static inline uint64_t weft_slots_stride(uint64_t payload)
+{
+    return WEFT_SLOT_HEADER_BYTES + (payload + 4095) / 4096 * 4096;
+}
 
 /* What the bucket headers of a connection must say. */
 typedef struct weft_slots_law {
@@ -61,6 +68,14 @@ typedef struct weft_inlet {
     bool failed;       /* the fabric reports so: the trainer is told, and has it closed */
     uint64_t arrivals; /* since it was opened */
 } weft_inlet;
+
+/* Where buckets land. */
+typedef struct weft_direct {
+    bool on;          /* in the device's memory: slots.memory is no address of the host's */
+    bool flushes;     /* what arrived is to be flushed before it is fetched */
+    weft_run *pieces; /* of a payload, as it is fetched */
+    char text[320];   /* which, and why */
+} weft_direct;
 
 /* An update on its way: its header, and its trailer once that came. */
 typedef struct weft_incoming {
@@ -115,9 +130,10 @@ typedef struct weft_search {
     uint64_t until_ns;
 } weft_search;
 
-/* Where a rollout may join: the addresses of the relays that its site names, in order, then the trainer's. */
+/* Where a rollout may join: the addresses of the relays that its site names, in order, then the trainer's. Each of
+ * these has one way at least. */
 typedef struct weft_way {
-    char address[64];           /* numeric */
+    char address[64];           /* numeric; "": its name is not known */
     char relay[WEFT_SITE_NAME]; /* "": the trainer */
     uint32_t place;             /* of the relay, or the trainer, in that order */
 } weft_way;
@@ -143,6 +159,7 @@ struct weft_rollout {
     char refusal_text[256];
     weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
     uint32_t way_count, way;
+    weft_names *names;     /* what the ways' names are now, once that is known; NULL: nobody asked */
     uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
     bool was_joined;       /* in this process */
     weft_relay *relay;     /* NULL: it is none */
@@ -165,6 +182,7 @@ struct weft_rollout {
     uint32_t inlet_count;
     uint32_t epoch;
     weft_slots slots;
+    weft_direct direct;
     uint64_t next_sequence;
     weft_incoming queue[WEFT_UPDATES_AHEAD];
     uint32_t queued;
@@ -225,6 +243,17 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
 /* Says which inlets may have something to say. */
 void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits);
 
+/* ---- direct.c */
+/* Whose memory links are to be asked for besides the host's. */
+weft_region_kind weft_direct_kind(const weft_rollout *rollout);
+/* Takes the slots' memory, links being open: the device's if it may be had, else the host's. */
+weft_status weft_direct_open(weft_rollout *rollout);
+void weft_direct_close(weft_rollout *rollout);
+/* Registers the slots with a port of a link. */
+weft_status weft_direct_register(weft_rollout *rollout, weft_link *link, weft_port *port, weft_region **region);
+/* Direct: copies what landed at an offset of the slots into host memory. */
+weft_status weft_direct_fetch(weft_rollout *rollout, uint64_t offset, uint64_t bytes, uint8_t *to);
+
 /* ---- relay*.c */
 /* Opens the room, if the site makes this rollout a relay. */
 weft_status weft_relay_open(weft_rollout *rollout);
@@ -244,8 +273,16 @@ void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
 void weft_relay_lose(weft_relay *relay, const char *why);
 
 /* ---- way.c */
-/* Resolves the addresses of all ways. Errors: WEFT_E_CONFIG. */
+/* "host:port" of the relays that a peer joins through, in order, and of the trainer, if it may turn there. */
+uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char hosts[WEFT_NAMES][WEFT_SITE_TEXT]);
+/* Finds the addresses of the ways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
+ * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
 weft_status weft_way_open(weft_rollout *rollout);
+void weft_way_close(weft_rollout *rollout);
+/* No way led anywhere: names may be other addresses by now. Asks, and takes over what it asked for before. */
+void weft_way_renew(weft_rollout *rollout);
+/* The first address that is known. */
+const char *weft_way_known(const weft_rollout *rollout);
 /* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
  * is gone round. */
 void weft_way_begin(weft_rollout *rollout);

@@ -167,6 +167,7 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
     weft_status status = rollout->phase == WEFT_PHASE_STAGED ? WEFT_OK : receive_in_place(rollout);
     if (status == WEFT_OK)
         status = commit_staged(rollout);
+    rollout->stream = NULL; /* the caller may end it now; an image is written outside of any commit */
     if (status == WEFT_OK && held)
         *held = rollout->held;
     return status;

@@ -97,6 +97,14 @@ static void note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
     rail->refused_ns = 0;
 }
 
+/* Time in which nobody asked does not count. */
+static void note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns)
+{
+    if (!rail->refused_ns || now_ns > rail->asked_ns + weft_rail_patience_ns(trainer) / 2)
+        rail->refused_ns = now_ns;
+    rail->asked_ns = now_ns;
+}
+
 static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
 {
     weft_rail *rail = &peer->rails[at];
@@ -121,7 +129,7 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     rail->lane->resent_bytes += chunk->bytes;
 }
 
-static bool has_room(const weft_peer *peer, const weft_rail *rail)
+bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail)
 {
     bool known = peer->rails_used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
     return rail->state == WEFT_RAIL_UP && rail->writes < rail->lane->facts.depth && known;
@@ -151,7 +159,7 @@ static uint32_t choose_rail(const weft_peer *peer, uint64_t bytes, uint32_t refu
     for (uint32_t i = 0; i < peer->rail_count; i++) {
         uint32_t at = (peer->next_rail + i) % peer->rail_count;
         const weft_rail *rail = &peer->rails[at];
-        if (!has_room(peer, rail) || refused >> at & 1)
+        if (!weft_send_has_room(peer, rail) || refused >> at & 1)
             continue;
         double cost = (double)(rail->unlanded + bytes) / (known ? rail->rate_bytes_s : 1);
         if (best < peer->rail_count && cost >= least)
@@ -175,7 +183,7 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
             posted(trainer, peer, chunk, at, now_ns);
         } else if (status == WEFT_AGAIN) {
             refused |= 1u << at;
-            rail->refused_ns = rail->refused_ns ? rail->refused_ns : now_ns;
+            note_refused(trainer, rail, now_ns);
         } else {
             status = weft_rail_fail(trainer, peer, rail, weft_last_error());
             status = status == WEFT_OK ? WEFT_AGAIN : status; /* then by another */
@@ -200,6 +208,8 @@ weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *r
     weft_status status = rail->lane->provider->write(rail->port, &write);
     if (status == WEFT_OK)
         note_posted(rail, write.bytes, weft_clock_ns());
+    else if (status == WEFT_AGAIN)
+        note_refused(trainer, rail, weft_clock_ns());
     return status;
 }
 

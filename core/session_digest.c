@@ -6,8 +6,30 @@
 #include "session.h"
 #include "status.h"
 
+/* One job may have to work on all units of a run, of a frame that any trainer cuts. */
+static weft_status check_runs(const weft_session *session, const weft_binding *binding)
+{
+    const weft_layout *layout = session->layout;
+    const uint64_t most = session->backend->runs(session->device);
+    uint32_t units;
+    for (uint64_t unit = 0; unit < layout->unit_count; unit += units) {
+        units = weft_layout_run(layout, unit, WEFT_RUN_SHIFT_MAX);
+        const uint64_t runs = binding->first_run[unit + units] - binding->first_run[unit];
+        if (runs > most)
+            return weft_fail(WEFT_E_LAYOUT,
+                             "bind: tensor %s and those behind it lie in %llu pieces that may have to be worked on "
+                             "together; backend %s has room for %llu: bind fewer and larger ones, or work on the host",
+                             layout->entries[layout->units[unit].tensor].tensor.name, (unsigned long long)runs,
+                             session->backend_name, (unsigned long long)most);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_session_check(const weft_session *session, const weft_binding *binding)
 {
+    weft_status status = check_runs(session, binding);
+    if (status != WEFT_OK)
+        return status;
     for (uint64_t i = 0; i < binding->run_count; i++) {
         const weft_run *run = &binding->runs[i];
         const weft_layout_entry *entry = &session->layout->entries[run->tensor];

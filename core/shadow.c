@@ -90,7 +90,7 @@ static void read_fill(void *user, uint64_t unit, weft_job *job)
     const uint64_t dense = (uint64_t)view.count * view.width;
     uint8_t *to = r->to + (r->framed ? WEFT_FRAME_HEADER_BYTES : 0);
     r->to = to + (r->framed ? weft_frame_pad(dense) : dense);
-    job->load = (weft_load_job){view, to, NULL};
+    job->load = (weft_load_job){.view = view, .bytes = to};
 }
 
 weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_t unit, uint64_t units, bool framed,
@@ -108,8 +108,8 @@ weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_
 static void copy_fill(void *user, uint64_t unit, weft_job *job)
 {
     const weft_trainer *trainer = user;
-    job->load = (weft_load_job){weft_binding_view(&trainer->weights, unit),
-                                weft_binding_view(&trainer->shadow, unit).runs[0].data, NULL};
+    job->load = (weft_load_job){.view = weft_binding_view(&trainer->weights, unit),
+                                .bytes = weft_binding_view(&trainer->shadow, unit).runs[0].data};
 }
 
 /* Copies the weights into the shadow, whose units are contiguous. */

@@ -32,6 +32,8 @@ typedef enum weft_choice_coding {
     WEFT_CODING_VERBATIM = 2
 } weft_choice_coding;
 
+typedef enum weft_choice_direct { WEFT_DIRECT_AUTO = 0, WEFT_DIRECT_OFF = 1 } weft_choice_direct;
+
 /* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
@@ -41,6 +43,7 @@ typedef struct weft_site_peer {
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
     uint64_t device_memory;        /* bytes that weft may take of it; 0: what it wants */
+    weft_choice_direct direct;     /* whether buckets may land in its memory */
     uint64_t bucket;               /* bytes; 0: auto */
     uint64_t bucket_start;         /* while nothing is measured */
     uint64_t bucket_min;
@@ -66,9 +69,10 @@ typedef struct weft_site_peer {
 /* One [provider.NAME] section. */
 typedef struct weft_site_provider {
     char name[WEFT_SITE_NAME];
-    uint64_t chunk; /* largest write; 0: the profile's */
-    uint64_t depth; /* writes in flight per port; 0: the profile's */
-    char ports[16]; /* "auto" or "LOW-HIGH": see weft_site_ports_split */
+    char address[WEFT_SITE_TEXT]; /* local interfaces or IPs of who sends by it; "": see site_link.h */
+    uint64_t chunk;               /* largest write; 0: the profile's */
+    uint64_t depth;               /* writes in flight per port; 0: the profile's */
+    char ports[16];               /* "auto" or "LOW-HIGH": see weft_site_ports_split */
 } weft_site_provider;
 
 struct weft_site {
@@ -121,8 +125,9 @@ uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WE
 /* Cuts a list of addresses; 1 and "" for the empty text. */
 uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME]);
 
-/* The prefix of the index-th [peer.PREFIX*] section; NULL past the last. */
-const char *weft_site_pattern(const weft_site *site, size_t index);
+/* What the index-th of all [peer.NAME] and [peer.PREFIX*] sections comes to, those that only an override made included:
+ * whoever joins gets one of these rows. A pattern's has its prefix for a name. False past the last. */
+bool weft_site_row(const weft_site *site, size_t index, weft_site_peer *row, bool *pattern);
 
 /* Deep copy, for sessions. */
 weft_status weft_site_copy(const weft_site *site, weft_site **copy);

@@ -5,6 +5,17 @@
 #include "site_text.h"
 #include "status.h"
 
+/* What a pattern gives, by its name PREFIX*. */
+static bool find_pattern(const weft_site *site, const char *name, weft_site_peer *row)
+{
+    const size_t bytes = strlen(name) - 1;
+    bool pattern;
+    for (size_t i = 0; weft_site_row(site, i, row, &pattern); i++)
+        if (pattern && strlen(row->name) == bytes && memcmp(row->name, name, bytes) == 0)
+            return true;
+    return false;
+}
+
 /* The struct that the row's offset is into; NULL after an error. */
 static const void *fields_of(const weft_site *site, const weft_site_field *field, const char *name,
                              weft_site_peer *peer)
@@ -17,6 +28,8 @@ static const void *fields_of(const weft_site *site, const weft_site_field *field
         return NULL;
     if (of_provider)
         return weft_site_provider_of(site, name);
+    if (*name && name[strlen(name) - 1] == '*')
+        return find_pattern(site, name, peer) ? peer : NULL;
     if (!weft_site_is_name(name) || !weft_site_layers_of(site->source, name, &layers))
         return NULL;
     return weft_site_resolve(site, name, peer) ? NULL : peer;

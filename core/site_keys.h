@@ -26,7 +26,7 @@ typedef struct weft_site_field {
 } weft_site_field;
 
 /* Room for an index per row. */
-#define WEFT_SITE_ROWS 48
+#define WEFT_SITE_ROWS 56
 
 /* index from 0; NULL past the last. */
 const weft_site_field *weft_site_field_at(uint64_t index);

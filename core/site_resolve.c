@@ -101,11 +101,24 @@ uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WE
     return count;
 }
 
-const char *weft_site_pattern(const weft_site *site, size_t index)
+static bool is_row(const weft_site_section *section)
+{
+    return section->kind == WEFT_SECTION_PEER || section->kind == WEFT_SECTION_PATTERN;
+}
+
+bool weft_site_row(const weft_site *site, size_t index, weft_site_peer *row, bool *pattern)
 {
     const weft_site_source *source = site->source;
-    for (uint64_t i = 0; i < source->section_count; i++)
-        if (source->sections[i].kind == WEFT_SECTION_PATTERN && index-- == 0)
-            return source->sections[i].name;
-    return NULL;
+    for (uint32_t i = 0; i < source->section_count; i++) {
+        const weft_site_section *section = &source->sections[i];
+        if (!is_row(section) || index-- > 0)
+            continue;
+        const weft_site_layers layers = weft_site_layers_at(source, i);
+        *row = (weft_site_peer){0};
+        *pattern = section->kind == WEFT_SECTION_PATTERN;
+        memcpy(row->name, section->name, sizeof row->name);
+        weft_site_fill(source, &layers, "peer", row);
+        return true;
+    }
+    return false;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "site_link.h"
 #include "site_resolve.h"
 #include "site_text.h"
 
@@ -51,6 +52,18 @@ static weft_status check_buckets(const weft_site *site, uint32_t section)
     return WEFT_OK;
 }
 
+/* The most that the trainer may have for a peer, whose provider may be chosen later. */
+static uint32_t trainer_rails(const weft_site *site, const char *provider)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    uint32_t most = weft_site_trainer_rails(site, provider, list);
+    for (uint64_t i = 0; !strcmp(provider, "auto") && i < site->provider_count; i++) {
+        uint32_t rails = weft_site_trainer_rails(site, site->providers[i].name, list);
+        most = rails > most ? rails : most;
+    }
+    return most;
+}
+
 /* A rail needs an address at both ends. */
 static weft_status check_rails(const weft_site *site, uint32_t section)
 {
@@ -60,11 +73,13 @@ static weft_status check_rails(const weft_site *site, uint32_t section)
     weft_site_layers layers = weft_site_layers_at(site->source, section);
     const char *who = site->source->sections[section].header;
     weft_site_fill(site->source, &layers, "peer", &peer);
-    uint32_t rails = weft_site_rails(peer.address, list), here = weft_site_rails(site->trainer.address, list);
+    uint32_t rails = weft_site_rails(peer.address, list), here = trainer_rails(site, peer.provider);
+    const weft_site_provider *knobs = weft_site_provider_of(site, peer.provider);
+    bool own = knobs && knobs->address[0];
     weft_site_place_of(site, &layers, (const char *const[2]){"address", "streams"}, value, &place);
     if (rails > here)
-        return weft_site_refuse(&place, "for [%s] %u addresses need as many in [trainer] address, which has %u", who,
-                                rails, here);
+        return weft_site_refuse(&place, "for [%s] %u addresses need as many in [%s%s] address, which has %u", who,
+                                rails, own ? "provider." : "trainer", own ? peer.provider : "", here);
     if (rails * peer.streams > WEFT_SITE_RAILS)
         return weft_site_refuse(&place, "for [%s] %u addresses with %llu streams each: at most %u connections", who,
                                 rails, (unsigned long long)peer.streams, WEFT_SITE_RAILS);

@@ -1,9 +1,7 @@
-/* trainer.c - the trainer's session: opens and closes it, and knows the order of the stages for its peers. */
-#include <errno.h>
+/* trainer.c - the trainer's session: opens and closes it. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "mem.h"
@@ -11,167 +9,21 @@
 #include "publish.h"
 #include "status.h"
 
-#define GUESTS    8u /* connections that have not said who they are */
 #define LANES     (8u * WEFT_SITE_RAILS)
-#define SLABS     16u
 #define SLABS_MIN 4u /* a peer's share: to copy, send and acknowledge at once */
-#define SLAB_MIN  (2u << 20)
-
-/* ---- one step */
-
-static weft_peer *free_record(weft_trainer *trainer)
-{
-    weft_peer *lost = NULL;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
-        if (weft_peer_connected(peer))
-            continue;
-        if (!peer->known)
-            return peer;
-        lost = lost ? lost : peer;
-    }
-    if (!lost)
-        return NULL;
-    weft_peer_move(trainer, lost, WEFT_ON_FORGOTTEN);
-    lost->known = false;
-    return lost;
-}
-
-/* False: no descriptor can be had now; what waits is left for a later step. */
-static bool accept_guests(weft_trainer *trainer)
-{
-    for (;;) {
-        int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK;
-        weft_peer *guest = free_record(trainer);
-        if (!guest) {
-            close(fd);
-            weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peer_count);
-            continue;
-        }
-        weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
-        guest->opened_ns = weft_clock_ns();
-        guest->greeted = guest->leaving = false;
-        trainer->watch.stirred[weft_peer_index(trainer, guest)] = true;
-    }
-}
-
-static weft_status serve_data(weft_trainer *trainer, weft_peer *peer, bool work, uint64_t now_ns, weft_waits *waits)
-{
-    bool any = false;
-    weft_status status = weft_send_poll(trainer, peer, now_ns, &any);
-    if (status == WEFT_OK && work)
-        status = weft_send_pump(trainer, peer, now_ns, waits);
-    if (status == WEFT_OK && any)
-        waits->busy = true;
-    return status;
-}
-
-/* Ports without writes under way have nothing to say. */
-static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
-{
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
-        for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->rail_count; at++)
-            if (peer->rails[at].port && (peer->rails[at].writes || peer->again))
-                weft_waits_port(waits, peer->lane->provider, peer->rails[at].port);
-    }
-}
-
-static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits *waits)
-{
-    weft_peer_listen(trainer, peer);
-    if (!weft_peer_connected(peer))
-        return;
-    uint64_t now_ns = weft_clock_ns();
-    weft_status status = weft_peer_check_time(trainer, peer, now_ns, waits);
-    if (status == WEFT_OK && peer->greeted && !peer->leaving)
-        status = serve_data(trainer, peer, work, now_ns, waits);
-    if (status == WEFT_OK)
-        status = weft_control_flush(&peer->control);
-    if (status != WEFT_OK) {
-        weft_peer_lose(trainer, peer, status, weft_last_error());
-        return;
-    }
-    bool writes = weft_control_wants_write(&peer->control);
-    if (peer->leaving && !writes)
-        weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
-    else if (!weft_watch_control(&trainer->watch, &peer->control, weft_peer_index(trainer, peer), !peer->leaving,
-                                 writes))
-        waits->blind = true;
-}
-
-/* Whether a peer is to be looked at in every step: data are on their way to it, or only other peers' doings will wake
- * it. All else that concerns it comes on its connection, at a time, or with weft_session_wake. */
-static bool is_active(const weft_peer *peer)
-{
-    bool streams = peer->stream.kind == WEFT_STREAM_UPDATE || peer->stream.kind == WEFT_STREAM_SNAPSHOT;
-    bool sends = streams && peer->slots_free > 0; /* a slot comes back with a receipt */
-    return weft_peer_connected(peer) &&
-           (sends || peer->posting || peer->again_chunks || peer->writes || peer->again || peer->starved);
-}
-
-/* Serves a peer and notes when it is to be served next. */
-static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_waits *waits)
-{
-    weft_peer *peer = &trainer->peers[index];
-    uint64_t wake_ns = waits->wake_ns;
-    peer->starved = false;
-    trainer->watch.stirred[index] = false;
-    waits->wake_ns = UINT64_MAX;
-    if (weft_peer_connected(peer))
-        serve(trainer, peer, work, waits);
-    trainer->watch.due_ns[index] = weft_peer_connected(peer) ? waits->wake_ns : UINT64_MAX;
-    trainer->watch.stirred[index] |= is_active(peer) || (!work && weft_peer_connected(peer));
-    weft_waits_until(waits, wake_ns);
-}
-
-static void step(weft_session *session, bool work, weft_waits *waits)
-{
-    weft_trainer *trainer = session->trainer;
-    bool starved = false, all = session->woken || trainer->again;
-    trainer->again = false;
-    session->woken = session->woken && !work;
-    if (accept_guests(trainer))
-        weft_waits_fd(waits, trainer->listen_fd, POLLIN);
-    weft_watch_gather(&trainer->watch);
-    uint64_t now_ns = weft_clock_ns();
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        if (all || weft_watch_due(&trainer->watch, i, now_ns)) {
-            serve_due(trainer, i, work, waits);
-            starved = starved || trainer->peers[i].starved;
-        } else {
-            weft_waits_until(waits, trainer->watch.due_ns[i]);
-        }
-    }
-    if (trainer->again || (starved && trainer->slabs.free_count))
-        waits->busy = true;
-    weft_waits_fd(waits, trainer->watch.fd, POLLIN);
-    wait_for_ports(trainer, waits);
-}
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
     stats->rail_count = weft_rail_describe_all(session->trainer, stats->rails);
 }
 
-/* ---- open and close */
-
-/* The most slots that the site gives any peer: what one grants beyond it is not used. */
-static uint32_t most_slots(const weft_site *site)
+uint32_t weft_trainer_slots(const weft_site *site)
 {
     uint64_t most = 1;
-    const char *prefix;
-    char name[WEFT_SITE_NAME];
-    weft_site_peer peer;
-    for (uint64_t i = 0; i < site->peer_count; i++)
-        most = site->peers[i].window > most ? site->peers[i].window : most;
-    for (size_t i = 0; (prefix = weft_site_pattern(site, i)) != NULL; i++) {
-        snprintf(name, sizeof name, "%.60s0", prefix);
-        if (weft_site_resolve(site, name, &peer) == WEFT_OK && peer.window > most)
-            most = peer.window;
-    }
+    weft_site_peer row;
+    bool pattern;
+    for (size_t i = 0; weft_site_row(site, i, &row, &pattern); i++)
+        most = row.window > most ? row.window : most;
     return most < WEFT_SLOTS_MAX ? (uint32_t)most : WEFT_SLOTS_MAX;
 }
 
@@ -179,18 +31,18 @@ static uint32_t most_slots(const weft_site *site)
 static uint32_t slab_count(const weft_trainer *trainer)
 {
     uint64_t count = (trainer->session->layout->bytes + trainer->journal.arena.bytes) / 100 / trainer->slabs.slab_bytes;
-    return count < SLABS_MIN ? SLABS_MIN : count < SLABS ? (uint32_t)count : SLABS;
+    return count < SLABS_MIN ? SLABS_MIN : count < WEFT_SLABS_MAX ? (uint32_t)count : WEFT_SLABS_MAX;
 }
 
 static weft_status open_slabs(weft_trainer *trainer)
 {
     weft_slabs *slabs = &trainer->slabs;
     uint32_t largest = trainer->session->layout->largest_frame;
-    slabs->slab_bytes = largest > SLAB_MIN ? (largest + 4095ull) / 4096 * 4096 : SLAB_MIN;
+    slabs->slab_bytes = largest > WEFT_SLAB_MIN ? (largest + 4095ull) / 4096 * 4096 : WEFT_SLAB_MIN;
     slabs->count = slab_count(trainer);
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    trainer->slots_most = most_slots(trainer->session->site);
+    trainer->slots_most = weft_trainer_slots(trainer->session->site);
     weft_status status = weft_parcel_open(trainer);
     if (status != WEFT_OK)
         return status;
@@ -355,13 +207,13 @@ static void print_memory(weft_trainer *trainer)
              "backend %s",
              (double)session->stats.memory_bytes / 1e6, (double)shadow / 1e6,
              (double)trainer->journal.arena.bytes / 1e6, (double)digests / 1e6, (double)merging / 1e6,
-             (double)slabs / 1e6, trainer->peer_count - GUESTS, (double)peers / 1e6, session->backend_name);
+             (double)slabs / 1e6, trainer->peer_count - WEFT_GUESTS, (double)peers / 1e6, session->backend_name);
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                               weft_session **session)
 {
-    uint32_t peers = (uint32_t)site->trainer.max_peers + GUESTS;
+    uint32_t peers = (uint32_t)site->trainer.max_peers + WEFT_GUESTS;
     weft_session *made = NULL;
     const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory};
     weft_status status =
@@ -374,7 +226,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
         return weft_fail(WEFT_E_MEMORY, "no memory for a trainer");
     }
     made->trainer = trainer;
-    made->step = step;
+    made->step = weft_trainer_step;
     made->figures = figures;
     made->close = close_trainer;
     trainer->session = made;

@@ -132,7 +132,7 @@ static weft_status frames_take(merger *m, uint64_t end, bool wanted)
 static weft_status span_load(merger *m, uint64_t unit, uint32_t units)
 {
     weft_update_lane *lane = &m->team.lanes[0];
-    weft_load_job job = {weft_binding_span(&m->base, unit, units), m->dense, NULL};
+    weft_load_job job = {.view = weft_binding_span(&m->base, unit, units), .bytes = m->dense};
     weft_run *moved = m->moved.runs + (job.view.runs - m->base.runs);
     for (uint32_t r = 0; r < job.view.run_count; r++)
         moved[r].data = m->dense + (uint64_t)weft_run_position(&job.view, &moved[r]) * job.view.width;

@@ -18,7 +18,7 @@ static weft_status unit_load(const rewriter *r)
 {
     const weft_update_team *team = &r->prover->team;
     weft_backend_state *device = team->lanes[0].device;
-    weft_load_job job = {weft_binding_view(&r->prover->base, r->unit), r->dense, NULL};
+    weft_load_job job = {.view = weft_binding_view(&r->prover->base, r->unit), .bytes = r->dense};
     return weft_backend_wait(team->backend, device, team->backend->load(device, &job), &job);
 }
 

@@ -5,35 +5,139 @@
 #include "rollout.h"
 #include "status.h"
 
-static weft_status add(weft_rollout *rollout, const char *listen, const char *relay, uint32_t place)
+#define RETRY_NS (50 * WEFT_NS_PER_MS)
+
+uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char hosts[WEFT_NAMES][WEFT_SITE_TEXT])
 {
-    char addresses[WEFT_CONTROL_ADDRESSES][64];
-    uint32_t count = 0;
-    weft_status status = weft_control_resolve(listen, addresses, &count);
-    for (uint32_t i = 0; i < count && status == WEFT_OK; i++) {
-        weft_way *way = &rollout->ways[rollout->way_count++];
-        snprintf(way->address, sizeof way->address, "%s", addresses[i]);
-        snprintf(way->relay, sizeof way->relay, "%s", relay);
-        way->place = place;
+    char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    uint32_t count = weft_site_via(peer, relays);
+    weft_site_peer relay;
+    memset(hosts, 0, WEFT_NAMES * sizeof hosts[0]);
+    for (uint32_t i = 0; i < count; i++)
+        if (weft_site_resolve(site, relays[i], &relay) == WEFT_OK) /* as its rules make sure */
+            memcpy(hosts[i], relay.relay, sizeof hosts[i]);
+    if (count == 0 || peer->last_resort == WEFT_LAST_TRAINER)
+        memcpy(hosts[count++], site->trainer.listen, sizeof hosts[0]);
+    return count;
+}
+
+static void add(weft_rollout *rollout, uint32_t place, const char *address)
+{
+    char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    weft_way *way = &rollout->ways[rollout->way_count++];
+    uint32_t count = weft_site_via(&rollout->site, relays);
+    snprintf(way->address, sizeof way->address, "%.*s", (int)sizeof way->address - 1, address);
+    snprintf(way->relay, sizeof way->relay, "%s", place < count ? relays[place] : "");
+    way->place = place;
+}
+
+/* The addresses of one place: those that it has now; while they are not known, those that it had. */
+static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *name, const weft_way *before,
+                      uint32_t before_count)
+{
+    uint32_t old = rollout->way_count;
+    for (uint32_t i = 0; i < name->count; i++)
+        add(rollout, place, name->address[i]);
+    for (uint32_t i = 0; i < before_count && name->count == 0; i++)
+        if (before[i].place == place)
+            add(rollout, place, before[i].address);
+    if (rollout->way_count == old)
+        add(rollout, place, "");
+}
+
+/* The way stays in the place where it is. */
+static void take_over(weft_rollout *rollout, const weft_names *names, uint32_t count)
+{
+    weft_way before[WEFT_WAYS];
+    uint32_t before_count = rollout->way_count, place = rollout->ways[rollout->way].place;
+    memcpy(before, rollout->ways, sizeof before);
+    rollout->way_count = rollout->way = 0;
+    for (uint32_t i = 0; i < count; i++)
+        add_place(rollout, i, weft_names_at(names, i), before, before_count);
+    while (rollout->ways[rollout->way].place != place)
+        rollout->way++;
+}
+
+/* WEFT_OK: one at least is known; else `why` not, as the name that may be known later has it. */
+static weft_status judge(const weft_names *names, uint32_t count, const char **why)
+{
+    const weft_name *worst = weft_names_at(names, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const weft_name *name = weft_names_at(names, i);
+        if (name->count > 0)
+            return WEFT_OK;
+        if (name->status == WEFT_E_UNREACHABLE)
+            worst = name;
     }
+    *why = worst->text;
+    return worst->status;
+}
+
+/* `why` stays as it is where only time ran out. */
+static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char why[320])
+{
+    char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
+    const char *text = why;
+    uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts);
+    weft_names *names = weft_names_ask(hosts, count);
+    if (!names)
+        return weft_fail(WEFT_E_MEMORY, "no memory, or no thread, to look up host names");
+    weft_status status = weft_names_wait(names, deadline_ns) ? judge(names, count, &text) : WEFT_E_UNREACHABLE;
+    if (status == WEFT_OK)
+        take_over(rollout, names, count);
+    else if (text != why)
+        snprintf(why, 320, "%s", text);
+    else if (!why[0])
+        snprintf(why, 320, "the name server does not answer for %s", hosts[count - 1]);
+    weft_names_give(names);
     return status;
 }
 
 weft_status weft_way_open(weft_rollout *rollout)
 {
-    const weft_site *site = rollout->session->site;
-    char names[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    uint32_t count = weft_site_via(&rollout->site, names);
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < count && status == WEFT_OK; i++) {
-        weft_site_peer relay;
-        status = weft_site_resolve(site, names[i], &relay);
-        if (status == WEFT_OK)
-            status = add(rollout, relay.relay, names[i], i);
+    char why[320] = "";
+    uint64_t patience_ms = rollout->session->site->session.connect_deadline_ms;
+    uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
+    weft_status status = open_once(rollout, deadline_ns, why);
+    while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
+        weft_clock_pass(RETRY_NS);
+        status = open_once(rollout, deadline_ns, why);
     }
-    if (status == WEFT_OK && (count == 0 || rollout->site.last_resort == WEFT_LAST_TRAINER))
-        status = add(rollout, site->trainer.listen, "", count);
-    return status;
+    if (status == WEFT_E_UNREACHABLE)
+        return weft_fail_quiet(status, "nobody to join is known within %llu ms (connect_deadline): %s",
+                               (unsigned long long)patience_ms, why);
+    return status == WEFT_OK || status == WEFT_E_MEMORY ? status : weft_fail(status, "%s", why);
+}
+
+void weft_way_close(weft_rollout *rollout)
+{
+    weft_names_give(rollout->names);
+    rollout->names = NULL;
+}
+
+/* Where all are numbers, there is nothing to ask. */
+void weft_way_renew(weft_rollout *rollout)
+{
+    char hosts[WEFT_NAMES][WEFT_SITE_TEXT], numeric[64];
+    uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts), named = 0;
+    for (uint32_t i = 0; i < count; i++)
+        named += !weft_control_is_numeric(hosts[i], numeric);
+    if (named == 0)
+        return;
+    if (!rollout->names)
+        rollout->names = weft_names_ask(hosts, count);
+    if (!rollout->names || !weft_names_known(rollout->names))
+        return;
+    take_over(rollout, rollout->names, count);
+    weft_way_close(rollout);
+}
+
+const char *weft_way_known(const weft_rollout *rollout)
+{
+    uint32_t way = 0;
+    while (way + 1 < rollout->way_count && !rollout->ways[way].address[0])
+        way++;
+    return rollout->ways[way].address;
 }
 
 void weft_way_begin(weft_rollout *rollout)

@@ -2,7 +2,6 @@
 
 #include "status.h"
 
-#define HELLO_MAGIC     0x54464557u /* "WEFT" */
 #define UPDATE_MAGIC    0x50554657u /* "WFUP" */
 #define TRAILER_MAGIC   0x52544657u /* "WFTR" */
 #define SIGNATURE_BYTES 64u
@@ -37,7 +36,7 @@ static const struct {
 };
 #define RESERVED_ROWS (sizeof reserved_rows / sizeof reserved_rows[0])
 
-static void put_identity(weft_out *out, const uint64_t layout[2])
+void weft_out_identity(weft_out *out, const uint64_t layout[2])
 {
     for (size_t i = 0; i < RESERVED_ROWS; i++)
         weft_out_word(out, reserved_rows[i].value, reserved_rows[i].width);
@@ -47,7 +46,7 @@ static void put_identity(weft_out *out, const uint64_t layout[2])
     }
 }
 
-static weft_status get_identity(weft_in *in, const char *what, uint64_t layout[2])
+weft_status weft_in_identity(weft_in *in, const char *what, uint64_t layout[2])
 {
     for (size_t i = 0; i < RESERVED_ROWS; i++) {
         uint64_t value = weft_in_word(in, reserved_rows[i].width);
@@ -65,14 +64,14 @@ static weft_status get_identity(weft_in *in, const char *what, uint64_t layout[2
     return WEFT_OK;
 }
 
-static void put_magic(weft_out *out, uint32_t magic)
+void weft_out_magic(weft_out *out, uint32_t magic)
 {
     weft_out_word(out, magic, 4);
     weft_out_word(out, WEFT_PROTOCOL, 2);
     weft_out_word(out, 0, 2);
 }
 
-static weft_status get_magic(weft_in *in, uint32_t magic, const char *what)
+weft_status weft_in_magic(weft_in *in, uint32_t magic, const char *what)
 {
     uint64_t seen = weft_in_word(in, 4), protocol = weft_in_word(in, 2);
     weft_in_word(in, 2); /* minor: additions that an older end may ignore */
@@ -103,161 +102,13 @@ void weft_in_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uint32
     *bytes = (uint32_t)length;
 }
 
-static void put_more(weft_out *out, const weft_wire_port *more, uint32_t further, bool regions)
-{
-    weft_out_word(out, further, 1);
-    for (uint32_t i = 0; i < further; i++) {
-        weft_out_address(out, more[i].address, more[i].address_bytes);
-        if (!regions)
-            continue;
-        weft_out_word(out, more[i].region_address, 8);
-        weft_out_word(out, more[i].region_key, 8);
-    }
-}
-
-static void get_more(weft_in *in, weft_wire_port *more, uint32_t *further, bool regions)
-{
-    *further = (uint32_t)weft_in_word(in, 1);
-    if (*further >= WEFT_PORTS_MAX) {
-        in->bad = true;
-        *further = 0;
-    }
-    for (uint32_t i = 0; i < *further; i++) {
-        weft_in_address(in, more[i].address, &more[i].address_bytes);
-        if (!regions)
-            continue;
-        more[i].region_address = weft_in_word(in, 8);
-        more[i].region_key = weft_in_word(in, 8);
-    }
-}
-
-void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
-{
-    put_magic(out, HELLO_MAGIC);
-    weft_out_word(out, hello->wants_layout, 1);
-    weft_out_text(out, hello->name);
-    weft_out_word(out, hello->incarnation, 8);
-    put_identity(out, hello->layout);
-    weft_out_word(out, 0, 2); /* authentication: kind 0, none */
-    weft_out_word(out, 0, 2);
-    if (hello->wants_layout)
-        return;
-    weft_out_word(out, hello->holds, 1);
-    weft_out_version(out, &hello->held);
-    weft_out_word(out, hello->attachment, 8);
-    weft_out_text(out, hello->provider);
-    weft_out_text(out, hello->backend);
-    weft_out_word(out, hello->fabric, 4);
-    weft_out_address(out, hello->address, hello->address_bytes);
-    weft_out_word(out, hello->region_address, 8);
-    weft_out_word(out, hello->region_key, 8);
-    put_more(out, hello->more, hello->further, true);
-    weft_out_word(out, hello->further_rails, 1);
-    weft_out_word(out, hello->slot_stride, 8);
-    weft_out_word(out, hello->slot_payload, 8);
-    weft_out_word(out, hello->slots, 2);
-    weft_out_word(out, hello->epoch, 1);
-    weft_out_word(out, hello->chunk_bytes, 4);
-    weft_out_word(out, hello->levels, 4);
-    weft_out_word(out, hello->staging_bytes, 8);
-    weft_out_route(out, hello);
-}
-
-static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
-{
-    hello->holds = weft_in_flag(in);
-    hello->held = weft_in_version(in);
-    hello->attachment = weft_in_word(in, 8);
-    weft_in_text(in, hello->provider, sizeof hello->provider);
-    weft_in_text(in, hello->backend, sizeof hello->backend);
-    hello->fabric = (uint32_t)weft_in_word(in, 4);
-    weft_in_address(in, hello->address, &hello->address_bytes);
-    hello->region_address = weft_in_word(in, 8);
-    hello->region_key = weft_in_word(in, 8);
-    get_more(in, hello->more, &hello->further, true);
-    hello->further_rails = (uint32_t)weft_in_word(in, 1);
-    in->bad = in->bad || hello->further_rails > hello->further;
-    hello->slot_stride = weft_in_word(in, 8);
-    hello->slot_payload = weft_in_word(in, 8);
-    hello->slots = (uint32_t)weft_in_word(in, 2);
-    hello->epoch = (uint32_t)weft_in_word(in, 1);
-    hello->chunk_bytes = (uint32_t)weft_in_word(in, 4);
-    hello->levels = (uint32_t)weft_in_word(in, 4);
-    hello->staging_bytes = weft_in_word(in, 8);
-    weft_in_route(in, hello);
-    if (!weft_in_done(in))
-        return corrupt("HELLO");
-    if (hello->slots == 0 || hello->slots > WEFT_SLOTS_MAX || hello->slot_payload > hello->slot_stride ||
-        hello->slot_stride > UINT64_MAX / WEFT_SLOTS_MAX ||
-        hello->slot_stride - hello->slot_payload < WEFT_SLOT_HEADER_BYTES)
-        return weft_fail(WEFT_E_CORRUPT, "HELLO of %s: %u slots of %llu payload bytes at stride %llu make no sense",
-                         hello->name, hello->slots, (unsigned long long)hello->slot_payload,
-                         (unsigned long long)hello->slot_stride);
-    return WEFT_OK;
-}
-
-weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello)
-{
-    weft_in in = {body, length, 0, false};
-    memset(hello, 0, sizeof *hello);
-    weft_status status = get_magic(&in, HELLO_MAGIC, "HELLO");
-    if (status != WEFT_OK)
-        return status;
-    hello->wants_layout = weft_in_flag(&in);
-    weft_in_text(&in, hello->name, sizeof hello->name);
-    hello->incarnation = weft_in_word(&in, 8);
-    status = get_identity(&in, "HELLO", hello->layout);
-    if (status != WEFT_OK)
-        return status;
-    uint64_t kind = weft_in_word(&in, 2), bytes = weft_in_word(&in, 2);
-    if (!in.bad && (kind || bytes))
-        return weft_fail(WEFT_E_PROTOCOL, "HELLO of %s: authentication kind %llu is not known to protocol %u",
-                         hello->name, (unsigned long long)kind, WEFT_PROTOCOL);
-    return hello->wants_layout ? weft_wire_done(&in, "HELLO") : get_hello_join(&in, hello);
-}
-
-void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
-{
-    put_magic(out, HELLO_MAGIC);
-    weft_out_word(out, welcome->run, 8);
-    weft_out_word(out, welcome->incarnation, 8);
-    put_identity(out, welcome->layout);
-    weft_out_version(out, &welcome->held);
-    weft_out_version(out, &welcome->newest);
-    weft_out_word(out, welcome->heartbeat_ms, 4);
-    weft_out_word(out, welcome->chunk_bytes, 4);
-    weft_out_address(out, welcome->address, welcome->address_bytes);
-    put_more(out, welcome->more, welcome->further, false);
-}
-
-weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wire_welcome *welcome)
-{
-    weft_in in = {body, length, 0, false};
-    memset(welcome, 0, sizeof *welcome);
-    weft_status status = get_magic(&in, HELLO_MAGIC, "WELCOME");
-    if (status != WEFT_OK)
-        return status;
-    welcome->run = weft_in_word(&in, 8);
-    welcome->incarnation = weft_in_word(&in, 8);
-    status = get_identity(&in, "WELCOME", welcome->layout);
-    if (status != WEFT_OK)
-        return status;
-    welcome->held = weft_in_version(&in);
-    welcome->newest = weft_in_version(&in);
-    welcome->heartbeat_ms = (uint32_t)weft_in_word(&in, 4);
-    welcome->chunk_bytes = (uint32_t)weft_in_word(&in, 4);
-    weft_in_address(&in, welcome->address, &welcome->address_bytes);
-    get_more(&in, welcome->more, &welcome->further, false);
-    return weft_wire_done(&in, "WELCOME");
-}
-
 void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
 {
     uint16_t words[WEFT_PARAMETER_WORDS_MAX];
     uint32_t count = weft_parameters_write(&update->parameters, words);
     uint64_t start = out->used;
-    put_magic(out, UPDATE_MAGIC);
-    put_identity(out, update->layout);
+    weft_out_magic(out, UPDATE_MAGIC);
+    weft_out_identity(out, update->layout);
     weft_out_version(out, &update->base);
     weft_out_version(out, &update->target);
     weft_out_word(out, update->snapshot, 1);
@@ -295,9 +146,9 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
 {
     weft_in in = {body, length, 0, length < WEFT_UPDATE_HEADER_BYTES};
     memset(update, 0, sizeof *update);
-    weft_status status = in.bad ? corrupt("UPDATE") : get_magic(&in, UPDATE_MAGIC, "UPDATE");
+    weft_status status = in.bad ? corrupt("UPDATE") : weft_in_magic(&in, UPDATE_MAGIC, "UPDATE");
     if (status == WEFT_OK)
-        status = get_identity(&in, "UPDATE", update->layout);
+        status = weft_in_identity(&in, "UPDATE", update->layout);
     if (status != WEFT_OK)
         return status;
     update->base = weft_in_version(&in);
@@ -326,7 +177,7 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
 void weft_wire_put_trailer(weft_out *out, const weft_wire_trailer *trailer)
 {
     uint8_t unsigned_bytes[SIGNATURE_BYTES] = {0};
-    put_magic(out, TRAILER_MAGIC);
+    weft_out_magic(out, TRAILER_MAGIC);
     weft_out_version(out, &trailer->target);
     weft_out_word(out, trailer->buckets, 8);
     weft_out_word(out, trailer->frames, 8);
@@ -340,7 +191,7 @@ weft_status weft_wire_get_trailer(const uint8_t *body, uint64_t length, weft_wir
 {
     weft_in in = {body, length, 0, length != WEFT_UPDATE_TRAILER_BYTES};
     memset(trailer, 0, sizeof *trailer);
-    weft_status status = in.bad ? corrupt("TRAILER") : get_magic(&in, TRAILER_MAGIC, "TRAILER");
+    weft_status status = in.bad ? corrupt("TRAILER") : weft_in_magic(&in, TRAILER_MAGIC, "TRAILER");
     if (status != WEFT_OK)
         return status;
     trailer->target = weft_in_version(&in);
@@ -373,7 +224,7 @@ weft_status weft_wire_get_receipt(const uint8_t *body, uint64_t length, weft_wir
 
 void weft_wire_put_held(weft_out *out, const weft_wire_held *held)
 {
-    put_identity(out, held->layout);
+    weft_out_identity(out, held->layout);
     weft_out_version(out, &held->version);
     weft_out_word(out, held->attachment, 8);
     weft_out_word(out, held->decode_ns, 8);
@@ -383,7 +234,7 @@ void weft_wire_put_held(weft_out *out, const weft_wire_held *held)
 weft_status weft_wire_get_held(const uint8_t *body, uint64_t length, weft_wire_held *held)
 {
     weft_in in = {body, length, 0, false};
-    weft_status status = get_identity(&in, "HELD", held->layout);
+    weft_status status = weft_in_identity(&in, "HELD", held->layout);
     if (status != WEFT_OK)
         return status;
     held->version = weft_in_version(&in);

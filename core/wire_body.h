@@ -28,6 +28,14 @@ static inline weft_version weft_in_version(weft_in *in)
     return version;
 }
 
+/* What a body begins with: its mark and the protocol. */
+void weft_out_magic(weft_out *out, uint32_t magic);
+weft_status weft_in_magic(weft_in *in, uint32_t magic, const char *what);
+
+/* The words reserved for sharding, groups and renditions, and the layout. */
+void weft_out_identity(weft_out *out, const uint64_t layout[2]);
+weft_status weft_in_identity(weft_in *in, const char *what, uint64_t layout[2]);
+
 /* A fabric address behind its length. */
 void weft_out_address(weft_out *out, const uint8_t *address, uint32_t bytes);
 void weft_in_address(weft_in *in, uint8_t address[WEFT_PORT_ADDRESS_MAX], uint32_t *bytes);

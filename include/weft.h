@@ -16,8 +16,11 @@
  *   - One session is used from one thread at a time. weft_held, weft_stats, weft_peers and weft_last_error may be
  *     called from any thread at any time between open and close.
  *   - Sizes are bytes in uint64_t, times are milliseconds, `void *stream` is the caller's device stream (NULL: the
- *     default stream; ignored by the host backend).
- *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow.
+ *     default stream; ignored by the host backend), which must not be being captured into a graph (WEFT_E_ARGUMENT).
+ *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow: what a caller
+ *     has no room for is left out, and `size` tells how much was written. In an array the first one's counts for all.
+ *     Those without it never grow.
+ *   - Pointers must not be NULL. Where one is tolerated, or told as WEFT_E_ARGUMENT, the function says so.
  *   - Strings are UTF-8; what weft returns as const char * lives until the call named in its comment.
  *   - After any error but WEFT_E_DEVICE the weights are bit for bit what they were; weft_status_scope() tells what to
  *     give up. When the device fails the text says what is known of them.
@@ -135,7 +138,8 @@ WEFT_API void weft_site_free(weft_site *site);
 
 /* Reads one resolved value of a site as text, in the unit of conf/weft.ini ("8MiB", "2s", "tcp").
  *
- * peer      name of a peer for keys of [peer.*], else NULL
+ * peer      for keys of [peer.*] the name of a peer, or a pattern as the site has it ("gpu-*"): what a peer gets that
+ *           no section but the pattern names; else NULL
  * key       "section.key", where the section of a peer's keys is "peer" ("peer.provider", "trainer.listen")
  * text      receives the value, always terminated; `capacity` bytes
  * Errors: WEFT_E_ARGUMENT (no such key or peer, or no room). Any thread; never blocks. */
@@ -220,11 +224,16 @@ WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t i
 
 /* Asks the site's trainer for its layout, for a rollout that starts with nothing.
  *
+ * All addresses of the relays that the peer joins through, and of the trainer, are tried in turn, names looked up anew
+ * each time, until one answers.
+ *
  * site, peer   who asks: the name must be admitted by the site
  * deadline_ms  gives up after this long; 0 takes the site's connect_deadline
  * layout       receives the layout; give it back with weft_layout_free
- * Threads: any. Blocks: until the answer or the deadline.
- * Errors: WEFT_E_UNREACHABLE, WEFT_E_REFUSED, WEFT_E_PROTOCOL, WEFT_E_CORRUPT, WEFT_E_MEMORY. */
+ * Threads: any. Blocks: until the answer or the deadline, whatever a name server does.
+ * Errors: WEFT_E_CONFIG (the site does not admit the name, or an address is none), WEFT_E_UNREACHABLE (nobody answered
+ * in time, or a host's name is not known), WEFT_E_REFUSED, WEFT_E_PROTOCOL, WEFT_E_CORRUPT and WEFT_E_LAYOUT (what came
+ * is no layout), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms,
                                        weft_layout **layout);
 
@@ -269,7 +278,12 @@ typedef struct weft_options {
 WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                                        weft_session **session);
 
-/* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots, staging). */
+/* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots, staging).
+ *
+ * Blocks: where the site has hosts by name, until the address of one that the peer may join is known, at most the
+ * site's connect_deadline; else never for the network. weft_bind starts to join. What a name stands for is asked anew
+ * whenever nobody is reached, beside everything else. Errors: also WEFT_E_CONFIG (the site does not admit the name),
+ * WEFT_E_UNREACHABLE (no name is known in time). */
 WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
                                        const weft_options *options, weft_session **session);
 
@@ -332,7 +346,8 @@ typedef struct weft_publish_options {
  *          weights: on return)
  * options  NULL for none
  * info     receives the figures, or NULL
- * Blocks: for diff and encode. Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_DEVICE. */
+ * Blocks: until the device has done what was on the stream, at most ten minutes, and for diff and encode. Errors:
+ * WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
                                   const weft_publish_options *options, weft_update_info *info);
 
@@ -379,19 +394,25 @@ WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, we
  * are whole.
  *
  * version  the staged target's number
- * stream   device stream to order against
+ * stream   device stream to order against; used until it returns and no longer: the caller may end it then
  * flags    0; other values are reserved
  * held     receives what the rollout now holds, or NULL; run and number are 0 when the version's attachment changed
  *          while a snapshot was under way: an update that changes nothing brings both
- * Blocks: update: for O(changes). Snapshot: for the transfer; it fails when nothing arrives for `[commit] deadline`.
- * Errors: WEFT_E_STATE (nothing staged, or another version), WEFT_E_ARGUMENT (flags), WEFT_E_BASE (the weights were
- * altered since staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT (a snapshot broke off: nothing is
- * held if it was in place, and the rollout rejoins), WEFT_E_DEVICE. */
+ * Blocks: until the device has done what was on the stream, at most ten minutes; then, update: for O(changes);
+ * snapshot: for the transfer, which fails when nothing arrives for `[commit] deadline`.
+ * Errors: WEFT_E_STATE (nothing staged, or another version), WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights
+ * were altered since staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT (a snapshot broke off: nothing
+ * is held if it was in place, and the rollout rejoins; or the stream: nothing was done, and the rollout rejoins),
+ * WEFT_E_DEVICE. */
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
                                  weft_version *held);
 
-/* The attachment of the held version. *data lives until the next weft_commit,
- * weft_publish, weft_bind or weft_close; NULL if none. */
+/* The attachment of the held version (trainer: of the one published last).
+ *
+ * data   receives where it lies, NULL if there is none; it lives until the next weft_commit, weft_publish, weft_bind or
+ *        weft_close
+ * bytes  receives its length, 0 if there is none
+ * Blocks: never for the network. Errors: WEFT_E_ARGUMENT (NULL). */
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
 /* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere. What it finds is
@@ -417,10 +438,9 @@ typedef enum weft_peer_state {
 /* "joining", "catching_up", "live", "lost". Static. */
 WEFT_API const char *weft_peer_state_name(weft_peer_state state);
 
-/* One peer as the trainer sees it; on a rollout, itself. */
 #define WEFT_RAILS_MAX 8
 
-/* A rail: an address of this end and what is joined with it. */
+/* A rail: an address of this end and what is joined with it. It never grows. */
 typedef struct weft_rail_info {
     char address[64];      /* as the site names it; where it names none, the one chosen */
     uint32_t connections;  /* by it */
@@ -431,7 +451,9 @@ typedef struct weft_rail_info {
     uint64_t failures;     /* that others carried on after */
 } weft_rail_info;
 
+/* One peer as the trainer sees it; on a rollout, itself. */
 typedef struct weft_peer_info {
+    size_t size; /* sizeof(weft_peer_info) */
     char name[64];
     weft_peer_state state;
     const char *provider;    /* static */
@@ -461,9 +483,9 @@ typedef struct weft_peer_info {
 
 /* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.
  *
- * peers     array of `capacity`; may be NULL with capacity 0
+ * peers     array of `capacity`, the first with its size set; may be NULL with capacity 0
  * count     receives how many there are, which may exceed capacity
- * Any thread; never waits for the network. */
+ * Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no size). */
 WEFT_API weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count);
 
 typedef struct weft_stats_info {
@@ -486,9 +508,10 @@ typedef struct weft_stats_info {
     double merge_ms;         /* trainer: time that making the last of them took, beside everything else */
     uint32_t rail_count;
     weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: of all peers that it served, so far; rollout: its own */
+    char landing[320]; /* rollout: where buckets land: "direct: ...", or "staged in host memory: " and why */
 } weft_stats_info;
 
-/* Figures of the session. Any thread; never waits for the network. */
+/* Figures of the session. Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no size). */
 WEFT_API weft_status weft_stats(weft_session *session, weft_stats_info *stats);
 
 typedef enum weft_event_kind {
@@ -505,6 +528,7 @@ typedef enum weft_event_kind {
 } weft_event_kind;
 
 typedef struct weft_event {
+    size_t size; /* sizeof(weft_event) */
     weft_event_kind kind;
     weft_status status; /* why, for LOST and RESYNC */
     char peer[64];
@@ -513,7 +537,9 @@ typedef struct weft_event {
 } weft_event;
 
 /* Takes the next event off the session's bounded ring and hands waiting log lines to the log callback.
- * Errors: WEFT_AGAIN (none). Blocks: never. */
+ *
+ * event  receives it, its size set before; as it was where there is none
+ * Blocks: never. Errors: WEFT_AGAIN (none), WEFT_E_ARGUMENT (NULL, or no size: nothing is taken off). */
 WEFT_API weft_status weft_events(weft_session *session, weft_event *event);
 
 /* Makes the session's blocking call of this or another thread (weft_commit of a snapshot, weft_wait, weft_staged)

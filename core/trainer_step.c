@@ -1,0 +1,140 @@
+/* trainer_step.c - one step of the trainer's session: the order of the stages for its peers. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "peer.h"
+#include "publish.h"
+#include "status.h"
+
+static weft_peer *free_record(weft_trainer *trainer)
+{
+    weft_peer *lost = NULL;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (weft_peer_connected(peer))
+            continue;
+        if (!peer->known)
+            return peer;
+        lost = lost ? lost : peer;
+    }
+    if (!lost)
+        return NULL;
+    weft_peer_move(trainer, lost, WEFT_ON_FORGOTTEN);
+    lost->known = false;
+    return lost;
+}
+
+/* False: no descriptor can be had now; what waits is left for a later step. */
+static bool accept_guests(weft_trainer *trainer)
+{
+    for (;;) {
+        int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK;
+        weft_peer *guest = free_record(trainer);
+        if (!guest) {
+            close(fd);
+            weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peer_count);
+            continue;
+        }
+        weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
+        guest->opened_ns = weft_clock_ns();
+        guest->greeted = guest->leaving = false;
+        trainer->watch.stirred[weft_peer_index(trainer, guest)] = true;
+    }
+}
+
+static weft_status serve_data(weft_trainer *trainer, weft_peer *peer, bool work, uint64_t now_ns, weft_waits *waits)
+{
+    bool any = false;
+    weft_status status = weft_send_poll(trainer, peer, now_ns, &any);
+    if (status == WEFT_OK && work)
+        status = weft_send_pump(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK && any)
+        waits->busy = true;
+    return status;
+}
+
+/* Ports without writes under way have nothing to say. */
+static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->rail_count; at++)
+            if (peer->rails[at].port && (peer->rails[at].writes || peer->again))
+                weft_waits_port(waits, peer->lane->provider, peer->rails[at].port);
+    }
+}
+
+static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits *waits)
+{
+    weft_peer_listen(trainer, peer);
+    if (!weft_peer_connected(peer))
+        return;
+    uint64_t now_ns = weft_clock_ns();
+    weft_status status = weft_peer_check_time(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK && peer->greeted && !peer->leaving)
+        status = serve_data(trainer, peer, work, now_ns, waits);
+    if (status == WEFT_OK)
+        status = weft_control_flush(&peer->control);
+    if (status != WEFT_OK) {
+        weft_peer_lose(trainer, peer, status, weft_last_error());
+        return;
+    }
+    bool writes = weft_control_wants_write(&peer->control);
+    if (peer->leaving && !writes)
+        weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
+    else if (!weft_watch_control(&trainer->watch, &peer->control, weft_peer_index(trainer, peer), !peer->leaving,
+                                 writes))
+        waits->blind = true;
+}
+
+/* Whether a peer is to be looked at in every step: data are on their way to it, or only other peers' doings will wake
+ * it. All else that concerns it comes on its connection, at a time, or with weft_session_wake. */
+static bool is_active(const weft_peer *peer)
+{
+    bool streams = peer->stream.kind == WEFT_STREAM_UPDATE || peer->stream.kind == WEFT_STREAM_SNAPSHOT;
+    bool sends = streams && peer->slots_free > 0; /* a slot comes back with a receipt */
+    return weft_peer_connected(peer) && (sends || peer->posting || peer->again_chunks || peer->writes ||
+                                         weft_rail_writes(peer) || peer->again || peer->starved);
+}
+
+/* Serves a peer and notes when it is to be served next. */
+static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_waits *waits)
+{
+    weft_peer *peer = &trainer->peers[index];
+    uint64_t wake_ns = waits->wake_ns;
+    peer->starved = false;
+    trainer->watch.stirred[index] = false;
+    waits->wake_ns = UINT64_MAX;
+    if (weft_peer_connected(peer))
+        serve(trainer, peer, work, waits);
+    trainer->watch.due_ns[index] = weft_peer_connected(peer) ? waits->wake_ns : UINT64_MAX;
+    trainer->watch.stirred[index] |= is_active(peer) || (!work && weft_peer_connected(peer));
+    weft_waits_until(waits, wake_ns);
+}
+
+void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
+{
+    weft_trainer *trainer = session->trainer;
+    bool starved = false, all = session->woken || trainer->again;
+    trainer->again = false;
+    session->woken = session->woken && !work;
+    if (accept_guests(trainer))
+        weft_waits_fd(waits, trainer->listen_fd, POLLIN);
+    weft_watch_gather(&trainer->watch);
+    uint64_t now_ns = weft_clock_ns();
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        if (all || weft_watch_due(&trainer->watch, i, now_ns)) {
+            serve_due(trainer, i, work, waits);
+            starved = starved || trainer->peers[i].starved;
+        } else {
+            weft_waits_until(waits, trainer->watch.due_ns[i]);
+        }
+    }
+    if (trainer->again || (starved && trainer->slabs.free_count))
+        waits->busy = true;
+    weft_waits_fd(waits, trainer->watch.fd, POLLIN);
+    wait_for_ports(trainer, waits);
+}
