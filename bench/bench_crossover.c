@@ -82,7 +82,7 @@ static void measure(const plan *plan, weft_session *trainer, weft_model *model, 
     uint64_t version = 0;
     for (int d = 0; d < plan->density_count; d++) {
         double ms[BENCH_ROUNDS_MAX];
-        weft_peer_info info;
+        weft_peer_info info = {.size = sizeof info};
         size_t count;
         for (int i = 0; i < WARM; i++)
             publish(trainer, model, plan->densities[d], ++version);

@@ -197,7 +197,7 @@ static void measure_publish(fleet *fleet)
 /* From the last peer's death or silence until the trainer's event. */
 static double time_loss(fleet *fleet, bool killed)
 {
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     while (weft_events(fleet->trainer, &event) == WEFT_OK)
         ;
     double begun = bench_now_ms();

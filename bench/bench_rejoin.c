@@ -63,7 +63,7 @@ static uint64_t merged_bytes(const image *base, const weft_model *model, const c
 
 static const char *level_of(bench_rig *rig)
 {
-    weft_peer_info infos[BENCH_PEERS_MAX];
+    weft_peer_info infos[BENCH_PEERS_MAX] = {{.size = sizeof infos[0]}};
     size_t count = 0;
     bench_need(weft_peers(rig->trainer, infos, BENCH_PEERS_MAX, &count), "peers");
     for (size_t i = 0; i < count && i < BENCH_PEERS_MAX; i++)

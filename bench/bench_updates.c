@@ -79,7 +79,7 @@ static int peer_at(const work *work, const char *name)
 static void *watch(void *argument)
 {
     work *work = argument;
-    weft_peer_info all[BENCH_PEERS_MAX];
+    weft_peer_info all[BENCH_PEERS_MAX] = {{.size = sizeof all[0]}};
     int left = work->rig.options->peer_count;
     while (left && bench_now_ms() < work->begun + BENCH_DEADLINE_MS) {
         size_t count = 0;
@@ -116,7 +116,7 @@ static double publish(work *work, weft_update_info *info)
 
 static void collect(work *work)
 {
-    weft_peer_info all[BENCH_PEERS_MAX];
+    weft_peer_info all[BENCH_PEERS_MAX] = {{.size = sizeof all[0]}};
     size_t count = 0;
     bench_need(weft_peers(work->rig.trainer, all, BENCH_PEERS_MAX, &count), "peers");
     for (size_t i = 0; i < count && i < BENCH_PEERS_MAX; i++)

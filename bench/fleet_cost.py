@@ -33,7 +33,8 @@ c = type("Constants", (), values)
 for name, (_, what) in constants.items():
     print(f"{name:17} {values[name]:>16,.6g}  {what}")
 dense = 2 * c.params
-print(f"\n| {c.params:.3g} parameters, {c.peers:.0f} rollouts | " + " | ".join(case[0] for case in cases) + " |\n|---|" + "---|" * len(cases))
+print(f"\n| {c.params:.3g} parameters, {c.peers:.0f} rollouts | " + " | ".join(case[0] for case in cases) +
+      " |\n|---|" + "---|" * len(cases))
 rows = {}
 for _, share, tight, fast in cases:
     update = c.params * share * tight / 8
@@ -45,7 +46,8 @@ for _, share, tight, fast in cases:
         ("diff + encode", f"{encode:.1f} s"),
         ("decode + apply at a rollout", f"{decode:.1f} s"),
         ("trainer's NIC, direct", f"{c.peers * update / 1e12:.3g} TB, {wire(c.peers / c.hosts, c.nic_gbit):.0f} s"),
-        ("trainer's NIC, through relays", f"{c.sites * update / 1e9:.0f} GB, {wire(c.sites / c.hosts, c.nic_gbit):.1f} s"),
+        ("trainer's NIC, through relays",
+         f"{c.sites * update / 1e9:.0f} GB, {wire(c.sites / c.hosts, c.nic_gbit):.1f} s"),
         ("a rollout's link", f"{wire(1, c.peer_gbit):.1f} s"),
         ("dense instead, on a rollout's link", f"{dense / (c.line * c.peer_gbit * 1e9 / 8):.0f} s"),
         ("trainer's CPU for all peers", f"{c.peers * c.peer_us / 1e6:.2f} s"),

@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "bench_fabric.h"
 #include "bench_fleet.h"
+#include "bench_gpu.h"
 #include "mem.h"
 #include "output.h"
 #include "status.h"
@@ -108,7 +109,7 @@ static weft_status plan_make(plan *plan)
     const weft_args *args = plan->args;
     double threads[WEFT_BENCH_TEAMS_MAX];
     if (strcmp(args->words[0], "codec") != 0)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench has no '%s'; it has codec, fleet and fabric",
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench has no '%s'; it has codec, fleet, fabric and gpu",
                                args->words[0]);
     if (args->words[1] && !args->words[2])
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench codec takes two models, or none and makes them up");
@@ -139,6 +140,8 @@ int weft_verb_bench(const weft_args *args)
         return weft_bench_fleet(args);
     if (strcmp(args->words[0], "fabric") == 0)
         return weft_bench_fabric(args);
+    if (strcmp(args->words[0], "gpu") == 0)
+        return weft_bench_gpu_verb(args);
     weft_status status = plan_make(&plan);
     if (status != WEFT_OK)
         return weft_output_error(args->json, WEFT_PHASE_INPUT, status);

@@ -12,7 +12,8 @@
 
 #include "bench/fabric/meet.h"
 #include "output.h"
-#include "site.h"
+#include "site_link.h"
+#include "site_text.h"
 #include "status.h"
 
 #define RUNS_MAX      15u
@@ -39,33 +40,49 @@ static weft_status measure(const plan *plan, int fd, const char *other, weft_fab
     return weft_bench_fabric_measure(&terms, &found->figures);
 }
 
-static int be_other_end(const plan *plan, const char *bound)
+/* Once it has come, what fails is told by the end that measures; before, here. */
+static int be_other_end(const plan *plan, const char *bound, int grave)
 {
     int fd = -1, nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (nowhere >= 0)
-        dup2(nowhere, STDERR_FILENO); /* what fails is told by the end that measures */
+        dup2(nowhere, STDERR_FILENO);
     weft_status status = weft_bench_meet_dial(bound, &fd);
-    if (status == WEFT_OK)
-        status = weft_bench_fabric_serve(plan->provider, plan->address, fd);
-    return status == WEFT_OK ? 0 : 1;
+    if (status != WEFT_OK) {
+        const char *why = weft_last_error();
+        return write(grave, why, strlen(why)) < 0 ? 2 : 1;
+    }
+    return weft_bench_fabric_serve(plan->provider, plan->address, fd) == WEFT_OK ? 0 : 1;
+}
+
+/* Before either end knows a fabric. */
+static weft_status fork_other_end(const plan *plan, const char *bound, pid_t *child, int *grave)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return weft_fail_quiet(WEFT_E_SYSTEM, "pipe: %s", strerror(errno));
+    *child = fork();
+    if (*child == 0)
+        _exit(be_other_end(plan, bound, ends[1]));
+    close(ends[1]);
+    *grave = ends[0];
+    return *child < 0 ? weft_fail_quiet(WEFT_E_SYSTEM, "fork: %s", strerror(errno)) : WEFT_OK;
 }
 
 static weft_status measure_here(const plan *plan, weft_fabric_found *found)
 {
     char bound[64];
-    int listener = -1, fd = -1, code;
+    int listener = -1, fd = -1, grave = -1, code;
+    pid_t child = -1;
     weft_status status = weft_bench_meet_listen("127.0.0.1:0", &listener, bound);
     if (status != WEFT_OK)
         return status;
-    pid_t child = fork(); /* before either end knows a fabric */
-    if (child == 0)
-        _exit(be_other_end(plan, bound));
-    if (child < 0)
-        status = weft_fail_quiet(WEFT_E_SYSTEM, "fork: %s", strerror(errno));
+    status = fork_other_end(plan, bound, &child, &grave);
     if (status == WEFT_OK)
-        status = weft_bench_meet_accept(listener, &fd);
+        status = weft_bench_meet_accept(listener, grave, &fd);
     close(listener);
+    if (grave >= 0)
+        close(grave);
     if (status == WEFT_OK)
         status = measure(plan, fd, "a process here", found);
     if (fd >= 0)
@@ -85,7 +102,7 @@ static weft_status measure_with_peer(const plan *plan, weft_fabric_found *found)
     if (status != WEFT_OK)
         return status;
     fprintf(stderr, "weft: waiting on %s for `weft bench fabric SITE.ini --peer %s --join`\n", bound, plan->args->peer);
-    status = weft_bench_meet_accept(listener, &fd);
+    status = weft_bench_meet_accept(listener, -1, &fd);
     close(listener);
     if (status == WEFT_OK) {
         fprintf(stderr, "weft: %s has come\n", plan->args->peer);
@@ -161,23 +178,13 @@ static weft_status choose_provider(plan *plan, const weft_site_peer *peer)
     return WEFT_OK;
 }
 
-/* The trainer's fabric address: its own key, or the host of listen; loopback where that is no address at all. */
+/* The trainer's fabric address for the provider; loopback where that is no address at all. */
 static void choose_address(plan *plan)
 {
-    char first[WEFT_SITE_TEXT];
-    const char *from = first;
-    first_of(plan->site->trainer.address, first);
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    weft_site_trainer_rails(plan->site, plan->provider, list);
     snprintf(plan->listen, sizeof plan->listen, "%s", plan->site->trainer.listen);
-    if (!*from)
-        from = plan->listen;
-    snprintf(plan->address, sizeof plan->address, "%s", *from == '[' ? from + 1 : from);
-    if (from == plan->listen) {
-        char *end = *from == '[' ? strchr(plan->address, ']') : strrchr(plan->address, ':');
-        if (end)
-            *end = '\0';
-    }
-    if (strcmp(plan->address, "0.0.0.0") == 0 || strcmp(plan->address, "::") == 0 || !*plan->address)
-        snprintf(plan->address, sizeof plan->address, "127.0.0.1");
+    snprintf(plan->address, sizeof plan->address, "%s", weft_site_is_wildcard(list[0]) ? "127.0.0.1" : list[0]);
 }
 
 static int finish(const weft_args *args, weft_phase phase, weft_status status, const weft_fabric_found *found)

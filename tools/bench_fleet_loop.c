@@ -56,7 +56,7 @@ static void hush(void *user, weft_log_level level, const char *line)
 
 static weft_status step_trainer(world *w)
 {
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     double before = cpu_us();
     weft_status status = weft_progress(w->trainer, 0);
     w->trainer_us += cpu_us() - before;

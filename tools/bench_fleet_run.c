@@ -83,7 +83,7 @@ static weft_status start_rollouts(fleet_run *run)
 static weft_status wait_for_all(const fleet_run *run, uint64_t version)
 {
     weft_stats_info stats = {.size = sizeof stats};
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     double until = weft_now_ms() + HELD_DEADLINE_MS;
     for (weft_status status = WEFT_E_TIMEOUT; weft_now_ms() < until;) {
         status = weft_stats(run->trainer, &stats);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check_backend.h"
 #include "check_fabric.h"
 #include "output.h"
 #include "site.h"
@@ -39,18 +40,16 @@ static json_t *peer_json(const weft_site *site, const char *peer)
     return object;
 }
 
-/* What a peer that a pattern admits would get, under the pattern's own name. */
 static json_t *patterns_json(const weft_site *site)
 {
     json_t *patterns = json_array();
-    const char *prefix;
-    for (size_t i = 0; (prefix = weft_site_pattern(site, i)); i++) {
-        char name[VALUE_ROOM];
-        snprintf(name, sizeof name, "%sx", prefix);
-        json_t *object = peer_json(site, name);
-        snprintf(name, sizeof name, "%s*", prefix);
-        json_object_set_new(object, "name", json_string(name));
-        json_array_append_new(patterns, object);
+    weft_site_peer row;
+    bool pattern;
+    for (size_t i = 0; weft_site_row(site, i, &row, &pattern); i++) {
+        char name[WEFT_SITE_NAME + 2];
+        snprintf(name, sizeof name, "%s*", row.name);
+        if (pattern)
+            json_array_append_new(patterns, peer_json(site, name));
     }
     return patterns;
 }
@@ -74,6 +73,7 @@ static json_t *site_json(const weft_site *site, const char *path)
     json_object_set_new(object, "peers", peers);
     json_object_set_new(object, "patterns", patterns_json(site));
     json_object_set_new(object, "fabrics", weft_check_fabrics(site));
+    json_object_set_new(object, "backends", weft_check_backends(site));
     return object;
 }
 
@@ -152,7 +152,11 @@ static void print_lines(const json_t *site)
     if (json_array_size(patterns))
         printf("patterns: any number of peers of these names, up to max_peers\n");
     json_array_foreach(patterns, index, peer) print_peer(peer);
-    weft_check_fabrics_print(json_object_get(site, "fabrics"));
+    json_t *fabrics = json_object_get(site, "fabrics"), *backends = json_object_get(site, "backends");
+    if (json_array_size(fabrics) + json_array_size(backends) > 0)
+        printf("on this host:\n");
+    weft_check_backends_print(backends);
+    weft_check_fabrics_print(fabrics);
 }
 
 int weft_verb_check(const weft_args *args)

@@ -4,84 +4,176 @@
 #include <string.h>
 
 #include "fabric.h"
+#include "plan.h"
+#include "providers/profile.h"
+#include "site_keys.h"
+#include "site_link.h"
+
+#define NAMES_MS 2000
+
+/* One question, and who asks it. */
+typedef struct question {
+    const char *provider, *asked; /* asked: as the site has it, auto or the same */
+    const char *address;
+    int64_t device;
+    uint64_t pin_bytes; /* 0: the provider locks nothing */
+    const char *key;    /* that gives the address; NULL: the end's own */
+    const char *end;
+} question;
 
 /* Weights on the host have no device; else the number that the site names, the first where it names none. */
-static int64_t device_of(const weft_site_peer *peer)
+static int64_t device_of(const char *backend, int64_t device)
 {
-    if (strcmp(peer->backend, "host") == 0)
+    if (strcmp(backend, "host") == 0)
         return -1;
-    return peer->device < 0 ? 0 : peer->device;
+    return device < 0 ? 0 : device;
 }
 
-/* Whether the same was asked before: then the peer is named there. */
-static bool is_asked(json_t *fabrics, const weft_site_peer *peer, const char *address, const char *provider,
-                     const char *name)
+static bool pins(const char *provider)
+{
+    const weft_profile *profile = weft_profile_find(provider);
+    return profile && profile->pins;
+}
+
+static bool has(const json_t *fabric, const char *key, const char *text)
+{
+    return strcmp(json_string_value(json_object_get(fabric, key)), text) == 0;
+}
+
+/* The same question asked before; NULL: none. */
+static json_t *find_asked(json_t *fabrics, const question *q)
 {
     size_t index;
     json_t *fabric;
     json_array_foreach(fabrics, index, fabric)
     {
-        if (strcmp(json_string_value(json_object_get(fabric, "provider")), provider) != 0 ||
-            strcmp(json_string_value(json_object_get(fabric, "address")), address) != 0 ||
-            json_integer_value(json_object_get(fabric, "number")) != device_of(peer))
-            continue;
-        json_array_append_new(json_object_get(fabric, "peers"), json_string(name));
-        return true;
+        if (has(fabric, "provider", q->provider) && has(fabric, "asked", q->asked) &&
+            has(fabric, "address", q->address) && json_integer_value(json_object_get(fabric, "number")) == q->device &&
+            (uint64_t)json_integer_value(json_object_get(fabric, "pin_bytes")) == q->pin_bytes)
+            return fabric;
     }
-    return false;
+    return NULL;
 }
 
-static void ask_rail(json_t *fabrics, const weft_site_peer *peer, const char *address, const char *provider,
-                     const char *name)
+/* Where the address is wrong, whose it is. */
+static void name_key(json_t *fabric, const question *q)
 {
-    if (is_asked(fabrics, peer, address, provider, name))
+    char text[768];
+    if (!q->key || !has(fabric, "missing", "address"))
         return;
-    json_t *fabric =
-        weft_fabric_json(provider, address, device_of(peer), peer->window * peer->bucket_max * peer->streams);
+    snprintf(text, sizeof text, "%s: %s", q->key, json_string_value(json_object_get(fabric, "text")));
+    json_object_set_new(fabric, "text", json_string(text));
+}
+
+static void ask(json_t *fabrics, const question *q)
+{
+    json_t *fabric = find_asked(fabrics, q);
+    if (fabric) {
+        json_array_append_new(json_object_get(fabric, "peers"), json_string(q->end));
+        return;
+    }
+    fabric = weft_fabric_json(q->provider, q->address, q->device, q->pin_bytes);
     if (json_is_null(fabric)) {
         json_decref(fabric);
         return;
     }
-    json_object_set_new(fabric, "asked", json_string(peer->provider));
-    json_object_set_new(fabric, "number", json_integer(device_of(peer)));
-    json_object_set_new(fabric, "peers", json_pack("[s]", name));
+    name_key(fabric, q);
+    json_object_set_new(fabric, "asked", json_string(q->asked));
+    json_object_set_new(fabric, "number", json_integer(q->device));
+    json_object_set_new(fabric, "pin_bytes", json_integer((json_int_t)q->pin_bytes));
+    json_object_set_new(fabric, "peers", json_pack("[s]", q->end));
     json_array_append_new(fabrics, fabric);
 }
 
-static void ask(json_t *fabrics, const weft_site_peer *peer, const char *provider, const char *name)
+/* ---- the peers' ends */
+
+static void ask_peer(json_t *fabrics, const weft_site *site, const weft_site_peer *peer, const char *provider,
+                     const char *name)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint32_t rails = weft_site_rails(peer->address, list);
-    for (uint32_t rail = 0; rail < rails; rail++)
-        ask_rail(fabrics, peer, list[rail], provider, name);
+    question q = {.provider = provider,
+                  .asked = peer->provider,
+                  .device = device_of(peer->backend, peer->device),
+                  .pin_bytes = pins(provider) ? weft_plan_slots(peer) * peer->streams * rails : 0,
+                  .end = name};
+    if (!list[0][0])
+        weft_plan_address(site, peer, NAMES_MS, list[0]);
+    for (uint32_t rail = 0; rail < rails; rail++) {
+        q.address = list[rail];
+        ask(fabrics, &q);
+    }
 }
 
-/* `auto` asks for each that it may choose. */
-static void ask_for(json_t *fabrics, const weft_site_peer *peer, const char *name)
+/* ---- the trainer's end */
+
+/* What the peers of a site want of its trainer. */
+typedef struct wanted {
+    uint32_t rails[WEFT_SITE_RAILS]; /* by the number of the provider */
+    bool named[WEFT_SITE_RAILS];     /* not by auto alone */
+} wanted;
+
+static void want(wanted *all, const weft_site *site, const weft_site_peer *peer, const char *provider)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    uint32_t there = weft_site_rails(peer->address, list), here = weft_site_trainer_rails(site, provider, list), at = 0;
+    while (weft_site_provider_at(at) && strcmp(weft_site_provider_at(at), provider) != 0)
+        at++;
+    uint32_t rails = there < here ? there : here;
+    all->rails[at] = rails > all->rails[at] ? rails : all->rails[at];
+    all->named[at] = all->named[at] || strcmp(peer->provider, "auto") != 0;
+}
+
+static void ask_trainer(json_t *fabrics, const weft_site *site, const wanted *all)
 {
     const char *provider;
-    if (strcmp(peer->provider, "auto") != 0)
-        ask(fabrics, peer, peer->provider, name);
-    else
-        for (size_t i = 0; (provider = weft_fabric_auto(i)); i++)
-            ask(fabrics, peer, provider, name);
+    uint64_t lanes = 0;
+    for (uint32_t at = 0; (provider = weft_site_provider_at(at)); at++)
+        lanes += pins(provider) && all->named[at] ? all->rails[at] : 0;
+    for (uint32_t at = 0; (provider = weft_site_provider_at(at)); at++) {
+        char list[WEFT_SITE_RAILS][WEFT_SITE_NAME], key[WEFT_SITE_LINK_KEY];
+        uint64_t mine = all->named[at] ? lanes : lanes + all->rails[at];
+        question q = {.provider = provider,
+                      .asked = all->named[at] ? provider : "auto",
+                      .device = device_of(site->trainer.backend, site->trainer.device),
+                      .pin_bytes = pins(provider) ? mine * weft_plan_trainer(site) : 0,
+                      .key = key,
+                      .end = "trainer"};
+        weft_site_trainer_rails(site, provider, list);
+        weft_site_trainer_key(site, provider, key);
+        for (uint32_t rail = 0; rail < all->rails[at]; rail++) {
+            q.address = list[rail];
+            ask(fabrics, &q);
+        }
+    }
+}
+
+/* ---- all */
+
+/* `auto` asks for each that it may choose. */
+static const char *provider_at(const weft_site_peer *peer, size_t index)
+{
+    if (strcmp(peer->provider, "auto") == 0)
+        return weft_fabric_auto(index);
+    return index == 0 ? peer->provider : NULL;
 }
 
 json_t *weft_check_fabrics(const weft_site *site)
 {
     json_t *fabrics = json_array();
+    const char *provider;
     weft_site_peer peer;
-    const char *name;
-    for (size_t i = 0; weft_site_peer_name(site, i, &name) == WEFT_OK; i++)
-        if (weft_site_resolve(site, name, &peer) == WEFT_OK)
-            ask_for(fabrics, &peer, name);
-    for (size_t i = 0; (name = weft_site_pattern(site, i)); i++) {
-        char text[WEFT_SITE_NAME + 2];
-        snprintf(text, sizeof text, "%sx", name);
-        if (weft_site_resolve(site, text, &peer) != WEFT_OK)
-            continue;
-        snprintf(text, sizeof text, "%s*", name);
-        ask_for(fabrics, &peer, text);
+    wanted all = {.rails = {0}};
+    bool pattern;
+    for (size_t i = 0; weft_site_row(site, i, &peer, &pattern); i++)
+        for (size_t p = 0; (provider = provider_at(&peer, p)); p++)
+            want(&all, site, &peer, provider);
+    ask_trainer(fabrics, site, &all);
+    for (size_t i = 0; weft_site_row(site, i, &peer, &pattern); i++) {
+        char name[WEFT_SITE_NAME + 2];
+        snprintf(name, sizeof name, "%s%s", peer.name, pattern ? "*" : "");
+        for (size_t p = 0; (provider = provider_at(&peer, p)); p++)
+            ask_peer(fabrics, site, &peer, provider, name);
     }
     return fabrics;
 }
@@ -114,7 +206,5 @@ void weft_check_fabrics_print(const json_t *fabrics)
 {
     size_t index;
     json_t *fabric;
-    if (json_array_size(fabrics))
-        printf("on this host:\n");
     json_array_foreach((json_t *)fabrics, index, fabric) print_fabric(fabric);
 }

@@ -71,7 +71,7 @@ static weft_status say_ready(const school *s)
 
 static weft_status look(school *s)
 {
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     while (weft_events(s->session, &event) == WEFT_OK)
         ;
     return weft_roster_read(s->session, &s->roster);

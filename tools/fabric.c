@@ -4,19 +4,9 @@
 #include <string.h>
 
 #include "output.h"
+#include "providers/near.h"
 #include "providers/place.h"
 #include "providers/review.h"
-
-enum { ACCELERATORS = 64 };
-
-/* The accelerator by its number, in the order of PCI addresses; "" if there is none of that number. */
-static void accelerator(int64_t device, char bus[WEFT_PLACE_BUS])
-{
-    char list[ACCELERATORS][WEFT_PLACE_BUS];
-    size_t count = device < 0 ? 0 : weft_place_accelerators("", list, ACCELERATORS);
-    bool there = device >= 0 && (uint64_t)device < count && device < ACCELERATORS;
-    snprintf(bus, WEFT_PLACE_BUS, "%s", there ? list[device] : "");
-}
 
 static json_t *text_or_null(const char *text)
 {
@@ -51,7 +41,7 @@ static json_t *candidate_json(const weft_review *review, size_t index, const cha
     return object;
 }
 
-/* What weft does with a bucket of weights in a device, and whether it might do better. */
+/* What weft does with a bucket for weights in a device, and why no better. */
 static void memory_text(const weft_review *review, int64_t device, char *text, size_t capacity)
 {
     char here[512];
@@ -60,7 +50,7 @@ static void memory_text(const weft_review *review, int64_t device, char *text, s
         return;
     }
     if (weft_fabric_device_review(review, here, sizeof here))
-        snprintf(text, capacity, "staged in host memory, where buckets are made; %s", here);
+        snprintf(text, capacity, "%s; a rollout's buckets land there unless direct = off or it is a relay", here);
     else
         snprintf(text, capacity, "%s", here);
 }
@@ -87,11 +77,15 @@ json_t *weft_fabric_json(const char *provider, const char *address, int64_t devi
 {
     const weft_profile *profile = weft_profile_find(provider);
     weft_review review;
-    char bus[WEFT_PLACE_BUS];
+    char bus[WEFT_PLACE_BUS], meant[WEFT_INTERFACE_TEXT];
+    const uint32_t accelerator = device < 0 ? 0 : (uint32_t)device + 1;
     if (!profile)
         return json_null();
-    accelerator(device, bus);
-    weft_status status = weft_review_open(&review, profile, address, pin_bytes);
+    memset(&review, 0, sizeof review);
+    weft_near_accelerator(accelerator, bus);
+    weft_status status = weft_near_resolve(profile, address, accelerator, meant, sizeof meant);
+    if (status == WEFT_OK)
+        status = weft_review_open(&review, profile, meant, pin_bytes);
     json_t *object = status == WEFT_OK ? review_json(&review, device, bus)
                                        : json_pack("{s:s,s:s,s:s,s:s,s:[]}", "provider", provider, "address", address,
                                                    "missing", "address", "text", weft_last_error(), "candidates");

@@ -52,6 +52,7 @@ static weft_status check_arguments(rollout *r)
 
 static weft_status take_model(rollout *r)
 {
+    weft_weights_place(r->site, r->args->peer, &r->weights);
     if (!r->args->empty)
         return weft_weights_open(r->args->model, &r->weights);
     weft_layout *layout = NULL;
@@ -66,14 +67,13 @@ static weft_status take_model(rollout *r)
 static weft_status open_session(rollout *r)
 {
     weft_signals_catch();
-    weft_status status =
-        weft_rollout_open(r->site, r->args->peer, weft_model_layout(r->weights.model), NULL, &r->session);
+    weft_status status = weft_rollout_open(r->site, r->args->peer, r->weights.layout, NULL, &r->session);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
     weft_signals_watch(r->session);
     uint64_t count = 0;
-    const weft_piece *pieces = weft_model_pieces(r->weights.model, &count);
+    const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
     return weft_bind(r->session, pieces, count, r->weights.header, r->weights.header_bytes,
                      r->args->empty ? WEFT_BIND_EMPTY : 0);
 }
@@ -93,9 +93,9 @@ static json_t *label(const weft_version *held)
 
 static json_t *commit_json(const rollout *r, const weft_staged_info *staged, const weft_version *held, double commit_ms)
 {
-    const weft_layout *layout = weft_model_layout(r->weights.model);
+    const weft_layout *layout = r->weights.layout;
     bool update = staged->kind == WEFT_STAGED_UPDATE;
-    weft_peer_info self = {0};
+    weft_peer_info self = {.size = sizeof self};
     size_t count = 0;
     weft_status known = weft_peers(r->session, &self, 1, &count);
     uint64_t bytes = staged->bytes ? staged->bytes : known == WEFT_OK ? self.update_bytes : 0;
@@ -157,7 +157,7 @@ static weft_status commit(rollout *r, const weft_staged_info *staged)
 
 static void drop_events(weft_session *session)
 {
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     while (weft_events(session, &event) == WEFT_OK)
         ;
 }
@@ -202,13 +202,7 @@ static weft_status save(rollout *r)
     const void *header = NULL;
     uint64_t bytes = 0;
     status = weft_attachment(r->session, &header, &bytes);
-    if (status != WEFT_OK)
-        return status;
-    if (!header || !bytes)
-        header = r->weights.header ? r->weights.header : weft_model_header(r->weights.model, &bytes);
-    if (header == r->weights.header)
-        bytes = r->weights.header_bytes;
-    return weft_model_save(r->weights.model, header, bytes, r->args->save);
+    return status == WEFT_OK ? weft_weights_save(&r->weights, header, bytes, r->args->save) : status;
 }
 
 static weft_status rollout_run(rollout *r)

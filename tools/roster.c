@@ -16,6 +16,7 @@ weft_status weft_roster_read(weft_session *session, weft_roster *roster)
             return weft_fail_quiet(WEFT_E_MEMORY, "no memory to list %zu peers", count);
         roster->peers = peers;
         roster->room = count;
+        peers->size = sizeof *peers;
         status = weft_peers(session, roster->peers, roster->room, &count);
     }
     if (status == WEFT_OK)

@@ -141,7 +141,8 @@ weft_quietly() # weft_quietly LOG COMMAND...
     return 1
 }
 
-# Configures and builds one preset into build-NAME: all of it, or the targets in WEFT_TARGETS.
+# Configures and builds one preset into build-NAME: all of it, or the targets in WEFT_TARGETS. Images for devices are made
+# once: build-release has all of them.
 weft_build() # weft_build PRESET NAME [CMAKE ARGUMENTS...]
 {
     local preset=$1 folder=$WEFT_ROOT/build-$2
@@ -149,20 +150,20 @@ weft_build() # weft_build PRESET NAME [CMAKE ARGUMENTS...]
     (
         cd "$WEFT_ROOT"
         weft_quietly "$folder/configure.log" cmake --preset "$preset" -B "$folder" \
-            -DWEFT_WERROR="${WEFT_WERROR:-OFF}" "$@" &&
+            -DWEFT_WERROR="${WEFT_WERROR:-OFF}" -DWEFT_IMAGES="$WEFT_ROOT/build-release/images" "$@" &&
             weft_quietly "$folder/build.log" cmake --build "$folder" -j "$WEFT_JOBS" --target ${WEFT_TARGETS:-all}
     )
 }
 
 # Runs the tests of a build; leaves the results in build-NAME/junit.xml and what was printed in build-NAME/test.log. Most
-# of a test's time is waiting: twice as many run at once as there are cores.
+# of a test's time is waiting: three times as many run at once as there are cores.
 weft_ctest() # weft_ctest NAME [CTEST ARGUMENTS...]
 {
     local folder=$WEFT_ROOT/build-$1
     shift
     rm -rf "$folder/junit.xml" "$folder/tmp"
     mkdir -p "$folder/tmp"
-    ctest --test-dir "$folder" --output-on-failure --no-tests=error -j $((2 * WEFT_JOBS)) \
+    ctest --test-dir "$folder" --output-on-failure --no-tests=error -j $((3 * WEFT_JOBS)) \
         --output-junit "$folder/junit.xml" "$@" >"$folder/test.log" 2>&1 </dev/null && return 0
     sed -n '/^The following tests FAILED/q; /Passed\|^ *Start /d; p' "$folder/test.log" | tail -n 200 >&2
     sed -n '/^The following tests FAILED/,$p' "$folder/test.log" >&2

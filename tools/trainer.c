@@ -63,18 +63,19 @@ static weft_status check_arguments(trainer *t)
 static weft_status open_session(trainer *t)
 {
     weft_options options = {.size = sizeof options, .first_version = t->args->first_version};
+    weft_weights_place(t->site, NULL, &t->weights);
     weft_status status = weft_weights_open(t->model, &t->weights);
     if (status == WEFT_OK && t->args->follow)
         status = weft_follow_open(t->args->follow, t->model, &t->follow);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch();
-    status = weft_trainer_open(t->site, weft_model_layout(t->weights.model), &options, &t->session);
+    status = weft_trainer_open(t->site, t->weights.layout, &options, &t->session);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
     uint64_t count = 0;
-    const weft_piece *pieces = weft_model_pieces(t->weights.model, &count);
+    const weft_piece *pieces = weft_weights_pieces(&t->weights, &count);
     status = weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
     return status == WEFT_OK ? weft_held(t->session, &t->last) : status;
 }
@@ -106,7 +107,7 @@ static void report_held(trainer *t, const weft_event *event)
 static weft_status take_events(trainer *t)
 {
     weft_status status = weft_roster_read(t->session, &t->roster);
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     while (status == WEFT_OK && weft_events(t->session, &event) == WEFT_OK)
         if (event.kind == WEFT_EVENT_HELD)
             report_held(t, &event);
@@ -130,9 +131,19 @@ static size_t list_missing(const trainer *t, char *names, size_t room)
     return missing;
 }
 
+/* Once somebody is there: who else is waited for, each time that this is told anew. */
+static void tell_missing(const trainer *t, const char *missing, double until, char *told)
+{
+    if (!*missing || strcmp(missing, told) == 0 || !weft_roster_joined(&t->roster))
+        return;
+    fprintf(stderr, "weft: waiting for %s, at most %.0f s more (join_deadline)\n", missing,
+            (until - weft_now_ms()) / 1e3);
+    snprintf(told, VALUE_ROOM, "%s", missing);
+}
+
 static weft_status wait_for_joins(trainer *t)
 {
-    char deadline[VALUE_ROOM] = "", missing[VALUE_ROOM];
+    char deadline[VALUE_ROOM] = "", missing[VALUE_ROOM], told[VALUE_ROOM] = "";
     const char *name;
     weft_site_get(t->site, NULL, "trainer.join_deadline", deadline, sizeof deadline);
     double until = weft_now_ms() + weft_output_duration_ms(deadline, 30000);
@@ -148,6 +159,7 @@ static weft_status wait_for_joins(trainer *t)
             return interrupted(t);
         if (weft_now_ms() >= until)
             break;
+        tell_missing(t, missing, until, told);
         weft_signals_pause(t->session, SLICE_MS);
     }
     if (!weft_roster_joined(&t->roster))

@@ -7,24 +7,47 @@
 #include "layout.h"
 #include "status.h"
 
+void weft_weights_place(const weft_site *site, const char *peer, weft_weights *weights)
+{
+    char backend[32] = "host", device[32] = "current";
+    weft_site_get(site, peer, peer ? "peer.backend" : "trainer.backend", backend, sizeof backend);
+    weft_site_get(site, peer, peer ? "peer.device" : "trainer.device", device, sizeof device);
+    weights->driver = weft_gpu_driver_find(backend);
+    weights->device = strcmp(device, "current") == 0 ? -1 : (int)strtol(device, NULL, 10);
+}
+
+/* ---- from files */
+
 typedef struct copy_job {
     const weft_model *from;
-    const weft_model *to;
+    weft_weights *to;
     void *header;
     uint64_t header_bytes;
 } copy_job;
+
+static void copy_to_host(const weft_piece *from, weft_model *host)
+{
+    uint64_t count = 0;
+    const weft_piece *to = weft_model_pieces(host, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bytes = weft_layout_tensor_bytes(weft_model_layout(host), from[i].tensor);
+        if (bytes)
+            memcpy(to[i].data, from[i].data, bytes);
+    }
+}
 
 static weft_status copy_body(void *user)
 {
     copy_job *job = user;
     uint64_t count = 0;
     const weft_piece *from = weft_model_pieces(job->from, &count);
-    const weft_piece *to = weft_model_pieces(job->to, &count);
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t bytes = weft_layout_tensor_bytes(weft_model_layout(job->from), from[i].tensor);
-        if (bytes)
-            memcpy(to[i].data, from[i].data, bytes);
-    }
+    weft_status status = WEFT_OK;
+    if (job->to->far)
+        status = weft_device_weights_fill(job->to->far, from);
+    else
+        copy_to_host(from, job->to->host);
+    if (status != WEFT_OK)
+        return status;
     const void *header = weft_model_header(job->from, &job->header_bytes);
     job->header = malloc(job->header_bytes);
     if (!job->header)
@@ -36,7 +59,7 @@ static weft_status copy_body(void *user)
 
 static weft_status copy_model(const weft_model *from, weft_weights *weights)
 {
-    copy_job job = {.from = from, .to = weights->model};
+    copy_job job = {.from = from, .to = weights};
     weft_status status = weft_model_guard(from, copy_body, &job);
     if (status == WEFT_OK)
         status = weft_model_unchanged(from);
@@ -60,7 +83,9 @@ static weft_status copy_file(const weft_model *from, const char *path, weft_weig
 
 weft_status weft_weights_create(const weft_layout *layout, weft_weights *weights)
 {
-    return weft_model_create(layout, &weights->model);
+    weights->layout = weft_layout_hold((weft_layout *)(uintptr_t)layout); /* only its count of references moves */
+    return weights->driver ? weft_device_weights_open(weights->driver, weights->device, layout, &weights->far)
+                           : weft_model_create(layout, &weights->host);
 }
 
 weft_status weft_weights_open(const char *path, weft_weights *weights)
@@ -117,18 +142,54 @@ weft_status weft_weights_load(weft_weights *weights, const char *path)
         return status;
     uint64_t have[2], want[2];
     weft_layout_hash(weft_model_layout(file), have);
-    weft_layout_hash(weft_model_layout(weights->model), want);
+    weft_layout_hash(weights->layout, want);
     if (have[0] != want[0] || have[1] != want[1])
-        status = weft_weights_differ(path, weft_model_layout(weights->model), weft_model_layout(file));
+        status = weft_weights_differ(path, weights->layout, weft_model_layout(file));
     else
         status = copy_file(file, path, weights);
     weft_model_close(file);
     return status;
 }
 
+const weft_piece *weft_weights_pieces(const weft_weights *weights, uint64_t *count)
+{
+    return weights->far ? weft_device_weights_pieces(weights->far, count) : weft_model_pieces(weights->host, count);
+}
+
+/* ---- to files */
+
+static weft_status output_write(void *user, const void *data, uint64_t bytes)
+{
+    return weft_model_output_write(user, data, bytes);
+}
+
+static weft_status save_far(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
+{
+    weft_model_output *output;
+    weft_status status = weft_model_output_open(weights->layout, header, bytes, path, &output);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_device_weights_read(weights->far, &(weft_sink){output, output_write});
+    if (status == WEFT_OK)
+        status = weft_model_output_finish(output);
+    weft_model_output_close(output);
+    return status;
+}
+
+weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
+{
+    if (!header || !bytes) {
+        header = weights->header;
+        bytes = weights->header_bytes;
+    }
+    return weights->far ? save_far(weights, header, bytes, path) : weft_model_save(weights->host, header, bytes, path);
+}
+
 void weft_weights_close(weft_weights *weights)
 {
-    weft_model_close(weights->model);
+    weft_model_close(weights->host);
+    weft_device_weights_close(weights->far);
+    weft_layout_free(weights->layout);
     free(weights->header);
     *weights = (weft_weights){0};
 }

@@ -10,7 +10,7 @@
 #define WEFT_BENCH_DEPTH_MAX 16u
 #define WEFT_BENCH_CHUNK_MAX (UINT64_C(4) << 20)
 #define WEFT_BENCH_SPAN      (WEFT_BENCH_DEPTH_MAX * WEFT_BENCH_CHUNK_MAX) /* each direction */
-#define WEFT_BENCH_STALL_MS  10000                                         /* without any progress */
+#define WEFT_BENCH_STALL_MS  60000                                         /* without any progress */
 
 typedef enum weft_bench_order {
     WEFT_BENCH_HELLO = 1,  /* address, region: what writes are aimed at */

@@ -85,13 +85,27 @@ weft_status weft_bench_meet_dial(const char *address, int *fd)
     return status;
 }
 
-/* The listening socket does not block: waits for the one peer. */
-weft_status weft_bench_meet_accept(int listener, int *fd)
+/* The other end is no more: its last words are why. */
+static weft_status tell_end(int grave)
 {
-    struct pollfd at = {.fd = listener, .events = POLLIN};
-    while (poll(&at, 1, -1) < 0)
+    char text[400];
+    ssize_t length = read(grave, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    return weft_fail_quiet(WEFT_E_UNREACHABLE, "the other end ended before it came%s%s", *text ? ": " : "", text);
+}
+
+/* The listening socket does not block: waits for the one peer. */
+weft_status weft_bench_meet_accept(int listener, int grave, int *fd)
+{
+    struct pollfd at[2] = {{.fd = listener, .events = POLLIN}, {.fd = grave, .events = POLLIN}};
+    int ready;
+    while ((ready = poll(at, 2, grave < 0 ? -1 : WEFT_BENCH_STALL_MS)) < 0)
         if (errno != EINTR)
             return weft_fail_quiet(WEFT_E_SYSTEM, "poll: %s", strerror(errno));
+    if (!ready)
+        return weft_fail_quiet(WEFT_E_UNREACHABLE, "the other end did not come in %d ms", WEFT_BENCH_STALL_MS);
+    if (!at[0].revents)
+        return tell_end(grave);
     *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (*fd < 0)
         return weft_fail_quiet(WEFT_E_SYSTEM, "accept: %s", strerror(errno));

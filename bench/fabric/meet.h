@@ -8,9 +8,11 @@
 
 /* "host:port"; port 0: any, `bound` tells which. Errors: WEFT_E_CONFIG, WEFT_E_SYSTEM. */
 weft_status weft_bench_meet_listen(const char *address, int *listener, char bound[64]);
-/* Waits, without a bound, for the one other end. */
-weft_status weft_bench_meet_accept(int listener, int *fd);
-/* Errors: WEFT_E_CONFIG (no such host), WEFT_E_UNREACHABLE. */
+/* Waits for the one other end. `grave` is what it leaves where it ends before it comes: a descriptor that is closed
+ * then, with its last words in it if it had any; -1: there is none, and this waits without a bound. Errors:
+ * WEFT_E_SYSTEM, WEFT_E_UNREACHABLE (it ended, or did not come in WEFT_BENCH_STALL_MS). */
+weft_status weft_bench_meet_accept(int listener, int grave, int *fd);
+/* Errors: WEFT_E_CONFIG (no address), WEFT_E_UNREACHABLE. */
 weft_status weft_bench_meet_dial(const char *address, int *fd);
 /* The numeric local address of a connection. */
 weft_status weft_bench_meet_local(int fd, char *address, size_t capacity);
