@@ -41,10 +41,11 @@ stages='
 7 session
 7 update
 8 control watch
+9 names
 8 choice
 9 peer rail greet send stream answer bridge rebuild repair follow
 10 trainer publish shadow room lag early
-10 rollout inlet stage join hear fetch receive search verify relay way
+10 rollout inlet direct stage join hear fetch receive search verify relay way plan
 11 api
 '
 

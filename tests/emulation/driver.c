@@ -1,119 +1,45 @@
-/* driver.c - a driver without a device. */
+/* driver.c - the driver whose launches are emulated, each in a schedule of its own. */
 #include "tests/emulation/driver.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/emulation/emulation.h"
-
-struct weft_gpu_device {
-    int number;
-};
+#include "tests/emulation/inline_driver.h"
 
 #define ALIGN 256u
 
 static weft_schedule schedule = {32, 1, 0};
+static uint64_t own_address, own_bytes;
 
 void weft_emulation_driver_set(uint32_t lanes, uint64_t seed)
 {
     schedule = (weft_schedule){lanes, seed, 0};
 }
 
-static size_t driver_probe(weft_device_info *devices, size_t capacity)
+void weft_emulation_driver_own(const void *memory, uint64_t bytes)
 {
-    if (capacity > 0)
-        memset(devices, 0, sizeof *devices);
-    return 1;
+    own_address = (uintptr_t)memory;
+    own_bytes = memory ? bytes : 0;
 }
 
-static weft_status driver_open(int number, weft_gpu_device **device)
+static void *inline_take(uint64_t bytes)
 {
-    *device = malloc(sizeof **device);
-    if (!*device)
-        abort();
-    (*device)->number = number < 0 ? 0 : number;
-    return WEFT_OK;
-}
-
-static void driver_close(weft_gpu_device *device)
-{
-    free(device);
-}
-
-static int driver_number(const weft_gpu_device *device)
-{
-    return device->number;
-}
-
-static const char *driver_image(const weft_gpu_device *device)
-{
-    (void)device;
-    return "emulation";
-}
-
-static weft_status driver_memory_take(weft_gpu_device *device, uint64_t bytes, uint64_t *address)
-{
-    (void)device;
     void *memory = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
     if (!memory)
         abort();
-    *address = (uintptr_t)memory;
-    return WEFT_OK;
+    return memory;
 }
 
-static void driver_memory_give(weft_gpu_device *device, uint64_t address)
+static void inline_give(void *memory)
 {
-    (void)device;
-    free((void *)(uintptr_t)address);
-}
-
-static weft_status driver_pinned_take(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address)
-{
-    weft_status status = driver_memory_take(device, bytes, address);
-    *memory = (void *)(uintptr_t)*address;
-    return status;
-}
-
-static void driver_pinned_give(weft_gpu_device *device, void *memory)
-{
-    (void)device;
     free(memory);
 }
 
-static weft_status driver_handle_take(weft_gpu_device *device, void **handle)
+static bool inline_holds(uint64_t address, uint64_t bytes)
 {
-    *handle = device;
-    return WEFT_OK;
+    return address >= own_address && address - own_address < own_bytes && bytes <= own_bytes - (address - own_address);
 }
 
-static void driver_handle_give(weft_gpu_device *device, void *handle)
+static weft_status inline_launch(enum weft_gpu_kernel kernel, uint32_t blocks, uint64_t argument)
 {
-    (void)device;
-    (void)handle;
-}
-
-static weft_status driver_copy(weft_gpu_device *device, void *stream, uint64_t to, uint64_t from, uint64_t bytes)
-{
-    (void)device;
-    (void)stream;
-    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
-    return WEFT_OK;
-}
-
-static weft_status driver_clear(weft_gpu_device *device, void *stream, uint64_t address, uint64_t bytes)
-{
-    (void)device;
-    (void)stream;
-    memset((void *)(uintptr_t)address, 0, bytes);
-    return WEFT_OK;
-}
-
-static weft_status driver_launch(weft_gpu_device *device, void *stream, enum weft_gpu_kernel kernel, uint32_t blocks,
-                                 uint64_t argument)
-{
-    (void)device;
-    (void)stream;
     schedule.seed++;
     const char *wrong = weft_emulation_launch(&schedule, kernel, blocks, argument);
     if (!wrong)
@@ -122,66 +48,4 @@ static weft_status driver_launch(weft_gpu_device *device, void *stream, enum wef
     abort();
 }
 
-static weft_status driver_mark(weft_gpu_device *device, void *stream, void *mark)
-{
-    (void)device;
-    (void)stream;
-    (void)mark;
-    return WEFT_OK;
-}
-
-static weft_status driver_reached(weft_gpu_device *device, void *mark)
-{
-    (void)device;
-    (void)mark;
-    return WEFT_OK;
-}
-
-static uint64_t own_address, own_bytes;
-
-void weft_emulation_driver_own(const void *memory, uint64_t bytes)
-{
-    own_address = (uintptr_t)memory;
-    own_bytes = memory ? bytes : 0;
-}
-
-static const char *driver_reaches(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text,
-                                  size_t capacity)
-{
-    (void)device;
-    if (address >= own_address && address - own_address < own_bytes && bytes <= own_bytes - (address - own_address))
-        return NULL;
-    snprintf(text, capacity, "lies in host memory");
-    return text;
-}
-
-static bool driver_in_use(void)
-{
-    return false;
-}
-
-const weft_gpu_driver weft_emulation_driver = {
-    .name = "emulation",
-    .probe = driver_probe,
-    .open = driver_open,
-    .close = driver_close,
-    .abandon = driver_close,
-    .number = driver_number,
-    .image = driver_image,
-    .memory_take = driver_memory_take,
-    .memory_give = driver_memory_give,
-    .pinned_take = driver_pinned_take,
-    .pinned_give = driver_pinned_give,
-    .stream_take = driver_handle_take,
-    .stream_give = driver_handle_give,
-    .copy = driver_copy,
-    .clear = driver_clear,
-    .launch = driver_launch,
-    .mark_take = driver_handle_take,
-    .mark_give = driver_handle_give,
-    .mark = driver_mark,
-    .wait = driver_mark,
-    .reached = driver_reached,
-    .reaches = driver_reaches,
-    .in_use = driver_in_use,
-};
+const weft_gpu_driver weft_emulation_driver = INLINE_DRIVER("emulation");

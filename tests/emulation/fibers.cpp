@@ -5,6 +5,7 @@
  * until none can. */
 #include "tests/emulation/emulation.h"
 #include "tests/emulation/engine.h"
+#include "tests/emulation/fiber.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -13,10 +14,7 @@
 #include <string>
 #include <vector>
 
-#if !defined(__x86_64__)
-#include <ucontext.h>
-#endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_SANITIZE_ADDRESS)
 #include <sanitizer/asan_interface.h>
 #define UNPOISON(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
 #else
@@ -33,52 +31,11 @@ const size_t STACK = 64 * 1024;
 
 enum class standing { ready, meeting, waiting, over };
 
-/* ---- switching: what a function must preserve, and no call of the system */
-
-#if defined(__x86_64__)
-struct context {
-    void *stack;
-};
-
-extern "C" void weft_fiber_switch(context *from, const context *to);
-__asm__(".text\n.globl weft_fiber_switch\n.type weft_fiber_switch,@function\nweft_fiber_switch:\n"
-        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-        "movq %rsp,(%rdi)\nmovq (%rsi),%rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
-        ".size weft_fiber_switch,.-weft_fiber_switch\n");
-
-void context_make(context *made, char *stack, void (*entry)())
-{
-    void **at = reinterpret_cast<void **>(stack + STACK);
-    *--at = nullptr; /* where entry would return to */
-    *--at = reinterpret_cast<void *>(entry);
-    for (int i = 0; i < 6; i++)
-        *--at = nullptr;
-    made->stack = at;
-}
-#else
-typedef ucontext_t context;
-
-void weft_fiber_switch(context *from, const context *to)
-{
-    swapcontext(from, to);
-}
-
-void context_make(context *made, char *stack, void (*entry)())
-{
-    getcontext(made);
-    made->uc_stack.ss_sp = stack;
-    made->uc_stack.ss_size = STACK;
-    made->uc_link = nullptr;
-    makecontext(made, entry, 0);
-}
-#endif
-
 /* ---- lanes, warps, blocks */
 
 struct lane {
     weft_engine::self self;
-    context at;
+    weft_fiber at;
     standing state;
     place where;
     char *stack;
@@ -109,7 +66,7 @@ struct block {
 
 struct engine {
     std::vector<std::unique_ptr<block>> blocks;
-    context scheduler;
+    weft_fiber scheduler;
     lane *now;
     block *in;
     uint64_t random;
@@ -242,7 +199,7 @@ void block_begin(block *b, uint32_t number, uint32_t blocks)
         l->self = {t, number, blocks};
         l->state = standing::ready;
         UNPOISON(l->stack, STACK); /* of a lane that was not resumed */
-        context_make(&l->at, l->stack, lane_main);
+        weft_fiber_make(&l->at, l->stack, STACK, lane_main);
     }
 }
 

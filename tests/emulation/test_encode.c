@@ -132,6 +132,24 @@ static weft_status jobs_run(job_set *set)
     return first;
 }
 
+/* Puts a run without elements behind each of a view's; the runs are the caller's to free. */
+static weft_run *runs_pad(weft_view *view)
+{
+    weft_run *runs = calloc(2 * (size_t)view->run_count, sizeof *runs);
+    assert_non_null(runs);
+    for (uint32_t r = 0; r < view->run_count; r++) {
+        const weft_run *run = &view->runs[r];
+        runs[2 * r] = runs[2 * r + 1] = *run;
+        runs[2 * r + 1].data += (uint64_t)run->count * view->width;
+        runs[2 * r + 1].element += run->count;
+        runs[2 * r + 1].position += run->count;
+        runs[2 * r + 1].count = 0;
+    }
+    view->runs = runs;
+    view->run_count *= 2;
+    return runs;
+}
+
 static void world_check(emulation_world *world, uint32_t lanes, uint32_t levels, uint32_t shift,
                         const weft_parameters *parameters)
 {
@@ -256,6 +274,35 @@ static void many_jobs_are_the_hosts(void **state)
 
 #endif
 
+/* Of two equal sets of jobs one has runs without elements between the others. */
+static void empty_runs_are_passed_over(void **state)
+{
+    static job_set made, wanted;
+    const world_kind kind = {.dtype = WEFT_BF16, .tensors = 6, .elements = 900, .pieces = 3};
+    emulation_world world;
+    weft_run *runs[2 * JOBS];
+    (void)state;
+    world_make(&world, &kind, 600);
+    world_step(&world, &changes[4]);
+    jobs_make(&made, &world, LEVELS, 0, NULL, 7);
+    jobs_make(&wanted, &world, LEVELS, 0, NULL, 7);
+    for (uint32_t i = 0; i < made.count; i++) {
+        assert_true(made.jobs[i].now.run_count > 2);
+        runs[2 * i] = runs_pad(&made.jobs[i].now);
+        runs[2 * i + 1] = runs_pad(&made.jobs[i].shadow);
+    }
+    weft_emulation_driver_set(wave(), 7);
+    assert_int_equal(jobs_run(&made), WEFT_OK);
+    for (uint32_t i = 0; i < wanted.count; i++)
+        assert_int_equal(weft_backend_host.encode(host, &wanted.jobs[i]), WEFT_OK);
+    sets_check(&made, &wanted, world.layout->part_count);
+    for (uint32_t i = 0; i < 2 * made.count; i++)
+        free(runs[i]);
+    jobs_drop(&made);
+    jobs_drop(&wanted);
+    world_drop(&world);
+}
+
 /* A little of everything, for the thread checker. */
 static void small_worlds_are_the_hosts(void **state)
 {
@@ -277,7 +324,7 @@ static void small_worlds_are_the_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_worlds_are_the_hosts),
+        cmocka_unit_test(small_worlds_are_the_hosts), cmocka_unit_test(empty_runs_are_passed_over),
 #ifndef WEFT_EMULATION_THREADS
         cmocka_unit_test(packs_are_the_hosts),        cmocka_unit_test(tiles_are_the_hosts),
         cmocka_unit_test(runs_are_the_hosts),         cmocka_unit_test(many_jobs_are_the_hosts),

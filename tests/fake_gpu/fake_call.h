@@ -23,6 +23,17 @@ int fake_call_begin(const char *symbol);
     pthread_mutex_unlock(&fake_mutex);                                                                                 \
     return code
 
+/* Calls that are refused while any stream is captured, and break that, unless the thread takes no part in captures. */
+#define UNSAFE_CALL_OF(code, body)                                                                                     \
+    CALL_OF(code, {                                                                                                    \
+        code = fake_unsafe_code();                                                                                     \
+        if (code == WEFT_GPU_DONE)                                                                                     \
+            body;                                                                                                      \
+    })
+
+int fake_unsafe_code(void);
+int fake_capture_mode(void); /* the calling thread's */
+
 int fake_device_code(int device);
 /* The calling thread's device; -1: none. */
 int fake_current(void);

@@ -33,8 +33,8 @@ static uint64_t *count_of(const char *symbol)
 /* What is current on a thread is its own affair, whatever became of the device. */
 static bool outlives_faults(const char *symbol)
 {
-    static const char *const rows[] = {"cuInit",    "cuDevice",     "cuCtx",       "hipInit",
-                                       "hipDevice", "hipGetDevice", "hipSetDevice"};
+    static const char *const rows[] = {"cuInit",    "cuDevice",     "cuCtx",        "cuThread", "hipInit",
+                                       "hipDevice", "hipGetDevice", "hipSetDevice", "hipThread"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strncmp(symbol, rows[i], strlen(rows[i])) == 0)
             return true;
@@ -66,6 +66,7 @@ static void fake_reset(const weft_fake_options *options)
     fake.random = options->seed;
     fake.live = fake.slow_copies = 0;
     fake.stalled = false;
+    fake.capture = (fake_capture){0};
     fake.fault = WEFT_GPU_DONE;
     fake_memory_reset();
     pthread_mutex_unlock(&fake_mutex);
@@ -187,6 +188,29 @@ static void fake_stream_give(void *stream)
     pthread_mutex_unlock(&fake_mutex);
 }
 
+static void fake_stream_stall(void *stream, bool stalled)
+{
+    pthread_mutex_lock(&fake_mutex);
+    fake_stream_of(stream, 0)->stalled = stalled;
+    pthread_mutex_unlock(&fake_mutex);
+}
+
+static void fake_capture_begin(void *stream, bool blocking)
+{
+    pthread_mutex_lock(&fake_mutex);
+    fake.capture = (fake_capture){.stream = stream, .blocking = blocking};
+    pthread_mutex_unlock(&fake_mutex);
+}
+
+static bool fake_capture_end(void)
+{
+    pthread_mutex_lock(&fake_mutex);
+    bool whole = fake.capture.stream && !fake.capture.broken;
+    fake.capture = (fake_capture){0};
+    pthread_mutex_unlock(&fake_mutex);
+    return whole;
+}
+
 static void fake_queue_write(void *stream, uint64_t address, const void *from, uint64_t bytes)
 {
     fake_op op = {.work = FAKE_COPY, .to = address, .bytes = bytes, .staged = malloc(bytes)};
@@ -198,7 +222,8 @@ static void fake_queue_write(void *stream, uint64_t address, const void *from, u
     pthread_mutex_unlock(&fake_mutex);
 }
 
-/* A process that knows nothing of the tests has as many devices as WEFT_FAKE_DEVICES says: none. */
+/* A process that knows nothing of the tests has as many devices as WEFT_FAKE_DEVICES says: none; with WEFT_FAKE_IDLE
+ * they do not compute. */
 __attribute__((constructor)) static void fake_begin(void)
 {
     const char *devices = getenv("WEFT_FAKE_DEVICES");
@@ -207,7 +232,8 @@ __attribute__((constructor)) static void fake_begin(void)
                                        .minor = SYMBOL(0, 4),
                                        .version = SYMBOL(12080, 60342134),
                                        .lanes = SYMBOL(32, 64),
-                                       .memory_bytes = UINT64_C(4) << 30};
+                                       .memory_bytes = UINT64_C(4) << 30,
+                                       .idle = getenv("WEFT_FAKE_IDLE") != NULL};
     if (options.devices <= WEFT_FAKE_DEVICES)
         fake_reset(&options);
 }
@@ -231,6 +257,10 @@ API const weft_fake_control *weft_fake_gpu(void)
         .read = fake_read,
         .stream_take = fake_stream_take,
         .stream_give = fake_stream_give,
+        .stream_stall = fake_stream_stall,
+        .capture = fake_capture_begin,
+        .captured = fake_capture_end,
+        .capture_mode = fake_capture_mode,
         .queue_write = fake_queue_write,
         .choose = fake_choose,
         .chosen = fake_current,

@@ -34,6 +34,36 @@ int fake_current(void)
 
 #endif
 
+static _Thread_local int capture_mode;
+
+int fake_capture_mode(void)
+{
+    return capture_mode;
+}
+
+int fake_unsafe_code(void)
+{
+    if (!fake.capture.stream || capture_mode == WEFT_GPU_CAPTURE_RELAXED)
+        return WEFT_GPU_DONE;
+    fake.capture.broken = true;
+    return WEFT_GPU_CAPTURED;
+}
+
+static int mode_exchange(int *mode)
+{
+    const int before = capture_mode;
+    if (*mode < 0 || *mode > WEFT_GPU_CAPTURE_RELAXED)
+        return WEFT_GPU_VALUE;
+    capture_mode = *mode;
+    *mode = before;
+    return WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptureMode)(int *mode)
+{
+    CALL_OF(code, code = mode_exchange(mode));
+}
+
 /* Most calls need a current device. */
 int fake_here(void)
 {
@@ -118,13 +148,13 @@ static int module_give(void **module)
 API int SYMBOL(cuModuleLoadData, hipModuleLoadData)(void **module, const void *image)
 {
     (void)image;
-    CALL_OF(code, code = module_give(module));
+    UNSAFE_CALL_OF(code, code = module_give(module));
 }
 
 API int SYMBOL(cuModuleUnload, hipModuleUnload)(void *module)
 {
     (void)module;
-    CALL_OF(code, fake.live--);
+    UNSAFE_CALL_OF(code, fake.live--);
 }
 
 static const char *const kernels[] = {
@@ -187,6 +217,7 @@ API const char *hipGetErrorName(int code)
 void fake_choose(int device)
 {
     current_device = device < 0 ? 0 : device; /* there always is one */
+    capture_mode = 0;
 }
 
 #else
@@ -276,6 +307,7 @@ API int cuGetErrorName(int code, const char **name)
 void fake_choose(int device)
 {
     depth = 0;
+    capture_mode = 0;
     if (device >= 0)
         stack[depth++] = device;
 }

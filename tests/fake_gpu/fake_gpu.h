@@ -19,7 +19,9 @@ typedef struct weft_fake_options {
     uint64_t seed;         /* of the order of work and of lanes */
     uint64_t memory_bytes; /* of a device */
     bool eager;            /* all work is done when any event is asked for: quicker, and proves less */
+    bool mute_captures;    /* no event can be asked for while a stream is captured, as with older ROCm */
     bool open_memory;      /* device memory can be touched at any time: quicker, and proves less */
+    bool idle;             /* launches do nothing: whoever compares must see it */
 } weft_fake_options;
 
 #define WEFT_FAKE_DEVICES 2
@@ -45,6 +47,12 @@ typedef struct weft_fake_control {
     /* A stream of a framework's, and a copy that is queued on it. */
     void *(*stream_take)(int device);
     void (*stream_give)(void *stream);
+    void (*stream_stall)(void *stream, bool stalled); /* nothing of it is done, as behind a collective that waits */
+    /* Begins the capture of a framework's stream, by another thread; ends it, and says whether it came to its end
+     * unbroken. `blocking`: the default stream orders itself against it. */
+    void (*capture)(void *stream, bool blocking);
+    bool (*captured)(void);
+    int (*capture_mode)(void); /* the calling thread's */
     void (*queue_write)(void *stream, uint64_t address, const void *from, uint64_t bytes);
     /* Makes a device current on the calling thread as a framework does; -1: none. */
     void (*choose)(int device);

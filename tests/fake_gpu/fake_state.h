@@ -8,7 +8,7 @@
 #include "backends/gpu_calls.h"
 #include "tests/fake_gpu/fake_gpu.h"
 
-enum fake_work { FAKE_COPY, FAKE_CLEAR, FAKE_LAUNCH, FAKE_RECORD, FAKE_WAIT };
+enum fake_work { FAKE_COPY, FAKE_CLEAR, FAKE_LAUNCH, FAKE_RECORD };
 
 typedef struct fake_event {
     struct fake_event *next;
@@ -32,6 +32,7 @@ typedef struct fake_op {
 typedef struct fake_stream {
     struct fake_stream *next;
     int device;
+    bool stalled;
     fake_op *head, **tail;
 } fake_stream;
 
@@ -41,6 +42,13 @@ typedef struct fake_block {
     int device;
     bool pinned;
 } fake_block;
+
+/* A stream that some other thread captures into a graph, in the mode that is usual. */
+typedef struct fake_capture {
+    fake_stream *stream; /* NULL: nobody captures */
+    bool blocking;       /* the default stream orders itself against it */
+    bool broken;         /* by a call that was made meanwhile */
+} fake_capture;
 
 typedef struct fake_state {
     weft_fake_options options;
@@ -54,6 +62,7 @@ typedef struct fake_state {
     fake_block *blocks;
     fake_stream *streams;
     fake_event *events;
+    fake_capture capture;
 } fake_state;
 
 extern fake_state fake;
@@ -78,6 +87,8 @@ void fake_stream_end(fake_stream *stream);
 fake_event *fake_event_make(void);
 void fake_event_end(fake_event *event);
 void fake_queue(fake_stream *stream, const fake_op *op);
+/* Why nothing can be put on a stream: it is captured, which that breaks, or comes after one that is. */
+int fake_captured_code(const fake_stream *stream);
 void fake_work_some(void);
 void fake_work_all(void);
 

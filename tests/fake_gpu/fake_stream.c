@@ -55,6 +55,17 @@ void fake_event_end(fake_event *event)
     event->given = true;
 }
 
+int fake_captured_code(const fake_stream *stream)
+{
+    if (!fake.capture.stream)
+        return WEFT_GPU_DONE;
+    const int code = stream == fake.capture.stream                                 ? WEFT_GPU_CAPTURED
+                     : fake.capture.blocking && stream == defaults[stream->device] ? WEFT_GPU_CAPTURED_BESIDE
+                                                                                   : WEFT_GPU_DONE;
+    fake.capture.broken = fake.capture.broken || code != WEFT_GPU_DONE;
+    return code;
+}
+
 static void op_free(fake_op *op)
 {
     free(op->staged);
@@ -91,12 +102,12 @@ static void op_do(const fake_op *op)
         memset((void *)(uintptr_t)op->to, op->byte, op->bytes);
         break;
     case FAKE_LAUNCH:
+        if (fake.options.idle)
+            break;
         wrong = weft_emulation_launch(&schedule, (enum weft_gpu_kernel)op->kernel, op->blocks, op->argument);
         break;
     case FAKE_RECORD:
         op->event->reached = op->event->reached < op->turn ? op->turn : op->event->reached;
-        break;
-    case FAKE_WAIT:
         break;
     }
     if (wrong)
@@ -106,7 +117,7 @@ static void op_do(const fake_op *op)
 static bool stream_can(const fake_stream *stream)
 {
     const fake_op *op = stream->head;
-    return op && (op->work != FAKE_WAIT || op->event->reached >= op->turn);
+    return op && !stream->stalled;
 }
 
 static void stream_step(fake_stream *stream)

@@ -1,6 +1,7 @@
 /* fake_work.c - memory, streams, events and what is put on a stream. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/fake_gpu/fake_call.h"
 
@@ -13,7 +14,7 @@ static int memory_give_new(uint64_t *address, size_t bytes, bool pinned)
 
 API int SYMBOL(cuMemAlloc_v2, hipMalloc)(uint64_t *address, size_t bytes)
 {
-    CALL_OF(code, code = memory_give_new(address, bytes, false));
+    UNSAFE_CALL_OF(code, code = memory_give_new(address, bytes, false));
 }
 
 static int memory_end(uint64_t address, bool pinned)
@@ -24,7 +25,7 @@ static int memory_end(uint64_t address, bool pinned)
 
 API int SYMBOL(cuMemFree_v2, hipFree)(uint64_t address)
 {
-    CALL_OF(code, code = memory_end(address, false));
+    UNSAFE_CALL_OF(code, code = memory_end(address, false));
 }
 
 static int pinned_give_new(void **memory, size_t bytes)
@@ -38,12 +39,12 @@ static int pinned_give_new(void **memory, size_t bytes)
 
 API int SYMBOL(cuMemHostAlloc, hipHostMalloc)(void **memory, size_t bytes, unsigned flags)
 {
-    CALL_OF(code, code = flags == WEFT_GPU_PINNED_FLAGS ? pinned_give_new(memory, bytes) : WEFT_GPU_VALUE);
+    UNSAFE_CALL_OF(code, code = flags == WEFT_GPU_PINNED_FLAGS ? pinned_give_new(memory, bytes) : WEFT_GPU_VALUE);
 }
 
 API int SYMBOL(cuMemFreeHost, hipHostFree)(void *memory)
 {
-    CALL_OF(code, code = memory_end((uintptr_t)memory, true));
+    UNSAFE_CALL_OF(code, code = memory_end((uintptr_t)memory, true));
 }
 
 API int SYMBOL(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer)(uint64_t *address, void *memory, unsigned flags)
@@ -90,20 +91,24 @@ static int queue(void *stream, const fake_op *op)
     fake_stream *on = fake_stream_of(stream, fake_current());
     if (!on || on->device != fake_current())
         return 400;
-    fake_queue(on, op);
+    code = fake_captured_code(on);
+    if (code == WEFT_GPU_DONE)
+        fake_queue(on, op);
+    return code;
+}
+
+static int captured_give(void *stream, int *state)
+{
+    const fake_stream *captured = fake.capture.stream;
+    if (!stream && captured && fake.capture.blocking)
+        return WEFT_GPU_CAPTURED_BESIDE;
+    *state = !stream || stream != captured ? 0 : fake.capture.broken ? 2 : 1;
     return WEFT_GPU_DONE;
 }
 
-static int wait_queue(void *stream, fake_event *event)
+API int SYMBOL(cuStreamIsCapturing, hipStreamIsCapturing)(void *stream, int *state)
 {
-    return event->recorded == 0 ? WEFT_GPU_DONE
-                                : queue(stream, &(fake_op){.work = FAKE_WAIT, .event = event, .turn = event->recorded});
-}
-
-API int SYMBOL(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, unsigned flags)
-{
-    (void)flags;
-    CALL_OF(code, code = wait_queue(stream, event));
+    CALL_OF(code, code = captured_give(stream, state));
 }
 
 static int event_give_new(void **event)
@@ -155,12 +160,14 @@ static int event_ask(const fake_event *event)
     fake_work_some();
     if (fake.fault)
         return fake.fault;
+    if (fake.capture.stream && fake.options.mute_captures)
+        return WEFT_GPU_CAPTURED;
     return event->reached == event->recorded ? WEFT_GPU_DONE : WEFT_GPU_NOT_READY;
 }
 
 API int SYMBOL(cuEventQuery, hipEventQuery)(void *event)
 {
-    CALL_OF(code, code = event_ask(event));
+    UNSAFE_CALL_OF(code, code = event_ask(event));
 }
 
 static int launch_queue(uintptr_t function, uint32_t blocks, uint64_t argument, void *stream)
@@ -177,8 +184,9 @@ API int SYMBOL(cuLaunchKernel, hipModuleLaunchKernel)(void *function, unsigned g
                                                       unsigned shared_bytes, void *stream, void **arguments,
                                                       void **extra)
 {
-    bool plain =
-        grid_y == 1 && grid_z == 1 && block_x == 256 && block_y == 1 && block_z == 1 && !shared_bytes && !extra;
+    const bool counted = SYMBOL(grid_x < (1u << 31), (uint64_t)grid_x * block_x <= UINT32_MAX); /* blocks; threads */
+    bool plain = counted && grid_y == 1 && grid_z == 1 && block_x == 256 && block_y == 1 && block_z == 1 &&
+                 !shared_bytes && !extra;
     uint64_t argument;
     memcpy(&argument, arguments[0], sizeof argument);
     CALL_OF(code, code = plain ? launch_queue((uintptr_t)function, grid_x, argument, stream) : WEFT_GPU_VALUE);
@@ -210,6 +218,8 @@ static int copy_queue(uint64_t to, uint64_t from, size_t bytes, void *stream)
     bool slow_to = !fake_block_of(to, 1), slow_from = !fake_block_of(from, 1);
     if (range_code(to, bytes) != WEFT_GPU_DONE || range_code(from, bytes) != WEFT_GPU_DONE)
         return WEFT_GPU_VALUE;
+    if ((slow_to || slow_from) && fake_unsafe_code() != WEFT_GPU_DONE)
+        return WEFT_GPU_CAPTURED;
     if (slow_from && (op.staged = malloc(bytes)))
         memcpy(op.staged, (const void *)(uintptr_t)from, bytes);
     int code = queue(stream, &op);
@@ -238,9 +248,15 @@ API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
 static int pointer_code(void *value, int attribute, uint64_t address)
 {
     const fake_block *block = fake_block_of(address, 1);
-    if (!block || attribute != WEFT_GPU_POINTER_DEVICE)
+    const bool host = attribute == WEFT_GPU_POINTER_HOST, here = attribute == WEFT_GPU_POINTER_HERE;
+    if (!block || (host && !block->pinned) || (here && !block->pinned && block->device != fake_current()))
         return WEFT_GPU_VALUE;
-    memcpy(value, &block->device, sizeof block->device);
+    if (host || here)
+        memcpy(value, &address, sizeof address);
+    else if (attribute == WEFT_GPU_POINTER_DEVICE)
+        memcpy(value, &block->device, sizeof block->device);
+    else
+        return WEFT_GPU_VALUE;
     return WEFT_GPU_DONE;
 }
 
@@ -248,3 +264,28 @@ API int SYMBOL(cuPointerGetAttribute, hipPointerGetAttribute)(void *value, int a
 {
     CALL_OF(code, code = pointer_code(value, attribute, address));
 }
+
+/* What stands for a buffer that others may reach: none of them does. */
+static int range_handle(int *handle, uint64_t address, size_t bytes, int kind, unsigned long long flags)
+{
+    const fake_block *block = fake_block_of(address, bytes);
+    if (!block || block->pinned || kind != WEFT_GPU_RANGE_DMABUF || flags != 0 || address % 4096 || bytes % 4096)
+        return WEFT_GPU_VALUE;
+    *handle = memfd_create("weft-fake-dmabuf", 0);
+    return *handle < 0 ? WEFT_GPU_NO_MEMORY : WEFT_GPU_DONE;
+}
+
+API int SYMBOL(cuMemGetHandleForAddressRange, hipMemGetHandleForAddressRange)(void *handle, uint64_t address,
+                                                                              size_t bytes, int kind,
+                                                                              unsigned long long flags)
+{
+    CALL_OF(code, code = range_handle(handle, address, bytes, kind, flags));
+}
+
+#ifndef WEFT_FAKE_HIP
+API int cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+    CALL_OF(code,
+            code = target == WEFT_GPU_FLUSH_CONTEXT && scope == WEFT_GPU_FLUSH_OWNER ? fake_here() : WEFT_GPU_VALUE);
+}
+#endif

@@ -22,8 +22,9 @@ static weft_gpu_need sums_need(const weft_gpu *gpu, const void *job)
     return (weft_gpu_need){.device = bytes, .pinned = bytes, .plain = sizeof(sums_plan) + WEFT_GPU_ALIGN};
 }
 
-static void *sums_stream(const void *job, bool *ordered)
+static void *sums_stream(weft_gpu *gpu, const void *job, bool *ordered)
 {
+    (void)gpu;
     const sums_job *sums = job;
     *ordered = sums->ordered;
     return sums->stream;

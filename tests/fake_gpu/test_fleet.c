@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/fake_gpu/world.h"
+#include "tests/support/granting.h"
 
 /* ---- memory of the devices */
 
@@ -158,6 +159,94 @@ static void mixed_fleet(void **state)
     close_all(f);
 }
 
+/* ---- the shadow beside the weights */
+
+/* Joins with the newest bits but for one. */
+static void join_flipped(fleet *f, unsigned at)
+{
+    uint8_t *wrong = test_malloc(f->bytes);
+    memcpy(wrong, f->dense, f->bytes);
+    wrong[fleet_tensor_at(f->layout, "half") + 1000] ^= 0x04;
+    fleet_join_bits(f, at, wrong);
+    test_free(wrong);
+}
+
+/* All that is read of it: what changed, a snapshot for who joins late, tiles for a repair. */
+static void shadow_on_device(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {"trainer.backend=cuda", "trainer.shadow=device",   "peers.backend=hip",
+                                            "peers.provider=tcp",   "peers.address=127.0.0.1", NULL};
+    fleet *f = open_over(getenv("WEFT_FULL") ? FLEET_TILES : FLEET_SMALL, overrides);
+    f->trainer.far = &cuda_0;
+    for (unsigned at = 0; at < 3; at++)
+        f->rollouts[at].far = &hip_0;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_publish(f, 20);
+    fleet_publish(f, 1);
+    fleet_catch_up(f, 0);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+    fleet_join(f, 1, FLEET_OTHER);
+    fleet_catch_up(f, 1);
+    assert_true(fleet_line(f, "b").snapshot_bytes >= f->bytes);
+    join_flipped(f, 2);
+    fleet_catch_up(f, 2);
+    assert_int_equal(fleet_line(f, "c").snapshot_bytes, 0);
+    fleet_publish(f, 5);
+    for (unsigned at = 0; at < 3; at++) {
+        fleet_catch_up(f, at);
+        assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
+    }
+    close_all(f);
+}
+
+/* ---- buckets that land in the device's memory */
+
+static fleet *land(const char *backend, const fleet_far *far)
+{
+    const char *overrides[] = {"trainer.backend=host", backend, "peers.bucket_max=1MiB", "peers.direct=auto", NULL};
+    fleet *f = open_over(FLEET_SMALL, overrides);
+    granting_lend(GRANTING_ALL, far->write);
+    f->rollouts[0].far = f->rollouts[1].far = far;
+    fleet_start_trainer(f, "of the first");
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_publish(f, 20);
+    fleet_publish(f, 1000);
+    fleet_catch_up(f, 0);
+    fleet_join(f, 1, FLEET_OTHER);
+    fleet_catch_up(f, 1);
+    fleet_publish_dense(f, "of the last");
+    fleet_catch_up(f, 0);
+    assert_non_null(strstr(fleet_stats(f->rollouts[0].session).landing, "direct: "));
+    assert_true(granting_writes() > 0);
+    return f;
+}
+
+static void land_end(fleet *f)
+{
+    close_all(f);
+    assert_int_equal(granting_regions(), 0);
+    granting_take_back();
+}
+
+static void land_on_cuda(void **state)
+{
+    (void)state;
+    fleet *f = land("peers.backend=cuda", &cuda_0);
+    assert_true(world[WORLD_CUDA].fake->calls("cuFlushGPUDirectRDMAWrites") > 0);
+    assert_true(world[WORLD_CUDA].fake->calls("cuMemGetHandleForAddressRange") > 0);
+    land_end(f);
+}
+
+static void land_on_hip(void **state)
+{
+    (void)state;
+    fleet *f = land("peers.backend=hip", &hip_0);
+    assert_true(world[WORLD_HIP].fake->calls("hipMemGetHandleForAddressRange") > 0);
+    land_end(f);
+}
+
 /* ---- what is refused, and what ends a session */
 
 static void bind_refused(fleet *f, const char *text)
@@ -179,6 +268,35 @@ static void pointer_elsewhere(void **state)
     fleet_model_close(&f->rollouts[0].model);
     fleet_model_open_far(&f->rollouts[0].model, f->layout, 0, &hip_1);
     bind_refused(f, "device 1, not on 0");
+    close_all(f);
+}
+
+/* More pieces than a batch has room for are told when they are bound. */
+static void pieces_too_many(void **state)
+{
+    (void)state;
+    enum { COUNT = 700000 };
+    static const char *const overrides[] = {"trainer.backend=cuda", NULL};
+    const uint64_t shape = COUNT;
+    const weft_tensor tensor = {"scattered", WEFT_U8, 1, &shape};
+    fleet *f = open_over(FLEET_SMALL, overrides);
+    weft_layout *layout;
+    weft_session *session;
+    weft_site *site = fleet_site(f, NULL);
+    weft_piece *pieces = test_malloc(COUNT * sizeof *pieces);
+    uint8_t *memory = cuda_0.take(2 * COUNT);
+    for (uint64_t i = 0; i < COUNT; i++)
+        pieces[i] = (weft_piece){0, i, 1, memory + 2 * i};
+    assert_int_equal(weft_layout_create(&tensor, 1, &layout), WEFT_OK);
+    assert_int_equal(weft_trainer_open(site, layout, NULL, &session), WEFT_OK);
+    assert_int_equal(weft_bind(session, pieces, COUNT, NULL, 0, 0), WEFT_E_LAYOUT);
+    assert_non_null(strstr(weft_last_error(), "scattered"));
+    assert_non_null(strstr(weft_last_error(), "700000 pieces"));
+    weft_close(session);
+    weft_layout_free(layout);
+    weft_site_free(site);
+    test_free(pieces);
+    cuda_0.give(memory);
     close_all(f);
 }
 
@@ -236,9 +354,10 @@ static void trainer_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_to_hip),       cmocka_unit_test(cuda_to_host),   cmocka_unit_test(cuda_to_hip),
-        cmocka_unit_test(mixed_fleet),       cmocka_unit_test(rollout_faults), cmocka_unit_test(trainer_faults),
-        cmocka_unit_test(pointer_elsewhere),
+        cmocka_unit_test(host_to_hip),       cmocka_unit_test(cuda_to_host),    cmocka_unit_test(cuda_to_hip),
+        cmocka_unit_test(mixed_fleet),       cmocka_unit_test(rollout_faults),  cmocka_unit_test(trainer_faults),
+        cmocka_unit_test(pointer_elsewhere), cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device),
+        cmocka_unit_test(land_on_cuda),      cmocka_unit_test(land_on_hip),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

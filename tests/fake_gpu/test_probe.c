@@ -145,6 +145,7 @@ static void images_chosen(void **state)
         {WORLD_CUDA, 8, 6, "sm_86", "sm_80"},  {WORLD_CUDA, 8, 9, "sm_86", "sm_80"},
         {WORLD_CUDA, 9, 0, "sm_90", "ptx"},    {WORLD_CUDA, 10, 0, "sm_100", "ptx"},
         {WORLD_CUDA, 10, 3, "sm_100", "ptx"},  {WORLD_CUDA, 12, 0, "ptx", "ptx75"},
+        {WORLD_CUDA, 7, 0, NULL, NULL},        {WORLD_CUDA, 6, 1, NULL, NULL},
         {WORLD_HIP, 9, 0, "gfx908", "gfx90a"}, {WORLD_HIP, 9, 4, "gfx942", NULL},
         {WORLD_HIP, 9, 5, "gfx950", NULL},     {WORLD_HIP, 10, 3, "gfx1030", NULL},
         {WORLD_HIP, 11, 0, "gfx1100", NULL},   {WORLD_HIP, 12, 0, "gfx1200", NULL},
@@ -174,6 +175,34 @@ static void images_chosen(void **state)
         else
             open_refused(vendor, 0, WEFT_E_MISSING, "no image of this build");
     }
+}
+
+static void detail_check(world_vendor *vendor, const struct weft_gpu_image *images, int major, int minor,
+                         const char *text)
+{
+    weft_device_info info;
+    weft_fake_options options = vendor->options;
+    world_load(vendor);
+    options.major = major;
+    options.minor = minor;
+    vendor->fake->reset(&options);
+    world_images = images;
+    vendor->driver->probe(&info, 1);
+    if (!strstr(info.detail, text))
+        fail_msg("%s: no \"%s\"", info.detail, text);
+}
+
+/* What the list of devices says of the image: not more than the driver tells. */
+static void images_described(void **state)
+{
+    (void)state;
+    static const uint8_t later[] = ".version 8.0\n.target sm_90\n";
+    static const struct weft_gpu_image ptx[] = {{"cuda", "ptx", later, sizeof later - 1}, {0}};
+    detail_check(&world[WORLD_HIP], every, 9, 0, "image gfx908 or gfx90a");
+    detail_check(&world[WORLD_HIP], every, 9, 4, "image gfx942");
+    detail_check(&world[WORLD_CUDA], every, 8, 9, "image sm_86");
+    detail_check(&world[WORLD_CUDA], ptx, 9, 0, "image ptx");
+    detail_check(&world[WORLD_CUDA], ptx, 8, 9, "no image for it");
 }
 
 /* Out of memory while an image is loaded is no reason to try another one. */
@@ -242,23 +271,28 @@ static void memory_reached(void **state)
     (void)state;
     char text[128];
     for (int v = 0; v < WORLD_VENDORS; v++) {
-        weft_gpu_device *device;
+        weft_gpu_device *device, *other;
         const weft_gpu_driver *driver = world[v].driver;
         world_load(&world[v]);
         assert_int_equal(driver->open(0, &device), WEFT_OK);
-        uint64_t here = world[v].fake->take(0, 4096), there = world[v].fake->take(1, 4096), pinned;
-        void *memory;
+        assert_int_equal(driver->open(1, &other), WEFT_OK);
+        uint64_t here = world[v].fake->take(0, 4096), there = world[v].fake->take(1, 4096), pinned, others;
+        void *memory, *others_memory;
         assert_int_equal(driver->pinned_take(device, 4096, &memory, &pinned), WEFT_OK);
+        assert_int_equal(driver->pinned_take(other, 4096, &others_memory, &others), WEFT_OK);
         assert_null(driver->reaches(device, here, 1, text, sizeof text));
         assert_null(driver->reaches(device, here + 4095, 1, text, sizeof text));
         assert_null(driver->reaches(device, here, 4096, text, sizeof text));
         assert_null(driver->reaches(device, pinned, 4096, text, sizeof text));
+        assert_null(driver->reaches(device, others, 4096, text, sizeof text)); /* whichever device was current */
         assert_non_null(strstr(driver->reaches(device, here, 8192, text, sizeof text), "ends in"));
         assert_non_null(strstr(driver->reaches(device, there, 8, text, sizeof text), "device 1, not on 0"));
         assert_non_null(strstr(driver->reaches(device, (uintptr_t)text, 8, text, sizeof text), "host memory"));
         assert_non_null(strstr(driver->reaches(device, 0, 8, text, sizeof text), "host memory"));
         driver->pinned_give(device, memory);
+        driver->pinned_give(other, others_memory);
         driver->close(device);
+        driver->close(other);
         world[v].fake->give(here);
         world[v].fake->give(there);
         assert_int_equal(world[v].fake->live(), 0);
@@ -268,15 +302,11 @@ static void memory_reached(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_library),
-        cmocka_unit_test(no_device),
-        cmocka_unit_test(devices_described),
-        cmocka_unit_test(calls_of_probe_fail),
-        cmocka_unit_test(images_chosen),
-        cmocka_unit_test(image_without_memory),
-        cmocka_unit_test(image_without_kernel),
-        cmocka_unit_test(device_numbers),
-        cmocka_unit_test(in_use),
+        cmocka_unit_test(no_library),           cmocka_unit_test(no_device),
+        cmocka_unit_test(devices_described),    cmocka_unit_test(calls_of_probe_fail),
+        cmocka_unit_test(images_chosen),        cmocka_unit_test(images_described),
+        cmocka_unit_test(image_without_memory), cmocka_unit_test(image_without_kernel),
+        cmocka_unit_test(device_numbers),       cmocka_unit_test(in_use),
         cmocka_unit_test(memory_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,61 +12,11 @@
 
 #include <cmocka.h>
 
+#include "backends/gpu_backend.h"
 #include "status.h"
-#include "tests/fake_gpu/sums.h"
-#include "tests/fake_gpu/world.h"
+#include "tests/fake_gpu/bench.h"
 
-#define MIB      UINT64_C(1048576)
-#define ELEMENTS 300u /* of a job */
-
-typedef struct bench {
-    world_vendor *vendor;
-    weft_gpu *gpu;
-    uint32_t elements[ELEMENTS + WEFT_GPU_TAKEN + 1]; /* job i has those from i on */
-    uint64_t there;
-} bench;
-
-static bench b;
-
-static void bench_open(int vendor, uint64_t seed, uint64_t budget)
-{
-    const weft_backend_options options = {0, "auto", budget};
-    b.vendor = &world[vendor];
-    world_load(b.vendor);
-    world_reset(b.vendor, seed);
-    for (uint32_t i = 0; i < sizeof b.elements / sizeof *b.elements; i++)
-        b.elements[i] = i * 2654435761u + (uint32_t)seed;
-    b.there = b.vendor->fake->take(0, sizeof b.elements);
-    b.vendor->fake->write(b.there, b.elements, sizeof b.elements);
-    assert_int_equal(weft_gpu_open(b.vendor->driver, &options, &b.gpu), WEFT_OK);
-}
-
-static void bench_close(void)
-{
-    weft_gpu_close(b.gpu);
-    b.vendor->fake->give(b.there);
-    assert_int_equal(b.vendor->fake->live(), 0);
-    assert_int_equal(b.vendor->fake->slow_copies(), 0);
-}
-
-static sums_job job_of(uint32_t first)
-{
-    return (sums_job){.data = b.there + (uint64_t)first * sizeof(uint32_t), .count = ELEMENTS};
-}
-
-static void job_check(const sums_job *job, uint32_t first)
-{
-    assert_int_equal(job->sum, sums_expected(b.elements + first, ELEMENTS));
-}
-
-static weft_status poll_done(void *job)
-{
-    weft_status status;
-    do
-        status = weft_gpu_poll(b.gpu, job);
-    while (status == WEFT_AGAIN);
-    return status;
-}
+#define MIB UINT64_C(1048576)
 
 /* More than a slab takes, asked for in the order of taking and against it. */
 static void sums_come_out(void **state)
@@ -77,42 +27,16 @@ static void sums_come_out(void **state)
     for (int round = 0; round < 2; round++) {
         bench_open(round % 2, 11 + (uint64_t)round, 0);
         for (uint32_t i = 0; i < JOBS; i++) {
-            jobs[i] = job_of(i);
-            assert_int_equal(weft_gpu_submit(b.gpu, i % 50 < 25 ? &sums_kind : &sums_other_kind, &jobs[i]), WEFT_AGAIN);
+            jobs[i] = bench_job(i);
+            assert_int_equal(weft_gpu_submit(bench.gpu, i % 50 < 25 ? &sums_kind : &sums_other_kind, &jobs[i]),
+                             WEFT_AGAIN);
         }
         for (uint32_t i = 0; i < JOBS; i++) {
             uint32_t k = round < 1 ? i : JOBS - 1 - i;
-            assert_int_equal(poll_done(&jobs[k]), WEFT_OK);
-            job_check(&jobs[k], k);
+            assert_int_equal(bench_poll(&jobs[k]), WEFT_OK);
+            bench_check(&jobs[k], k);
         }
-        assert_int_equal(b.gpu->taken, 0);
-        bench_close();
-    }
-}
-
-/* A job comes after all that was on its caller's stream when it was asked for, on the default stream too. */
-static void callers_come_first(void **state)
-{
-    (void)state;
-    uint32_t fresh[ELEMENTS];
-    for (int round = 0; round < 8; round++) {
-        bench_open(round % 2, 40 + (uint64_t)round, 0);
-        void *stream = round % 4 < 2 ? b.vendor->fake->stream_take(0) : NULL;
-        sums_job job = job_of(0), free_of_order = job_of(ELEMENTS);
-        job.ordered = true;
-        job.stream = stream;
-        for (uint32_t i = 0; i < ELEMENTS; i++)
-            fresh[i] = i ^ 0x5a5a5a5au;
-        for (int times = 0; times < 5; times++)
-            b.vendor->fake->queue_write(stream, b.there, times < 4 ? b.elements : fresh, sizeof fresh);
-        assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &free_of_order), WEFT_AGAIN);
-        assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &job), WEFT_AGAIN);
-        assert_int_equal(poll_done(&job), WEFT_OK);
-        assert_int_equal(poll_done(&free_of_order), WEFT_OK);
-        assert_int_equal(job.sum, sums_expected(fresh, ELEMENTS));
-        job_check(&free_of_order, ELEMENTS);
-        if (stream)
-            b.vendor->fake->stream_give(stream);
+        assert_int_equal(bench.gpu->taken, 0);
         bench_close();
     }
 }
@@ -123,17 +47,17 @@ static void one_job_fails(void **state)
     sums_job jobs[9];
     bench_open(WORLD_CUDA, 5, 0);
     for (uint32_t i = 0; i < 9; i++) {
-        jobs[i] = job_of(i);
+        jobs[i] = bench_job(i);
         jobs[i].wrong = i == 4 || i == 6;
-        assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
+        assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
     }
     for (uint32_t i = 0; i < 9; i++) {
         weft_fail_quiet(WEFT_E_STATE, "another error"); /* which is not to be told instead */
-        assert_int_equal(poll_done(&jobs[i]), jobs[i].wrong ? WEFT_E_CORRUPT : WEFT_OK);
+        assert_int_equal(bench_poll(&jobs[i]), jobs[i].wrong ? WEFT_E_CORRUPT : WEFT_OK);
         if (jobs[i].wrong)
             assert_string_equal(weft_last_error(), "job 4 is wrong");
         else
-            job_check(&jobs[i], i);
+            bench_check(&jobs[i], i);
     }
     bench_close();
 }
@@ -145,20 +69,20 @@ static void rooms_are_kept(void **state)
     enum { JOBS = 12 };
     sums_job jobs[JOBS], large = {0};
     bench_open(WORLD_HIP, 6, 0);
-    large = job_of(0);
+    large = bench_job(0);
     large.device = 1024 * MIB;
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = job_of(i);
+        jobs[i] = bench_job(i);
         jobs[i].device = 60 * MIB;
-        assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
+        assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
         if (i == 5) {
-            assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &large), WEFT_E_BUDGET);
+            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &large), WEFT_E_BUDGET);
             assert_non_null(strstr(weft_last_error(), "device_memory"));
         }
     }
     for (uint32_t i = 0; i < JOBS; i++) {
-        assert_int_equal(poll_done(&jobs[i]), WEFT_OK);
-        job_check(&jobs[i], i);
+        assert_int_equal(bench_poll(&jobs[i]), WEFT_OK);
+        bench_check(&jobs[i], i);
     }
     bench_close();
 }
@@ -169,14 +93,14 @@ static void nobody_asks(void **state)
     static sums_job jobs[WEFT_GPU_TAKEN + 1];
     bench_open(WORLD_CUDA, 7, 0);
     for (uint32_t i = 0; i < WEFT_GPU_TAKEN; i++) {
-        jobs[i] = job_of(i);
-        assert_int_equal(weft_gpu_submit(b.gpu, i % 97 ? &sums_idle_kind : &sums_kind, &jobs[i]), WEFT_AGAIN);
+        jobs[i] = bench_job(i);
+        assert_int_equal(weft_gpu_submit(bench.gpu, i % 97 ? &sums_idle_kind : &sums_kind, &jobs[i]), WEFT_AGAIN);
     }
-    jobs[WEFT_GPU_TAKEN] = job_of(0);
-    assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &jobs[WEFT_GPU_TAKEN]), WEFT_E_STATE);
+    jobs[WEFT_GPU_TAKEN] = bench_job(0);
+    assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[WEFT_GPU_TAKEN]), WEFT_E_STATE);
     for (uint32_t i = 0; i < WEFT_GPU_TAKEN; i += 97) {
-        assert_int_equal(poll_done(&jobs[i]), WEFT_OK);
-        job_check(&jobs[i], i);
+        assert_int_equal(bench_poll(&jobs[i]), WEFT_OK);
+        bench_check(&jobs[i], i);
     }
     bench_close(); /* with results that nobody took */
 }
@@ -187,16 +111,16 @@ static void *thread_run(void *from)
     uint32_t first = *(uint32_t *)from;
     sums_job jobs[JOBS];
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = job_of(first + i);
+        jobs[i] = bench_job(first + i);
         jobs[i].device = 50 * MIB; /* several slabs */
-        if (weft_gpu_submit(b.gpu, &sums_kind, &jobs[i]) != WEFT_AGAIN)
+        if (weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]) != WEFT_AGAIN)
             return "submit";
     }
     for (uint32_t i = 0; i < JOBS; i++) {
-        if (poll_done(&jobs[i]) != WEFT_OK || jobs[i].sum != sums_expected(b.elements + first + i, ELEMENTS))
+        if (bench_poll(&jobs[i]) != WEFT_OK || jobs[i].sum != sums_expected(bench.elements + first + i, BENCH_ELEMENTS))
             return "poll";
     }
-    return b.vendor->fake->chosen() == (b.vendor == &world[WORLD_CUDA] ? -1 : 0) ? NULL : "device";
+    return bench.vendor->fake->chosen() == (bench.vendor == &world[WORLD_CUDA] ? -1 : 0) ? NULL : "device";
 }
 
 /* More threads than can have slabs at once; each has its own jobs, and its current device stays. */
@@ -229,22 +153,22 @@ static void device_hangs(void **state)
         sums_job jobs[3], more;
         void *memory;
         bench_open(v, 8, 0);
-        b.gpu->patience_ns = 30 * 1000000;
-        assert_int_equal(weft_gpu_memory_take(b.gpu, 4096, false, &memory), WEFT_OK);
-        b.vendor->fake->stall(true);
+        bench.gpu->patience_ns = 30 * 1000000;
+        assert_int_equal(weft_gpu_memory_take(bench.gpu, 4096, false, &memory), WEFT_OK);
+        bench.vendor->fake->stall(true);
         for (uint32_t i = 0; i < 3; i++) {
-            jobs[i] = job_of(i);
-            assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
+            jobs[i] = bench_job(i);
+            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
         }
         for (uint32_t i = 0; i < 3; i++) {
-            assert_int_equal(poll_done(&jobs[i]), WEFT_E_DEVICE);
+            assert_int_equal(bench_poll(&jobs[i]), WEFT_E_DEVICE);
             assert_non_null(strstr(weft_last_error(), "does not end"));
         }
-        more = job_of(0);
-        assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &more), WEFT_E_DEVICE);
+        more = bench_job(0);
+        assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &more), WEFT_E_DEVICE);
         assert_non_null(strstr(weft_last_error(), "does not end"));
-        weft_gpu_memory_give(b.gpu, memory);
-        weft_gpu_close(b.gpu);
+        weft_gpu_memory_give(bench.gpu, memory);
+        weft_gpu_close(bench.gpu);
     }
 }
 
@@ -256,18 +180,18 @@ static void kernel_faults(void **state)
         enum { JOBS = 70 };
         static sums_job jobs[JOBS];
         bench_open(v, 9, 0);
-        b.vendor->fake->spoil(v == WORLD_CUDA ? "cuEventQuery" : "hipEventQuery", 3, 700, true);
+        bench.vendor->fake->spoil(v == WORLD_CUDA ? "cuEventQuery" : "hipEventQuery", 3, 700, true);
         for (uint32_t i = 0; i < JOBS; i++) {
-            jobs[i] = job_of(i);
-            assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
+            jobs[i] = bench_job(i);
+            assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
         }
         for (uint32_t i = 0; i < JOBS; i++) {
-            assert_int_equal(poll_done(&jobs[i]), WEFT_E_DEVICE);
+            assert_int_equal(bench_poll(&jobs[i]), WEFT_E_DEVICE);
             assert_non_null(strstr(weft_last_error(), "illegal address (error 700)"));
         }
-        assert_int_equal(weft_gpu_submit(b.gpu, &sums_kind, &jobs[0]), WEFT_E_DEVICE);
-        assert_int_equal(b.vendor->fake->chosen(), v == WORLD_CUDA ? -1 : 0);
-        weft_gpu_close(b.gpu);
+        assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[0]), WEFT_E_DEVICE);
+        assert_int_equal(bench.vendor->fake->chosen(), v == WORLD_CUDA ? -1 : 0);
+        weft_gpu_close(bench.gpu);
     }
 }
 
@@ -278,22 +202,22 @@ static void memory_is_counted(void **state)
     const weft_backend_options little = {0, "auto", 64 * MIB};
     weft_gpu *none = (weft_gpu *)&none;
     bench_open(WORLD_HIP, 10, 512 * MIB);
-    assert_int_equal(b.gpu->device_bytes, 256 * MIB);
-    assert_int_equal(weft_gpu_memory_take(b.gpu, 100 * MIB, false, &device), WEFT_OK);
+    assert_int_equal(bench.gpu->device_bytes, 256 * MIB);
+    assert_int_equal(weft_gpu_memory_take(bench.gpu, 100 * MIB, false, &device), WEFT_OK);
     assert_int_equal((uintptr_t)device % 4096, 0);
-    assert_int_equal(weft_gpu_memory_take(b.gpu, 200 * MIB, false, &refused), WEFT_E_MEMORY);
+    assert_int_equal(weft_gpu_memory_take(bench.gpu, 200 * MIB, false, &refused), WEFT_E_MEMORY);
     assert_null(refused);
     assert_non_null(strstr(weft_last_error(), "budget"));
-    assert_int_equal(weft_gpu_memory_take(b.gpu, 3 * MIB, true, &pinned), WEFT_OK);
+    assert_int_equal(weft_gpu_memory_take(bench.gpu, 3 * MIB, true, &pinned), WEFT_OK);
     assert_int_equal((uintptr_t)pinned % 4096, 0);
     memset(pinned, 1, 3 * MIB);
-    weft_gpu_memory_give(b.gpu, device);
-    assert_int_equal(b.gpu->device_bytes, 256 * MIB);
-    assert_int_equal(weft_gpu_memory_take(b.gpu, 200 * MIB, false, &device), WEFT_OK);
+    weft_gpu_memory_give(bench.gpu, device);
+    assert_int_equal(bench.gpu->device_bytes, 256 * MIB);
+    assert_int_equal(weft_gpu_memory_take(bench.gpu, 200 * MIB, false, &device), WEFT_OK);
     bench_close(); /* gives back what was not */
-    assert_int_equal(weft_gpu_open(b.vendor->driver, &little, &none), WEFT_E_CONFIG);
+    assert_int_equal(weft_gpu_open(bench.vendor->driver, &little, &none), WEFT_E_CONFIG);
     assert_null(none);
-    assert_int_equal(b.vendor->fake->live(), 0);
+    assert_int_equal(bench.vendor->fake->live(), 0);
 }
 
 static void device_is_full(void **state)
@@ -314,6 +238,32 @@ static void device_is_full(void **state)
     }
 }
 
+static void *elsewhere_check(void *state)
+{
+    uint64_t there = world[WORLD_CUDA].fake->take(1, 8);
+    const char *reason = weft_backend_cuda.check(state, (const void *)(uintptr_t)there, 8);
+    world[WORLD_CUDA].fake->give(there);
+    return (void *)(reason && strstr(reason, "device 1, not on 0") ? NULL : "reason");
+}
+
+/* Why an address is refused is told to the thread that asked. */
+static void reasons_are_the_threads_own(void **state)
+{
+    (void)state;
+    const weft_backend_options options = {0, "auto", 0};
+    weft_backend_state *backend;
+    pthread_t other;
+    void *wrong;
+    world_load(&world[WORLD_CUDA]);
+    assert_int_equal(weft_backend_cuda.open(&options, &backend), WEFT_OK);
+    const char *reason = weft_backend_cuda.check(backend, &options, sizeof options);
+    assert_int_equal(pthread_create(&other, NULL, elsewhere_check, backend), 0);
+    assert_int_equal(pthread_join(other, &wrong), 0);
+    assert_null(wrong);
+    assert_non_null(strstr(reason, "host memory"));
+    weft_backend_cuda.close(backend);
+}
+
 /* The tests' own proof: host code that touches device memory does not get away with it. */
 static void host_keeps_out(void **state)
 {
@@ -322,7 +272,7 @@ static void host_keeps_out(void **state)
     pid_t child = fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
-        _exit(*(volatile uint8_t *)(uintptr_t)b.there == 0 ? 100 : 101);
+        _exit(*(volatile uint8_t *)(uintptr_t)bench.there == 0 ? 100 : 101);
     }
     int ended;
     assert_int_equal(waitpid(child, &ended, 0), child);
@@ -333,10 +283,12 @@ static void host_keeps_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_come_out),  cmocka_unit_test(callers_come_first), cmocka_unit_test(one_job_fails),
-        cmocka_unit_test(rooms_are_kept), cmocka_unit_test(nobody_asks),        cmocka_unit_test(threads_share),
-        cmocka_unit_test(device_hangs),   cmocka_unit_test(kernel_faults),      cmocka_unit_test(memory_is_counted),
-        cmocka_unit_test(device_is_full), cmocka_unit_test(host_keeps_out),
+        cmocka_unit_test(sums_come_out),  cmocka_unit_test(one_job_fails),
+        cmocka_unit_test(rooms_are_kept), cmocka_unit_test(nobody_asks),
+        cmocka_unit_test(threads_share),  cmocka_unit_test(device_hangs),
+        cmocka_unit_test(kernel_faults),  cmocka_unit_test(memory_is_counted),
+        cmocka_unit_test(device_is_full), cmocka_unit_test(reasons_are_the_threads_own),
+        cmocka_unit_test(host_keeps_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,35 @@ static void the_callers_stream_is_handed_on(void **state)
     fleet_close(f);
 }
 
+/* It is the caller's, who may end it when commit returned: a snapshot that is staged later comes without. */
+static void a_commits_stream_ends_with_it(void **state)
+{
+    (void)state;
+    int stream;
+    fleet *f = fleet_open_device(FLEET_TILES, staged_image, false, true, 4);
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 100);
+    weft_staged_info info = {.size = sizeof info};
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(weft_commit(f->rollouts[0].session, 1, &stream, 0, NULL), WEFT_OK);
+    deferred_end_stream(&stream);
+    fleet_stop_trainer(f);
+    fleet_change(f->layout, f->dense, 1000, &f->seed);
+    fleet_start_trainer(f, NULL);
+    weft_status staged = WEFT_E_PEER_LOST; /* the last one's goodbye, until it joined this one */
+    for (uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS; staged == WEFT_E_PEER_LOST; fleet_sleep_ms(2)) {
+        assert_true(fleet_now_ms() < until_ms);
+        staged = weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &info);
+    }
+    assert_int_equal(staged, WEFT_OK);
+    assert_int_equal(info.kind, WEFT_STAGED_SNAPSHOT);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+    fleet_close(f);
+}
+
 /* ---- what is refused */
 
 static void weights_elsewhere_are_refused(void **state)
@@ -276,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cast),
         cmocka_unit_test(the_callers_stream_is_handed_on),
+        cmocka_unit_test(a_commits_stream_ends_with_it),
         cmocka_unit_test(weights_elsewhere_are_refused),
         cmocka_unit_test(a_shadow_on_the_device_needs_one),
         cmocka_unit_test(one_job_fails),

@@ -1,44 +1,6 @@
 /* A fabric that corrupts, drops, doubles and reorders: never a wrong bit, never a hang, and when the fault ends all are
  * identical. */
-#include "tests/support/fleet.h"
-
-static const char *const overrides[] = {"session.io_deadline=300ms", "peers.heartbeat=3s", "commit.deadline=400ms",
-                                        "provider.loop.chunk=64KiB", NULL};
-
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, overrides);
-    return 0;
-}
-
-/* Deadlines that no busy machine misses, for what must not lose a peer. */
-static int setup_patient(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
-
-static void start(fleet *f)
-{
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_join(f, 1, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    fleet_catch_up(f, 1);
-}
-
-static void endure(fleet *f, weft_loop_faults faults)
-{
-    start(f);
-    fleet_suffer(f, 2, faults, 600);
-    fleet_recover(f, 2);
-}
+#include "tests/support/fleet_faulty.h"
 
 static bool three_corrupted(fleet *f)
 {
@@ -51,7 +13,7 @@ static bool three_corrupted(fleet *f)
 static void corrupt_often(void **state)
 {
     fleet *f = *state;
-    start(f);
+    faulty_start(f);
     fleet_suffer_until(f, 2, (weft_loop_faults){.seed = 3, .corrupt_every = 7}, three_corrupted);
     fleet_recover(f, 2);
     assert_true(fleet_stats(f->trainer.session).peers_lost > 0);
@@ -59,14 +21,14 @@ static void corrupt_often(void **state)
 
 static void corrupt_all(void **state)
 {
-    endure(*state, (weft_loop_faults){.seed = 4, .corrupt_every = 1});
+    faulty_endure(*state, (weft_loop_faults){.seed = 4, .corrupt_every = 1});
 }
 
 /* Each write of an update in turn, once: a header, a first, a last chunk. */
 static void corrupt_each_once(void **state)
 {
     fleet *f = *state;
-    start(f);
+    faulty_start(f);
     for (uint64_t n = 1; n <= 5; n++) {
         weft_loop_set_faults(&(weft_loop_faults){.seed = n, .corrupt_at = n});
         fleet_publish(f, 100);
@@ -80,20 +42,20 @@ static void corrupt_each_once(void **state)
 
 static void drop_often(void **state)
 {
-    endure(*state, (weft_loop_faults){.drop_every = 5});
+    faulty_endure(*state, (weft_loop_faults){.drop_every = 5});
 }
 
 /* Whole buckets vanish, and the sender is told that they landed. */
 static void drop_all(void **state)
 {
-    endure(*state, (weft_loop_faults){.drop_every = 1});
+    faulty_endure(*state, (weft_loop_faults){.drop_every = 1});
 }
 
 /* Nobody else says anything more: only a deadline at the receiver can find it out. */
 static void drop_each_once(void **state)
 {
     fleet *f = *state;
-    start(f);
+    faulty_start(f);
     for (uint64_t n = 1; n <= 4; n++) {
         weft_loop_set_faults(&(weft_loop_faults){.drop_at = n});
         fleet_publish(f, 100);
@@ -105,14 +67,14 @@ static void drop_each_once(void **state)
 
 static void duplicate(void **state)
 {
-    endure(*state, (weft_loop_faults){.duplicate_every = 6});
+    faulty_endure(*state, (weft_loop_faults){.duplicate_every = 6});
 }
 
 /* Order is nothing that the fabric promised: no version may be lost for it. */
 static void reorder(void **state)
 {
     fleet *f = *state;
-    start(f);
+    faulty_start(f);
     weft_loop_set_faults(&(weft_loop_faults){.seed = 9, .reorder_window = 8});
     for (int i = 0; i < 5; i++) {
         fleet_publish(f, 200);
@@ -123,7 +85,7 @@ static void reorder(void **state)
     fleet_recover(f, 2);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, faulty_setup, faulty_teardown)
 
 int main(void)
 {
@@ -131,6 +93,6 @@ int main(void)
         TEST(corrupt_often),     TEST(corrupt_all),
         TEST(corrupt_each_once), TEST(drop_often),
         TEST(drop_all),          TEST(drop_each_once),
-        TEST(duplicate),         cmocka_unit_test_setup_teardown(reorder, setup_patient, teardown)};
+        TEST(duplicate),         cmocka_unit_test_setup_teardown(reorder, faulty_setup_patient, faulty_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,43 +1,5 @@
 /* A fabric whose writes fail, are refused or never end: peers are lost by their deadlines, and come back. */
-#include "tests/support/fleet.h"
-
-static const char *const overrides[] = {"session.io_deadline=300ms", "peers.heartbeat=3s", "commit.deadline=400ms",
-                                        "provider.loop.chunk=64KiB", NULL};
-
-static int setup(void **state)
-{
-    *state = fleet_open(FLEET_TILES, overrides);
-    return 0;
-}
-
-/* Deadlines that no busy machine misses, for what must not lose a peer. */
-static int setup_patient(void **state)
-{
-    *state = fleet_open(FLEET_TILES, NULL);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fleet_close(*state);
-    return 0;
-}
-
-static void start(fleet *f)
-{
-    fleet_start_trainer(f, NULL);
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_join(f, 1, FLEET_SAME);
-    fleet_catch_up(f, 0);
-    fleet_catch_up(f, 1);
-}
-
-static void endure(fleet *f, weft_loop_faults faults)
-{
-    start(f);
-    fleet_suffer(f, 2, faults, 600);
-    fleet_recover(f, 2);
-}
+#include "tests/support/fleet_faulty.h"
 
 static bool one_is_lost(fleet *f)
 {
@@ -47,31 +9,31 @@ static bool one_is_lost(fleet *f)
 /* Until a deadline has told. */
 static void endure_until_lost(fleet *f, weft_loop_faults faults)
 {
-    start(f);
+    faulty_start(f);
     fleet_suffer_until(f, 2, faults, one_is_lost);
     fleet_recover(f, 2);
 }
 
 static void fail_often(void **state)
 {
-    endure(*state, (weft_loop_faults){.fail_every = 9});
+    faulty_endure(*state, (weft_loop_faults){.fail_every = 9});
 }
 
 static void fail_all(void **state)
 {
-    endure(*state, (weft_loop_faults){.fail_every = 1});
+    faulty_endure(*state, (weft_loop_faults){.fail_every = 1});
 }
 
 static void break_port(void **state)
 {
-    endure(*state, (weft_loop_faults){.break_at = 3});
+    faulty_endure(*state, (weft_loop_faults){.break_at = 3});
 }
 
 /* Refused posts are no fault as long as they end before the deadline. */
 static void again(void **state)
 {
     fleet *f = *state;
-    start(f);
+    faulty_start(f);
     weft_loop_set_faults(&(weft_loop_faults){.again_every = 2});
     for (int i = 0; i < 5; i++) {
         fleet_publish(f, 200);
@@ -92,13 +54,13 @@ static void stall(void **state)
     endure_until_lost(*state, (weft_loop_faults){.stall_after = 4});
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, faulty_setup, faulty_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(fail_often),     TEST(fail_all),
-        TEST(break_port),     cmocka_unit_test_setup_teardown(again, setup_patient, teardown),
+        TEST(break_port),     cmocka_unit_test_setup_teardown(again, faulty_setup_patient, faulty_teardown),
         TEST(again_for_long), TEST(stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void all_join(fleet *f)
         weft_peer_info info = {0};
         assert_true(fleet_peer(f, names[at], &info));
         assert_string_equal(info.level, levels[at]);
-        weft_peer_info self = {0};
+        weft_peer_info self = {.size = sizeof self};
         size_t count = 0;
         assert_int_equal(weft_peers(f->rollouts[at].session, &self, 1, &count), WEFT_OK);
         assert_string_equal(self.level, levels[at]);

@@ -191,11 +191,88 @@ static void opens(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void what_is_asked_needs_room(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = f->trainer.session;
+    weft_peer_info peer = {.name = "as it was"};
+    weft_event event = {.peer = "as it was"};
+    const void *data = "as it was";
+    uint64_t bytes = 7;
+    size_t count = 7;
+    spoken(weft_peers(session, NULL, 1, &count), WEFT_E_ARGUMENT);
+    spoken(weft_peers(session, &peer, 1, NULL), WEFT_E_ARGUMENT);
+    spoken(weft_peers(session, &peer, 1, &count), WEFT_E_ARGUMENT); /* no size */
+    spoken(weft_events(session, NULL), WEFT_E_ARGUMENT);
+    spoken(weft_events(session, &event), WEFT_E_ARGUMENT);
+    spoken(weft_stats(session, NULL), WEFT_E_ARGUMENT);
+    spoken(weft_stats(session, &(weft_stats_info){0}), WEFT_E_ARGUMENT);
+    spoken(weft_attachment(session, NULL, &bytes), WEFT_E_ARGUMENT);
+    spoken(weft_attachment(session, &data, NULL), WEFT_E_ARGUMENT);
+    assert_string_equal(peer.name, "as it was");
+    assert_string_equal(event.peer, "as it was");
+    assert_string_equal(data, "as it was");
+    assert_true(bytes == 7 && count == 7);
+    assert_int_equal(weft_peers(session, NULL, 0, &count), WEFT_OK);
+    assert_int_equal(count, 1);
+    unchanged(f, f->newest);
+}
+
+/* A caller of another age has another size: each entry of an array is where that caller looks for it. */
+static void callers_of_another_age(void **state)
+{
+    fleet *f = *state;
+    struct {
+        weft_peer_info info;
+        char more[40];
+    } later[2];
+    struct {
+        size_t size;
+        char name[64];
+        weft_peer_state state;
+    } earlier[3];
+    struct {
+        size_t size;
+        weft_event_kind kind;
+        weft_status status;
+    } event = {.size = sizeof event};
+    size_t count = 0;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 1);
+    memset(later, 'x', sizeof later);
+    later[0].info.size = sizeof later[0];
+    assert_int_equal(weft_peers(f->trainer.session, &later[0].info, 2, &count), WEFT_OK);
+    memset(earlier, 'x', sizeof earlier);
+    earlier[0].size = sizeof earlier[0];
+    assert_int_equal(weft_peers(f->trainer.session, (weft_peer_info *)earlier, 2, &count), WEFT_OK);
+    assert_int_equal(count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(later[i].info.name, f->rollouts[i].name);
+        assert_int_equal(later[i].info.size, sizeof later[i].info);
+        assert_true(later[i].info.rail_count == 1 && later[i].more[0] == 'x' && later[i].more[39] == 'x');
+        assert_string_equal(earlier[i].name, f->rollouts[i].name);
+        assert_int_equal(earlier[i].size, sizeof earlier[i]);
+        assert_int_equal(earlier[i].state, later[i].info.state);
+    }
+    assert_int_equal(earlier[2].name[0], 'x');
+    while (weft_events(f->trainer.session, (weft_event *)&event) == WEFT_OK)
+        assert_true(event.kind >= WEFT_EVENT_JOINED && event.size == sizeof event);
+    assert_int_equal(weft_events(f->trainer.session, (weft_event *)&event), WEFT_AGAIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(before_bind), TEST(versions_in_order), TEST(publish_figures), TEST(commits), TEST(the_other_ends_calls),
-        TEST(binds),       TEST(rebinds),           TEST(opens),
+        TEST(before_bind),
+        TEST(versions_in_order),
+        TEST(publish_figures),
+        TEST(commits),
+        TEST(the_other_ends_calls),
+        TEST(binds),
+        TEST(rebinds),
+        TEST(opens),
+        TEST(what_is_asked_needs_room),
+        TEST(callers_of_another_age),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,11 +14,16 @@ static void set_rails(const weft_loop_faults *first, const weft_loop_faults *sec
     weft_loop_set_rail("r1", second);
 }
 
-static int setup(void **state)
+static int setup_with(void **state, const char *const *site)
 {
-    *state = fleet_open(FLEET_TILES, overrides);
+    *state = fleet_open(FLEET_TILES, site);
     fleet_start_trainer(*state, NULL);
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, overrides);
 }
 
 static int teardown(void **state)
@@ -188,6 +193,121 @@ static void unequal_peers(void **state)
     assert_int_equal(fleet_line(f, "b").streams, 2);
 }
 
+/* A rail that refused a write and was not asked since, as after the last chunk of an update, is none that fails. */
+static void refuses_and_idles(void **state)
+{
+    fleet *f = *state;
+    const weft_loop_faults shy = {.again_every = 2};
+    fleet_join(f, 0, FLEET_SAME);
+    wait_up(f, "a", 0, 1);
+    wait_up(f, "a", 1, 1);
+    set_rails(NULL, &shy);
+    for (unsigned left = 5; left > 0; left--) {
+        publish_and_check(f, 1, 300);
+        fleet_sleep_ms(450); /* twice the time after which one that takes no write is closed */
+        assert_int_equal(rail_of(f, "a", 0).failures + rail_of(f, "a", 1).failures, 0);
+    }
+}
+
+/* Nor is it one that the peer cannot go on with when the other dies. */
+static void one_refuses_while_one_dies(void **state)
+{
+    static const weft_loop_faults dead[] = {{.drop_every = 1}, {.stall_after = 1}};
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_SAME);
+    for (unsigned at = 0; at < 6; at++) {
+        const weft_loop_faults shy = {.again_every = 2 + at % 3}, *one = &dead[at / 2 % 2];
+        const unsigned rail = at % 2;
+        wait_up(f, "a", 0, 1);
+        wait_up(f, "a", 1, 1);
+        const uint64_t before = rail_of(f, "a", rail).failures;
+        set_rails(rail == 0 ? one : &shy, rail == 0 ? &shy : one);
+        for (unsigned left = 50; rail_of(f, "a", rail).failures == before; left--) {
+            assert_true(left > 0);
+            publish_and_check(f, 1, 300);
+            assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+        }
+        set_rails(NULL, NULL);
+    }
+}
+
+/* Of the trainer's own site no peer has several rails. */
+static int setup_single(void **state)
+{
+    static const char *const site[] = {"trainer.address=r0, r1", "peers.address=r0", "provider.loop.chunk=32KiB", NULL};
+    return setup_with(state, site);
+}
+
+/* Of it one has them, and it is another one. */
+static int setup_other(void **state)
+{
+    static const char *const site[] = {"trainer.address=r0, r1", "peers.address=r0", "peer.b.address=r0, r1",
+                                       "provider.loop.chunk=32KiB", NULL};
+    return setup_with(state, site);
+}
+
+/* A peer whose own site names more than the trainer's gets what the trainer's names. */
+static void more_than_its_row(void **state)
+{
+    static const char *const more[] = {"peers.address=r0, r1", "peers.streams=3"};
+    fleet *f = *state;
+    for (unsigned at = 0; at < 2; at++) {
+        fleet_open_rollout(f, 0, more[at]);
+        fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+        publish_and_check(f, 1, 300);
+        assert_int_equal(fleet_line(f, "a").rail_count, 1);
+        assert_int_equal(fleet_line(f, "a").streams, 1);
+        fleet_leave(f, 0);
+        fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    }
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* Only those that a pattern admits have several, and there is one of that pattern that has not. */
+static int setup_pattern(void **state)
+{
+    static const char *const site[] = {"peer.x*.streams=2", "peer.x0.streams=1", "provider.loop.chunk=32KiB", NULL};
+    return setup_with(state, site);
+}
+
+/* One that has them for itself alone: no pattern does. */
+static int setup_override(void **state)
+{
+    static const char *const site[] = {"peer.x1.streams=2", "provider.loop.chunk=32KiB", NULL};
+    return setup_with(state, site);
+}
+
+static void several_by_a_pattern(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 3, FLEET_SAME); /* x1 */
+    fleet_publish(f, 300);
+    fleet_catch_up(f, 3);
+    fleet_check_bytes(f, 3, f->dense);
+    assert_int_equal(fleet_line(f, "x1").streams, 2);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* One of the trainer's addresses is nobody's here; none is opened before a peer of the pattern joins. */
+static void goes_without_a_rail(void **state)
+{
+    static const char *const site[] = {"trainer.address=127.0.0.1, 203.0.113.9", "peer.x*.address=127.0.0.1, 127.0.0.2",
+                                       "peers.provider=tcp", NULL};
+    if (!weft_provider_find("tcp"))
+        skip(); /* a build without it */
+    setup_with(state, site);
+    fleet *f = *state;
+    fleet_join(f, 3, FLEET_SAME); /* x1 */
+    for (unsigned left = 2; left > 0; left--) {
+        fleet_publish(f, 300);
+        fleet_catch_up(f, 3);
+        fleet_check_bytes(f, 3, f->dense);
+    }
+    assert_int_equal(fleet_line(f, "x1").streams, 1);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    teardown(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +317,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(dead_when_joined, setup, teardown),
         cmocka_unit_test_setup_teardown(all_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(unequal_peers, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_and_idles, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_refuses_while_one_dies, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_than_its_row, setup_single, teardown),
+        cmocka_unit_test_setup_teardown(more_than_its_row, setup_other, teardown),
+        cmocka_unit_test_setup_teardown(several_by_a_pattern, setup_pattern, teardown),
+        cmocka_unit_test_setup_teardown(several_by_a_pattern, setup_override, teardown),
+        cmocka_unit_test(goes_without_a_rail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -290,6 +290,9 @@ static void a_relay_that_damages_is_named(void **state)
     weft_loop_counts counts;
     join_live(f, 0, "");
     join_live(f, 2, "a");
+    fleet_publish(f, 20);
+    catch_up_heard(f, 0);
+    catch_up_heard(f, 2); /* it follows from here on: its writes come behind the relay's */
     weft_loop_set_faults(&faults);
     fleet_publish(f, 100);
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_RESYNC, "c", FLEET_WAIT_MS, &event));

@@ -8,13 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/fabric_ends.h"
 #include "tests/support/fleet.h"
+#include "tests/support/port.h"
 #include "tests/support/standin.h"
 
-typedef struct play {
+typedef struct tier {
     const char *provider;
     bool short_tier;
-} play;
+} tier;
 
 #ifdef __SANITIZE_THREAD__ /* fifty times slower: the one with more rules */
 #define VERBS_SHORT false
@@ -22,23 +24,43 @@ typedef struct play {
 #define VERBS_SHORT true
 #endif
 
-static const play plays[] = {{"verbs", VERBS_SHORT}, {"efa", true},      {"efa-direct", false},
+static const tier plays[] = {{"verbs", VERBS_SHORT}, {"efa", true},      {"efa-direct", false},
                              {"tcp", false},         {"tcp-rxm", false}, {"shm", false}};
 
 static const char *current;
 
-/* One chunk of 16 KiB: even small updates are several writes. */
-static int setup(void **state)
+/* As each provider calls it: an interface, a device, an IP. */
+static const char *own_address(void)
 {
-    static char provider[64], chunk[64], address[64];
+    if (strncmp(current, "efa", 3) == 0)
+        return "rdmap0s6";
+    return strcmp(current, "verbs") == 0 ? "lo" : "127.0.0.1";
+}
+
+/* One chunk of 16 KiB: even small updates are several writes. */
+static int open_at(void **state, const char *local)
+{
+    static char provider[64], chunk[64], address[64], peers[64];
     snprintf(provider, sizeof provider, "peers.provider=%s", current);
     snprintf(chunk, sizeof chunk, "provider.%s.chunk=16KiB", current);
-    snprintf(address, sizeof address, "trainer.address=127.0.0.1");
-    const char *const overrides[] = {
-        provider, chunk, address, "peers.address=127.0.0.1", "session.io_deadline=3s", "peers.heartbeat=5s", NULL};
+    snprintf(address, sizeof address, "provider.%s.address=%s", current, local);
+    snprintf(peers, sizeof peers, "peers.address=%s", local);
+    const char *const overrides[] = {provider, chunk, address, peers, "session.io_deadline=3s", "peers.heartbeat=5s",
+                                     NULL};
     standin_use(current);
     *state = fleet_open(FLEET_TILES, overrides);
     return 0;
+}
+
+static int setup(void **state)
+{
+    return open_at(state, own_address());
+}
+
+/* To providers with devices an IP says no more than "this host": both rails have one device, each its own domain. */
+static int setup_rails(void **state)
+{
+    return open_at(state, "127.0.0.1, 127.0.0.2");
 }
 
 static int teardown(void **state)
@@ -70,6 +92,24 @@ static void updates_of_all_sizes(void **state)
         publish_and_hold(f, 2, per_mille[i]);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
     assert_int_equal(fleet_stats(f->rollouts[0].session).check_failures, 0);
+}
+
+/* Chunks of a bucket by both, each with the provider's own disorder, and what comes over either counts once. */
+static void two_rails_carry(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_EMPTY);
+    fleet_catch_up(f, 1);
+    for (int left = 50; fleet_line(f, "a").rails[0].bytes == 0 || fleet_line(f, "a").rails[1].bytes == 0; left--) {
+        assert_true(left > 0);
+        publish_and_hold(f, 2, 300);
+        fleet_check_bytes(f, 0, f->dense);
+        fleet_check_bytes(f, 1, f->dense);
+    }
+    assert_int_equal(fleet_line(f, "a").rail_count, 2);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
 static void snapshots_and_repairs(void **state)
@@ -180,13 +220,65 @@ static void a_peer_is_killed(void **state)
     publish_and_hold(f, 2, 300);
 }
 
+/* One trainer, peers by two providers, each with an address of its own: a by an interface's name, b by the host that
+ * the trainer listens at. */
+static const char *const mixed[] = {"peer.a.provider=verbs",  "peer.a.address=lo",         "provider.verbs.address=lo",
+                                    "peer.b.provider=tcp",    "peer.c.provider=tcp",       "peer.c.via=b",
+                                    "session.io_deadline=3s", "peer.b.relay_memory=64MiB", NULL};
+
+static int setup_mixed(void **state)
+{
+    static char relay[64];
+    const char *overrides[16] = {relay};
+    snprintf(relay, sizeof relay, "peer.b.relay=127.0.0.1:%u", port_free());
+    memcpy(overrides + 1, mixed, sizeof mixed);
+    standin_use("verbs");
+    *state = fleet_open(FLEET_TILES, overrides);
+    return 0;
+}
+
+static void each_provider_has_its_address(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_SAME);
+    publish_and_hold(f, 2, 300);
+    assert_string_equal(fleet_line(f, "a").provider, "verbs");
+    assert_string_equal(fleet_line(f, "a").rails[0].address, "lo");
+    assert_string_equal(fleet_line(f, "b").provider, "tcp");
+    assert_string_equal(fleet_line(f, "b").rails[0].address, "127.0.0.1");
+}
+
+/* One that its host has not leaves those behind the relay with the next that they may join. */
+static void a_relay_sends_from_the_provider_s_address(void **state)
+{
+    static const char *const addresses[] = {"provider.tcp.address=127.0.0.1", "provider.tcp.address=nowhere0"};
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    for (int i = 0; i < 2; i++) {
+        fleet_open_rollout(f, 1, addresses[i]);
+        fleet_bind_rollout(f, 1, FLEET_SAME, NULL);
+        fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+        fleet_join(f, 2, FLEET_SAME);
+        fleet_wait_state(f, "c", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+        assert_string_equal(fleet_line(f, "c").via, i ? "" : "b");
+        fleet_leave(f, 2);
+        fleet_leave(f, 1);
+    }
+}
+
 /* That the stand-in did what it is for: else these tests are tests of tcp. */
-static void check_rules(const char *provider)
+static void check_rules(const char *provider, const standin_counts *before)
 {
     standin_counts counts = standin_counted();
+    counts.refused -= before->refused;
+    counts.overtaken -= before->overtaken;
+    counts.withheld -= before->withheld;
+    counts.stalled -= before->stalled;
     for (size_t i = 0; standin_at(i); i++) {
         const standin_rules *rules = standin_at(i);
-        if (strcmp(rules->provider, provider) != 0)
+        if (strcmp(rules->play ? rules->play : rules->provider, provider) != 0)
             continue;
         printf("stand-in of %s: %llu posts refused, %llu writes overtaken, %llu completions withheld, %llu stalls\n",
                provider, (unsigned long long)counts.refused, (unsigned long long)counts.overtaken,
@@ -211,8 +303,14 @@ static bool can_be_had(const char *name)
     const weft_provider *provider = weft_provider_find(name);
     weft_provider_info list[16];
     standin_use(name);
-    return (may_pin() || strcmp(name, "tcp") == 0 || strcmp(name, "tcp-rxm") == 0) && provider &&
-           provider->probe(list, 16) > 0 && list[0].usable;
+    if (!may_pin() && strcmp(name, "tcp") != 0 && strcmp(name, "tcp-rxm") != 0)
+        return false;
+    bool had = provider && provider->probe(list, 16) > 0 && list[0].usable;
+    if (!had && fabric_is_sure(name)) {
+        fprintf(stderr, "FAIL: provider %s must be usable here\n", name);
+        exit(1);
+    }
+    return had;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -222,7 +320,13 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(updates_of_all_sizes), TEST(snapshots_and_repairs),
                                        TEST(a_peer_comes_and_goes), TEST(the_trainer_starts_anew),
                                        TEST(a_peer_is_killed)};
-    int failed = 0;
+    const struct CMUnitTest rails_tests[] = {
+        cmocka_unit_test_setup_teardown(two_rails_carry, setup_rails, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_comes_and_goes, setup_rails, teardown)};
+    const struct CMUnitTest mixed_tests[] = {
+        cmocka_unit_test_setup_teardown(each_provider_has_its_address, setup_mixed, teardown),
+        cmocka_unit_test_setup_teardown(a_relay_sends_from_the_provider_s_address, setup_mixed, teardown)};
+    int failed = 0, groups = 0;
     const char *only = getenv("WEFT_TEST_PROVIDER");
     for (size_t i = 0; i < sizeof plays / sizeof *plays; i++) {
         current = plays[i].provider;
@@ -233,8 +337,14 @@ int main(void)
             continue;
         }
         printf("provider %s\n", current);
+        const standin_counts before = standin_counted();
         failed += cmocka_run_group_tests(tests, NULL, NULL);
-        check_rules(current);
+        check_rules(current, &before);
+        if (getenv("WEFT_FULL") && strcmp(current, "shm") != 0) /* a host's memory is one rail */
+            failed += cmocka_run_group_tests(rails_tests, NULL, NULL);
+        groups++;
     }
-    return failed;
+    if (!only && can_be_had("tcp") && can_be_had("verbs"))
+        failed += cmocka_run_group_tests(mixed_tests, NULL, NULL);
+    return groups ? failed : 77;
 }

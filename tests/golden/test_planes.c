@@ -1,11 +1,8 @@
 /* Full frames in byte planes: planes_plain.bin, which has no plane of zstd's, is packed byte for byte; planes_zstd.bin
- * only has to be read, since zstd's bytes depend on its version; the bad ones are refused. WEFT_GOLDEN_WRITE=1 as in
- * test_golden.c. */
+ * only has to be read, since zstd's bytes depend on its version; the bad ones are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,10 +10,10 @@
 #include "codec/planes.h"
 #include "log.h"
 #include "status.h"
+#include "tests/support/golden_files.h"
 
 #define PLAIN    64u
 #define REGULAR  600u
-#define MOST     4096u
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct {
@@ -55,12 +52,12 @@ static uint16_t element(uint32_t unit, uint32_t i)
     return (uint16_t)((noise >> 31) << 15 | exponent << 7 | (noise & 0x7f));
 }
 
-static uint64_t pack(uint32_t unit, uint8_t bytes[MOST])
+static uint64_t pack(uint32_t unit, uint8_t bytes[GOLDEN_MOST])
 {
     const weft_unit *of = &layout->units[unit];
     uint32_t payload = (uint32_t)weft_frame_full_payload(of->count, of->width);
     const weft_frame_header header = {unit, 1, WEFT_LEVEL_FULL, payload, of->count, 0};
-    memset(bytes, 0, MOST);
+    memset(bytes, 0, GOLDEN_MOST);
     weft_frame_write_header(bytes, &header);
     for (uint32_t i = 0; i < of->count; i++) {
         uint16_t bits = element(unit, i);
@@ -69,39 +66,10 @@ static uint64_t pack(uint32_t unit, uint8_t bytes[MOST])
     return weft_planes_pack(&packer, of, bytes);
 }
 
-static FILE *golden(const char *name, const char *mode)
-{
-    char path[512];
-    const char *source = getenv("WEFT_SOURCE");
-    snprintf(path, sizeof path, "%s/tests/golden/%s", source && source[0] ? source : ".", name);
-    FILE *file = fopen(path, mode);
-    if (!file)
-        fail_msg("%s cannot be opened", path);
-    return file;
-}
-
-static uint64_t file_read(const char *name, uint8_t bytes[MOST])
-{
-    FILE *file = golden(name, "rb");
-    uint64_t count = fread(bytes, 1, MOST, file);
-    fclose(file);
-    return count;
-}
-
-static void file_write(const char *name, const uint8_t *bytes, uint64_t count)
-{
-    const char *wanted = getenv("WEFT_GOLDEN_WRITE");
-    if (!wanted || strcmp(wanted, "1") != 0)
-        return;
-    FILE *file = golden(name, "wb");
-    if (fwrite(bytes, 1, count, file) != count || fclose(file) != 0)
-        fail_msg("%s cannot be written", name);
-}
-
 static void gives_its_elements(const char *name, uint32_t unit)
 {
-    uint8_t bytes[MOST];
-    uint64_t count = file_read(name, bytes), length;
+    uint8_t bytes[GOLDEN_MOST];
+    uint64_t count = golden_read(name, bytes), length;
     weft_frame frame;
     if (weft_planes_admit(&unpacker, layout, bytes, count, &frame, &length) != WEFT_OK)
         fail_msg("%s: %s", name, weft_last_error());
@@ -114,44 +82,37 @@ static void gives_its_elements(const char *name, uint32_t unit)
     }
 }
 
-static void file_is(const char *name, const uint8_t *bytes, uint64_t count)
-{
-    uint8_t kept[MOST];
-    file_write(name, bytes, count);
-    assert_int_equal(file_read(name, kept), count);
-    assert_memory_equal(bytes, kept, count);
-}
-
 /* What the frames are about, for readers in other languages. The base is zeros. */
 static void layout_and_bits_are_these_bytes(void **state)
 {
     (void)state;
-    uint8_t bytes[MOST] = {0};
+    uint8_t bytes[GOLDEN_MOST] = {0};
     uint16_t elements[PLAIN + REGULAR];
-    file_is("base_planes.bin", bytes, sizeof elements);
-    assert_true(weft_layout_wire_bytes(layout) <= MOST);
+    golden_is("base_planes.bin", bytes, sizeof elements);
+    assert_true(weft_layout_wire_bytes(layout) <= GOLDEN_MOST);
     weft_layout_write(layout, bytes);
-    file_is("layout_planes.bin", bytes, weft_layout_wire_bytes(layout));
+    golden_is("layout_planes.bin", bytes, weft_layout_wire_bytes(layout));
     for (uint32_t i = 0; i < PLAIN + REGULAR; i++)
         elements[i] = i < PLAIN ? element(0, i) : element(1, i - PLAIN);
-    file_is("target_planes.bin", (const uint8_t *)elements, sizeof elements);
+    golden_is("target_planes.bin", (const uint8_t *)elements, sizeof elements);
 }
 
 static void plain_planes_are_these_bytes(void **state)
 {
     (void)state;
-    uint8_t made[MOST];
-    file_is("planes_plain.bin", made, pack(0, made));
+    uint8_t made[GOLDEN_MOST];
+    golden_is("planes_plain.bin", made, pack(0, made));
     gives_its_elements("planes_plain.bin", 0);
 }
 
 static void kept_zstd_gives_its_elements(void **state)
 {
     (void)state;
-    uint8_t made[MOST];
+    uint8_t made[GOLDEN_MOST];
     uint64_t count = pack(1, made);
     assert_true(count < WEFT_FRAME_HEADER_BYTES + 2 * REGULAR * 3 / 4);
-    file_write("planes_zstd.bin", made, count);
+    if (golden_writing())
+        golden_write("planes_zstd.bin", made, count);
     gives_its_elements("planes_zstd.bin", 1);
 }
 
@@ -159,12 +120,13 @@ static void bad_planes_are_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
-        uint8_t bytes[MOST];
-        uint64_t count = file_read(bad[i].from, bytes), length;
+        uint8_t bytes[GOLDEN_MOST];
+        uint64_t count = golden_read(bad[i].from, bytes), length;
         weft_frame frame;
         bytes[bad[i].at ? bad[i].at : 16 + 8 + REGULAR] = bad[i].byte; /* 0: the magic number behind plane 0 */
-        file_write(bad[i].file, bytes, count);
-        count = file_read(bad[i].file, bytes);
+        if (golden_writing())
+            golden_write(bad[i].file, bytes, count);
+        count = golden_read(bad[i].file, bytes);
         weft_status status = weft_planes_admit(&unpacker, layout, bytes, count, &frame, &length);
         if (status != WEFT_E_CORRUPT || !strstr(weft_last_error(), bad[i].words))
             fail_msg("%s: %s, \"%s\" does not say \"%s\"", bad[i].file, weft_status_name(status), weft_last_error(),

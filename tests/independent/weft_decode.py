@@ -4,7 +4,8 @@
   weft_decode.py LAYOUT BASE FRAMES [PARAMETERS]
 
 LAYOUT is a layout in its serialised form, BASE the dense bytes of its tensors in layout order, FRAMES frames back to
-back, PARAMETERS the parameter words of their update. Prints what each frame changes and the root of the result. Slow: it is for tests."""
+back, PARAMETERS the parameter words of their update. Prints what each frame changes and the root of the result. Slow: it is for
+tests."""
 import functools
 import sys
 

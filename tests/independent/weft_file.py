@@ -150,6 +150,7 @@ def grid_read(data):
         if rest or elements * dtype.bits >= 1 << 64:
             corrupt("grid: coded elements that no tensor of the dtype has")
     if sum(8 * count * dtype.width for dtype, count in tensors) >= 1 << 64 or sum(
-            -(-count // tile_words(dtype.width)) for dtype, count in tensors if count > tile_words(dtype.width)) > 1 << 24:
+            -(-count // tile_words(dtype.width)) for dtype, count in tensors if count > tile_words(dtype.width)
+    ) > 1 << 24:
         corrupt("grid: more than a layout has")
     return tensors

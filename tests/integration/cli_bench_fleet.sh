@@ -16,7 +16,7 @@ run many 2 "$WEFT_BIN" bench fleet --updates 1000
 says many "--updates must be 1 to"
 [ -z "$(find "$work" -maxdepth 1 -name 'weft-bench-*')" ] || fail "folders are left behind"
 
-"$WEFT_BIN" info --json | grep -q '"tcp"' || exit 0 # a build without libfabric
+fabric tcp
 run processes 0 "$WEFT_BIN" bench fleet --peers 3 --params 20K --updates 2 --processes --json
 json processes "[l['peers'] for l in lines] == [1, 3] and all(l['fabric'] == 'tcp' for l in lines)"
 json processes "all(l['together_us'] > 0 and l['held_ms'] > 0 and l['alone_us'] is None for l in lines)"

@@ -30,6 +30,12 @@ run two_lines 0 bash -c 'with 2 "$@"' - "$weft" info
 says two_lines 'cuda +1  emulated 1: .*capability 9\.0, driver 12\.8'
 
 for backend in cuda hip; do
+    run "check_$backend" 0 bash -c 'with 2 "$@"' - "$weft" check "$work/site.ini" --set trainer.backend=$backend \
+        --set peers.backend=$backend --set peers.device=7
+    says "check_$backend" "backend $backend for trainer: .*emulated 0, "
+    says "check_$backend" "backend $backend device 7 for a: MISSING, no device 7 here"
+    run "check_none_$backend" 0 bash -c 'with 0 "$@"' - "$weft" check "$work/site.ini" --json --set peers.backend=$backend
+    json "check_none_$backend" "[(b['usable'], b['ends'], 'no device' in b['text']) for b in lines[0]['backends']] == [(False, ['a'], True)]"
     run "trainer_$backend" 2 bash -c 'with 0 "$@"' - "$weft" trainer "$work/site.ini" --model "$model" --versions "$model" \
         --set trainer.backend=$backend
     says "trainer_$backend" "backend $backend: .*no device"

@@ -47,6 +47,19 @@ run lines 0 "$weft" check "$work/good.ini"
 says lines "^ +a +provider tcp"
 says lines "^ +b +provider tcp"
 
+# A pattern is shown for what it gives, whatever names have sections of their own.
+cat >"$work/pattern.ini" <<'INI'
+[peer.x*]
+window = 9
+[peer.xx]
+window = 2
+[peer.x0]
+window = 3
+INI
+run pattern 0 "$weft" check "$work/pattern.ini" --json
+json pattern "[(p['name'], p['window']) for p in lines[0]['patterns']] == [('x*', '9')]"
+json pattern "[(p['name'], p['window']) for p in lines[0]['peers']] == [('xx', '2'), ('x0', '3')]"
+
 bad=0
 # wrong NAME TEXT PATTERN...: the text as a site is refused with exit 2 and a message that has every pattern
 wrong()

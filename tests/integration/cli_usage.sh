@@ -12,7 +12,12 @@ for verb in info check trainer rollout demo; do
     says "help_$verb" "--json"
 done
 says help_rollout "--until V"
-says help_trainer "--follow DIR"
+says help_trainer "--follow DIR .*files alone"
+for verb in trainer rollout; do
+    says "help_$verb" "--model FILE .*folder of shards"
+done
+run help_merge 0 "$weft" merge --help
+says help_merge "--base MODEL .*folder of shards"
 
 want=$(sed -nE 's/^#define WEFT_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)/\2/p' "$source_dir/include/weft.h" | paste -sd.)
 run version 0 "$weft" --version
@@ -89,15 +94,44 @@ provider = loop
 address = 203.0.113.9
 INI
 run fabrics 0 "$weft" check "$work/fabrics.ini"
-says fabrics '^  provider tcp on 127.0.0.1 for a, b: '
+says fabrics '^  provider tcp on 127.0.0.1 for trainer, a, b: '
 says fabrics '^  provider verbs on 127.0.0.1 for c: '
-says fabrics '^  provider efa \(auto\) for d: '
+says fabrics '^  provider efa \(auto\) on 127.0.0.1 for d: '
 says fabrics 'provider tcp on 203.0.113.9 for f: MISSING, .*not on this host'
 run fabrics_json 0 "$weft" check "$work/fabrics.ini" --json
-json fabrics_json "[f['peers'] for f in lines[0]['fabrics'] if f['provider'] == 'tcp'] == [['a', 'b'], ['d'], ['f']]"
+json fabrics_json "[f['peers'] for f in lines[0]['fabrics'] if f['provider'] == 'tcp'] == [['trainer', 'a', 'b'], ['d'], ['f']]"
+json fabrics_json "[f['address'] for f in lines[0]['fabrics'] if 'd' in f['peers']] == ['127.0.0.1'] * 3" # as it joins
 json fabrics_json "all(f['missing'] and f['text'] for f in lines[0]['fabrics'])"
 json fabrics_json "all(c['verdict'] and c['text'] for f in lines[0]['fabrics'] for c in f['candidates'])"
 json fabrics_json "all(sum(c['verdict'] == 'taken' for c in f['candidates']) == 1 for f in lines[0]['fabrics'] if f['missing'] == 'nothing')"
+
+# The trainer's end: its addresses by the key that gives them, and all that it registers.
+cat >"$work/ends.ini" <<INI
+[trainer]
+listen = 0.0.0.0:7117
+journal = 64MiB
+max_peers = 8
+[security]
+mode = open
+[peers]
+address = 127.0.0.1
+bucket_max = 1MiB
+[peer.a]
+[peer.v]
+provider = verbs
+window = 2
+streams = 3
+INI
+run ends 0 "$weft" check "$work/ends.ini"
+says ends 'for trainer: MISSING, \[trainer\] listen = 0\.0\.0\.0:7117 \(no address is set there, nor in \[provider\.tcp\]\)'
+run ends_named 0 "$weft" check "$work/ends.ini" --set trainer.address=nosuch0 --set provider.verbs.address=127.0.0.1
+says ends_named 'for trainer: MISSING, \[trainer\] address = nosuch0: .*neither an IP nor an interface'
+run ends_json 0 "$weft" check "$work/ends.ini" --json --set provider.verbs.address=127.0.0.1
+pinned="next(f['pin_bytes'] for f in lines[0]['fabrics'] if f['provider'] == 'verbs' and f['peers'] == [%s])"
+# shellcheck disable=SC2059
+json ends_json "$(printf "$pinned" "'v'") == 3 * 2 * (4096 + 2**20)"
+# shellcheck disable=SC2059
+json ends_json "$(printf "$pinned" "'trainer'") == 64 * 2**20 + 32 * 2**20 + 16 * 4 * 256"
 
 code=0
 "$weft" info --json >/dev/full 2>"$work/full.err" || code=$?

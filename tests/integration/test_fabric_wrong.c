@@ -72,11 +72,12 @@ static void expect_refused(const char *provider, const char *address, weft_statu
 static void try_addresses(play *p, int self)
 {
     (void)self;
-    static const char *const good[] = {"lo", "127.0.0.1", "127.0.0.2"};
+    static const char *const good[] = {"lo", "127.0.0.1", "127.0.0.2", "near1"};
     standin_use(p->provider);
     expect_refused(p->provider, "", WEFT_E_CONFIG, "needs an address");
     expect_refused(p->provider, "203.0.113.9", WEFT_E_CONFIG, "not on this host");
     expect_refused(p->provider, "nosuch0", WEFT_E_CONFIG, "nosuch0");
+    expect_refused(p->provider, "near9", WEFT_E_CONFIG, "near9");
     expect_refused(p->provider, "0.0.0.0", WEFT_E_CONFIG, "no interface");
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         fabric_end e = {.provider = weft_provider_find(p->provider)};
@@ -333,11 +334,10 @@ int main(void)
         ON(a_limit_on_locked_memory_is_told_in_numbers, "efa"),
     };
     int failed = cmocka_run_group_tests(always, NULL, NULL);
-    failed += fabric_is_here("tcp") ? cmocka_run_group_tests(tcp, NULL, NULL) : 0;
-    failed += fabric_is_here("tcp-rxm") ? cmocka_run_group_tests(tcp_rxm, NULL, NULL) : 0;
-    failed += fabric_is_here("shm") ? cmocka_run_group_tests(shm, NULL, NULL) : 0;
-    failed +=
-        fabric_is_here("verbs") ? cmocka_run_group_tests(verbs, NULL, NULL) : 0; /* stand-ins, where no device is */
-    failed += fabric_is_here("efa") ? cmocka_run_group_tests(efa, NULL, NULL) : 0;
+    failed += FABRIC_RUN("tcp", tcp);
+    failed += FABRIC_RUN("tcp-rxm", tcp_rxm);
+    failed += FABRIC_RUN("shm", shm);
+    failed += FABRIC_RUN("verbs", verbs); /* stand-ins, where no device is */
+    failed += FABRIC_RUN("efa", efa);
     return failed;
 }

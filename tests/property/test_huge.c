@@ -189,7 +189,7 @@ static void positions_wrap_within_a_run(void **state)
 static void through_a_file(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(WEFT_SANITIZE_ADDRESS) || defined(WEFT_SANITIZE_THREAD)
     print_message("skipped: a sanitizer takes minutes for 2^32 elements\n");
     skip();
 #endif

@@ -5,6 +5,8 @@ set -uo pipefail
 export LC_ALL=C
 [ -x "${WEFT_BIN:-}" ] || { echo "WEFT_BIN is not set to the command weft" && exit 1; }
 command -v python3 >/dev/null || { echo "skipped: python3 is missing (Debian: python3)" && exit 77; }
+# The interpreter itself: python3 may be a script that looks for it, which takes longer than what is asked here.
+PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 support=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_dir=$(cd "$support/../.." && pwd)
 work=$(mktemp -d)
@@ -154,13 +156,17 @@ site()
     } >"$file"
 }
 
-# fabric_is_here NAME: whether the provider can be had
+# fabric_is_here NAME: whether the provider can be had; tcp must be, in a build with libfabric (WEFT_FABRIC=1)
 fabric_is_here()
 {
-    local list
+    local list answer
     list=$("$WEFT_BIN" info --json) || fail "weft info"
-    python3 -c 'import json, sys
-sys.exit(not any(p["provider"] == sys.argv[1] and p["usable"] for p in json.loads(sys.argv[2])["providers"]))' "$1" "$list"
+    answer=$(python3 -c 'import json, sys
+print(any(p["provider"] == sys.argv[1] and p["usable"] for p in json.loads(sys.argv[2])["providers"]))' "$1" "$list") ||
+        fail "what weft info says is not understood"
+    [ "$answer" = True ] && return 0
+    [ "$1" != tcp ] || [ "${WEFT_FABRIC:-0}" = 0 ] || fail "the provider tcp cannot be had, in a build with libfabric"
+    return 1
 }
 
 # fabric NAME: skips the test where the provider cannot be had

@@ -37,8 +37,9 @@ static pending queue[PENDING];
 static uint64_t numbers, jobs, fails_in, polls;
 static weft_status fails_with;
 static uint32_t states, largest;
-static void *stream_seen;
+static void *stream_seen, *stream_gone;
 static bool dead;
+weft_status (*deferred_arrive)(void);
 
 void deferred_refuse(const char *format, ...)
 {
@@ -89,6 +90,8 @@ static weft_status submit(weft_backend_state *state, deferred_kind job_kind, voi
     }
     if (!place || with >= table.depth)
         deferred_refuse("%u jobs are under way, the depth is %u", with + 1, table.depth);
+    if (stream && stream == stream_gone)
+        deferred_refuse("a %s on a stream that is gone", kind_names[job_kind]);
     *place = (pending){
         .state = state, .thread = pthread_self(), .kind = job_kind, .job = job, .number = numbers++, .status = WEFT_OK};
     stream_seen = stream ? stream : stream_seen;
@@ -208,44 +211,25 @@ static const char *kernels(const weft_backend_state *state)
     return "deferred";
 }
 
-static weft_status encode(weft_backend_state *state, weft_encode_job *job)
-{
-    return submit(state, DEFERRED_ENCODE, job, job->stream);
-}
+#define DEFER(name, kind, stream)                                                                                      \
+    static weft_status name(weft_backend_state *state, weft_##name##_job *job)                                         \
+    {                                                                                                                  \
+        return submit(state, kind, job, stream);                                                                       \
+    }
+DEFER(encode, DEFERRED_ENCODE, job->stream)
+DEFER(decode, DEFERRED_DECODE, NULL)
+DEFER(survey, DEFERRED_SURVEY, job->stream)
+DEFER(apply, DEFERRED_APPLY, job->stream)
+DEFER(undo, DEFERRED_UNDO, job->stream)
+DEFER(digest, DEFERRED_DIGEST, NULL)
+DEFER(load, DEFERRED_LOAD, job->stream)
+DEFER(store, DEFERRED_STORE, job->stream)
+#undef DEFER
 
-static weft_status decode(weft_backend_state *state, weft_decode_job *job)
+static weft_status flush(weft_backend_state *state)
 {
-    return submit(state, DEFERRED_DECODE, job, NULL);
-}
-
-static weft_status survey(weft_backend_state *state, weft_survey_job *job)
-{
-    return submit(state, DEFERRED_SURVEY, job, job->stream);
-}
-
-static weft_status apply(weft_backend_state *state, weft_apply_job *job)
-{
-    return submit(state, DEFERRED_APPLY, job, job->stream);
-}
-
-static weft_status undo(weft_backend_state *state, weft_undo_job *job)
-{
-    return submit(state, DEFERRED_UNDO, job, job->stream);
-}
-
-static weft_status digest(weft_backend_state *state, weft_digest_job *job)
-{
-    return submit(state, DEFERRED_DIGEST, job, NULL);
-}
-
-static weft_status load(weft_backend_state *state, weft_load_job *job)
-{
-    return submit(state, DEFERRED_LOAD, job, job->stream);
-}
-
-static weft_status store(weft_backend_state *state, weft_store_job *job)
-{
-    return submit(state, DEFERRED_STORE, job, job->stream);
+    (void)state;
+    return deferred_arrive ? deferred_arrive() : WEFT_OK;
 }
 
 static weft_status merge(weft_backend_state *state, weft_merge_job *job)
@@ -262,13 +246,14 @@ void deferred_lend(uint32_t depth)
 {
     table = weft_backend_host;
     table.name = "cuda";
-    table.caps = WEFT_BACKEND_DEVICE;
+    table.caps = WEFT_BACKEND_DEVICE | WEFT_BACKEND_CUDA;
     table.depth = depth;
     table.open = open_state;
     table.close = close_state;
     table.kernels = kernels;
     table.memory_take = deferred_memory_take;
     table.memory_give = deferred_memory_give;
+    table.flush = flush;
     table.check = deferred_memory_check;
     table.encode = encode;
     table.decode = decode;
@@ -283,13 +268,14 @@ void deferred_lend(uint32_t depth)
     table.poll = poll;
     jobs = fails_in = largest = 0;
     dead = false;
-    stream_seen = NULL;
+    stream_seen = stream_gone = NULL;
     weft_backend_lend(&table);
 }
 
 void deferred_take_back(void)
 {
     weft_backend_lend(NULL);
+    deferred_arrive = NULL;
     deferred_memory_none();
     if (states)
         deferred_refuse("%u states were not closed", states);
@@ -317,6 +303,13 @@ uint32_t deferred_largest(void)
     uint32_t count = largest;
     pthread_mutex_unlock(&lock);
     return count;
+}
+
+void deferred_end_stream(void *stream)
+{
+    pthread_mutex_lock(&lock);
+    stream_gone = stream;
+    pthread_mutex_unlock(&lock);
 }
 
 void *deferred_stream(void)

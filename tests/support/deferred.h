@@ -19,13 +19,20 @@ void deferred_take_back(void);
 void *deferred_take(uint64_t bytes, void **reach);
 void deferred_give(void *memory);
 
+/* Where the bytes of an address are: only for what stands in for an adapter. */
+void *deferred_bytes(const void *memory);
+
 /* The job number `nth` from now on (1: the next) fails with `status`, and all behind it if that is WEFT_E_DEVICE; of
  * the batch it is in none is done. 0: none. */
 void deferred_fail(uint64_t nth, weft_status status);
 /* Jobs done so far, and the largest batch. */
 uint64_t deferred_jobs(void);
 uint32_t deferred_largest(void);
+/* Told when a session has what arrived in memory flushed; NULL: nobody. */
+extern weft_status (*deferred_arrive)(void);
 /* The stream that the last job with one was given. */
 void *deferred_stream(void);
+/* The stream is gone: a job with it ends the process. NULL: none is. */
+void deferred_end_stream(void *stream);
 
 #endif

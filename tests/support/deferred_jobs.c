@@ -100,7 +100,7 @@ static weft_status digest_do(weft_backend_state *host, const weft_digest_job *jo
 
 static weft_status load_do(weft_backend_state *host, const weft_load_job *job)
 {
-    weft_load_job own = {view_reach(&job->view), deferred_reach(job->bytes, true), NULL};
+    weft_load_job own = {.view = view_reach(&job->view), .bytes = deferred_reach(job->bytes, true)};
     weft_status status = weft_backend_host.load(host, &own);
     view_end(&own.view);
     return status;
@@ -108,7 +108,7 @@ static weft_status load_do(weft_backend_state *host, const weft_load_job *job)
 
 static weft_status store_do(weft_backend_state *host, const weft_store_job *job)
 {
-    weft_store_job own = {view_reach(&job->view), deferred_reach(job->bytes, true), NULL};
+    weft_store_job own = {.view = view_reach(&job->view), .bytes = deferred_reach(job->bytes, true)};
     weft_status status = weft_backend_host.store(host, &own);
     view_end(&own.view);
     return status;

@@ -111,6 +111,11 @@ void *deferred_reach(const void *address, bool any_host)
     return r ? r->reach + ((const uint8_t *)address - r->device) : (void *)(uintptr_t)address;
 }
 
+void *deferred_bytes(const void *memory)
+{
+    return deferred_reach(memory, false);
+}
+
 void deferred_memory_none(void)
 {
     for (uint32_t i = 0; i < REGIONS; i++)

@@ -1,4 +1,4 @@
-"""What `weft bench codec` calls floor and entropy, computed again: entropy.py OLD.safetensors NEW.safetensors prints JSON."""
+"""What `weft bench codec` calls floor and entropy, computed again: entropy.py OLD NEW prints JSON; both are safetensors."""
 import json
 import struct
 import sys

@@ -1,5 +1,6 @@
 /* Opens, feeds and drains the ends of a real provider. */
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -15,7 +16,8 @@ const char *end_local(const char *provider)
 fabric_end end_open(const char *name)
 {
     fabric_end e = {.provider = weft_provider_find(standin_provider(name))};
-    weft_link_options options = {.address = end_local(name), .chunk_bytes = CHUNK, .depth = DEPTH};
+    weft_link_options options = {
+        .address = end_local(name), .chunk_bytes = CHUNK, .depth = DEPTH, .landing = {.slots = SLOTS, .bytes = BUCKET}};
     standin_use(name);
     CHECK(e.provider, "no provider %s", name);
     CHECK(e.provider->link_open(&options, &e.link) == WEFT_OK, "link_open");
@@ -262,6 +264,28 @@ bool fabric_is_usable(const char *provider)
     return list[0].usable;
 }
 
+bool fabric_is_sure(const char *provider)
+{
+#ifndef WEFT_NO_FABRIC
+    for (size_t i = 0; standin_at(i); i++) {
+        const standin_rules *row = standin_at(i);
+        if (strcmp(row->play ? row->play : row->provider, provider) == 0)
+            return true;
+    }
+    return strcmp(provider, "tcp") == 0;
+#else
+    (void)provider;
+    return false;
+#endif
+}
+
+fabric_presence fabric_judge(const char *provider, int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return FABRIC_HERE;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 2 && !fabric_is_sure(provider) ? FABRIC_ABSENT : FABRIC_BROKEN;
+}
+
 bool fabric_is_here(const char *provider)
 {
     int status;
@@ -270,9 +294,27 @@ bool fabric_is_here(const char *provider)
         standin_use(provider);
         _exit(weft_provider_find(standin_provider(provider)) && fabric_is_usable(provider) ? 0 : 2);
     }
-    waitpid(pid, &status, 0);
-    bool here = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!here)
+    fabric_presence presence =
+        pid > 0 && waitpid(pid, &status, 0) == pid ? fabric_judge(provider, status) : FABRIC_BROKEN;
+    if (presence == FABRIC_BROKEN) {
+        fprintf(stderr, "FAIL: provider %s must be usable here, or its probe must say why not\n", provider);
+        exit(1);
+    }
+    if (presence == FABRIC_ABSENT)
         fprintf(stderr, "skipped: provider %s is not usable here\n", provider);
+    return presence == FABRIC_HERE;
+}
+
+static unsigned groups;
+
+bool fabric_begins(const char *provider)
+{
+    bool here = fabric_is_here(provider);
+    groups += here;
     return here;
+}
+
+int fabric_result(int failed)
+{
+    return groups > 0 || failed ? failed : 77;
 }

@@ -97,8 +97,22 @@ void stream_all(const sender *s, stream *t);
 
 /* In a child: whether a device of the provider is here; one that is not must be named with a reason. */
 bool fabric_is_usable(const char *provider);
-/* In the cmocka process. Without libfabric, or with one that lacks the provider, there is nothing to test. */
+/* Whether this build cannot be without the provider: with libfabric, tcp, and all that are played. */
+bool fabric_is_sure(const char *provider);
+
+/* What the end of a child says that looked whether the provider can be had: 0 it can, 2 it cannot. All else is a
+ * failure, and so is that one which must be there cannot. */
+typedef enum fabric_presence { FABRIC_HERE, FABRIC_ABSENT, FABRIC_BROKEN } fabric_presence;
+fabric_presence fabric_judge(const char *provider, int status);
+/* In the cmocka process, by a child; ends the process after a failure. Without libfabric, or with one that lacks the
+ * provider, there is nothing to test. */
 bool fabric_is_here(const char *provider);
+
+/* Runs a group of tests where their provider is here; main returns fabric_result of all failures, which is 77, for
+ * skipped, when none was. */
+bool fabric_begins(const char *provider);
+int fabric_result(int failed);
+#define FABRIC_RUN(provider, tests) (fabric_begins(provider) ? cmocka_run_group_tests(tests, NULL, NULL) : 0)
 
 /* A test of one provider, which it finds in its state. */
 #define ON(test, provider)                                                                                             \

@@ -366,7 +366,7 @@ void fleet_recover(fleet *f, unsigned count)
 bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, uint32_t bound_ms, weft_event *event)
 {
     uint64_t end = fleet_now_ms() + bound_ms;
-    weft_event mine;
+    weft_event mine = {.size = sizeof mine};
     for (;;) {
         weft_status status = weft_events(session, &mine);
         if (status == WEFT_OK && mine.kind == kind && (!peer || strcmp(peer, mine.peer) == 0)) {
@@ -384,6 +384,7 @@ bool fleet_event(weft_session *session, weft_event_kind kind, const char *peer, 
 bool fleet_peer(fleet *f, const char *name, weft_peer_info *info)
 {
     weft_peer_info peers[80];
+    peers[0].size = sizeof peers[0];
     size_t count = 0;
     must(weft_peers(f->trainer.session, peers, 80, &count), "peers");
     for (size_t i = 0; i < count && i < 80; i++)

@@ -165,9 +165,11 @@ static inline update_frames world_pack(merge_world *w, const update_frames *plai
 static inline weft_status frames_next(void *user, uint64_t unit_limit, const uint8_t **frame, uint64_t *bytes)
 {
     update_frames *frames = user;
-    const uint8_t *at = frames->data + frames->at;
     *bytes = 0;
-    if (frames->at == frames->bytes || pair_get(at, 0, 4) >= unit_limit)
+    if (frames->at == frames->bytes)
+        return WEFT_OK;
+    const uint8_t *at = frames->data + frames->at;
+    if (pair_get(at, 0, 4) >= unit_limit)
         return WEFT_OK;
     *bytes = weft_frame_measure(at, frames->bytes - frames->at);
     frames->at += *bytes;

@@ -153,7 +153,7 @@ bool sim_awake(const sim *s, const sim_end *end)
 
 void sim_step(sim *s, sim_end *end)
 {
-    weft_event event;
+    weft_event event = {.size = sizeof event};
     must(s, weft_progress(end->session, 0), "progress");
     while (weft_events(end->session, &event) == WEFT_OK)
         ;
@@ -322,6 +322,7 @@ bool sim_peer(const sim *s, const char *name, weft_peer_info *info)
 {
     weft_peer_info infos[64];
     size_t count = 0;
+    infos[0].size = sizeof infos[0];
     if (!s->trainer.session || weft_peers(s->trainer.session, infos, 64, &count) != WEFT_OK)
         return false;
     for (size_t i = 0; i < count; i++)

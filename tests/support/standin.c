@@ -161,6 +161,7 @@ static void disguise(const standin_rules *rules, struct fi_info *info, uint64_t 
     info->domain_attr->mr_key_size = rules->own_keys ? 8 : 4;
     info->domain_attr->cq_data_size = 4;
     info->tx_attr->size = rules->tx_size;
+    info->rx_attr->size = rules->rx_size ? rules->rx_size : info->rx_attr->size;
     info->ep_attr->max_msg_size = rules->message_bytes;
     info->ep_attr->protocol = rules->passes_through ? FI_PROTO_RXM_TCP : FI_PROTO_UNSPEC;
     info->tx_attr->msg_order = 0;
@@ -268,6 +269,7 @@ static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attributes, str
     standin_queue *queue = standin_take(sizeof *queue);
     standin_watch(&queue->object, &(*cq)->fid, domain->object.rules);
     queue->cq = *cq;
+    queue->room = attributes->size;
     standin_queue_rule(queue);
     return 0;
 }

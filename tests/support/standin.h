@@ -34,6 +34,7 @@ typedef struct standin_rules {
     int option_error;       /* what every fi_setopt gives; 0: accepted */
     uint32_t version;       /* of libfabric, at least */
     uint32_t tx_size;       /* writes under way; more are refused */
+    uint32_t rx_size;       /* receives; a completion queue holds what was asked for, and no more; 0: it grows */
     uint64_t message_bytes; /* the largest write */
     uint32_t window;        /* so many writes wait, and go out in any order; 0: in order */
     uint32_t again_every;   /* this many posts, and then none is taken for again_ms */
@@ -64,6 +65,8 @@ typedef enum standin_device {
 void standin_use_device(standin_device how);
 /* Whether this build can register by dmabuf at all: libfabric's header of 1.20 is the first that names it. */
 bool standin_knows_dmabuf(void);
+/* Whether it can forbid calls into CUDA: so from the header of 1.18 on. */
+bool standin_knows_cuda_option(void);
 /* What every registration gives from now on; 0: it is made. */
 void standin_registers(int error);
 /* The next `times` numbers of 8 bytes that this process draws by getrandom are `number`. */

@@ -146,26 +146,51 @@ static void keep_error(standin_queue *queue)
     queue->error_due[queue->error_count++] = standin_now() + rules->late_ms * 1e-3;
 }
 
+static void put(standin_queue *queue, const struct fi_cq_data_entry *entries, size_t count)
+{
+    const standin_rules *rules = queue->object.rules;
+    const size_t all = queue->waiting_count + count;
+    if (rules->rx_size && all > queue->room)
+        standin_broken(rules->provider, "a completion queue overflows: what came is lost");
+    queue->waiting = realloc(queue->waiting, all * sizeof *entries);
+    if (!queue->waiting)
+        abort();
+    memcpy(queue->waiting + queue->waiting_count, entries, count * sizeof *entries);
+    queue->waiting_count = all;
+}
+
+/* All that is there, read or not. */
+static ssize_t take_in(standin_queue *queue)
+{
+    struct fi_cq_data_entry entries[8];
+    ssize_t got;
+    while ((got = queue->real->read(queue->cq, entries, 8)) > 0 || got == -FI_EAVAIL) {
+        if (got > 0)
+            put(queue, entries, (size_t)got);
+        else
+            keep_error(queue);
+    }
+    return got;
+}
+
 static ssize_t read_queue(struct fid_cq *cq, void *entries, size_t count)
 {
     standin_queue *queue = standin_of(&cq->fid);
-    struct fi_cq_data_entry *out = entries;
-    ssize_t got = 0;
     if (queue->endpoint)
         move_on(queue->endpoint);
     if (queue->error_count && queue->error_due[0] <= standin_now())
         return -FI_EAVAIL;
-    if (queue->kept_count && count) {
-        queue->kept_count = 0;
-        out[0] = queue->kept[0];
-        got = 1;
-    } else {
-        while ((got = queue->real->read(cq, entries, count)) == -FI_EAVAIL)
-            keep_error(queue);
-    }
-    for (ssize_t i = 0; i < got && queue->endpoint; i++)
+    ssize_t nothing = take_in(queue);
+    if (!queue->waiting_count || !count)
+        return nothing;
+    const struct fi_cq_data_entry *out = queue->waiting;
+    count = count < queue->waiting_count ? count : queue->waiting_count;
+    for (size_t i = 0; i < count && queue->endpoint; i++)
         queue->endpoint->under_way -= (out[i].flags & FI_WRITE) != 0 && !(out[i].flags & FI_REMOTE_CQ_DATA);
-    return got;
+    memcpy(entries, out, count * sizeof *out);
+    queue->waiting_count -= count;
+    memmove(queue->waiting, out + count, queue->waiting_count * sizeof *out);
+    return (ssize_t)count;
 }
 
 static ssize_t read_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
@@ -192,18 +217,27 @@ static ssize_t read_waiting(struct fid_cq *cq, void *entries, size_t count, cons
 bool standin_queue_is_busy(standin_queue *queue)
 {
     struct pollfd descriptor = {.events = POLLIN};
-    if (queue->kept_count || queue->error_count || (queue->endpoint && queue->endpoint->held_count))
+    struct fi_cq_data_entry kept;
+    if (queue->waiting_count || queue->error_count || (queue->endpoint && queue->endpoint->held_count))
         return true;
     if (!standin_descriptor_sticks() || fi_control(&queue->cq->fid, FI_GETWAIT, &descriptor.fd) != 0 ||
         poll(&descriptor, 1, 0) != 1)
         return false;
-    ssize_t got = queue->real->sread(queue->cq, queue->kept, 1, NULL, 1);
-    queue->kept_count = got == 1;
+    ssize_t got = queue->real->sread(queue->cq, &kept, 1, NULL, 1);
+    if (got == 1)
+        put(queue, &kept, 1);
     return got != -FI_EAGAIN;
+}
+
+static int forget(standin_object *object)
+{
+    free(((standin_queue *)(void *)object)->waiting);
+    return 0;
 }
 
 void standin_queue_rule(standin_queue *queue)
 {
+    queue->object.on_close = forget;
     queue->real = queue->cq->ops;
     queue->ops = *queue->real;
     queue->ops.read = read_queue;

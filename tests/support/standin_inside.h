@@ -60,8 +60,8 @@ struct standin_queue {
     struct fid_cq *cq;
     struct fi_ops_cq ops, *real;
     standin_endpoint *endpoint;
-    struct fi_cq_data_entry kept[1]; /* read before its time, to lower the descriptor */
-    uint32_t kept_count;
+    struct fi_cq_data_entry *waiting; /* come, and not read yet: as a device puts them there by itself */
+    size_t waiting_count, room;
     struct fi_cq_err_entry errors[STANDIN_QUEUE];
     double error_due[STANDIN_QUEUE];
     uint32_t error_count;

@@ -37,6 +37,11 @@ bool standin_knows_dmabuf(void)
 #endif
 }
 
+bool standin_knows_cuda_option(void)
+{
+    return FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 18));
+}
+
 static int keep_region(standin_domain *domain, const void *memory, size_t bytes, uint64_t access, uint64_t key,
                        uint64_t flags, struct fid_mr **mr, void *context)
 {
@@ -119,6 +124,11 @@ void standin_registers(int error)
 }
 
 bool standin_knows_dmabuf(void)
+{
+    return false;
+}
+
+bool standin_knows_cuda_option(void)
 {
     return false;
 }

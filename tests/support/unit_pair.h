@@ -141,7 +141,7 @@ static inline void pair_restore(unit_pair *pair, const weft_binding *from)
 {
     uint8_t *dense = pair_memory(1 << 20);
     for (uint64_t u = 0; u < pair->layout->unit_count; u++) {
-        weft_load_job load = {weft_binding_view(from, u), dense, NULL};
+        weft_load_job load = {.view = weft_binding_view(from, u), .bytes = dense};
         weft_store_job store = {weft_binding_view(&pair->live_binding, u), dense, NULL};
         weft_backend_host.load(pair->state, &load);
         weft_backend_host.store(pair->state, &store);
@@ -155,7 +155,8 @@ static inline bool pair_holds(unit_pair *pair, const weft_binding *image, uint64
     weft_view view = weft_binding_view(image, unit);
     uint64_t bytes = (uint64_t)view.count * view.width;
     uint8_t *a = pair_memory(bytes), *b = pair_memory(bytes);
-    weft_load_job wanted = {view, a, NULL}, there = {weft_binding_view(&pair->live_binding, unit), b, NULL};
+    weft_load_job wanted = {.view = view, .bytes = a},
+                  there = {.view = weft_binding_view(&pair->live_binding, unit), .bytes = b};
     weft_backend_host.load(pair->state, &wanted);
     weft_backend_host.load(pair->state, &there);
     bool same = memcmp(a, b, bytes) == 0;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "providers/near.h"
 #include "providers/select.h"
 
 #define ANSWERS 64
@@ -23,6 +24,7 @@ typedef struct host {
     uint64_t lock;
     char labels[ANSWERS][16];
     weft_candidate answers[ANSWERS];
+    weft_distance distances[ANSWERS]; /* to the device that is asked about */
     size_t count;
     /* the question being judged */
     weft_verdict verdicts[ANSWERS];
@@ -141,14 +143,45 @@ static void read_question(host *h, char *words)
 
 /* ---- judging */
 
+static size_t find_label(const host *h, const char *label)
+{
+    size_t i = 0;
+    while (i < h->count && strcmp(h->labels[i], label) != 0)
+        i++;
+    HOLD(h, i < h->count, "no answer %s", label);
+    return i;
+}
+
+/* distance WORD LABELS: of what lies there, as seen from the device that is asked about from now on. */
+static void read_distance(host *h, char *words)
+{
+    static const char *const names[] = {"unknown", "bridge", "complex", "node", "far"};
+    char *rest = NULL, *word = strtok_r(words, " ", &rest);
+    size_t distance = 0;
+    while (distance < 5 && strcmp(names[distance], word) != 0)
+        distance++;
+    HOLD(h, distance < 5, "unknown distance %s", word);
+    for (char *label = strtok_r(NULL, " ", &rest); label; label = strtok_r(NULL, " ", &rest))
+        h->distances[find_label(h, label)] = (weft_distance)distance;
+}
+
+/* near LABELS: all NICs that would serve, nearest first. */
+static void judge_near(const host *h, char *words)
+{
+    size_t order[ANSWERS], at = 0;
+    size_t count = weft_near_order(&h->survey, h->verdicts, h->distances, order, ANSWERS);
+    char *rest = NULL;
+    for (char *label = strtok_r(words, " ", &rest); label; label = strtok_r(NULL, " ", &rest), at++)
+        HOLD(h, at < count && find_label(h, label) == order[at], "place %zu has %s, not %s", at + 1,
+             at < count ? h->labels[order[at]] : "nothing", label);
+    HOLD(h, at == count, "%zu NICs, not %zu", count, at);
+}
+
 static void judge_verdict(const host *h, char *words)
 {
     char text[256], *rest = NULL, *verdict = strtok_r(words, " ", &rest);
     for (char *label = strtok_r(NULL, " ", &rest); label; label = strtok_r(NULL, " ", &rest)) {
-        size_t i = 0;
-        while (i < h->count && strcmp(h->labels[i], label) != 0)
-            i++;
-        HOLD(h, i < h->count, "no answer %s", label);
+        const size_t i = find_label(h, label);
         const char *is = weft_verdict_name(h->verdicts[i]);
         HOLD(h, !strcmp(is, verdict), "%s is judged %s, not %s (%s)", label, is, verdict, h->selection.text);
         weft_verdict_text(&h->survey, i, h->verdicts[i], text, sizeof text);
@@ -215,6 +248,10 @@ static void play_line(host *h, char *line)
         read_question(h, rest);
     else if (!strcmp(word, "verdict"))
         judge_verdict(h, rest);
+    else if (!strcmp(word, "distance"))
+        read_distance(h, rest);
+    else if (!strcmp(word, "near"))
+        judge_near(h, rest);
     else if (!strcmp(word, "missing"))
         judge_missing(h, rest);
     else
@@ -251,6 +288,22 @@ static void a_build_without_libfabric_says_so(void **state)
     weft_select(&survey, &verdict, &selection);
     assert_int_equal(selection.missing, WEFT_MISSING_LIBRARY);
     assert_non_null(strstr(selection.text, "no libfabric"));
+}
+
+static void near_is_a_word_of_its_own(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"", "near", "near0", "near10", "near1x", "nearby", "eth0", "Near1"};
+    char address[64], bus[WEFT_PLACE_BUS];
+    assert_int_equal(weft_near_rank("near1"), 1);
+    assert_int_equal(weft_near_rank("near8"), 8);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_int_equal(weft_near_rank(others[i]), 0);
+    assert_int_equal(weft_near_resolve(&weft_profile_tcp, "192.0.2.1", 0, address, sizeof address), WEFT_OK);
+    assert_string_equal(address, "192.0.2.1");
+    assert_int_equal(weft_near_resolve(&weft_profile_shm, "near1", 0, address, sizeof address), WEFT_OK);
+    weft_near_accelerator(0, bus);
+    assert_string_equal(bus, "");
 }
 
 static void the_limit_on_locked_memory_names_the_number_needed(void **state)
@@ -328,6 +381,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         RECORDED("efa"),
+        RECORDED("rails"),
         RECORDED("efa_old"),
         RECORDED("infiniband"),
         RECORDED("roce"),
@@ -335,6 +389,7 @@ int main(void)
         RECORDED("unbuilt"),
         RECORDED("late_switch"),
         cmocka_unit_test(a_build_without_libfabric_says_so),
+        cmocka_unit_test(near_is_a_word_of_its_own),
         cmocka_unit_test(the_limit_on_locked_memory_names_the_number_needed),
         cmocka_unit_test(every_line_of_every_profile_has_value_reason_and_source),
         cmocka_unit_test(every_profile_can_work),

@@ -252,6 +252,37 @@ static void patterns_are_not_listed_and_admit_any_number(void **state)
     weft_site_free(site);
 }
 
+/* A pattern's row is not that of a name which it admits and another section speaks for, whatever name that is. */
+static void every_section_has_a_row(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t window;
+        bool pattern;
+    } rows[] = {{"x", 64, true}, {"x0", 4, false}, {"x0", 5, true}, {"xx", 6, false}, {"x7", 7, false}};
+    static const char *const overrides[] = {"peer.x7.window=7"}; /* makes a section */
+    (void)state;
+    bool pattern;
+    weft_site_peer row;
+    weft_site *site = load_with("[peers]\nwindow = 9\n[peer.x*]\nwindow = 64\n[peer.x0]\nwindow = 4\n"
+                                "[peer.x0*]\nwindow = 5\n[peer.xx]\nwindow = 6\n",
+                                overrides, 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(weft_site_row(site, i, &row, &pattern));
+        assert_string_equal(row.name, rows[i].name);
+        assert_int_equal(row.window, rows[i].window);
+        assert_int_equal(pattern, rows[i].pattern);
+    }
+    assert_false(weft_site_row(site, sizeof(rows) / sizeof(rows[0]), &row, &pattern));
+    assert_get(site, "x*", "peer.window", "64");
+    assert_get(site, "x0*", "peer.window", "5");
+    char text[64];
+    assert_int_equal(weft_site_get(site, "xx*", "peer.window", text, sizeof(text)), WEFT_E_ARGUMENT);
+    assert_int_equal(weft_site_get(site, "*", "peer.window", text, sizeof(text)), WEFT_E_ARGUMENT);
+    assert_int_equal(weft_site_resolve(site, "x*", &row), WEFT_E_CONFIG); /* it is nobody's name */
+    weft_site_free(site);
+}
+
 static void a_name_that_nothing_admits_is_refused_with_those_admitted(void **state)
 {
     (void)state;
@@ -408,6 +439,7 @@ int main(void)
         cmocka_unit_test(values_are_printed_in_their_unit),
         cmocka_unit_test(the_nearest_section_decides),
         cmocka_unit_test(patterns_are_not_listed_and_admit_any_number),
+        cmocka_unit_test(every_section_has_a_row),
         cmocka_unit_test(a_name_that_nothing_admits_is_refused_with_those_admitted),
         cmocka_unit_test(a_star_alone_admits_everyone),
         cmocka_unit_test(a_long_list_of_admitted_names_is_cut),

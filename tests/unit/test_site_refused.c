@@ -39,13 +39,18 @@ static void rails(void **state)
 {
     (void)state;
     static const bad_site bad[] = {
-        {"[peer.a]\naddress = a,\n", 2, "[peer.a] address = a,: need 1 to 8 IPs or interfaces"},
-        {"[peer.a]\naddress = a, b, a\n", 2, "[peer.a] address = a, b, a: need 1 to 8 IPs or interfaces"},
+        {"[peer.a]\naddress = a,\n", 2, "[peer.a] address = a,: need 1 to 8 different IPs or interfaces"},
+        {"[peer.a]\naddress = a, b, a\n", 2, "[peer.a] address = a, b, a: need 1 to 8 different IPs or interfaces"},
         {"[trainer]\naddress = a,b,c,d,e,f,g,h,i\n", 2, "[trainer] address = a,b,c,d,e,f,g,h,i: need 1 to 8"},
         {"[trainer]\naddress = a\n[peer.a]\naddress = b, c\n", 4,
          "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [trainer] address, which has 1"},
         {"[peers]\naddress = b, c\n[peer.x*]\n", 2,
          "[peers] address = b, c: for [peer.x*] 2 addresses need as many in [trainer] address, which has 1"},
+        {"[provider.tcp]\naddress = a, a\n", 2, "[provider.tcp] address = a, a: need 1 to 8 different IPs"},
+        {"[trainer]\naddress = a, b\n[provider.tcp]\naddress = c\n[peer.a]\naddress = b, c\n", 6,
+         "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [provider.tcp] address, which has 1"},
+        {"[provider.efa]\naddress = c\n[peer.a]\nprovider = auto\naddress = b, c\n", 5,
+         "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [trainer] address, which has 1"},
         {"[trainer]\naddress = a,b,c\n[peer.a]\naddress = a,b,c\nstreams = 3\n", 4,
          "[peer.a] address = a,b,c: for [peer.a] 3 addresses with 3 streams each: at most 8 connections"},
     };
@@ -213,7 +218,7 @@ static void values(void **state)
         {"[site]\nname = My Site\n", 2, "[site] name = My Site: need a name of 1 to 63 of a-z 0-9 _ -"},
         {"[site]\nname =\n", 2, "[site] name =: need a name"},
         {"[peers]\naddress = 10.0.0.1 10.0.0.2\n", 2,
-         "[peers] address = 10.0.0.1 10.0.0.2: need 1 to 8 IPs or interfaces between commas, or empty"},
+         "[peers] address = 10.0.0.1 10.0.0.2: need 1 to 8 different IPs or interfaces between commas, or empty"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_refused(&bad[i], NULL);

@@ -2,12 +2,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 
 #include "digest.h"
 #include "log.h"
+#include "tests/support/golden_files.h"
 #include "tests/support/wire_samples.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -77,44 +77,6 @@ static void longest_hello(void **state)
 }
 
 /* ---- bytes */
-
-static void golden_path(const char *file, char path[512])
-{
-    const char *source = getenv("WEFT_SOURCE");
-    snprintf(path, 512, "%s/tests/golden/%s", source && source[0] ? source : ".", file);
-}
-
-static void golden_write(const char *file, const uint8_t *bytes, uint64_t length)
-{
-    char path[512];
-    golden_path(file, path);
-    FILE *to = fopen(path, "wb");
-    assert_non_null(to);
-    assert_int_equal(fwrite(bytes, 1, length, to), length);
-    assert_int_equal(fclose(to), 0);
-}
-
-static uint64_t golden_read(const char *file, uint8_t bytes[WEFT_MESSAGE_MAX])
-{
-    char path[512];
-    golden_path(file, path);
-    FILE *from = fopen(path, "rb");
-    if (!from)
-        fail_msg("cannot open %s: set WEFT_SOURCE to the source root", path);
-    uint64_t length = fread(bytes, 1, WEFT_MESSAGE_MAX, from);
-    fclose(from);
-    return length;
-}
-
-static void golden_is(const char *file, const uint8_t *bytes, uint64_t length)
-{
-    uint8_t frozen[WEFT_MESSAGE_MAX];
-    if (getenv("WEFT_GOLDEN_WRITE"))
-        golden_write(file, bytes, length);
-    uint64_t frozen_length = golden_read(file, frozen);
-    if (frozen_length != length || memcmp(frozen, bytes, length) != 0)
-        fail_msg("%s: the bytes on the wire changed", file);
-}
 
 static void golden_messages(void **state)
 {
