@@ -61,6 +61,7 @@ carries() # carries PLACE TIMES
 ended() # ended VERSION RAILS-TEST
 {
     finish a 0
+    await said trainer 'goodbye: a'
     interrupt trainer
     finish trainer 0
     same "$work/a.safetensors" "$work/m/v$1.safetensors"
