@@ -80,6 +80,7 @@ enum {
     WEFT_GPU_DRIVER_OLD = 35,
     WEFT_GPU_NO_DEVICE = 100,
     WEFT_GPU_WRONG_DEVICE = 101,
+    WEFT_GPU_WRONG_HANDLE = 400, /* of a stream that is none of the current device */
     WEFT_GPU_NOT_READY = 600,
     WEFT_GPU_ILLEGAL_ADDRESS = 700,
     WEFT_GPU_LAUNCH_FAILED = 719,

@@ -1,3 +1,7 @@
+# What is declared of the drivers' interfaces by hand, against the vendors' headers, where they are.
+add_test(NAME rules.driver_headers COMMAND bash ${PROJECT_SOURCE_DIR}/tests/device/headers.sh)
+weft_test_properties(rules.driver_headers rules)
+
 # The program that runs recorded launches on a device (tests/device), and the HIP sources as images for NVIDIA devices,
 # 32 and 64 lanes wide, by nvcc and the shim. tools/run-gpu packs both; the drivers of the tests run the program too.
 if(WEFT_SANITIZE OR NOT TARGET weft_emulation)
