@@ -65,6 +65,7 @@ static const weft_gpu_vendor vendor = {
     .library = &library,
     .capability_major = 75,
     .capability_minor = 76,
+    .stream_gone = WEFT_GPU_WRONG_HANDLE,
     .current = cuda_current,
     .context_take = cuda_context_take,
     .context_give = cuda_context_give,

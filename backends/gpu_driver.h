@@ -60,8 +60,8 @@ typedef struct weft_gpu_driver {
 
     /* mark: set once all is done that is on the stream now. reached: WEFT_OK, or WEFT_AGAIN; WEFT_E_STATE, without a
      * word: the driver does not tell while a graph is captured. A mark never set is reached. mark on a caller's stream
-     * that is captured: WEFT_E_ARGUMENT; on the default stream while one is captured that it orders itself against:
-     * WEFT_AGAIN. */
+     * that is captured, or that is none of this device's: WEFT_E_ARGUMENT; on the default stream while one is captured
+     * that it orders itself against: WEFT_AGAIN. */
     weft_status (*mark_take)(weft_gpu_device *device, void **mark);
     void (*mark_give)(weft_gpu_device *device, void *mark);
     weft_status (*mark)(weft_gpu_device *device, void *stream, void *mark);

@@ -14,8 +14,7 @@ static bool is_of_capture(int code)
     return code >= WEFT_GPU_CAPTURED && code <= WEFT_GPU_CAPTURED_LAST;
 }
 
-/* Decides what a code means for the session. */
-static weft_status device_fail(weft_gpu_device *device, const char *call, int code)
+weft_status weft_gpu_vendor_fail(weft_gpu_device *device, const char *call, int code)
 {
     const weft_gpu_vendor *vendor = device->vendor;
     vendor->forget(device->calls);
@@ -31,9 +30,7 @@ static weft_status device_fail(weft_gpu_device *device, const char *call, int co
                      device->number, call, meaning, code);
 }
 
-/* Makes the device current for calls that are no part of what any thread captures into a graph: else many of them would
- * be refused while one does, and end its capture. */
-static int device_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
+int weft_gpu_vendor_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
 {
     int code = device->vendor->enter(device, entry);
     if (code != WEFT_GPU_DONE)
@@ -45,7 +42,7 @@ static int device_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
     return code;
 }
 
-static void device_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
+void weft_gpu_vendor_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
 {
     device->calls->capture_mode(&entry->capture_mode);
     device->vendor->leave(device, entry);
@@ -55,16 +52,16 @@ static void device_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
 #define ON_DEVICE(device, code, call)                                                                                  \
     do {                                                                                                               \
         weft_gpu_entry entry;                                                                                          \
-        code = device_enter(device, &entry);                                                                           \
+        code = weft_gpu_vendor_enter(device, &entry);                                                                  \
         if (code == WEFT_GPU_DONE) {                                                                                   \
             code = call;                                                                                               \
-            device_leave(device, &entry);                                                                              \
+            weft_gpu_vendor_leave(device, &entry);                                                                     \
         }                                                                                                              \
     } while (0)
 
 static weft_status settle(weft_gpu_device *device, const char *call, int code)
 {
-    return code == WEFT_GPU_DONE ? WEFT_OK : device_fail(device, call, code);
+    return code == WEFT_GPU_DONE ? WEFT_OK : weft_gpu_vendor_fail(device, call, code);
 }
 
 /* What cannot be given back is the driver's to keep. That a lost device takes nothing back is no news. */
@@ -178,12 +175,6 @@ weft_status weft_gpu_vendor_clear(weft_gpu_device *device, void *stream, uint64_
     return settle(device, "clearing memory", code);
 }
 
-static const char *const kernel_names[] = {
-#define NAME(name) "weft_kernel_" #name,
-    WEFT_KERNELS(NAME)
-#undef NAME
-        NULL};
-
 weft_status weft_gpu_vendor_launch(weft_gpu_device *device, void *stream, enum weft_gpu_kernel kernel, uint32_t blocks,
                                    uint64_t argument)
 {
@@ -192,7 +183,7 @@ weft_status weft_gpu_vendor_launch(weft_gpu_device *device, void *stream, enum w
     ON_DEVICE(device, code,
               device->calls->launch(device->functions[kernel], blocks, 1, 1, WEFT_GPU_BLOCK, 1, 1, 0, stream, arguments,
                                     NULL));
-    return settle(device, kernel_names[kernel], code);
+    return settle(device, weft_gpu_kernel_names[kernel], code);
 }
 
 weft_status weft_gpu_vendor_mark_take(weft_gpu_device *device, void **mark)
@@ -218,10 +209,22 @@ static int record(const weft_gpu_device *device, void *stream, void *mark, int *
     return code == WEFT_GPU_DONE && !*captured ? device->calls->event_record(mark, stream) : code;
 }
 
+/* What a stream of another device is refused with, and one that is no more: the event is this device's own. */
+static bool is_of_stream(const weft_gpu_device *device, int code)
+{
+    return code == WEFT_GPU_VALUE || code == WEFT_GPU_WRONG_HANDLE || code == device->vendor->stream_gone;
+}
+
 weft_status weft_gpu_vendor_mark(weft_gpu_device *device, void *stream, void *mark)
 {
     int code, captured = 0;
     ON_DEVICE(device, code, record(device, stream, mark, &captured));
+    if (is_of_stream(device, code)) {
+        device->vendor->forget(device->calls);
+        return weft_fail(WEFT_E_ARGUMENT,
+                         "%s device %d: the driver knows no such stream of it (error %d): give one of this device's",
+                         device->vendor->name, device->number, code);
+    }
     if (code == WEFT_GPU_DONE && captured)
         return weft_fail(WEFT_E_ARGUMENT,
                          "%s device %d: the stream is being captured into a graph, to which this work cannot belong: "
@@ -284,71 +287,6 @@ const char *weft_gpu_vendor_reaches(weft_gpu_device *device, uint64_t address, u
     return NULL;
 }
 
-/* Loads the first image that the driver takes, and finds every kernel in it. */
-static int functions_find(weft_gpu_device *device)
-{
-    int code = WEFT_GPU_DONE;
-    for (int i = 0; i < WEFT_GPU_KERNELS && code == WEFT_GPU_DONE; i++)
-        code = device->calls->module_function(&device->functions[i], device->module, kernel_names[i]);
-    return code;
-}
-
-static int image_load(weft_gpu_device *device, const struct weft_gpu_image *image)
-{
-    int code = device->calls->module_load(&device->module, image->data);
-    if (code == WEFT_GPU_DONE)
-        code = functions_find(device);
-    if (code != WEFT_GPU_DONE && device->module) {
-        device->calls->module_unload(device->module);
-        device->module = NULL;
-    }
-    return code;
-}
-
-/* Codes that say no more than that this image is not for this device and driver. */
-static bool image_is_unfit(int code)
-{
-    return code == 98 || (code >= 200 && code < 400) || code == 500 || code == WEFT_GPU_VALUE;
-}
-
-static weft_status images_try(weft_gpu_device *device, int major, int minor)
-{
-    const weft_gpu_vendor *vendor = device->vendor;
-    int code = WEFT_GPU_DONE;
-    for (unsigned i = 0; weft_gpu_image_choose(vendor->name, major, minor, i, &device->image); i++) {
-        code = image_load(device, &device->image);
-        if (code == WEFT_GPU_DONE)
-            return WEFT_OK;
-        vendor->forget(device->calls);
-        weft_log(WEFT_LOG_DEBUG, "%s device %d does not load image %s: %s (error %d)", vendor->name, device->number,
-                 device->image.name, weft_gpu_vendor_meaning(vendor, device->calls, code), code);
-        if (!image_is_unfit(code))
-            return device_fail(device, "loading the kernels", code);
-    }
-    if (code == WEFT_GPU_DONE)
-        return weft_fail(WEFT_E_MISSING, "%s device %d of capability %d.%d: this build has no image for it (%s)",
-                         vendor->name, device->number, major, minor, weft_gpu_images_said(vendor->name));
-    return weft_fail(WEFT_E_MISSING,
-                     "%s device %d: the driver takes no image of this build: %s (error %d); a newer driver may",
-                     vendor->name, device->number, weft_gpu_vendor_meaning(vendor, device->calls, code), code);
-}
-
-static weft_status image_find(weft_gpu_device *device)
-{
-    weft_gpu_entry entry;
-    int major = 0, minor = 0;
-    int code = device->calls->device_attribute(&major, device->vendor->capability_major, device->handle);
-    if (code == WEFT_GPU_DONE)
-        code = device->calls->device_attribute(&minor, device->vendor->capability_minor, device->handle);
-    if (code == WEFT_GPU_DONE)
-        code = device_enter(device, &entry);
-    if (code != WEFT_GPU_DONE)
-        return device_fail(device, "asking for its capability", code);
-    weft_status status = images_try(device, major, minor);
-    device_leave(device, &entry);
-    return status;
-}
-
 /* Every part of the device that was taken. */
 void weft_gpu_vendor_close(weft_gpu_device *device)
 {
@@ -381,8 +319,8 @@ static weft_status device_begin(weft_gpu_device *device, int count)
     if (code == WEFT_GPU_DONE)
         code = vendor->context_take(device->calls, device->handle, &device->context);
     if (code != WEFT_GPU_DONE)
-        return device_fail(device, "opening it", code);
-    return image_find(device);
+        return weft_gpu_vendor_fail(device, "opening it", code);
+    return weft_gpu_vendor_load(device);
 }
 
 weft_status weft_gpu_vendor_open(const weft_gpu_vendor *vendor, int number, weft_gpu_device **device)

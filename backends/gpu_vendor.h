@@ -19,6 +19,7 @@ typedef struct weft_gpu_vendor {
     weft_gpu_library *library;
     int capability_major; /* attributes of a device */
     int capability_minor;
+    int stream_gone; /* code for a stream that was given back */
     /* The thread's current device; an error code if it has none. */
     int (*current)(const weft_gpu_calls *calls, int *number);
     /* What stands for a device that is open: taken first, given back last. */
@@ -107,6 +108,19 @@ weft_status weft_gpu_vendor_flush(weft_gpu_device *device);
                                                     .reaches = weft_gpu_vendor_reaches,                                \
                                                     .exported = weft_gpu_vendor_exported,                              \
                                                     .flush = weft_gpu_vendor_flush}
+
+/* What gpu_vendor.c and gpu_load.c share. */
+
+extern const char *const weft_gpu_kernel_names[]; /* symbols, by number */
+
+/* Decides what a code means for the session, and says it. */
+weft_status weft_gpu_vendor_fail(weft_gpu_device *device, const char *call, int code);
+/* Makes the device current for calls that are no part of what any thread captures into a graph: else many of them would
+ * be refused while one does, and end its capture. Returns a code; leave follows if it is WEFT_GPU_DONE. */
+int weft_gpu_vendor_enter(const weft_gpu_device *device, weft_gpu_entry *entry);
+void weft_gpu_vendor_leave(const weft_gpu_device *device, weft_gpu_entry *entry);
+/* Loads the first image that the driver takes, and finds every kernel in it. Errors: WEFT_E_MISSING, the device's. */
+weft_status weft_gpu_vendor_load(weft_gpu_device *device);
 
 /* gpu_probe.c: what open and probe share. */
 

@@ -9,6 +9,7 @@
 #include "backends/gpu_vendor.h"
 
 enum { KIND_BY_ADDRESS = 4 }; /* of a copy */
+enum { CONTEXT_GONE = 709 };  /* hipErrorContextIsDestroyed: of streams too, since contexts are not used */
 
 /* The calls are the same in these versions; structs, which differ, are not used. */
 static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", NULL};
@@ -74,6 +75,7 @@ static const weft_gpu_vendor vendor = {
     .library = &library,
     .capability_major = 23,
     .capability_minor = 61,
+    .stream_gone = CONTEXT_GONE,
     .current = hip_current,
     .context_take = hip_context_take,
     .context_give = hip_context_give,

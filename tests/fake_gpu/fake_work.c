@@ -71,7 +71,7 @@ API int SYMBOL(cuStreamCreate, hipStreamCreateWithFlags)(void **stream, unsigned
 static int stream_end(void *stream)
 {
     if (!stream || !fake_stream_of(stream, 0))
-        return 400;
+        return WEFT_GPU_WRONG_HANDLE;
     fake_stream_end(stream);
     fake.live--;
     return WEFT_GPU_DONE;
@@ -90,7 +90,7 @@ static int queue(void *stream, const fake_op *op)
         return code;
     fake_stream *on = fake_stream_of(stream, fake_current());
     if (!on || on->device != fake_current())
-        return 400;
+        return WEFT_GPU_WRONG_HANDLE;
     code = fake_captured_code(on);
     if (code == WEFT_GPU_DONE)
         fake_queue(on, op);
@@ -100,6 +100,8 @@ static int queue(void *stream, const fake_op *op)
 static int captured_give(void *stream, int *state)
 {
     const fake_stream *captured = fake.capture.stream;
+    if (stream && !fake_stream_of(stream, 0))
+        return SYMBOL(WEFT_GPU_WRONG_HANDLE, 709); /* AMD's says so of streams that are no more */
     if (!stream && captured && fake.capture.blocking)
         return WEFT_GPU_CAPTURED_BESIDE;
     *state = !stream || stream != captured ? 0 : fake.capture.broken ? 2 : 1;
@@ -129,7 +131,7 @@ API int SYMBOL(cuEventCreate, hipEventCreateWithFlags)(void **event, unsigned fl
 static int event_end(fake_event *event)
 {
     if (event->given)
-        return 400;
+        return WEFT_GPU_WRONG_HANDLE;
     fake_event_end(event);
     fake.live--;
     return WEFT_GPU_DONE;
@@ -143,7 +145,7 @@ API int SYMBOL(cuEventDestroy_v2, hipEventDestroy)(void *event)
 static int record_queue(fake_event *event, void *stream)
 {
     if (event->given)
-        return 400;
+        return WEFT_GPU_WRONG_HANDLE;
     int code = queue(stream, &(fake_op){.work = FAKE_RECORD, .event = event, .turn = event->recorded + 1});
     if (code == WEFT_GPU_DONE)
         event->recorded++;
@@ -173,7 +175,7 @@ API int SYMBOL(cuEventQuery, hipEventQuery)(void *event)
 static int launch_queue(uintptr_t function, uint32_t blocks, uint64_t argument, void *stream)
 {
     if (function == 0 || blocks == 0)
-        return 400;
+        return WEFT_GPU_WRONG_HANDLE;
     return queue(
         stream,
         &(fake_op){.work = FAKE_LAUNCH, .kernel = (uint32_t)(function - 1), .blocks = blocks, .argument = argument});
