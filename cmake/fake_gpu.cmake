@@ -25,5 +25,7 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
         target_link_options(test_fake_gpu_${name} PRIVATE LINKER:--wrap=weft_gpu_image_at)
         add_dependencies(test_fake_gpu_${name} weft_fake_cuda weft_fake_hip)
     endforeach()
+    file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.c)
+    target_sources(test_fake_gpu_bench_hangs PRIVATE ${sources})
     set_tests_properties(fake_gpu.fleet fake_gpu.faults PROPERTIES TIMEOUT 1800) # WEFT_FULL, with sanitizers
 endif()

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/gpu/inside.h"
+#include "clock.h"
 #include "mem.h"
 #include "status.h"
 
@@ -44,15 +45,21 @@ weft_status weft_bench_frames_put(void *user, weft_level level, const uint8_t *f
 
 /* ---- the device */
 
+/* Asks without a pause: a pass is timed by it. */
 weft_status weft_bench_gpu_settle(weft_bench_gpu *rig)
 {
     const weft_gpu_driver *driver = rig->gpu->driver;
+    const uint64_t until_ns = weft_clock_ns() + rig->gpu->patience_ns;
     weft_status status = driver->mark(rig->gpu->device, rig->stream, rig->mark);
     if (status == WEFT_OK)
         do
             status = driver->reached(rig->gpu->device, rig->mark);
-        while (status == WEFT_AGAIN);
-    return status;
+        while (status == WEFT_AGAIN && weft_clock_ns() < until_ns);
+    if (status != WEFT_AGAIN)
+        return status;
+    atomic_store(&rig->gpu->hung, true);
+    return weft_fail(WEFT_E_DEVICE, "%s device %d: work does not end for %.0f s", driver->name,
+                     driver->number(rig->gpu->device), (double)rig->gpu->patience_ns / 1e9);
 }
 
 weft_status weft_bench_gpu_copy(weft_bench_gpu *rig, uint64_t to, uint64_t from)
@@ -191,14 +198,10 @@ const weft_bench_gpu_facts *weft_bench_gpu_facts_of(const weft_bench_gpu *rig)
 
 /* ---- close */
 
-static void device_close(weft_bench_gpu *rig)
+static void memory_close(weft_bench_gpu *rig)
 {
     const weft_gpu_driver *driver = rig->gpu->driver;
     const uint64_t images[] = {rig->now, rig->shadow, rig->work};
-    weft_encoder_close(&rig->encoder);
-    weft_window_close(&rig->window);
-    if (rig->staging.backend)
-        weft_staging_close(&rig->staging);
     weft_bench_diff_close(rig);
     if (rig->host_shadow)
         rig->backend->memory_give(rig->state, rig->host_shadow, rig->layout->bytes, WEFT_MEMORY_HOST);
@@ -206,6 +209,16 @@ static void device_close(weft_bench_gpu *rig)
         driver->memory_give(rig->gpu->device, images[i]);
     driver->mark_give(rig->gpu->device, rig->mark);
     driver->stream_give(rig->gpu->device, rig->stream);
+}
+
+static void device_close(weft_bench_gpu *rig)
+{
+    weft_encoder_close(&rig->encoder);
+    weft_window_close(&rig->window);
+    if (rig->staging.backend)
+        weft_staging_close(&rig->staging);
+    if (!atomic_load(&rig->gpu->hung)) /* else giving back would wait for what does not end */
+        memory_close(rig);
     rig->backend->close(rig->state);
 }
 
