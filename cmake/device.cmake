@@ -36,3 +36,5 @@ endif()
 add_test(NAME device.run_gpu COMMAND bash ${PROJECT_SOURCE_DIR}/tests/device/run_gpu.sh)
 weft_test_properties(device.run_gpu device)
 set_tests_properties(device.run_gpu PROPERTIES TIMEOUT 6000) # WEFT_FULL, on a busy machine
+add_test(NAME device.run_gpu_steps COMMAND bash ${PROJECT_SOURCE_DIR}/tests/device/run_gpu_steps.sh)
+weft_test_properties(device.run_gpu_steps device)

@@ -88,15 +88,20 @@ static int image_read(const char *path)
     return 0;
 }
 
-/* Those that the driver takes, one a line; 77 if there is none. */
+/* Those that the driver takes, one a line, and on stderr those for the device that it does not; 77 if it takes none. */
 static int images_list(void)
 {
     struct weft_gpu_image image;
     int code = 77;
     for (size_t i = 0; (image = __real_weft_gpu_image_at(i)).name; i++) {
         image_name = image.name;
-        if (strcmp(image.vendor, driver->name) != 0 || driver->open(-1, &device) != WEFT_OK)
+        if (strcmp(image.vendor, driver->name) != 0)
             continue;
+        if (driver->open(-1, &device) != WEFT_OK) {
+            if (strstr(weft_last_error(), "the driver takes no image"))
+                fprintf(stderr, "refused %s: %s\n", image.name, weft_last_error());
+            continue;
+        }
         driver->close(device);
         printf("%s\n", image.name);
         code = 0;
