@@ -25,14 +25,22 @@ typedef struct plan {
     char provider[WEFT_SITE_NAME];
     char listen[WEFT_SITE_TEXT];  /* host:port */
     char address[WEFT_SITE_TEXT]; /* of this end's endpoint */
+    uint32_t accelerator;         /* that "near1" is near to */
 } plan;
 
 /* ---- the three shapes */
 
+static weft_link_options link_of(const plan *plan)
+{
+    weft_link_options options = weft_site_link(plan->site, plan->provider, plan->address);
+    options.accelerator = plan->accelerator;
+    return options;
+}
+
 static weft_status measure(const plan *plan, int fd, const char *other, weft_fabric_found *found)
 {
     weft_bench_fabric_terms terms = {.provider = plan->provider,
-                                     .address = plan->address,
+                                     .link = link_of(plan),
                                      .runs = (uint32_t)plan->args->runs,
                                      .bytes = plan->args->megabytes * 1000000,
                                      .fd = fd};
@@ -52,7 +60,8 @@ static int be_other_end(const plan *plan, const char *bound, int grave)
         const char *why = weft_last_error();
         return write(grave, why, strlen(why)) < 0 ? 2 : 1;
     }
-    return weft_bench_fabric_serve(plan->provider, plan->address, fd) == WEFT_OK ? 0 : 1;
+    const weft_link_options options = link_of(plan);
+    return weft_bench_fabric_serve(plan->provider, &options, fd) == WEFT_OK ? 0 : 1;
 }
 
 /* Before either end knows a fabric. */
@@ -127,10 +136,12 @@ static weft_status join_trainer(plan *plan, const weft_site_peer *peer)
     int fd = -1;
     weft_status status = weft_bench_meet_dial(plan->listen, &fd);
     first_of(peer->address, plan->address);
+    plan->accelerator = weft_site_accelerator(peer->backend, peer->device);
     if (status == WEFT_OK && !*plan->address)
         status = weft_bench_meet_local(fd, plan->address, sizeof plan->address);
+    const weft_link_options options = link_of(plan);
     if (status == WEFT_OK)
-        status = weft_bench_fabric_serve(plan->provider, plan->address, fd);
+        status = weft_bench_fabric_serve(plan->provider, &options, fd);
     if (fd >= 0)
         close(fd);
     return status;
@@ -183,6 +194,7 @@ static void choose_address(plan *plan)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_site_trainer_rails(plan->site, plan->provider, list);
+    plan->accelerator = weft_site_accelerator(plan->site->trainer.backend, plan->site->trainer.device);
     snprintf(plan->listen, sizeof plan->listen, "%s", plan->site->trainer.listen);
     snprintf(plan->address, sizeof plan->address, "%s", weft_site_is_wildcard(list[0]) ? "127.0.0.1" : list[0]);
 }

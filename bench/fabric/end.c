@@ -63,7 +63,8 @@ weft_status weft_bench_hear(int fd, weft_bench_message *message)
     if (message->order == WEFT_BENCH_FAILED)
         return weft_fail_quiet(WEFT_E_UNREACHABLE, "the other end says: %s", message->text);
     if (message->order < WEFT_BENCH_HELLO || message->order > WEFT_BENCH_END ||
-        message->length > WEFT_PORT_ADDRESS_MAX || message->bytes > WEFT_BENCH_SPAN)
+        message->length > WEFT_PORT_ADDRESS_MAX || message->bytes > WEFT_BENCH_SPAN ||
+        message->count > WEFT_BENCH_WRITES)
         return weft_fail_quiet(WEFT_E_PROTOCOL, "what came from the other end is no order of this version of weft");
     return WEFT_OK;
 }
@@ -84,10 +85,12 @@ static weft_status open_memory(weft_bench_end *end)
     return status;
 }
 
-static weft_status open_local(weft_bench_end *end, const char *name, const char *address)
+static weft_status open_local(weft_bench_end *end, const char *name, const weft_link_options *link)
 {
-    weft_link_options options = {
-        .address = address, .chunk_bytes = WEFT_BENCH_CHUNK_MAX, .depth = WEFT_BENCH_DEPTH_MAX};
+    weft_link_options options = *link;
+    options.chunk_bytes = WEFT_BENCH_CHUNK_MAX;
+    options.depth = WEFT_BENCH_DEPTH_MAX;
+    options.landing = (weft_landing){.slots = WEFT_BENCH_WRITES};
     end->provider = weft_provider_find(name);
     if (!end->provider)
         return weft_fail(WEFT_E_MISSING, "this build has no provider '%s'", name);
@@ -125,13 +128,13 @@ static weft_status hear_hello(const weft_bench_end *end, weft_bench_message *the
 }
 
 /* The end that waits opens nothing before the other one has: what both would miss is told once. */
-static weft_status open_in_turn(weft_bench_end *end, const char *provider, const char *address, bool waits)
+static weft_status open_in_turn(weft_bench_end *end, const char *provider, const weft_link_options *link, bool waits)
 {
     weft_bench_message theirs = {0};
     weft_status status = waits ? hear_hello(end, &theirs) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    status = open_local(end, provider, address);
+    status = open_local(end, provider, link);
     if (status != WEFT_OK) {
         say_failed(end->fd);
         return status;
@@ -146,10 +149,11 @@ static weft_status open_in_turn(weft_bench_end *end, const char *provider, const
     return end->provider->port_connect(end->port, theirs.port, theirs.length);
 }
 
-weft_status weft_bench_end_open(weft_bench_end *end, const char *provider, const char *address, int fd, bool waits)
+weft_status weft_bench_end_open(weft_bench_end *end, const char *provider, const weft_link_options *link, int fd,
+                                bool waits)
 {
     *end = (weft_bench_end){.fd = fd, .progress_ns = weft_clock_ns()};
-    return open_in_turn(end, provider, address, waits);
+    return open_in_turn(end, provider, link, waits);
 }
 
 void weft_bench_end_close(weft_bench_end *end)

@@ -11,6 +11,7 @@
 #define WEFT_BENCH_CHUNK_MAX (UINT64_C(4) << 20)
 #define WEFT_BENCH_SPAN      (WEFT_BENCH_DEPTH_MAX * WEFT_BENCH_CHUNK_MAX) /* each direction */
 #define WEFT_BENCH_STALL_MS  60000                                         /* without any progress */
+#define WEFT_BENCH_WRITES    4096u                                         /* of one order at most */
 
 typedef enum weft_bench_order {
     WEFT_BENCH_HELLO = 1,  /* address, region: what writes are aimed at */
@@ -48,9 +49,12 @@ typedef struct weft_bench_end {
     uint64_t progress_ns; /* when something last happened */
 } weft_bench_end;
 
-/* Opens all and exchanges addresses with the other end. `address`: the local one; `waits`: opens only when the other
- * end has. Errors: the provider's, and WEFT_E_UNREACHABLE with what the other end said. */
-weft_status weft_bench_end_open(weft_bench_end *end, const char *provider, const char *address, int fd, bool waits);
+/* Opens all and exchanges addresses with the other end. `link`: as a session asks for it, but for what is measured: the
+ * sizes and numbers of writes. Its queue has room for all writes of an order, since nothing but the order bounds what
+ * comes before this end reads. `waits`: opens only when the other end has. Errors: the provider's, and
+ * WEFT_E_UNREACHABLE with what the other end said. */
+weft_status weft_bench_end_open(weft_bench_end *end, const char *provider, const weft_link_options *link, int fd,
+                                bool waits);
 void weft_bench_end_close(weft_bench_end *end);
 
 /* Posts one write of the `number`-th piece of `bytes`; WEFT_AGAIN: not now. */

@@ -14,7 +14,6 @@
 #define RUNS_MAX     15u
 #define ENOUGH       0.90
 #define NEARLY_ALL   0.95
-#define WRITES_MOST  4096u
 #define WRITES_LEAST 16u
 
 static const uint64_t chunks[WEFT_BENCH_CHUNKS] = {64u << 10, 256u << 10, 1u << 20, 4u << 20};
@@ -100,7 +99,7 @@ static weft_status stream(weft_bench_end *end, uint64_t chunk, uint32_t depth, u
 static uint64_t writes_of(uint64_t bytes, uint64_t chunk)
 {
     uint64_t count = bytes / chunk;
-    return count < WRITES_LEAST ? WRITES_LEAST : count > WRITES_MOST ? WRITES_MOST : count;
+    return count < WRITES_LEAST ? WRITES_LEAST : count > WEFT_BENCH_WRITES ? WEFT_BENCH_WRITES : count;
 }
 
 /* In rounds, so that what disturbs the machine disturbs all sizes alike. */
@@ -246,7 +245,7 @@ weft_status weft_bench_fabric_measure(const weft_bench_fabric_terms *terms, weft
 {
     weft_bench_end end;
     *figures = (weft_bench_fabric_figures){0};
-    weft_status status = weft_bench_end_open(&end, terms->provider, terms->address, terms->fd, false);
+    weft_status status = weft_bench_end_open(&end, terms->provider, &terms->link, terms->fd, false);
     if (status == WEFT_OK)
         status = measure(&end, terms, figures);
     if (status == WEFT_OK)

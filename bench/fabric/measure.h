@@ -4,18 +4,18 @@
 
 #include <stdbool.h>
 
-#include "weft.h"
+#include "port_provider.h"
 
 #define WEFT_BENCH_CHUNKS  4u /* message sizes */
 #define WEFT_BENCH_DEPTHS  5u /* 1, 2, 4, 8, 16 in flight */
 #define WEFT_BENCH_REGIONS 3u
 
 typedef struct weft_bench_fabric_terms {
-    const char *provider; /* weft's name */
-    const char *address;  /* of this end */
-    uint32_t runs;        /* rounds of which medians are taken, 1 to 15 */
-    uint64_t bytes;       /* of one rate's measurement, at least */
-    int fd;               /* the connection to the other end */
+    const char *provider;   /* weft's name */
+    weft_link_options link; /* of this end, as a session asks for it */
+    uint32_t runs;          /* rounds of which medians are taken, 1 to 15 */
+    uint64_t bytes;         /* of one rate's measurement, at least */
+    int fd;                 /* the connection to the other end */
 } weft_bench_fabric_terms;
 
 typedef struct weft_bench_fabric_figures {

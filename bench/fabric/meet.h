@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "weft.h"
+#include "port_provider.h"
 
 /* "host:port"; port 0: any, `bound` tells which. Errors: WEFT_E_CONFIG, WEFT_E_SYSTEM. */
 weft_status weft_bench_meet_listen(const char *address, int *listener, char bound[64]);
@@ -17,8 +17,8 @@ weft_status weft_bench_meet_dial(const char *address, int *fd);
 /* The numeric local address of a connection. */
 weft_status weft_bench_meet_local(int fd, char *address, size_t capacity);
 
-/* The other end of a measurement: opens `provider` at `address`, obeys until it is released, closes. Tells the one that
+/* The other end of a measurement: opens `provider` with `link`, obeys until it is released, closes. Tells the one that
  * measures what fails. */
-weft_status weft_bench_fabric_serve(const char *provider, const char *address, int fd);
+weft_status weft_bench_fabric_serve(const char *provider, const weft_link_options *link, int fd);
 
 #endif

@@ -88,12 +88,12 @@ static bool makes_writes(const weft_bench_message *order)
     return order->order == WEFT_BENCH_ECHO || order->order == WEFT_BENCH_ECHO_WOKEN || order->order == WEFT_BENCH_TAKE;
 }
 
-weft_status weft_bench_fabric_serve(const char *provider, const char *address, int fd)
+weft_status weft_bench_fabric_serve(const char *provider, const weft_link_options *link, int fd)
 {
     weft_bench_end end;
     uint64_t before = 0;
     weft_bench_message order = {0}, done = {.order = WEFT_BENCH_DONE};
-    weft_status status = weft_bench_end_open(&end, provider, address, fd, true);
+    weft_status status = weft_bench_end_open(&end, provider, link, fd, true);
     while (status == WEFT_OK && (status = next_order(&end, &order)) == WEFT_OK && order.order != WEFT_BENCH_END) {
         status = obey(&end, &order, before);
         before += makes_writes(&order) ? order.count : 0;

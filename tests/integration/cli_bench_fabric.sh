@@ -23,6 +23,13 @@ sed -n '/^\[provider/,$p' "$work/table.out" | sed '/^\[peers\]$/d; /^bucket_min/
 run valid 0 "$WEFT_BIN" check "$work/site.ini" --set "peers.$(sed -n 's/ = /=/; /^bucket_min/p' "$work/table.out")" \
     --set peers.bucket_max=256MiB
 
+# Ports are those that the site allows: both ends are here, each takes one.
+ports=$((20000 + $$ % 20000))
+run ranged 0 "$WEFT_BIN" bench fabric "$work/site.ini" --megabytes 1 --runs 1 --json \
+    --set "provider.tcp.ports=$ports-$((ports + 15))"
+run narrow 1 "$WEFT_BIN" bench fabric "$work/site.ini" --megabytes 1 --runs 1 --set "provider.tcp.ports=$ports-$ports"
+says narrow "every port of $ports-$ports .*is taken; widen \[provider.tcp\] ports"
+
 # Two hosts.
 start measuring "$WEFT_BIN" bench fabric "$work/site.ini" --peer b --serve --megabytes 1 --runs 1 --json
 await said measuring 'waiting on'
