@@ -116,12 +116,12 @@ static uint64_t count_arrivals(const weft_link *link, const weft_landing *landin
     return most > link->info->rx_attr->size ? most : link->info->rx_attr->size;
 }
 
-/* Whether the options are taken that memory of devices needs shows only on an endpoint; one that is bound to nothing
- * crashes libfabric 1.17 when it is closed. */
-static weft_status check_direct(weft_link *link)
+/* Whether the options are taken that memory of devices needs, and whether a port of the range is free, shows only on an
+ * endpoint; one that is bound to nothing crashes libfabric 1.17 when it is closed. */
+static weft_status try_port(weft_link *link)
 {
     weft_port *port = NULL;
-    weft_status status = link->direct ? weft_fabric_port_open(link, &port) : WEFT_OK;
+    weft_status status = link->direct || link->port_low ? weft_fabric_port_open(link, &port) : WEFT_OK;
     weft_fabric_port_close(port);
     return status;
 }
@@ -148,7 +148,7 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
     link->has_fd = offers_fd(link);
     link->port_low = options->port_low;
     link->port_high = options->port_high;
-    return check_direct(link);
+    return try_port(link);
 }
 
 weft_status weft_fabric_link_open(const weft_profile *profile, const weft_link_options *options, weft_link **link)

@@ -30,6 +30,23 @@ pair ports --set "provider.tcp.ports=$port-$((port + 15))"
 run refused 2 "${rollout[@]}" --set provider.shm.ports=7000-7001
 says refused 'only tcp and tcp-rxm'
 
+# A range of which nothing is free is told at open, by either end.
+start holder python3 -c 'import signal, socket
+held = socket.create_server(("127.0.0.1", 0))
+print(held.getsockname()[1], flush=True)
+signal.pause()'
+await test -s "$work/holder.out"
+held=$(cat "$work/holder.out")
+for end in trainer rollout; do
+    declare -n command=$end
+    run "range_$end" 1 "${command[@]}" --set "provider.tcp.ports=$held-$held" --set session.connect_deadline=10s
+    says "range_$end" "every port of $held-$held on 127\.0\.0\.1 is taken; widen \[provider.tcp\] ports"
+    [ "$(grep -c 'every port' "$work/range_$end.err")" = 1 ] || fail "range_$end: not told once"
+done
+interrupt holder TERM
+wait "${started[holder]}"
+unset 'started[holder]'
+
 # Two trainers on one port.
 start first "${trainer[@]}"
 await grep -q "listening on" "$work/first.err"

@@ -129,6 +129,14 @@ static void another_family_is_named(void **state)
     play_finish(&p, 0, 0);
 }
 
+/* A session opens its ports when it joins: that there is none is told before. */
+static void expect_no_port(const char *provider, const weft_link_options *options)
+{
+    weft_link *link = NULL;
+    CHECK(weft_provider_find(provider)->link_open(options, &link) == WEFT_E_PROVIDER, "a link without a port");
+    CHECK(!link && strstr(weft_last_error(), "every port of") && strstr(weft_last_error(), "widen"), "text");
+}
+
 /* Ports that a link may use, all taken: told with the range, and free again when one is closed. */
 static void try_ports(play *p, int self)
 {
@@ -152,6 +160,7 @@ static void try_ports(play *p, int self)
     }
     CHECK(count < 3, "three endpoints on two ports");
     CHECK(strstr(weft_last_error(), "every port of") && strstr(weft_last_error(), "widen"), "text");
+    expect_no_port(p->provider, &options);
     if (count) {
         e.provider->port_close(ports[--count]);
         CHECK(e.provider->port_open(e.link, &ports[count]) == WEFT_OK, "a port that was given back");
