@@ -116,6 +116,20 @@ def rails(lines):
           rows)
 
 
+def cut(lines):
+    rows = []
+    for label, rounds in groups(lines).items():
+        def of(key):
+            return median(r[key] for r in rounds)
+
+        bytes = of("bytes")
+        rates = [f"{bytes * 8 / of(key) / 1e3:.0f}" for key in ("whole_ms", "left_ms", "again_ms")]
+        rows.append([label, size(bytes), f"{of('whole_ms'):.0f}", rates[0], f"{of('held_ms'):.0f}",
+                     f"{of('failed_ms'):.0f}", size(of("resent_bytes")), rates[1], f"{of('back_ms'):.0f}", rates[2]])
+    table(["io_deadline", "bytes", "on two: held ms", "Mbit/s", "cut half way: held ms", "given up after ms", "sent again",
+           "on what is left: Mbit/s", "mended: carries after ms", "on two again: Mbit/s"], rows)
+
+
 def f1(lines):
     rows = []
     for label, (publish, loss) in groups(lines).items():
@@ -186,7 +200,7 @@ def main():
     if bar in drawn:
         drawn[bar](lines, os.path.dirname(path))
     else:
-        {"t2": t2, "t3": t3, "t5": t5, "streams": streams, "rails": rails, "f1": f1, "f4": f4, "f5": f5, "memory": memory}[bar](lines)
+        {"t2": t2, "t3": t3, "t5": t5, "streams": streams, "rails": rails, "cut": cut, "f1": f1, "f4": f4, "f5": f5, "memory": memory}[bar](lines)
 
 
 main()
