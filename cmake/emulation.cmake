@@ -43,7 +43,7 @@ if(CMAKE_CXX_COMPILER)
         add_dependencies(threads test_emulation_${name})
         set_property(TEST emulation.${name} APPEND PROPERTY LABELS threads)
     endforeach()
-    foreach(name decode encode) # scratch_guard.h
+    foreach(name decode decode_edges encode) # scratch_guard.h
         target_link_options(test_emulation_${name} PRIVATE LINKER:--wrap=weft_gpu_sheet_take)
     endforeach()
 else()

@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "log.h"
-#include "tests/emulation/decode_world.h"
-#include "tests/emulation/scratch_guard.h"
+#include "tests/emulation/decode_batch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -21,22 +20,6 @@ static const uint64_t densities[] = {300, 11700, 79000, 500000, 1000000};
 static bool full_tier(void)
 {
     return getenv("WEFT_FULL") != NULL;
-}
-
-static void batch_run(decode_world *w, decode_case *cases, uint32_t count, uint32_t lanes, uint64_t seed)
-{
-    weft_emulation_driver_set(lanes, seed);
-    cases_decode(w, cases, count);
-    for (uint32_t i = 0; i < count; i++)
-        case_agrees(w, &cases[i]);
-    scratch_guard_free();
-}
-
-static void batch_close(decode_case *cases, uint32_t *count)
-{
-    for (uint32_t i = 0; i < *count; i++)
-        case_close(&cases[i]);
-    *count = 0;
 }
 
 /* All units at all levels, as one batch. */
@@ -261,59 +244,6 @@ static void noise_is_judged_alike(void **state)
     assert_true(sum.base > 20);
 }
 
-/* A frame of a unit whose last element changed, for a unit that lacks it. */
-static void a_position_at_the_end_is_refused(void **state)
-{
-    (void)state;
-    const uint64_t size = 700, less = 699;
-    uint64_t seed = 700, other = 701;
-    decode_world whole, w;
-    decode_case cases[4];
-    uint32_t count = 0;
-    world_open(&whole, &seed, WEFT_BF16, &size, 1, 3);
-    world_open(&w, &other, WEFT_BF16, &less, 1, 3);
-    memset(&whole.parameters, 0, sizeof whole.parameters);
-    memset(&w.parameters, 0, sizeof w.parameters);
-    whole.target[2 * 350] ^= 1;
-    whole.target[2 * (size - 1)] ^= 1;
-    for (int level = WEFT_LEVEL_PAIRS; level < WEFT_LEVEL_COUNT; level++) {
-        uint8_t *bytes;
-        const uint64_t length = world_encode(&whole, 0, 1, (weft_level)level, &bytes);
-        assert_true(case_open(&w, &cases[count++], bytes, length, 0));
-    }
-    batch_run(&w, cases, count, 64, seed);
-    for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(cases[i].gpu.status, WEFT_E_CORRUPT);
-    batch_close(cases, &count);
-    world_close(&whole);
-    world_close(&w);
-}
-
-/* A list that is too short is refused before anything is done; others of the batch are read. */
-static void a_short_list_is_refused(void **state)
-{
-    (void)state;
-    uint64_t seed = 600;
-    const uint64_t size = 500;
-    decode_world w;
-    decode_case cases[2];
-    uint32_t count = 2;
-    world_open(&w, &seed, WEFT_BF16, &size, 1, 3);
-    world_change(&w, &seed, 50000);
-    for (uint32_t i = 0; i < count; i++) {
-        uint8_t *bytes;
-        const uint64_t length = world_encode(&w, 0, 1, WEFT_LEVEL_FAST, &bytes);
-        assert_true(case_open(&w, &cases[i], bytes, length, 0));
-    }
-    cases[0].host.changes.capacity--;
-    cases[0].gpu.changes.capacity--;
-    batch_run(&w, cases, count, 32, seed);
-    assert_int_equal(cases[0].gpu.status, WEFT_E_BUDGET);
-    assert_int_equal(cases[1].gpu.status, WEFT_OK);
-    batch_close(cases, &count);
-    world_close(&w);
-}
-
 int main(void)
 {
     weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
@@ -325,8 +255,6 @@ int main(void)
         cmocka_unit_test(runs_are_read_alike),
         cmocka_unit_test(altered_frames_are_judged_alike),
         cmocka_unit_test(noise_is_judged_alike),
-        cmocka_unit_test(a_position_at_the_end_is_refused),
-        cmocka_unit_test(a_short_list_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
