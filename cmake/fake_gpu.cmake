@@ -17,7 +17,7 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
 
     file(GLOB sources CONFIGURE_DEPENDS tests/fake_gpu/test_*.c)
     foreach(source ${sources})
-        weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/sums.c
+        weft_cmocka_test(fake_gpu ${source} EXTRA tests/fake_gpu/world.c tests/fake_gpu/far.c tests/fake_gpu/sums.c
             tests/fake_gpu/bench.c tools/device_weights.c DEFINE
             WEFT_FAKE_CUDA_FILE="$<TARGET_FILE:weft_fake_cuda>" WEFT_FAKE_HIP_FILE="$<TARGET_FILE:weft_fake_hip>")
         get_filename_component(name ${source} NAME_WE)
@@ -27,5 +27,11 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
     endforeach()
     file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.c)
     target_sources(test_fake_gpu_bench_hangs PRIVATE ${sources})
-    set_tests_properties(fake_gpu.fleet fake_gpu.faults PROPERTIES TIMEOUT 1800) # WEFT_FULL, with sanitizers
+    # The host's AVX-512 loops as every CPU can run them, as the unit tests have them (cmake/tests.cmake).
+    target_sources(test_fake_gpu_mixed PRIVATE tests/fake_gpu/avx512.c)
+    if(WEFT_simde_INCLUDE)
+        set_source_files_properties(tests/fake_gpu/avx512.c PROPERTIES COMPILE_DEFINITIONS WEFT_SIMDE
+            COMPILE_OPTIONS "-Wno-psabi;-fwrapv;$<$<CONFIG:Release>:-O1>")
+    endif()
+    set_tests_properties(fake_gpu.fleet fake_gpu.mixed fake_gpu.faults PROPERTIES TIMEOUT 1800) # WEFT_FULL, sanitizers
 endif()

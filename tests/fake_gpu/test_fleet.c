@@ -5,55 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fake_gpu/world.h"
+#include "tests/fake_gpu/far.h"
 #include "tests/support/granting.h"
-
-/* ---- memory of the devices */
-
-static void *far_take(int vendor, int device, uint64_t bytes)
-{
-    uint64_t address = world[vendor].fake->take(device, bytes);
-    assert_true(address != 0);
-    return (void *)(uintptr_t)address;
-}
-
-#define FAR(name, vendor, device)                                                                                      \
-    static void *name##_take(uint64_t bytes)                                                                           \
-    {                                                                                                                  \
-        return far_take(vendor, device, bytes);                                                                        \
-    }                                                                                                                  \
-    static void name##_give(void *memory)                                                                              \
-    {                                                                                                                  \
-        world[vendor].fake->give((uintptr_t)memory);                                                                   \
-    }                                                                                                                  \
-    static void name##_write(void *to, const void *from, uint64_t bytes)                                               \
-    {                                                                                                                  \
-        world[vendor].fake->write((uintptr_t)to, from, bytes);                                                         \
-    }                                                                                                                  \
-    static void name##_read(void *to, const void *from, uint64_t bytes)                                                \
-    {                                                                                                                  \
-        world[vendor].fake->read(to, (uintptr_t)from, bytes);                                                          \
-    }                                                                                                                  \
-    static const fleet_far name = {name##_take, name##_give, name##_write, name##_read};
-
-FAR(cuda_0, WORLD_CUDA, 0)
-FAR(cuda_1, WORLD_CUDA, 1)
-FAR(hip_0, WORLD_HIP, 0)
-FAR(hip_1, WORLD_HIP, 1)
-
-static fleet *open_over(fleet_size size, const char *const *overrides)
-{
-    for (int v = 0; v < WORLD_VENDORS; v++)
-        world_load(&world[v]);
-    return fleet_open(size, overrides);
-}
-
-static void close_all(fleet *f)
-{
-    fleet_close(f);
-    for (int v = 0; v < WORLD_VENDORS; v++)
-        assert_int_equal(world[v].fake->live(), 0);
-}
 
 /* ---- one trainer, one rollout */
 
@@ -68,7 +21,7 @@ static void sync_levels(fleet_size size, const char *trainer, const fleet_far *t
         char level[64];
         const char *overrides[] = {trainer, rollouts, provider, level, "peers.address=127.0.0.1", NULL};
         snprintf(level, sizeof level, "peers.level=%s", levels[l]);
-        fleet *f = open_over(l ? FLEET_SMALL : size, overrides);
+        fleet *f = far_fleet_open(l ? FLEET_SMALL : size, overrides);
         f->trainer.far = trainer_far;
         f->rollouts[0].far = rollout_far;
         fleet_start_trainer(f, NULL);
@@ -79,11 +32,11 @@ static void sync_levels(fleet_size size, const char *trainer, const fleet_far *t
             fleet_catch_up(f, 0);
         }
         assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
-        close_all(f);
+        far_fleet_close(f);
     }
 }
 
-/* Either end alone is in the mixed fleet too. */
+/* Either end alone is in the mixed fleet (test_mixed.c) too. */
 static void only_in_full(void)
 {
     if (!getenv("WEFT_FULL"))
@@ -94,69 +47,21 @@ static void host_to_hip(void **state)
 {
     (void)state;
     only_in_full();
-    sync_levels(FLEET_SMALL, "trainer.backend=host", NULL, "peers.backend=hip", &hip_0, "peers.provider=shm");
+    sync_levels(FLEET_SMALL, "trainer.backend=host", NULL, "peers.backend=hip", &far_hip_0, "peers.provider=shm");
 }
 
 static void cuda_to_host(void **state)
 {
     (void)state;
     only_in_full();
-    sync_levels(FLEET_SMALL, "trainer.backend=cuda", &cuda_0, "peers.backend=host", NULL, "peers.provider=shm");
+    sync_levels(FLEET_SMALL, "trainer.backend=cuda", &far_cuda_0, "peers.backend=host", NULL, "peers.provider=shm");
 }
 
 static void cuda_to_hip(void **state)
 {
     (void)state;
-    sync_levels(FLEET_TILES, "trainer.backend=cuda", &cuda_0, "peers.backend=hip", &hip_0, "peers.provider=tcp");
-}
-
-/* ---- a mixed fleet */
-
-/* Rollouts come and go by a seed, from any bits, while versions are published; in the end all have the same. */
-static void mixed_fleet(void **state)
-{
-    (void)state;
-    enum { ROLLOUTS = 5, ROUNDS = 10 };
-    static const char *const overrides[] = {"trainer.backend=cuda",
-                                            "peer.a.backend=hip",
-                                            "peer.a.level=tight",
-                                            "peer.b.backend=host",
-                                            "peer.b.provider=shm",
-                                            "peer.c.backend=host",
-                                            "peer.c.kernels=portable",
-                                            "peer.x*.backend=cuda",
-                                            "peer.x*.device=1",
-                                            "peer.x*.provider=shm",
-                                            "peers.address=127.0.0.1",
-                                            "peers.provider=tcp",
-                                            NULL};
-    static const fleet_far *const fars[ROLLOUTS] = {&hip_0, NULL, NULL, &cuda_1, &cuda_1}; /* a, b, c, x1, x2 */
-    static const uint32_t densities[] = {1, 10, 100, 1000};
-    static const fleet_start starts[] = {FLEET_SAME, FLEET_OTHER, FLEET_EMPTY};
-    fleet *f = open_over(getenv("WEFT_FULL") ? FLEET_TILES : FLEET_SMALL, overrides);
-    uint64_t seed = getenv("WEFT_SEED") ? strtoull(getenv("WEFT_SEED"), NULL, 0) : 4;
-    f->trainer.far = &cuda_0;
-    for (unsigned i = 0; i < ROLLOUTS; i++)
-        f->rollouts[i].far = fars[i];
-    fleet_start_trainer(f, NULL);
-    for (int round = 0; round < ROUNDS; round++) {
-        unsigned at = (unsigned)fleet_below(&seed, ROLLOUTS);
-        if (!f->rollouts[at].session)
-            fleet_join(f, at, starts[fleet_below(&seed, 3)]);
-        else if (fleet_below(&seed, 3) == 0)
-            fleet_leave(f, at);
-        fleet_publish(f, densities[fleet_below(&seed, 4)]);
-        for (unsigned i = 0; i < ROLLOUTS; i++) {
-            if (f->rollouts[i].session)
-                fleet_commit(f, i, 20);
-        }
-    }
-    for (unsigned i = 0; i < ROLLOUTS; i++) {
-        if (!f->rollouts[i].session)
-            fleet_join(f, i, FLEET_OTHER);
-    }
-    fleet_recover(f, ROLLOUTS);
-    close_all(f);
+    sync_levels(FLEET_TILES, "trainer.backend=cuda", &far_cuda_0, "peers.backend=hip", &far_hip_0,
+                "peers.provider=tcp");
 }
 
 /* ---- the shadow beside the weights */
@@ -177,10 +82,10 @@ static void shadow_on_device(void **state)
     (void)state;
     static const char *const overrides[] = {"trainer.backend=cuda", "trainer.shadow=device",   "peers.backend=hip",
                                             "peers.provider=tcp",   "peers.address=127.0.0.1", NULL};
-    fleet *f = open_over(getenv("WEFT_FULL") ? FLEET_TILES : FLEET_SMALL, overrides);
-    f->trainer.far = &cuda_0;
+    fleet *f = far_fleet_open(getenv("WEFT_FULL") ? FLEET_TILES : FLEET_SMALL, overrides);
+    f->trainer.far = &far_cuda_0;
     for (unsigned at = 0; at < 3; at++)
-        f->rollouts[at].far = &hip_0;
+        f->rollouts[at].far = &far_hip_0;
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
     fleet_publish(f, 20);
@@ -198,7 +103,7 @@ static void shadow_on_device(void **state)
         fleet_catch_up(f, at);
         assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
     }
-    close_all(f);
+    far_fleet_close(f);
 }
 
 /* ---- buckets that land in the device's memory */
@@ -206,7 +111,7 @@ static void shadow_on_device(void **state)
 static fleet *land(const char *backend, const fleet_far *far)
 {
     const char *overrides[] = {"trainer.backend=host", backend, "peers.bucket_max=1MiB", "peers.direct=auto", NULL};
-    fleet *f = open_over(FLEET_SMALL, overrides);
+    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
     granting_lend(GRANTING_ALL, far->write);
     f->rollouts[0].far = f->rollouts[1].far = far;
     fleet_start_trainer(f, "of the first");
@@ -225,7 +130,7 @@ static fleet *land(const char *backend, const fleet_far *far)
 
 static void land_end(fleet *f)
 {
-    close_all(f);
+    far_fleet_close(f);
     assert_int_equal(granting_regions(), 0);
     granting_take_back();
 }
@@ -233,7 +138,7 @@ static void land_end(fleet *f)
 static void land_on_cuda(void **state)
 {
     (void)state;
-    fleet *f = land("peers.backend=cuda", &cuda_0);
+    fleet *f = land("peers.backend=cuda", &far_cuda_0);
     assert_true(world[WORLD_CUDA].fake->calls("cuFlushGPUDirectRDMAWrites") > 0);
     assert_true(world[WORLD_CUDA].fake->calls("cuMemGetHandleForAddressRange") > 0);
     land_end(f);
@@ -242,7 +147,7 @@ static void land_on_cuda(void **state)
 static void land_on_hip(void **state)
 {
     (void)state;
-    fleet *f = land("peers.backend=hip", &hip_0);
+    fleet *f = land("peers.backend=hip", &far_hip_0);
     assert_true(world[WORLD_HIP].fake->calls("hipMemGetHandleForAddressRange") > 0);
     land_end(f);
 }
@@ -260,15 +165,15 @@ static void pointer_elsewhere(void **state)
 {
     (void)state;
     static const char *const overrides[] = {"trainer.backend=host", "peers.backend=hip", NULL};
-    fleet *f = open_over(FLEET_SMALL, overrides);
+    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
     fleet_start_trainer(f, NULL);
     fleet_open_rollout(f, 0, NULL);
     fleet_model_open(&f->rollouts[0].model, f->layout, 0);
     bind_refused(f, "host memory");
     fleet_model_close(&f->rollouts[0].model);
-    fleet_model_open_far(&f->rollouts[0].model, f->layout, 0, &hip_1);
+    fleet_model_open_far(&f->rollouts[0].model, f->layout, 0, &far_hip_1);
     bind_refused(f, "device 1, not on 0");
-    close_all(f);
+    far_fleet_close(f);
 }
 
 /* More pieces than a batch has room for are told when they are bound. */
@@ -279,12 +184,12 @@ static void pieces_too_many(void **state)
     static const char *const overrides[] = {"trainer.backend=cuda", NULL};
     const uint64_t shape = COUNT;
     const weft_tensor tensor = {"scattered", WEFT_U8, 1, &shape};
-    fleet *f = open_over(FLEET_SMALL, overrides);
+    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
     weft_layout *layout;
     weft_session *session;
     weft_site *site = fleet_site(f, NULL);
     weft_piece *pieces = test_malloc(COUNT * sizeof *pieces);
-    uint8_t *memory = cuda_0.take(2 * COUNT);
+    uint8_t *memory = far_cuda_0.take(2 * COUNT);
     for (uint64_t i = 0; i < COUNT; i++)
         pieces[i] = (weft_piece){0, i, 1, memory + 2 * i};
     assert_int_equal(weft_layout_create(&tensor, 1, &layout), WEFT_OK);
@@ -296,8 +201,8 @@ static void pieces_too_many(void **state)
     weft_layout_free(layout);
     weft_site_free(site);
     test_free(pieces);
-    cuda_0.give(memory);
-    close_all(f);
+    far_cuda_0.give(memory);
+    far_fleet_close(f);
 }
 
 /* A fault on a rollout's device ends that session with a device error; the trainer and the other rollout go on. */
@@ -305,9 +210,9 @@ static void rollout_faults(void **state)
 {
     (void)state;
     static const char *const overrides[] = {"trainer.backend=host", "peer.a.backend=hip", "peer.b.backend=cuda", NULL};
-    fleet *f = open_over(FLEET_SMALL, overrides);
-    f->rollouts[0].far = &hip_0;
-    f->rollouts[1].far = &cuda_0;
+    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
+    f->rollouts[0].far = &far_hip_0;
+    f->rollouts[1].far = &far_cuda_0;
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
     fleet_join(f, 1, FLEET_SAME);
@@ -326,7 +231,7 @@ static void rollout_faults(void **state)
     world_reset(&world[WORLD_HIP], 1);
     fleet_publish(f, 100);
     fleet_catch_up(f, 1);
-    close_all(f);
+    far_fleet_close(f);
 }
 
 /* The same at the trainer: publish says so, and the host's rollout keeps what it holds. */
@@ -334,8 +239,8 @@ static void trainer_faults(void **state)
 {
     (void)state;
     static const char *const overrides[] = {"trainer.backend=cuda", "peers.backend=host", NULL};
-    fleet *f = open_over(FLEET_SMALL, overrides);
-    f->trainer.far = &cuda_0;
+    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
+    f->trainer.far = &far_cuda_0;
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_OTHER);
     fleet_catch_up(f, 0);
@@ -354,10 +259,10 @@ static void trainer_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_to_hip),       cmocka_unit_test(cuda_to_host),    cmocka_unit_test(cuda_to_hip),
-        cmocka_unit_test(mixed_fleet),       cmocka_unit_test(rollout_faults),  cmocka_unit_test(trainer_faults),
-        cmocka_unit_test(pointer_elsewhere), cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device),
-        cmocka_unit_test(land_on_cuda),      cmocka_unit_test(land_on_hip),
+        cmocka_unit_test(host_to_hip),     cmocka_unit_test(cuda_to_host),     cmocka_unit_test(cuda_to_hip),
+        cmocka_unit_test(rollout_faults),  cmocka_unit_test(trainer_faults),   cmocka_unit_test(pointer_elsewhere),
+        cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device), cmocka_unit_test(land_on_cuda),
+        cmocka_unit_test(land_on_hip),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
