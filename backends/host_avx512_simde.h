@@ -11,6 +11,7 @@
 
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
+#include <simde/x86/gfni.h>
 
 #ifndef _mm512_maskz_compress_epi8
 static inline simde__m512i weft_simde_compress8(uint64_t mask, simde__m512i lanes)
@@ -171,5 +172,67 @@ static inline simde__m512i weft_simde_gather64(simde__m256i index, const void *b
 }
 #define _mm512_i32gather_epi64 weft_simde_gather64
 #endif
+
+#ifndef _mm512_cmpeq_epi16_mask
+static inline uint32_t weft_simde_equal16(simde__m512i a, simde__m512i b)
+{
+    uint16_t x[32], y[32];
+    uint32_t mask = 0;
+    memcpy(x, &a, 64);
+    memcpy(y, &b, 64);
+    for (unsigned i = 0; i < 32; i++)
+        mask |= (uint32_t)(x[i] == y[i]) << i;
+    return mask;
+}
+#define _mm512_cmpeq_epi16_mask weft_simde_equal16
+#endif
+
+#ifndef _mm512_alignr_epi64
+static inline simde__m512i weft_simde_align64(simde__m512i high, simde__m512i low, unsigned lanes)
+{
+    uint64_t both[16];
+    memcpy(both, &low, 64);
+    memcpy(both + 8, &high, 64);
+    memcpy(&low, both + lanes, 64);
+    return low;
+}
+#define _mm512_alignr_epi64 weft_simde_align64
+#endif
+
+#ifndef _mm512_shuffle_i64x2
+static inline simde__m512i weft_simde_shuffle128(simde__m512i low, simde__m512i high, unsigned which)
+{
+    uint64_t from[16], out[8];
+    memcpy(from, &low, 64);
+    memcpy(from + 8, &high, 64);
+    for (unsigned i = 0; i < 8; i++)
+        out[i] = from[i / 4 * 8 + (which >> i / 2 * 2 & 3) * 2 + i % 2];
+    memcpy(&low, out, 64);
+    return low;
+}
+#define _mm512_shuffle_i64x2 weft_simde_shuffle128
+#endif
+
+#ifndef _mm512_shrdi_epi64
+static inline simde__m512i weft_simde_shift_in(simde__m512i low, simde__m512i high, unsigned bits)
+{
+    uint64_t x[8], y[8];
+    memcpy(x, &low, 64);
+    memcpy(y, &high, 64);
+    for (unsigned i = 0; i < 8; i++)
+        x[i] = x[i] >> bits | y[i] << (64 - bits);
+    memcpy(&low, x, 64);
+    return low;
+}
+#define _mm512_shrdi_epi64 weft_simde_shift_in
+#endif
+
+/* Bits below that number: all of them from 64 on. */
+#undef _bzhi_u64
+static inline uint64_t weft_simde_below(uint64_t bits, unsigned number)
+{
+    return number % 256 < 64 ? bits & ((UINT64_C(1) << number % 256) - 1) : bits;
+}
+#define _bzhi_u64 weft_simde_below
 
 #endif

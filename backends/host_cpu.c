@@ -54,9 +54,9 @@ static kernel_set avx512_set(void)
     snprintf(found.missing, sizeof(found.missing), " a build with AVX-512 kernels");
 #else
     found.kernels = &weft_host_avx512;
-    snprintf(found.missing, sizeof(found.missing), "%s%s%s%s%s%s", LACKS("avx512f", "f"), LACKS("avx512bw", "bw"),
+    snprintf(found.missing, sizeof(found.missing), "%s%s%s%s%s%s%s%s", LACKS("avx512f", "f"), LACKS("avx512bw", "bw"),
              LACKS("avx512vl", "vl"), LACKS("avx512dq", "dq"), LACKS("avx512vbmi", "vbmi"),
-             LACKS("avx512vbmi2", "vbmi2"));
+             LACKS("avx512vbmi2", "vbmi2"), LACKS("avx512vpopcntdq", "vpopcntdq"), LACKS("gfni", "gfni"));
 #endif
     return found;
 }

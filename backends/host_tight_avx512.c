@@ -1,5 +1,5 @@
-/* host_tight_avx512.c - level tight for CPUs with AVX-512 F, BW, VL, DQ, VBMI and VBMI2. Only this file is compiled
- * with those flags. */
+/* host_tight_avx512.c - level tight for CPUs with AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VPOPCNTDQ and GFNI. Only this
+ * file is compiled with those flags. */
 #if defined(WEFT_SIMDE)
 #include "backends/host_avx512_simde.h"
 #elif defined(WEFT_HAVE_AVX512)
@@ -9,6 +9,7 @@
 #if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
 
 #include "backends/host_element.h"
+#include "backends/host_lanes256.h"
 #include "backends/host_tight_kernels.h"
 
 /* Exponents of 64 elements, a byte each. */
@@ -66,22 +67,22 @@ static void thresholds_make(const weft_class_map *map, __m512i *thresholds)
     thresholds_make(map, name)
 #define WORD_ABOVE(data, thresholds, map, above, n, width) above_take(data, thresholds, map, above, n, width)
 
+#include "backends/host_tight_blocks512.h"
 #include "backends/host_tight_packed.h"
-#include "backends/host_tight_words.h"
 
 WEFT_TIGHT_WORDS(avx512, 1)
 WEFT_TIGHT_WORDS(avx512, 2)
 WEFT_TIGHT_WORDS(avx512, 4)
 WEFT_TIGHT_PACKED(avx512, 8)
-WEFT_TIGHT_FIND(avx512, 1, avx512_rank_words_1)
-WEFT_TIGHT_FIND(avx512, 2, avx512_rank_words_2)
-WEFT_TIGHT_FIND(avx512, 4, avx512_rank_words_4)
+WEFT_TIGHT_WIDE(avx512, 1)
+WEFT_TIGHT_WIDE(avx512, 2)
+WEFT_TIGHT_WIDE(avx512, 4)
 WEFT_TIGHT_FIND(avx512, 8, avx512_rank_8)
 
 const weft_host_tight_kernels weft_host_tight_avx512 = {
     .find = {avx512_find_1, avx512_find_2, avx512_find_4, avx512_find_8},
     .rank = {avx512_rank_words_1, avx512_rank_words_2, avx512_rank_words_4, avx512_rank_8},
-    .place = {avx512_place_words_1, avx512_place_words_2, avx512_place_words_4, avx512_place_8},
+    .place = {avx512_place_1, avx512_place_2, avx512_place_4, avx512_place_8},
 };
 
 #else

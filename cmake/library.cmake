@@ -40,7 +40,7 @@ if(WEFT_X86_64)
     list(TRANSFORM weft_avx512_files PREPEND ${PROJECT_SOURCE_DIR}/backends/)
     set_source_files_properties(${weft_avx2_files} PROPERTIES COMPILE_OPTIONS "-mavx2;-mbmi;-mbmi2;-mpopcnt")
     set_source_files_properties(${weft_avx512_files} PROPERTIES COMPILE_OPTIONS
-        "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vbmi;-mavx512vbmi2;-mbmi;-mbmi2;-mpopcnt;-mlzcnt")
+        "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vbmi;-mavx512vbmi2;-mavx512vpopcntdq;-mgfni;-mbmi;-mbmi2;-mpopcnt;-mlzcnt")
 endif()
 
 set(WEFT_LINK_NAMES iniparser xxhash zstd)

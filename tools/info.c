@@ -54,6 +54,8 @@ static json_t *cpu_features(void)
     FEATURE("avx512vl");
     FEATURE("avx512vbmi");
     FEATURE("avx512vbmi2");
+    FEATURE("avx512vpopcntdq");
+    FEATURE("gfni");
 #undef FEATURE
     return list;
 }
