@@ -112,13 +112,15 @@ WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, con
     }                                                                                                                  \
     WEFT_LOOPS_GATHER(avx2, W)                                                                                         \
     WEFT_LOOPS_PUT(avx2, W)                                                                                            \
-    WEFT_FAST256(avx2, W)
+    WEFT_FAST256_EXCEPTIONS(avx2, W)                                                                                   \
+    WEFT_FAST256_FIELDS(avx2, W)
 
 AVX2(1)
 AVX2(2)
 AVX2(4)
 AVX2(8)
-WEFT_FAST256_GAPS(avx2)
+WEFT_FAST256_SUMS(avx2)
+WEFT_FAST256_LOWS(avx2)
 
 const weft_host_kernels weft_host_avx2 = {
     .name = "avx2",

@@ -12,11 +12,10 @@
 #if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
 
 #include "backends/host_fast256.h"
+#include "backends/host_fast512.h"
 #include "backends/host_kernels.h"
 #include "backends/host_loops.h"
 
-#define LANES_8(v)  _mm_loadl_epi64((const void *)(v))
-#define LANES_16(v) _mm_loadu_si128((const void *)(v))
 #define LANES_32(v) _mm256_loadu_si256((const void *)(v))
 
 /* Mask words of 64 elements that a block of diff holds. */
@@ -47,14 +46,6 @@ WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shado
     return word;
 }
 
-static __m512i lane_numbers(void)
-{
-    uint8_t numbers[64];
-    for (unsigned i = 0; i < 64; i++)
-        numbers[i] = (uint8_t)i;
-    return _mm512_loadu_si512(numbers);
-}
-
 /* Bytes that diff asks for ahead of use in each stream, so that memory works on while lists are made. */
 #define STREAM_AHEAD 4096u
 
@@ -64,29 +55,10 @@ WEFT_ALWAYS_INLINE void stream_ahead(const uint8_t *at)
     _mm_prefetch((const char *)((uintptr_t)at + STREAM_AHEAD), _MM_HINT_T0);
 }
 
-/* Sixteen of the numbers in `set`, each added to base. */
-#define LIST_PART(set, part, base, position)                                                                           \
-    _mm512_storeu_si512((position) + 16 * (part),                                                                      \
-                        _mm512_add_epi32(base, _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(set, part))))
-
-/* Writes base + number of each bit that is set; a list with room for 64 holds what is written behind them. */
-WEFT_ALWAYS_INLINE uint32_t word_list(uint64_t word, __m512i numbers, uint32_t base, uint32_t *position)
-{
-    const uint32_t count = (uint32_t)__builtin_popcountll(word);
-    const __m512i set = _mm512_maskz_compress_epi8(word, numbers), from = _mm512_set1_epi32((int)base);
-    LIST_PART(set, 0, from, position);
-    if (__builtin_expect(count > 16, 0)) {
-        LIST_PART(set, 1, from, position);
-        LIST_PART(set, 2, from, position);
-        LIST_PART(set, 3, from, position);
-    }
-    return count;
-}
-
 WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
                                  uint32_t *position, uint8_t *before, uint8_t *after, unsigned width)
 {
-    const __m512i numbers = lane_numbers();
+    const __m512i numbers = weft_lanes512_numbers();
     uint32_t found = 0, done = 0;
     while (count - done >= 64) {
         uint32_t block = (count - done) / 64 < BLOCK_WORDS ? (count - done) / 64 : BLOCK_WORDS, end = found;
@@ -97,7 +69,7 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
                 stream_ahead(x + 64 * (uint64_t)line);
                 stream_ahead(y + 64 * (uint64_t)line);
             }
-            end += word_list(differ_word(x, y, width), numbers, first + done + 64 * i, position + end);
+            end += weft_lanes512_list(differ_word(x, y, width), numbers, first + done + 64 * i, position + end);
         }
         for (; found < end; found++) {
             uint64_t index = position[found] - first;
@@ -118,21 +90,6 @@ WEFT_ALWAYS_INLINE __m512i mix64x8(__m512i x)
     x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 27));
     x = _mm512_mullo_epi64(x, _mm512_set1_epi64((long long)UINT64_C(0x94d049bb133111eb)));
     return _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
-}
-
-/* Eight elements, each in 64 bits. */
-WEFT_ALWAYS_INLINE __m512i widen8(const uint8_t *data, unsigned width)
-{
-    switch (width) {
-    case 1:
-        return _mm512_cvtepu8_epi64(LANES_8(data));
-    case 2:
-        return _mm512_cvtepu16_epi64(LANES_16(data));
-    case 4:
-        return _mm512_cvtepu32_epi64(LANES_32(data));
-    default:
-        return _mm512_loadu_si512(data);
-    }
 }
 
 static uint64_t sum8(__m512i lanes)
@@ -161,8 +118,9 @@ WEFT_ALWAYS_INLINE uint64_t digest(const uint8_t *data, uint64_t element, uint64
     uint64_t i = 0;
     for (; i + 16 <= count; i += 16) {
         const uint8_t *at = data + i * width;
-        even = _mm512_add_epi64(even, mix64x8(_mm512_xor_si512(even_key, widen8(at, width))));
-        odd = _mm512_add_epi64(odd, mix64x8(_mm512_xor_si512(odd_key, widen8(at + 8 * (uint64_t)width, width))));
+        even = _mm512_add_epi64(even, mix64x8(_mm512_xor_si512(even_key, weft_lanes512_eight(at, width))));
+        odd = _mm512_add_epi64(
+            odd, mix64x8(_mm512_xor_si512(odd_key, weft_lanes512_eight(at + 8 * (uint64_t)width, width))));
         even_key = _mm512_add_epi64(even_key, stride);
         odd_key = _mm512_add_epi64(odd_key, stride);
     }
@@ -180,8 +138,8 @@ WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, con
         __m512i index = _mm512_add_epi64(_mm512_cvtepu32_epi64(LANES_32(position + i)), shift);
         __m512i key = _mm512_mullo_epi64(index, phi);
         uint64_t at = (uint64_t)i * width;
-        sum = _mm512_add_epi64(sum, mix64x8(_mm512_xor_si512(key, widen8(after + at, width))));
-        sum = _mm512_sub_epi64(sum, mix64x8(_mm512_xor_si512(key, widen8(before + at, width))));
+        sum = _mm512_add_epi64(sum, mix64x8(_mm512_xor_si512(key, weft_lanes512_eight(after + at, width))));
+        sum = _mm512_sub_epi64(sum, mix64x8(_mm512_xor_si512(key, weft_lanes512_eight(before + at, width))));
     }
     uint64_t at = (uint64_t)i * width;
     return sum8(sum) + weft_loop_delta(position + i, origin, before + at, after + at, count - i, width);
@@ -229,13 +187,28 @@ WEFT_ALWAYS_INLINE void gather(const uint8_t *data, const uint32_t *position, ui
         gather(data, position, first, count, out, W);                                                                  \
     }                                                                                                                  \
     WEFT_LOOPS_PUT(avx512, W)                                                                                          \
-    WEFT_FAST256(avx512, W)
+    static uint32_t avx512_exceptions_##W(const uint8_t *before, const uint8_t *after, uint32_t count, bool is_float,  \
+                                          uint32_t *rank, uint64_t *excess)                                            \
+    {                                                                                                                  \
+        return weft_fast512_exceptions(before, after, count, is_float, rank, excess, W);                               \
+    }                                                                                                                  \
+    WEFT_FAST256_FIELDS(avx512, W)
 
 AVX512(1)
 AVX512(2)
 AVX512(4)
 AVX512(8)
-WEFT_FAST256_GAPS(avx512)
+WEFT_FAST256_LOWS(avx512)
+
+static uint64_t avx512_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)
+{
+    return weft_fast512_gap_sum(place, count, shift);
+}
+
+static void avx512_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)
+{
+    weft_fast512_gap_ones(position, count, gap_bits, to);
+}
 
 const weft_host_kernels weft_host_avx512 = {
     .name = "avx512",

@@ -28,6 +28,55 @@ static inline simde__m512i weft_simde_compress8(uint64_t mask, simde__m512i lane
 #define _mm512_maskz_compress_epi8 weft_simde_compress8
 #endif
 
+#ifndef _mm512_maskz_compress_epi16
+static inline simde__m512i weft_simde_compress16(uint32_t mask, simde__m512i lanes)
+{
+    uint16_t in[32], out[32] = {0};
+    memcpy(in, &lanes, 64);
+    for (unsigned i = 0, n = 0; i < 32; i++) {
+        if (mask >> i & 1)
+            out[n++] = in[i];
+    }
+    memcpy(&lanes, out, 64);
+    return lanes;
+}
+#define _mm512_maskz_compress_epi16 weft_simde_compress16
+#endif
+
+#ifndef _mm512_alignr_epi32
+static inline simde__m512i weft_simde_align32(simde__m512i high, simde__m512i low, unsigned by)
+{
+    uint32_t both[32];
+    memcpy(both, &low, 64);
+    memcpy(both + 16, &high, 64);
+    memcpy(&low, both + by, 64);
+    return low;
+}
+#define _mm512_alignr_epi32 weft_simde_align32
+#endif
+
+/* Which lanes of a are above those of b, as numbers without a sign. */
+#define WEFT_SIMDE_ABOVE(NAME, TYPE)                                                                                   \
+    static inline uint32_t NAME(simde__m512i a, simde__m512i b)                                                        \
+    {                                                                                                                  \
+        TYPE x[64 / sizeof(TYPE)], y[64 / sizeof(TYPE)];                                                               \
+        uint32_t mask = 0;                                                                                             \
+        memcpy(x, &a, 64);                                                                                             \
+        memcpy(y, &b, 64);                                                                                             \
+        for (unsigned i = 0; i < 64 / sizeof(TYPE); i++)                                                               \
+            mask |= (uint32_t)(x[i] > y[i]) << i;                                                                      \
+        return mask;                                                                                                   \
+    }
+WEFT_SIMDE_ABOVE(weft_simde_above16, uint16_t)
+WEFT_SIMDE_ABOVE(weft_simde_above32, uint32_t)
+WEFT_SIMDE_ABOVE(weft_simde_above64, uint64_t)
+#undef _mm512_cmpgt_epu16_mask
+#undef _mm512_cmpgt_epu32_mask
+#undef _mm512_cmpgt_epu64_mask
+#define _mm512_cmpgt_epu16_mask weft_simde_above16
+#define _mm512_cmpgt_epu32_mask weft_simde_above32
+#define _mm512_cmpgt_epu64_mask weft_simde_above64
+
 #ifndef _mm512_mask_storeu_epi32
 static inline void weft_simde_store32(void *out, uint16_t mask, simde__m512i lanes)
 {

@@ -363,29 +363,33 @@ WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bi
 }
 
 /* Functions for the slots of a set. */
-#define WEFT_FAST256_GAPS(P)                                                                                           \
+#define WEFT_FAST256_SUMS(P)                                                                                           \
     static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
     {                                                                                                                  \
         return weft_fast256_gap_sum(place, count, shift);                                                              \
-    }                                                                                                                  \
-    static void P##_gap_lows(const uint32_t *place, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)            \
-    {                                                                                                                  \
-        weft_fast256_gap_lows(place, count, gap_bits, to);                                                             \
     }                                                                                                                  \
     static void P##_gap_ones(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)         \
     {                                                                                                                  \
         weft_fast256_gap_ones(position, count, gap_bits, to);                                                          \
     }
 
-#define WEFT_FAST256(P, W)                                                                                             \
-    static void P##_step_##W(const uint8_t *before, uint8_t *after, uint32_t count, bool is_float)                     \
+#define WEFT_FAST256_LOWS(P)                                                                                           \
+    static void P##_gap_lows(const uint32_t *place, uint32_t count, uint32_t gap_bits, weft_bit_writer *to)            \
     {                                                                                                                  \
-        weft_fast256_step(before, after, count, is_float, W);                                                          \
-    }                                                                                                                  \
+        weft_fast256_gap_lows(place, count, gap_bits, to);                                                             \
+    }
+
+#define WEFT_FAST256_EXCEPTIONS(P, W)                                                                                  \
     static uint32_t P##_exceptions_##W(const uint8_t *before, const uint8_t *after, uint32_t count, bool is_float,     \
                                        uint32_t *rank, uint64_t *excess)                                               \
     {                                                                                                                  \
         return weft_fast256_exceptions(before, after, count, is_float, rank, excess, W);                               \
+    }
+
+#define WEFT_FAST256_FIELDS(P, W)                                                                                      \
+    static void P##_step_##W(const uint8_t *before, uint8_t *after, uint32_t count, bool is_float)                     \
+    {                                                                                                                  \
+        weft_fast256_step(before, after, count, is_float, W);                                                          \
     }                                                                                                                  \
     static uint8_t *P##_fields_##W(const uint32_t *position, const uint8_t *before, const uint8_t *after,              \
                                    uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out, const uint8_t *end) \

@@ -2,11 +2,13 @@
 #include "backends/host_bits.h"
 #include "backends/host_element.h"
 #include "backends/host_fast.h"
+#include "backends/host_fast_loops.h"
 #include "codec/fast.h"
 
-static unsigned bit_length(uint64_t x)
+/* Bits behind the first one that is set, in a number that is not zero. */
+static unsigned bits_behind(uint64_t x)
 {
-    return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
+    return 63 - (unsigned)__builtin_clzll(x);
 }
 
 /* The sums that decide the parameters, over the lists in the state. */
@@ -32,7 +34,7 @@ static uint64_t lengths_sum(const void *lists, uint32_t bits)
     const fast_lists *of = lists;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < of->exceptions; i++)
-        sum += bit_length(of->state->excess[i] + (UINT64_C(1) << bits)) - 1 - bits;
+        sum += bits_behind(of->state->excess[i] + (UINT64_C(1) << bits)) - bits;
     return sum;
 }
 
@@ -50,20 +52,28 @@ void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, w
                                .changed = changes->count,
                                .exceptions = lists.exceptions};
     for (uint32_t i = 0; i < lists.exceptions; i++)
-        source.length_total += bit_length(state->excess[i]);
+        source.length_total += bits_behind(2 * state->excess[i] + 1); /* its bits: it is below 2^63 */
     *plan = weft_fast_plan_of(&source);
 }
 
-static uint8_t *ranks_write(const uint32_t *rank, const weft_fast_shape *shape, uint8_t *out, const uint8_t *end)
+static uint8_t *ranks_write(const weft_backend_state *state, const weft_fast_shape *shape, uint8_t *out,
+                            const uint8_t *end)
 {
     weft_bit_writer writer = {out, end, 0, 0};
-    uint64_t low = (UINT64_C(1) << shape->rank_bits) - 1;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < shape->exceptions; i++) {
-        weft_bits_put(&writer, (rank[i] - next) & low, shape->rank_bits);
-        next = rank[i] + 1;
-    }
+    if (shape->exceptions > 0 && shape->rank_bits > 0)
+        state->kernels->gap_lows(state->rank, shape->exceptions, shape->rank_bits, &writer);
     return weft_bits_end(&writer);
+}
+
+/* Two unary numbers, which mostly are short. */
+WEFT_ALWAYS_INLINE void two_put(weft_ones_writer *ones, uint32_t first, uint32_t second)
+{
+    if (__builtin_expect(first + second < 63, 1)) {
+        weft_ones_add(ones, (UINT64_C(2) << second | 1) << first, first + second + 2);
+        return;
+    }
+    weft_ones_put(ones, first);
+    weft_ones_put(ones, second);
 }
 
 static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_shape *shape, uint8_t *out,
@@ -71,24 +81,27 @@ static uint8_t *unary_write(const weft_backend_state *state, const weft_fast_sha
 {
     weft_bit_writer writer = {out, end, 0, 0};
     state->kernels->gap_ones(state->changes.position, shape->changed, shape->gap_bits, &writer);
+    weft_ones_writer ones = {writer.at, writer.word, writer.fill};
     uint32_t next = 0;
     for (uint32_t i = 0; i < shape->exceptions; i++) {
-        weft_bits_put_unary(&writer, (state->rank[i] - next) >> shape->rank_bits);
-        next = state->rank[i] + 1;
         uint64_t y = state->excess[i] + (UINT64_C(1) << shape->magnitude_bits);
-        weft_bits_put_unary(&writer, bit_length(y) - 1 - shape->magnitude_bits);
+        two_put(&ones, (state->rank[i] - next) >> shape->rank_bits, bits_behind(y) - shape->magnitude_bits);
+        next = state->rank[i] + 1;
     }
+    weft_ones_end(&ones, &writer);
     return weft_bits_end(&writer);
 }
 
 static uint8_t *magnitudes_write(const uint64_t *excess, const weft_fast_shape *shape, uint8_t *out, const uint8_t *end)
 {
     weft_bit_writer writer = {out, end, 0, 0};
+    weft_ones_writer bits = {out, 0, 0};
     for (uint32_t i = 0; i < shape->exceptions; i++) {
         uint64_t y = excess[i] + (UINT64_C(1) << shape->magnitude_bits);
-        unsigned length = bit_length(y | 1) - 1;
-        weft_bits_put_long(&writer, y ^ UINT64_C(1) << length, length);
+        unsigned length = bits_behind(y);
+        weft_ones_add(&bits, y ^ UINT64_C(1) << length, length);
     }
+    weft_ones_end(&bits, &writer);
     return weft_bits_end(&writer);
 }
 
@@ -100,7 +113,7 @@ void weft_host_fast_write(const weft_backend_state *state, const weft_view *now,
     uint8_t *at = state->kernels->fields[weft_host_slot(now->width)](changes->position, changes->before, changes->after,
                                                                      changes->count, now->is_float,
                                                                      plan->shape.gap_bits, payload, end);
-    at = ranks_write(state->rank, &plan->shape, at, end);
+    at = ranks_write(state, &plan->shape, at, end);
     at = unary_write(state, &plan->shape, at, end);
     at = magnitudes_write(state->excess, &plan->shape, at, end);
     memset(at, 0, (size_t)(end - at));
