@@ -48,7 +48,7 @@ static json_t *find_asked(json_t *fabrics, const question *q)
     json_array_foreach(fabrics, index, fabric)
     {
         if (has(fabric, "provider", q->provider) && has(fabric, "asked", q->asked) &&
-            has(fabric, "address", q->address) && json_integer_value(json_object_get(fabric, "number")) == q->device &&
+            has(fabric, "named", q->address) && json_integer_value(json_object_get(fabric, "number")) == q->device &&
             (uint64_t)json_integer_value(json_object_get(fabric, "pin_bytes")) == q->pin_bytes)
             return fabric;
     }
@@ -78,6 +78,7 @@ static void ask(json_t *fabrics, const question *q)
         return;
     }
     name_key(fabric, q);
+    json_object_set_new(fabric, "named", json_string(q->address)); /* "near1": which one that is stands in "address" */
     json_object_set_new(fabric, "asked", json_string(q->asked));
     json_object_set_new(fabric, "number", json_integer(q->device));
     json_object_set_new(fabric, "pin_bytes", json_integer((json_int_t)q->pin_bytes));
@@ -189,9 +190,11 @@ static void print_fabric(const json_t *fabric)
     size_t index;
     json_t *name;
     bool missing = strcmp(text_of(fabric, "missing"), "nothing") != 0;
-    printf("  provider %s%s%s%s for", text_of(fabric, "provider"),
-           strcmp(text_of(fabric, "asked"), "auto") == 0 ? " (auto)" : "", *text_of(fabric, "address") ? " on " : "",
-           text_of(fabric, "address"));
+    const char *named = text_of(fabric, "named"), *address = text_of(fabric, "address");
+    bool resolved = *named && *address && strcmp(named, address) != 0;
+    printf("  provider %s%s%s%s%s%s%s for", text_of(fabric, "provider"),
+           strcmp(text_of(fabric, "asked"), "auto") == 0 ? " (auto)" : "", *address ? " on " : "",
+           resolved ? named : address, resolved ? " (" : "", resolved ? address : "", resolved ? ")" : "");
     json_array_foreach(json_object_get(fabric, "peers"), index, name)
         printf("%s %s", index ? "," : "", json_string_value(name));
     printf(": %s%s\n", missing ? "MISSING, " : "", text_of(fabric, "text"));

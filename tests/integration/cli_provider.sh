@@ -30,6 +30,14 @@ pair ports --set "provider.tcp.ports=$port-$((port + 15))"
 run refused 2 "${rollout[@]}" --set provider.shm.ports=7000-7001
 says refused 'only tcp and tcp-rxm'
 
+# What all peers ask of a host is asked once, whatever their address stands for.
+printf '[peers]\nprovider = tcp\naddress = near1\n[peer.a]\n[peer.b]\n[peer.c*]\n' >"$work/near.ini"
+run near 0 "$weft" check "$work/near.ini" --json
+json near "[f['peers'] for f in lines[0]['fabrics'] if f['named'] == 'near1'] == [['a', 'b', 'c*']]"
+json near "[f['missing'] for f in lines[0]['fabrics'] if f['named'] == 'near1'] == ['nothing']"
+run near_text 0 "$weft" check "$work/near.ini"
+says near_text '^  provider tcp on near1 \(.*\) for a, b, c\*: '
+
 # A range of which nothing is free is told at open, by either end.
 start holder python3 -c 'import signal, socket
 held = socket.create_server(("127.0.0.1", 0))
