@@ -96,6 +96,30 @@ static void a_wrong_address_is_an_error(void **state)
     play_finish(&p, 0, 0);
 }
 
+/* Devices have names of their own; an IP of this host says no more than that it is this host. */
+static void try_devices(play *p, int self)
+{
+    (void)self;
+    static const char *const good[] = {"", "rdmap0s6-rdm", "127.0.0.1", "near1"};
+    standin_use(p->provider);
+    expect_refused(p->provider, "rdmap9s9-rdm", WEFT_E_CONFIG, "rdmap0s6-rdm");
+    expect_refused(p->provider, "eth0", WEFT_E_CONFIG, "rdmap0s6-rdm");
+    expect_refused(p->provider, "near2", WEFT_E_CONFIG, "near2");
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        weft_link *link = NULL;
+        weft_link_options options = {.address = good[i]};
+        CHECK(weft_provider_find(p->provider)->link_open(&options, &link) == WEFT_OK, "address %s", good[i]);
+        weft_provider_find(p->provider)->link_close(link);
+    }
+}
+
+static void a_wrong_device_is_an_error(void **state)
+{
+    play p;
+    play_start(&p, *state, try_devices, NULL, 0);
+    play_finish(&p, 0, 0);
+}
+
 /* An end of the other family is told as that, not as bytes that make no sense. */
 static void try_families(play *p, int self)
 {
@@ -339,8 +363,15 @@ int main(void)
     };
     static const struct CMUnitTest efa[] = {
         ON(a_wrong_key_lands_nothing, "efa"),
+        ON(a_wrong_device_is_an_error, "efa"),
         ON(misuse_is_refused, "efa"),
         ON(a_limit_on_locked_memory_is_told_in_numbers, "efa"),
+    };
+    static const struct CMUnitTest efa_direct[] = {
+        ON(a_wrong_key_lands_nothing, "efa-direct"),
+        ON(a_wrong_device_is_an_error, "efa-direct"),
+        ON(misuse_is_refused, "efa-direct"),
+        ON(a_limit_on_locked_memory_is_told_in_numbers, "efa-direct"),
     };
     int failed = cmocka_run_group_tests(always, NULL, NULL);
     failed += FABRIC_RUN("tcp", tcp);
@@ -348,5 +379,6 @@ int main(void)
     failed += FABRIC_RUN("shm", shm);
     failed += FABRIC_RUN("verbs", verbs); /* stand-ins, where no device is */
     failed += FABRIC_RUN("efa", efa);
+    failed += FABRIC_RUN("efa-direct", efa_direct);
     return failed;
 }
