@@ -32,12 +32,13 @@ static bool serves(weft_verdict verdict)
     return verdict == WEFT_VERDICT_FITS || verdict == WEFT_VERDICT_TAKEN;
 }
 
-/* XRC and the other transports of a port are listed as devices with a name that begins alike. */
+/* A port may have several addresses. XRC and its other transports are listed as devices with a name that begins alike.
+ */
 static bool is_one_nic(const weft_candidate *a, const weft_candidate *b)
 {
-    if (a->bus[0] && b->bus[0] && strcmp(a->bus, b->bus) == 0)
-        return strcmp(a->address, b->address) == 0 || is_v6(a) != is_v6(b);
-    return strcmp(a->domain, b->domain) == 0;
+    const bool place = a->bus[0] && b->bus[0] && strcmp(a->bus, b->bus) == 0;
+    return strcmp(a->domain, b->domain) == 0 ||
+           (place && (strcmp(a->address, b->address) == 0 || is_v6(a) != is_v6(b)));
 }
 
 static unsigned steps(weft_distance distance, const weft_candidate *candidate)
