@@ -45,14 +45,14 @@ static bool accept_guests(weft_trainer *trainer)
     }
 }
 
-static weft_status serve_data(weft_trainer *trainer, weft_peer *peer, bool work, uint64_t now_ns, weft_waits *waits)
+/* Takes what moved before deadlines are judged: it may have waited for this end. */
+static weft_status poll_data(weft_trainer *trainer, weft_peer *peer, weft_waits *waits)
 {
     bool any = false;
-    weft_status status = weft_send_poll(trainer, peer, now_ns, &any);
-    if (status == WEFT_OK && work)
-        status = weft_send_pump(trainer, peer, now_ns, waits);
-    if (status == WEFT_OK && any)
-        waits->busy = true;
+    if (!peer->greeted || peer->leaving)
+        return WEFT_OK;
+    weft_status status = weft_send_poll(trainer, peer, weft_clock_ns(), &any);
+    waits->busy = waits->busy || (status == WEFT_OK && any);
     return status;
 }
 
@@ -72,10 +72,12 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
     weft_peer_listen(trainer, peer);
     if (!weft_peer_connected(peer))
         return;
+    weft_status status = poll_data(trainer, peer, waits);
     uint64_t now_ns = weft_clock_ns();
-    weft_status status = weft_peer_check_time(trainer, peer, now_ns, waits);
-    if (status == WEFT_OK && peer->greeted && !peer->leaving)
-        status = serve_data(trainer, peer, work, now_ns, waits);
+    if (status == WEFT_OK)
+        status = weft_peer_check_time(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK && work && peer->greeted && !peer->leaving)
+        status = weft_send_pump(trainer, peer, now_ns, waits);
     if (status == WEFT_OK)
         status = weft_control_flush(&peer->control);
     if (status != WEFT_OK) {
