@@ -84,6 +84,13 @@ uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t st
     return peer->info.bucket_bytes;
 }
 
+/* What comes behind an update that is not held yet may wait in its slot for an engine, however long: half of the slabs
+ * are for those who take theirs at once. */
+static bool spares_slabs(const weft_trainer *trainer, const weft_peer *peer)
+{
+    return peer->expected_count == 0 || trainer->slabs.free_count > trainer->slabs.count / 2;
+}
+
 weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
                                    const weft_version *target)
 {
@@ -92,7 +99,7 @@ weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const
     uint64_t most =
         trainer->slabs.slab_bytes < peer->hello.slot_payload ? trainer->slabs.slab_bytes : peer->hello.slot_payload;
     uint64_t bytes = left < most ? left : most;
-    int32_t slab = weft_stream_take_slab(trainer, peer);
+    int32_t slab = spares_slabs(trainer, peer) ? weft_stream_take_slab(trainer, peer) : -1;
     if (slab < 0)
         return WEFT_AGAIN;
     uint8_t *data = weft_slab_at(&trainer->slabs, slab);
