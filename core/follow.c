@@ -140,7 +140,8 @@ void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out 
         if (peer->parent != relay || peer->stream.kind != WEFT_STREAM_FOLLOWING)
             continue;
         weft_follow_finish(trainer, peer, trailer, expected);
-        peer->expected[peer->expected_count++] = *expected;
+        peer->expected[peer->expected_count] = *expected;
+        peer->expected[peer->expected_count++].end = peer->sequence;
         peer->sent_order = expected->order;
         weft_stream_end(peer);
         weft_status status = weft_control_send(&peer->control, WEFT_MESSAGE_TRAILER, trailer->data, trailer->used);

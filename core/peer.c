@@ -259,14 +259,14 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
                            named ? ", address = " : " at ", named ? to->site.address : to->control.peer);
 }
 
-/* An update that is being encoded, and a snapshot whose tiles all went and are being caught up, are not lost on the
- * way.
- */
+/* An update that is being encoded, a repair that is being made, and a snapshot whose tiles all went and are being
+ * caught up, are not lost on the way. */
 static weft_status tell_passing(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t every_ns = weft_session_passing_ns(trainer->session);
     bool all_taken = peer->slots_free == peer->hello.slots && !peer->posting;
-    if (!weft_stream_catches_up(trainer, peer) && !weft_early_waits(trainer, peer))
+    if (peer->stream.kind != WEFT_STREAM_REPAIR && !weft_stream_catches_up(trainer, peer) &&
+        !weft_early_waits(trainer, peer))
         return WEFT_OK;
     weft_waits_until(waits, peer->told_ns + every_ns > now_ns ? peer->told_ns + every_ns : now_ns + every_ns);
     if (!all_taken || now_ns < peer->told_ns + every_ns)
@@ -291,7 +291,9 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     }
     weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->pinged_ns + every_ns);
-    weft_status status = tell_passing(trainer, peer, now_ns, waits);
+    weft_status status = weft_owed_check(trainer, peer, now_ns, waits);
+    if (status == WEFT_OK)
+        status = tell_passing(trainer, peer, now_ns, waits);
     if (status == WEFT_OK)
         status = weft_rail_check(trainer, peer, now_ns, waits);
     return status == WEFT_OK && now_ns >= peer->pinged_ns + every_ns ? ping(peer, now_ns) : status;

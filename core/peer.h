@@ -71,6 +71,7 @@ typedef struct weft_expected {
     uint64_t frame_bytes;
     uint64_t bytes;
     uint64_t begun_ns;
+    uint64_t end; /* sequence of the bucket behind its last */
 } weft_expected;
 
 /* A bucket between post and receipt, by its slot. */
@@ -132,6 +133,7 @@ struct weft_peer {
     uint32_t writes;      /* posted and not completed */
     uint64_t progress_ns; /* last time a write was taken or completed */
     uint64_t last_receipt_ns;
+    uint64_t owed, owed_ns; /* sequence of the bucket that it is to take next, and since when; 0: it owes none */
     uint64_t pinged_ns;
     uint64_t told_ns; /* last PASSING */
     weft_pace pace;
@@ -405,7 +407,14 @@ weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft
                               uint64_t now_ns);
 /* Whether a rail that is up may be given a write. */
 bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail);
+/* Whether all of the bucket in a slot that is in use was posted, and is not to go again. */
+bool weft_send_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
 /* Writes off every bucket in flight (the port is closed). */
 void weft_send_abandon(weft_trainer *trainer, weft_peer *peer);
+
+/* ---- owed.c: receipts that are due */
+/* Errors: WEFT_E_PEER_LOST, when a peer has not taken a bucket that it could have for longer than a healthy one may.
+ * Says in `waits` when to look again. */
+weft_status weft_owed_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 #endif

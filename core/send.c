@@ -321,12 +321,17 @@ weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_
     return status;
 }
 
+bool weft_send_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+{
+    return (!peer->posting || slot != peer->posting_slot) &&
+           (!peer->again_chunks || weft_parcel_of(trainer, peer, slot)->again == 0);
+}
+
 weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns)
 {
     weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
-    bool whole = !peer->posting || receipt->slot != peer->posting_slot;
-    whole = whole && (!peer->again_chunks || !flight || weft_parcel_of(trainer, peer, receipt->slot)->again == 0);
-    if (!flight || !whole || !flight->used || flight->receipted || flight->sequence != receipt->sequence)
+    if (!flight || !weft_send_is_whole(trainer, peer, receipt->slot) || !flight->used || flight->receipted ||
+        flight->sequence != receipt->sequence)
         return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
                          (unsigned long long)receipt->sequence, receipt->slot);
     const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};

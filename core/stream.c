@@ -109,6 +109,7 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     expected->frame_bytes = stream->frame_bytes;
     expected->bytes = stream->bytes;
     expected->begun_ns = stream->begun_ns;
+    expected->end = peer->sequence;
     peer->expected[peer->expected_count++] = *expected;
     peer->sent_order = expected->order;
     weft_follow_finish(trainer, peer, &out, expected);

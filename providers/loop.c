@@ -232,6 +232,7 @@ static void give_port(weft_port *port)
 {
     if (port->fd >= 0)
         close(port->fd);
+    weft_mem_give(port->due_ns);
     weft_mem_give(port->held);
     weft_mem_give(port->ring);
     weft_mem_give(port);
@@ -243,7 +244,8 @@ static weft_status fill_port(weft_port *port)
     port->ring_size = depth + WEFT_LOOP_ARRIVALS_MAX + 1; /* 1: the port's own failure */
     port->ring = weft_mem_take(port->ring_size, sizeof *port->ring);
     port->held = weft_mem_take(depth, sizeof *port->held);
-    if (!port->ring || !port->held)
+    port->due_ns = weft_mem_take(depth, sizeof *port->due_ns);
+    if (!port->ring || !port->held || !port->due_ns)
         return weft_fail(WEFT_E_MEMORY, "provider loop: no memory for a port");
     port->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (port->fd < 0)

@@ -23,6 +23,9 @@ typedef struct weft_loop_faults {
     uint64_t corrupt_at;     /* as corrupt_every, once */
     uint64_t duplicate_every; /* lands once, its immediate arrives twice */
     uint64_t duplicate_at;    /* as duplicate_every, once */
+    uint64_t line_bytes_s;    /* writes complete when taken, as by a socket's buffer of the port's depth, and land in
+                               * order, at so many bytes a second for all ports together; 0: at once. For a clock of
+                               * the test's own: a port that waits for the line is busy */
     uint32_t reorder_window;  /* up to this many writes of a port wait (at most its depth), and land in random order */
 } weft_loop_faults;
 

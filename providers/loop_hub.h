@@ -11,6 +11,7 @@ typedef struct weft_loop_state {
     weft_loop_faults faults;
     weft_loop_counts counts;
     uint64_t random;
+    uint64_t line_ns; /* when the line has carried all that was given to it */
 } weft_loop_state;
 
 struct weft_link {
@@ -41,8 +42,10 @@ struct weft_port {
     weft_completion *ring; /* completions and arrivals in order */
     uint32_t ring_size, ring_head, ring_count;
     uint32_t arrivals; /* of the ring */
-    weft_write *held;  /* writes that the reorder window keeps back; room for the link's depth */
+    weft_write *held;  /* writes that the reorder window or the line keeps back; room for the link's depth */
     uint32_t held_count;
+    uint64_t *due_ns; /* of those kept back by the line: when they land */
+    bool lined;       /* by the line: they are completed, and land in order */
 };
 
 /* Guards everything below, and every port, region and fault state; held for a copy of one chunk at most. */

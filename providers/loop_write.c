@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "providers/loop_hub.h"
 #include "status.h"
 
@@ -69,6 +70,7 @@ static bool is_full(const weft_port *peer)
 typedef struct landing {
     bool corrupt;
     bool duplicate;
+    bool completed; /* when it was taken */
 } landing;
 
 static void land(weft_port *port, const weft_write *write, landing how)
@@ -93,6 +95,31 @@ static void land(weft_port *port, const weft_write *write, landing how)
         arrive(peer, write->immediate);
         state->counts.duplicated++;
     }
+    if (!how.completed)
+        complete(port, write, WEFT_OK);
+}
+
+/* What the line has carried by now. */
+static void land_lined(weft_port *port)
+{
+    const uint64_t now_ns = weft_clock_ns();
+    uint32_t landed = 0;
+    for (; landed < port->held_count && port->due_ns[landed] <= now_ns; landed++)
+        land(port, &port->held[landed], (landing){.completed = true});
+    port->held_count -= landed;
+    memmove(port->held, port->held + landed, port->held_count * sizeof *port->held);
+    memmove(port->due_ns, port->due_ns + landed, port->held_count * sizeof *port->due_ns);
+    port->lined = port->held_count > 0;
+}
+
+/* Behind all that the line was given before. */
+static void line_up(weft_port *port, const weft_write *write, weft_loop_state *state)
+{
+    const uint64_t rate = state->faults.line_bytes_s, now_ns = weft_clock_ns();
+    if (state->line_ns < now_ns)
+        state->line_ns = now_ns;
+    state->line_ns += rate ? write->bytes * UINT64_C(1000000000) / rate : 0;
+    port->due_ns[port->held_count - 1] = state->line_ns;
     complete(port, write, WEFT_OK);
 }
 
@@ -148,13 +175,16 @@ static void take(weft_port *port, const weft_write *write, weft_loop_state *stat
     port->in_flight++;
     if (lose(port, write, state))
         return;
-    if (how.corrupt || how.duplicate || !window_of(port, state)) {
+    port->lined = port->lined || (f->line_bytes_s && port->held_count == 0);
+    if (how.corrupt || how.duplicate || (!port->lined && !window_of(port, state))) {
         land(port, write, how);
         return;
     }
     state->counts.held++;
     port->held[port->held_count++] = *write;
-    if (port->held_count > window_of(port, state))
+    if (port->lined)
+        line_up(port, write, state);
+    else if (port->held_count > window_of(port, state))
         land_one_held(port);
 }
 
@@ -162,7 +192,7 @@ static weft_status post(weft_port *port, const weft_write *write)
 {
     weft_loop_state *state = weft_loop_state_of(port);
     const weft_port *peer = weft_loop_port_of(port->peer);
-    if (port->in_flight >= port->link->depth || (peer && is_full(peer)))
+    if (port->in_flight >= port->link->depth || port->held_count == port->link->depth || (peer && is_full(peer)))
         return WEFT_AGAIN;
     state->counts.posted++;
     port->posted = true;
@@ -205,7 +235,12 @@ static size_t take_completions(weft_port *port, weft_completion *completions, si
 size_t weft_loop_poll(weft_port *port, weft_completion *completions, size_t capacity)
 {
     weft_loop_lock();
-    if (port->held_count && !port->posted)
+    weft_port *sender = weft_loop_port_of(port->peer);
+    if (sender && sender->lined)
+        land_lined(sender);
+    if (port->lined)
+        land_lined(port);
+    else if (port->held_count && !port->posted)
         land_one_held(port);
     port->posted = false;
     size_t count = take_completions(port, completions, capacity);

@@ -1,0 +1,43 @@
+/* sim_tick.h - a simulation in which nothing happens but time, and a look into its trainer. */
+#ifndef WEFT_TESTS_SIM_TICK_H
+#define WEFT_TESTS_SIM_TICK_H
+
+#include "tests/support/sim.h"
+
+#include <string.h>
+
+#include "peer.h"
+
+/* What an end may be silent for, and has for its work then. */
+#define SIM_PATIENCE_MS (SIM_IO_MS + SIM_HEARTBEAT_MS)
+
+static inline uint64_t sim_ms(const sim *s)
+{
+    return s->now_ns / WEFT_NS_PER_MS;
+}
+
+/* A millisecond in which nobody commits. */
+static inline void sim_tick(sim *s)
+{
+    s->now_ns += WEFT_NS_PER_MS;
+    sim_step(s, &s->trainer);
+    for (unsigned i = 0; i < s->rollout_count; i++)
+        if (s->rollouts[i].session)
+            sim_step(s, &s->rollouts[i]);
+}
+
+static inline uint64_t sim_lost(const sim *s)
+{
+    return fleet_stats(s->trainer.session).peers_lost;
+}
+
+static inline weft_peer *sim_record(const sim *s, const char *name)
+{
+    weft_trainer *trainer = s->trainer.session->trainer;
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        if (strcmp(trainer->peers[i].name, name) == 0)
+            return &trainer->peers[i];
+    sim_fail(s, "no peer %s", name);
+}
+
+#endif
