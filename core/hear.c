@@ -73,6 +73,7 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
                          (unsigned long long)update.target.number, (unsigned long long)update.base.root,
                          (unsigned long long)base->root);
     rollout->queue[rollout->queued++] = (weft_incoming){.header = update};
+    rollout->asked = false;
     if (rollout->queued == 1)
         weft_stage_clear(rollout);
     return WEFT_OK;
@@ -116,6 +117,7 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
     weft_status status = weft_wire_get_version(body, length, &rollout->offer);
     if (status != WEFT_OK)
         return status;
+    rollout->asked = false;
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
     const weft_version *label = &rollout->welcome.held;
     bool unknown = weft_join_trusts(rollout) && is_none(label) && !rollout->searched;
@@ -129,7 +131,14 @@ weft_status weft_hear_offered(weft_rollout *rollout)
     if (!rollout->into_image)
         return WEFT_OK;
     rollout->snapshot_runs = true;
-    return weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+    return weft_hear_ask(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+}
+
+weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_out *body)
+{
+    rollout->asked = true;
+    rollout->moved_ns = weft_clock_ns();
+    return weft_join_send(rollout, type, body);
 }
 
 static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)

@@ -92,7 +92,7 @@ static void forget_connection(weft_rollout *rollout)
     weft_receive_reset(rollout);
     weft_search_drop(rollout);
     rollout->searched = false;
-    rollout->offered = false;
+    rollout->offered = rollout->asked = false;
     rollout->snapshot_runs = false;
     rollout->queued = keep; /* queue[0] itself stays as it is: a commit may be reading it */
     if (!keep)

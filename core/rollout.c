@@ -32,6 +32,23 @@ static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_wait
     return WEFT_OK;
 }
 
+/* What was asked for is announced at once, or PASSING says that it is being made. A trainer may be silent for a
+ * heartbeat, and has io_deadline then. */
+static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms + rollout->heartbeat_ms;
+    uint64_t until_ns = rollout->moved_ns + patience_ms * WEFT_NS_PER_MS;
+    if (!rollout->asked)
+        return WEFT_OK;
+    if (now_ns > until_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST,
+                               "no %s was begun for %llu ms (io_deadline + heartbeat) since it was %s",
+                               rollout->snapshot_runs ? "snapshot" : "repair", (unsigned long long)patience_ms,
+                               rollout->snapshot_runs ? "accepted" : "asked for");
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
 static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns, weft_waits *waits)
 {
     bool any = false;
@@ -48,6 +65,8 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
     }
     if (status == WEFT_AGAIN)
         status = work && !any ? check_stall(rollout, now_ns, waits) : WEFT_OK;
+    if (status == WEFT_OK && work)
+        status = check_asked(rollout, now_ns, waits);
     waits->busy = waits->busy || any;
     return status;
 }

@@ -205,8 +205,10 @@ struct weft_rollout {
     weft_binding image_binding;
     void *stream;       /* the caller's, of the commit under way */
     bool snapshot_runs; /* ACCEPT was sent and the snapshot is not whole yet */
+    bool asked;         /* ACCEPT or REPAIR was sent, and neither UPDATE nor OFFER came since */
     weft_status snapshot_failed;
-    uint64_t moved_ns; /* last time a chunk came, a bucket was taken, or an update was begun or announced whole */
+    uint64_t
+        moved_ns; /* last time a chunk came, a bucket was taken, an update was begun or announced whole or asked for */
 };
 
 /* ---- join.c */
@@ -301,6 +303,8 @@ void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
 weft_status weft_hear_step(weft_rollout *rollout);
 /* The trainer's offer may be taken up. */
 weft_status weft_hear_offered(weft_rollout *rollout);
+/* Sends what UPDATE or OFFER is to answer in its time. */
+weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_out *body);
 
 /* ---- search.c */
 /* Staged bits do not have the target's digest: asks in which tile; WEFT_AGAIN when the question is under way. */

@@ -318,7 +318,7 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
              (unsigned long long)nearest->number, repair.count);
-    return weft_join_send(rollout, WEFT_MESSAGE_REPAIR, &out);
+    return weft_hear_ask(rollout, WEFT_MESSAGE_REPAIR, &out);
 }
 
 void weft_search_drop(weft_rollout *rollout)

@@ -31,6 +31,12 @@ static int setup_short(void **state)
     return setup_with(state, overrides);
 }
 
+static int setup_staged(void **state)
+{
+    static const char *const overrides[] = {"session.io_deadline=2s", "commit.snapshot=staged", NULL};
+    return setup_with(state, overrides);
+}
+
 static int teardown(void **state)
 {
     fake_close(&fake);
@@ -140,6 +146,35 @@ static void promises_and_sends_nothing(void **state)
     say_update(&hello, hello.held.root);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
     assert_non_null(strstr(event.text, "io_deadline"));
+    trainer_comes(f);
+}
+
+/* A snapshot that is offered, accepted and never begun, by a trainer that answers otherwise. */
+static void offers_and_never_begins(void **state)
+{
+    fleet *f = *state;
+    const uint64_t until_ms = fleet_now_ms() + FLEET_WAIT_MS;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    uint64_t length;
+    uint32_t type;
+    bool accepted = false;
+    weft_wire_hello hello;
+    weft_event event;
+    fake_take_hello(&fake, listener, &hello);
+    fake_welcome(&fake, f, &hello, 1000);
+    weft_wire_put_version(&out, &(weft_version){9, 1, 5});
+    fake_say(&fake, WEFT_MESSAGE_OFFER, &out);
+    while ((type = fake_read(&fake, body, &length)) != 0) {
+        accepted = accepted || type == WEFT_MESSAGE_ACCEPT;
+        if (type == WEFT_MESSAGE_PING)
+            fake_say(&fake, WEFT_MESSAGE_PONG, &(weft_out){body, length, length, false});
+        if (fleet_now_ms() > until_ms)
+            fail_msg("it waits for ever, %s", accepted ? "having accepted" : "and did not accept");
+    }
+    assert_true(accepted);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, NULL, FLEET_WAIT_MS, &event));
+    assert_non_null(strstr(event.text, "no snapshot was begun"));
     trainer_comes(f);
 }
 
@@ -316,6 +351,7 @@ int main(void)
         TEST(falls_silent),
         TEST(dies),
         cmocka_unit_test_setup_teardown(promises_and_sends_nothing, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(offers_and_never_begins, setup_staged, teardown),
         cmocka_unit_test_setup_teardown(lies_about_the_target, setup_short, teardown),
         TEST(lies_about_the_base),
         TEST(explains_the_lie),
