@@ -67,8 +67,8 @@ static void thresholds_make(const weft_class_map *map, __m512i *thresholds)
     thresholds_make(map, name)
 #define WORD_ABOVE(data, thresholds, map, above, n, width) above_take(data, thresholds, map, above, n, width)
 
-#include "backends/host_tight_blocks512.h"
 #include "backends/host_tight_packed.h"
+#include "backends/host_tight_wide.h"
 
 WEFT_TIGHT_WORDS(avx512, 1)
 WEFT_TIGHT_WORDS(avx512, 2)
