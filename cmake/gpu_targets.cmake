@@ -1,11 +1,13 @@
 # Which devices a compiler makes images for: defaults that it does not know, not yet or no more, are left out.
 
 # weft_gpu_known(result compiler EACH prefix TRY flags... [LIST option STEM prefix] NAMES names...): those of the names
-# that the compiler knows: by what it prints with LIST, where that is something; else by compiling with TRY and EACH
-# before each name, all at once or one by one.
+# that the compiler knows: by what it prints with LIST, where that is something and the first of them compiles; else by
+# compiling with TRY and EACH before each name, all at once or one by one. ${result}_WHY is what it said if it compiled
+# none that it lists: nvcc does so where the host's compiler or C library is newer than it was made for.
 function(weft_gpu_known result compiler)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "EACH;LIST;STEM" "NAMES;TRY")
     set(known "")
+    set(why "")
     if(arg_LIST)
         execute_process(COMMAND ${compiler} ${arg_LIST} OUTPUT_VARIABLE printed ERROR_QUIET)
         foreach(name IN LISTS arg_NAMES)
@@ -13,6 +15,17 @@ function(weft_gpu_known result compiler)
                 list(APPEND known ${name})
             endif()
         endforeach()
+        if(known)
+            list(GET known 0 first)
+            execute_process(COMMAND ${compiler} ${arg_TRY} ${arg_EACH}${first}
+                RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE said)
+            if(failed)
+                set(known "")
+                string(REGEX MATCH "[^\n]*error[^\n]*" why "${said}")
+                string(REPLACE ";" "," why "${why}")
+                string(STRIP "${why} (exit code ${failed})" why)
+            endif()
+        endif()
     else()
         list(TRANSFORM arg_NAMES PREPEND "${arg_EACH}" OUTPUT_VARIABLE all)
         execute_process(COMMAND ${compiler} ${arg_TRY} ${all} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
@@ -29,26 +42,36 @@ function(weft_gpu_known result compiler)
             endif()
         endforeach()
     endif()
+    if(known)
+        set(why "")
+    endif()
+    set(${result}_WHY "${why}" PARENT_SCOPE)
     set(${result} "${known}" PARENT_SCOPE)
 endfunction()
 
 # weft_gpu_targets(variable option default compiler ...): sets ${variable}_KNOWN to those of the list that the compiler
 # makes images for; the rest is for weft_gpu_known. What is left out is said, and is an error where the list is not the
-# default one or the option is ON. The compiler is asked once.
+# default one or the option is ON. The compiler is asked once, or until it compiles something.
 function(weft_gpu_targets variable option default compiler)
     set(key "${compiler} ${${variable}}")
-    if(NOT "${${variable}_ASKED}" STREQUAL key)
+    if(NOT "${${variable}_ASKED}" STREQUAL key OR NOT "${${variable}_WHY}" STREQUAL "")
         set(known "")
+        set(known_WHY "")
         if(${variable})
             weft_gpu_known(known ${compiler} ${ARGN} NAMES ${${variable}})
         endif()
         set(${variable}_KNOWN "${known}" CACHE INTERNAL "")
+        set(${variable}_WHY "${known_WHY}" CACHE INTERNAL "")
         set(${variable}_ASKED "${key}" CACHE INTERNAL "")
     endif()
     set(left "${${variable}}")
     list(REMOVE_ITEM left "" ${${variable}_KNOWN})
     list(JOIN left " " said)
-    if(left AND (NOT "${${variable}}" STREQUAL default OR ${option} STREQUAL ON))
+    if(NOT "${${variable}_WHY}" STREQUAL "" AND ${option} STREQUAL ON)
+        message(FATAL_ERROR "${option}=ON, but ${compiler} compiles nothing here: ${${variable}_WHY}")
+    elseif(NOT "${${variable}_WHY}" STREQUAL "")
+        message(STATUS "${variable}: ${compiler} compiles nothing here and is not used: ${${variable}_WHY}")
+    elseif(left AND (NOT "${${variable}}" STREQUAL default OR ${option} STREQUAL ON))
         message(FATAL_ERROR "${variable}: ${compiler} makes no images for ${said}: take them out, or a newer compiler")
     elseif(left)
         message(STATUS "${variable}: left out, since ${compiler} does not know them: ${said}")

@@ -10,14 +10,21 @@ bad=0
 cat >"$work/lists" <<'END'
 #!/bin/sh
 echo "$*" >>"$0.asked"
-[ "$1" = --list-gpu-code ] && printf 'sm_75\nsm_80\nsm_90a\n'
+[ "$1" != --list-gpu-code ] || printf 'sm_75\nsm_80\nsm_90a\n'
+END
+cat >"$work/refuses" <<'END'
+#!/bin/sh
+echo "$*" >>"$0.asked"
+[ "$1" = --list-gpu-code ] && printf 'sm_75\nsm_80\n' && exit
+echo 'host_config.h:143:2: error: #error -- unsupported GNU version!' >&2
+exit 2
 END
 cat >"$work/tries" <<'END'
 #!/bin/sh
 echo "$*" >>"$0.asked"
 case "$*" in *gfx950* | *sm_100* | *--list*) exit 1 ;; esac
 END
-chmod +x "$work/lists" "$work/tries"
+chmod +x "$work/lists" "$work/refuses" "$work/tries"
 
 known() # known COMPILER OPTION DEFAULT LIST ARGUMENTS...: output goes to $work/said
 {
@@ -48,7 +55,12 @@ trying=(EACH --offload-arch=)
 known lists AUTO '75;80;90;100' '75;80;90;100' "${listing[@]}"
 expect 'known:75;80 $' 'what nvcc does not list was kept'
 expect 'left out, .*: 90 100' 'what is left out was not named'
-[ "$(wc -l <"$work/lists.asked")" = 1 ] || expect 'never' 'nvcc was asked more than once'
+[ "$(wc -l <"$work/lists.asked")" = 2 ] || expect 'never' 'nvcc was asked more than once what it knows, and to compile'
+known refuses AUTO '75;80' '75;80' "${listing[@]}"
+expect 'known: $' 'an nvcc was used that compiles nothing'
+expect 'refuses compiles nothing here and is not used: .*unsupported GNU version! (exit code 2)' 'what nvcc said is lost'
+known refuses ON '75;80' '75;80' "${listing[@]}" && expect 'never' 'ON did without an nvcc that works'
+expect 'WANTED=ON, but .*refuses compiles nothing here' 'why ON cannot be was not said'
 known tries AUTO '75;100' '75;100' "${listing[@]}"
 expect 'known:75 $' 'an nvcc that lists nothing was not tried'
 known tries AUTO 'gfx90a;gfx942' 'gfx90a;gfx942' "${trying[@]}"
