@@ -35,6 +35,8 @@ const char *weft_gpu_vendor_meaning(const weft_gpu_vendor *vendor, const weft_gp
         {WEFT_GPU_CAPTURED_BESIDE, "not while a stream is captured that comes after the default one"},
         {802, "the system is not ready: is the fabric manager running?"},
         {803, "driver and library are of different versions: was the driver updated since the last boot?"},
+        {804, "the CUDA compatibility package is not for this device: take its libcuda out of the library path"},
+        {805, "the MPS daemon does not answer"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].code == code)

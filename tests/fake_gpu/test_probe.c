@@ -53,9 +53,17 @@ static void no_device(void **state)
     static const struct {
         int code;
         const char *text;
-    } rows[] = {
-        {3, "does not start"},   {34, "stub"},       {35, "older"},    {100, "no device"}, {101, "no such device"},
-        {802, "fabric manager"}, {803, "last boot"}, {999, "Unknown"}, {998, "Other"}};
+    } rows[] = {{3, "does not start"},
+                {34, "stub"},
+                {35, "older"},
+                {100, "no device"},
+                {101, "no such device"},
+                {802, "fabric manager"},
+                {803, "last boot"},
+                {804, "compatibility package"},
+                {805, "MPS"},
+                {999, "Unknown"},
+                {998, "Other"}};
     for (int v = 0; v < WORLD_VENDORS; v++) {
         world_load(&world[v]);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
