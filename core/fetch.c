@@ -71,12 +71,14 @@ static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t leng
     return status != WEFT_OK ? status : weft_fail(WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
 }
 
-static weft_status ask(weft_control *control, const char *peer, uint64_t deadline_ns, weft_layout **layout)
+/* `until_ns`: an answer has to begin. */
+static weft_status ask(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
+                       weft_layout **layout)
 {
     uint8_t prefix[WEFT_MESSAGE_PREFIX];
-    weft_status status = send_hello(control, peer, deadline_ns);
+    weft_status status = send_hello(control, peer, until_ns);
     if (status == WEFT_OK)
-        status = read_all(control->fd, prefix, sizeof prefix, deadline_ns);
+        status = read_all(control->fd, prefix, sizeof prefix, until_ns);
     if (status != WEFT_OK)
         return status;
     uint64_t length = weft_bytes_get(prefix, 4), type = weft_bytes_get(prefix + 4, 2);
@@ -94,8 +96,19 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t deadlin
     return status;
 }
 
+/* A host that is silent must not keep the others from being asked: each has a heartbeat to answer, as when a rollout
+ * joins, but for one that is the only one. */
+static uint64_t answer_until(const weft_names *names, uint32_t count, const weft_site_peer *row, uint64_t deadline_ns)
+{
+    const uint64_t until_ns = weft_clock_ns() + row->heartbeat_ms * WEFT_NS_PER_MS;
+    uint32_t addresses = weft_names_known(names) ? 0 : 1;
+    for (uint32_t i = 0; i < count; i++)
+        addresses += weft_names_at(names, i)->count;
+    return addresses > 1 && until_ns < deadline_ns ? until_ns : deadline_ns;
+}
+
 /* From the relays that the peer joins through, which have it too, or the trainer: each address once. */
-static weft_status try_all(weft_control *control, const weft_names *names, uint32_t count, const char *peer,
+static weft_status try_all(weft_control *control, const weft_names *names, uint32_t count, const weft_site_peer *row,
                            uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
     weft_status status = WEFT_E_CONFIG;
@@ -104,9 +117,10 @@ static weft_status try_all(weft_control *control, const weft_names *names, uint3
         if (name->count == 0 && status != WEFT_E_UNREACHABLE)
             status = weft_fail_quiet(name->status, "%s", name->text);
         for (uint32_t at = 0; at < name->count; at++) {
+            const uint64_t until_ns = answer_until(names, count, row, deadline_ns);
             status = weft_control_dial(control, name->address[at], patience_ms);
             if (status == WEFT_OK)
-                status = ask(control, peer, deadline_ns, layout);
+                status = ask(control, row->name, until_ns, deadline_ns, layout);
             if (status == WEFT_E_PEER_LOST)
                 status = WEFT_E_UNREACHABLE;
             if (status != WEFT_E_UNREACHABLE)
@@ -117,19 +131,23 @@ static weft_status try_all(weft_control *control, const weft_names *names, uint3
     return status;
 }
 
-/* Names are looked up anew each time. */
-static weft_status try_once(weft_control *control, const weft_site *site, const weft_site_peer *row,
+/* Names are looked up anew each time, unless somebody still owes an answer. */
+static weft_status try_once(weft_control *control, const weft_site *site, const weft_site_peer *row, weft_names **names,
                             uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
     char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
     uint32_t count = weft_way_hosts(site, row, hosts);
-    weft_names *names = weft_names_ask(hosts, count);
-    if (!names)
-        return weft_fail(WEFT_E_MEMORY, "no memory, or no thread, to look up host names");
-    weft_status status = weft_names_wait(names, deadline_ns)
-                             ? try_all(control, names, count, row->name, patience_ms, deadline_ns, layout)
-                             : weft_fail_quiet(WEFT_E_UNREACHABLE, "the name server does not answer");
-    weft_names_give(names);
+    if (!*names)
+        *names = weft_names_ask(hosts, count);
+    if (!*names)
+        return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
+    weft_names_wait(*names, deadline_ns);
+    const bool known = weft_names_known(*names);
+    weft_status status = try_all(control, *names, count, row, patience_ms, deadline_ns, layout);
+    if (known) {
+        weft_names_give(*names);
+        *names = NULL;
+    }
     return status;
 }
 
@@ -139,16 +157,18 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
     weft_site_peer row;
     weft_control control;
+    weft_names *names = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
     if (status == WEFT_OK)
         status = weft_control_open(&control);
     if (status != WEFT_OK)
         return status;
-    status = try_once(&control, site, &row, patience_ms, deadline_ns, layout);
+    status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
     while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
         wait_for(-1, 0, RETRY_MS);
-        status = try_once(&control, site, &row, patience_ms, deadline_ns, layout);
+        status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
     }
+    weft_names_give(names);
     weft_control_close(&control);
     if (status == WEFT_E_UNREACHABLE)
         weft_fail_about("no layout from %s within %llu ms (connect_deadline); is the trainer running there?",

@@ -1,5 +1,5 @@
 /* names.h - looks up host names beside everything else: whoever asks waits as long as it likes, a name server as long
- * as that takes. */
+ * as that takes, and none of them for another. */
 #ifndef WEFT_CORE_NAMES_H
 #define WEFT_CORE_NAMES_H
 
@@ -18,14 +18,14 @@ typedef struct weft_name {
 
 typedef struct weft_names weft_names;
 
-/* Asks for `count` of at most WEFT_NAMES at once. Never blocks; numbers are known at once, names by a thread of their
- * own. NULL: no memory, or no thread. */
+/* Asks for `count` of at most WEFT_NAMES at once. Never blocks; numbers are known at once, each name by a thread of its
+ * own. NULL: no memory. */
 weft_names *weft_names_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count);
 /* Whether all is known. */
 bool weft_names_known(const weft_names *names);
-/* Waits until then; false: it is not by `deadline_ns`. */
+/* Waits until then, or a moment longer than until one has an address. False: by `deadline_ns` neither is so. */
 bool weft_names_wait(const weft_names *names, uint64_t deadline_ns);
-/* Once all is known. */
+/* What is known of one: WEFT_E_UNREACHABLE until somebody answers. */
 const weft_name *weft_names_at(const weft_names *names, uint32_t index);
 /* Gives the question up, known or not. NULL is allowed. */
 void weft_names_give(weft_names *names);

@@ -73,23 +73,29 @@ static weft_status judge(const weft_names *names, uint32_t count, const char **w
     return worst->status;
 }
 
-/* `why` stays as it is where only time ran out. */
+void weft_way_close(weft_rollout *rollout)
+{
+    weft_names_give(rollout->names);
+    rollout->names = NULL;
+}
+
+/* `why` stays as it is where only time ran out. What nobody has answered for by then is taken over later. */
 static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char why[320])
 {
     char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
-    const char *text = why;
+    const char *text = "";
     uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts);
-    weft_names *names = weft_names_ask(hosts, count);
-    if (!names)
-        return weft_fail(WEFT_E_MEMORY, "no memory, or no thread, to look up host names");
-    weft_status status = weft_names_wait(names, deadline_ns) ? judge(names, count, &text) : WEFT_E_UNREACHABLE;
+    rollout->names = weft_names_ask(hosts, count);
+    if (!rollout->names)
+        return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
+    const bool told = weft_names_wait(rollout->names, deadline_ns), known = weft_names_known(rollout->names);
+    weft_status status = judge(rollout->names, count, &text);
     if (status == WEFT_OK)
-        take_over(rollout, names, count);
-    else if (text != why)
+        take_over(rollout, rollout->names, count);
+    else if (told || !why[0])
         snprintf(why, 320, "%s", text);
-    else if (!why[0])
-        snprintf(why, 320, "the name server does not answer for %s", hosts[count - 1]);
-    weft_names_give(names);
+    if (status != WEFT_OK || known)
+        weft_way_close(rollout);
     return status;
 }
 
@@ -109,12 +115,6 @@ weft_status weft_way_open(weft_rollout *rollout)
     return status == WEFT_OK || status == WEFT_E_MEMORY ? status : weft_fail(status, "%s", why);
 }
 
-void weft_way_close(weft_rollout *rollout)
-{
-    weft_names_give(rollout->names);
-    rollout->names = NULL;
-}
-
 /* Where all are numbers, there is nothing to ask. */
 void weft_way_renew(weft_rollout *rollout)
 {
@@ -126,10 +126,12 @@ void weft_way_renew(weft_rollout *rollout)
         return;
     if (!rollout->names)
         rollout->names = weft_names_ask(hosts, count);
-    if (!rollout->names || !weft_names_known(rollout->names))
+    if (!rollout->names)
         return;
+    const bool known = weft_names_known(rollout->names);
     take_over(rollout, rollout->names, count);
-    weft_way_close(rollout);
+    if (known)
+        weft_way_close(rollout);
 }
 
 const char *weft_way_known(const weft_rollout *rollout)

@@ -225,7 +225,7 @@ WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t i
 /* Asks the site's trainer for its layout, for a rollout that starts with nothing.
  *
  * All addresses of the relays that the peer joins through, and of the trainer, are tried in turn, names looked up anew
- * each time, until one answers.
+ * each time, until one answers; where there are several, each has the peer's heartbeat to begin to.
  *
  * site, peer   who asks: the name must be admitted by the site
  * deadline_ms  gives up after this long; 0 takes the site's connect_deadline
@@ -281,9 +281,9 @@ WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout 
 /* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots, staging).
  *
  * Blocks: where the site has hosts by name, until the address of one that the peer may join is known, at most the
- * site's connect_deadline; else never for the network. weft_bind starts to join. What a name stands for is asked anew
- * whenever nobody is reached, beside everything else. Errors: also WEFT_E_CONFIG (the site does not admit the name),
- * WEFT_E_UNREACHABLE (no name is known in time). */
+ * site's connect_deadline, and at most a second longer for the others; else never for the network. weft_bind starts to
+ * join. What a name stands for is asked anew whenever nobody is reached, beside everything else. Errors: also
+ * WEFT_E_CONFIG (the site does not admit the name), WEFT_E_UNREACHABLE (no name is known in time). */
 WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
                                        const weft_options *options, weft_session **session);
 
@@ -530,7 +530,7 @@ typedef enum weft_event_kind {
 typedef struct weft_event {
     size_t size; /* sizeof(weft_event) */
     weft_event_kind kind;
-    weft_status status; /* why, for LOST and RESYNC */
+    weft_status status; /* why, for LOST, RESYNC and RAIL */
     char peer[64];
     weft_version version;
     char text[192];

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "control.h"
 #include "tests/support/fleet.h"
 
 #define HOST "weft.test"
@@ -230,6 +232,53 @@ static void all_addresses_of_a_name_are_tried(void **state)
     join_by_name(f);
 }
 
+/* The first that the peer is to join at is a host of that name, the others are numbers. */
+static void name_the_relay(fleet *f)
+{
+    f->overrides[f->override_count++] = "peer.b.relay=" HOST ":9";
+    f->overrides[f->override_count++] = "peer.a.via=b";
+    f->overrides[f->override_count++] = "peers.heartbeat=300ms";
+}
+
+/* A name that nobody answers for does not keep a rollout from what needs no answer. */
+static void a_silent_name_does_not_hold_up_the_others(void **state)
+{
+    fleet *f = *state;
+    weft_layout *layout = NULL;
+    fleet_start_trainer(f, NULL);
+    name_the_relay(f);
+    be_silent(true);
+    fleet_open_rollout(f, 0, NULL);
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_true(read_under_lock(&name.waiting) > 0);
+    weft_site *site = fleet_site(f, NULL);
+    assert_int_equal(weft_layout_fetch(site, "a", FLEET_WAIT_MS, &layout), WEFT_OK);
+    assert_true(read_under_lock(&name.waiting) > 0);
+    weft_layout_free(layout);
+    weft_site_free(site);
+    fleet_leave(f, 0);
+}
+
+/* Nor does a host that takes connections and says nothing keep one from the layout. */
+static void a_silent_host_does_not_hold_up_the_others(void **state)
+{
+    fleet *f = *state;
+    char relay[64], bound[64];
+    int fd = -1;
+    weft_layout *layout = NULL;
+    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
+    snprintf(relay, sizeof relay, "peer.b.relay=%s", bound);
+    fleet_start_trainer(f, NULL);
+    name_the_relay(f);
+    f->overrides[f->override_count++] = relay;
+    weft_site *site = fleet_site(f, NULL);
+    assert_int_equal(weft_layout_fetch(site, "a", FLEET_WAIT_MS, &layout), WEFT_OK);
+    weft_layout_free(layout);
+    weft_site_free(site);
+    close(fd);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -241,6 +290,8 @@ int main(void)
         TEST(the_trainer_comes_back_at_another_address),
         TEST(the_trainer_comes_back_while_the_name_server_is_silent),
         TEST(all_addresses_of_a_name_are_tried),
+        TEST(a_silent_name_does_not_hold_up_the_others),
+        TEST(a_silent_host_does_not_hold_up_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
