@@ -288,9 +288,16 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
 
 /* ---- time */
 
+/* In which a rail has to show that it carries. While none does it may be the peer that stands still. */
+static uint64_t trial_ns(const weft_trainer *trainer, const weft_peer *peer)
+{
+    return weft_rail_carries(peer) ? weft_rail_patience_ns(trainer)
+                                   : trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+}
+
 static weft_status try_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
 {
-    const uint64_t until_ns = rail->since_ns + weft_rail_patience_ns(trainer);
+    const uint64_t until_ns = rail->since_ns + trial_ns(trainer, peer);
     weft_status status = rail->probed ? WEFT_OK : weft_send_probe(trainer, peer, rail);
     rail->probed = rail->probed || status == WEFT_OK;
     if (status != WEFT_OK && status != WEFT_AGAIN)
