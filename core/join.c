@@ -301,6 +301,7 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
     }
     if (status == WEFT_OK)
         status = step_connected(rollout, now_ns, waits);
+    weft_rollout_end(rollout, status);
     if (status != WEFT_OK && rollout->join == WEFT_JOIN_JOINED && weft_status_scope(status) != WEFT_SCOPE_PEER)
         weft_join_fault(rollout, status, status == WEFT_E_BASE);
     else if (status != WEFT_OK)
