@@ -43,6 +43,7 @@ weft_status weft_inlet_links(weft_rollout *rollout, const char *first)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint32_t rails = weft_site_rails(rollout->site.address, list);
+    snprintf(rollout->address, sizeof rollout->address, "%.*s", (int)sizeof rollout->address - 1, first);
     weft_status status = open_link(rollout, first);
     for (uint32_t rail = 1; rail < rails && status == WEFT_OK; rail++)
         status = open_link(rollout, list[rail]);
@@ -161,7 +162,7 @@ uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT
     for (uint32_t rail = 0; rail < rollout->link_count; rail++) {
         weft_rail_info *info = &rails[rail];
         *info = (weft_rail_info){.writes = rollout->link_writes[rail], .failures = rollout->link_failures[rail]};
-        snprintf(info->address, sizeof info->address, "%s", list[rail]);
+        snprintf(info->address, sizeof info->address, "%s", rail ? list[rail] : rollout->address);
         for (uint32_t at = rail; at < rollout->inlet_count; at += rollout->link_count) {
             info->connections++;
             info->up += rollout->inlets[at].port && !rollout->inlets[at].failed;

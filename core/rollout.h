@@ -176,6 +176,7 @@ struct weft_rollout {
     const weft_provider *provider;
     weft_link *links[WEFT_SITE_RAILS]; /* one of each address: inlet i is on the one of its place modulo link_count */
     uint32_t link_count;
+    char address[WEFT_SITE_NAME]; /* of the first, chosen where the site names none */
     uint64_t link_writes[WEFT_SITE_RAILS], link_failures[WEFT_SITE_RAILS];
     weft_link_facts facts; /* of the first; chunk_bytes of the smallest */
     weft_inlet inlets[WEFT_PORTS_MAX];

@@ -264,7 +264,7 @@ static void a_silent_name_does_not_hold_up_the_others(void **state)
 static void a_silent_host_does_not_hold_up_the_others(void **state)
 {
     fleet *f = *state;
-    char relay[64], bound[64];
+    char relay[96], bound[64];
     int fd = -1;
     weft_layout *layout = NULL;
     assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);

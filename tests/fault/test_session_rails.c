@@ -286,6 +286,8 @@ static void several_by_a_pattern(void **state)
     fleet_check_bytes(f, 3, f->dense);
     assert_int_equal(fleet_line(f, "x1").streams, 2);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+    assert_string_equal(fleet_line(f, "x1").rails[0].address, "127.0.0.1"); /* the ones chosen: none is named */
+    assert_string_equal(fleet_stats(f->rollouts[3].session).rails[0].address, "127.0.0.1");
 }
 
 /* One of the trainer's addresses is nobody's here; none is opened before a peer of the pattern joins. */
