@@ -6,7 +6,7 @@
 
 #include <immintrin.h>
 
-#include "backends/host_fast256.h"
+#include "backends/host_gaps256.h"
 #include "backends/host_kernels.h"
 #include "backends/host_lanes256.h"
 #include "backends/host_loops.h"
@@ -113,7 +113,8 @@ WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, con
     WEFT_LOOPS_GATHER(avx2, W)                                                                                         \
     WEFT_LOOPS_PUT(avx2, W)                                                                                            \
     WEFT_FAST256_EXCEPTIONS(avx2, W)                                                                                   \
-    WEFT_FAST256_FIELDS(avx2, W)
+    WEFT_FAST256_FIELDS(avx2, W)                                                                                       \
+    WEFT_GAPS_SLOT(avx2, W, weft_fast256_gaps)
 
 AVX2(1)
 AVX2(2)

@@ -1,8 +1,8 @@
 /* host_avx512.c - the kernel set for CPUs with AVX-512 F, BW, VL, DQ, VBMI and VBMI2.
  *
  * Diff lists the positions of a block at the speed of the two streams, a vector compress for each 64 elements and no
- * branch on what they hold; then it copies the bits from the block, which is still in the first cache. The loops of
- * level fast are those of 256 bits. Only this file is compiled with those flags. */
+ * branch on what they hold; then it copies the bits from the block, which is still in the first cache. Of level fast,
+ * what 256 bits do as well is done as there. Only this file is compiled with those flags. */
 #if defined(WEFT_SIMDE)
 #include "backends/host_avx512_simde.h"
 #elif defined(WEFT_HAVE_AVX512)
@@ -13,6 +13,7 @@
 
 #include "backends/host_fast256.h"
 #include "backends/host_fast512.h"
+#include "backends/host_gaps512.h"
 #include "backends/host_kernels.h"
 #include "backends/host_loops.h"
 
@@ -192,7 +193,8 @@ WEFT_ALWAYS_INLINE void gather(const uint8_t *data, const uint32_t *position, ui
     {                                                                                                                  \
         return weft_fast512_exceptions(before, after, count, is_float, rank, excess, W);                               \
     }                                                                                                                  \
-    WEFT_FAST256_FIELDS(avx512, W)
+    WEFT_FAST256_FIELDS(avx512, W)                                                                                     \
+    WEFT_GAPS_SLOT(avx512, W, weft_fast512_gaps)
 
 AVX512(1)
 AVX512(2)

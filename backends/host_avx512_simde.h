@@ -179,6 +179,21 @@ static inline simde__m512i weft_simde_widen_32_64(simde__m256i lanes)
 #define _mm512_cvtepu32_epi64 weft_simde_widen_32_64
 #endif
 
+#ifndef _mm512_cvtepi32_epi64
+static inline simde__m512i weft_simde_widen_32_64s(simde__m256i lanes)
+{
+    int32_t in[8];
+    int64_t out[8];
+    simde__m512i wide;
+    memcpy(in, &lanes, 32);
+    for (unsigned i = 0; i < 8; i++)
+        out[i] = in[i];
+    memcpy(&wide, out, 64);
+    return wide;
+}
+#define _mm512_cvtepi32_epi64 weft_simde_widen_32_64s
+#endif
+
 #ifndef _mm512_cvtepi32_epi8
 static inline simde__m128i weft_simde_narrow_32_8(simde__m512i lanes)
 {

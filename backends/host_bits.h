@@ -131,6 +131,31 @@ static inline uint64_t weft_bits_unary(weft_bit_walker *walker)
     return zeros;
 }
 
+/* Two unary numbers. */
+typedef struct weft_bits_pair {
+    uint64_t first, second;
+} weft_bits_pair;
+
+/* The two numbers whose zeros begin at bit `at`, which moves behind them; they must be there. Mostly both lie in one
+ * word, so that nothing depends on where words end. */
+static inline weft_bits_pair weft_bits_two(const weft_bit_source *source, uint64_t *at)
+{
+    const uint64_t word = weft_bits_word(source, *at / 8) >> *at % 8, rest = word & (word - 1);
+    weft_bits_pair two;
+    if (__builtin_expect(rest != 0, 1)) {
+        const unsigned one = (unsigned)__builtin_ctzll(word), other = (unsigned)__builtin_ctzll(rest);
+        *at += other + 1;
+        return (weft_bits_pair){one, other - one - 1};
+    }
+    weft_bit_walker walker = weft_bits_walk(*source, *at / 8);
+    walker.word &= UINT64_MAX << *at % 8;
+    walker.last = *at;
+    two.first = weft_bits_unary(&walker);
+    two.second = weft_bits_unary(&walker);
+    *at = walker.last;
+    return two;
+}
+
 /* Takes `count` ones; false if there are not so many. */
 static inline bool weft_bits_skip(weft_bit_walker *walker, uint64_t count)
 {

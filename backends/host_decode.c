@@ -4,20 +4,16 @@
 #include "backends/host_tight.h"
 #include "status.h"
 
-/* Reads `before`, and lets steps become bits where `steps` says that `after` holds such. */
-static void changes_resolve(const weft_host_kernels *kernels, const weft_view *base, weft_changes *changes, bool steps)
+void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, weft_changes *changes)
 {
     const unsigned slot = weft_host_slot(base->width);
     uint32_t from = 0;
     for (uint32_t r = 0; r < base->run_count && from < changes->count; r++) {
         const weft_run *run = &base->runs[r];
-        uint32_t count = weft_host_run_end(base, run, changes, from) - from;
-        uint8_t *before = (uint8_t *)changes->before + ((uint64_t)from << slot);
-        uint8_t *after = (uint8_t *)changes->after + ((uint64_t)from << slot);
-        kernels->gather[slot](run->data, changes->position + from, weft_run_position(base, run), count, before);
-        if (steps)
-            kernels->step[slot](before, after, count, base->is_float);
-        from += count;
+        uint32_t end = weft_host_run_end(base, run, changes, from);
+        kernels->gather[slot](run->data, changes->position + from, weft_run_position(base, run), end - from,
+                              (uint8_t *)changes->before + ((uint64_t)from << slot));
+        from = end;
     }
 }
 
@@ -83,26 +79,28 @@ static void full_decode(const weft_host_kernels *kernels, const weft_decode_job 
                    NULL); /* the list holds every element: checked by the caller */
 }
 
-/* Frames without a base: the list holds bits, or steps of level fast, until `before` is read. */
-static weft_status free_decode(weft_backend_state *state, const weft_decode_job *job)
+static weft_status pairs_decode(weft_backend_state *state, const weft_decode_job *job)
 {
-    bool fast = job->frame.header.level == WEFT_LEVEL_FAST;
-    weft_status status = fast ? weft_host_fast_read(state->kernels, &job->frame, &job->base, job->changes)
-                              : weft_host_pairs_read(&job->frame, job->base.width, job->changes);
+    weft_status status = weft_host_pairs_read(&job->frame, job->base.width, job->changes);
     if (status != WEFT_OK)
         return status;
-    changes_resolve(state->kernels, &job->base, job->changes, fast);
-    if (!fast)
-        changes_compact(job->changes, job->base.width);
+    weft_host_gather(state->kernels, &job->base, job->changes);
+    changes_compact(job->changes, job->base.width);
     return WEFT_OK;
 }
 
-static weft_status tight_decode(weft_backend_state *state, const weft_decode_job *job)
+/* The list of a coded frame holds steps, until they become bits. */
+static weft_status coded_decode(weft_backend_state *state, const weft_decode_job *job)
 {
     weft_changes *changes = job->changes;
-    pthread_mutex_lock(&state->scratching);
-    weft_status status = weft_host_tight_read(state, job);
-    pthread_mutex_unlock(&state->scratching);
+    weft_status status;
+    if (job->frame.header.level == WEFT_LEVEL_FAST) {
+        status = weft_host_fast_read(state->kernels, &job->frame, &job->base, changes);
+    } else {
+        pthread_mutex_lock(&state->scratching);
+        status = weft_host_tight_read(state, job);
+        pthread_mutex_unlock(&state->scratching);
+    }
     if (status == WEFT_OK)
         state->kernels->step[weft_host_slot(job->base.width)](changes->before, changes->after, changes->count,
                                                               job->base.is_float);
@@ -121,10 +119,10 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
                          frame->header.unit, frame->header.changed, job->changes->capacity);
     if (frame->header.level == WEFT_LEVEL_FULL)
         full_decode(state->kernels, job);
-    else if (frame->header.level == WEFT_LEVEL_TIGHT)
-        status = tight_decode(state, job);
+    else if (frame->header.level == WEFT_LEVEL_PAIRS)
+        status = pairs_decode(state, job);
     else
-        status = free_decode(state, job);
+        status = coded_decode(state, job);
     if (status != WEFT_OK)
         job->changes->count = 0;
     if (job->limit > 0)

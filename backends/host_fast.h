@@ -12,7 +12,7 @@ void weft_host_fast_plan_make(weft_backend_state *state, const weft_view *now, w
 void weft_host_fast_write(const weft_backend_state *state, const weft_view *now, const weft_fast_plan *plan,
                           uint8_t *payload, uint64_t bytes);
 
-/* Fills changes->position and, as signed steps, changes->after. Errors: WEFT_E_CORRUPT. */
+/* Fills changes->position, changes->before and, as signed steps, changes->after. Errors: WEFT_E_CORRUPT. */
 weft_status weft_host_fast_read(const weft_host_kernels *kernels, const weft_frame *frame, const weft_view *base,
                                 weft_changes *changes);
 

@@ -1,13 +1,8 @@
 /* host_fast256.h - the loops of level fast in 256-bit vectors: eight changes of 32 bits each.
  *
  * Fields: eight fields of w bits are w whole bytes, so that every eighth begins on a byte; a shift per lane joins pairs
- * of neighbours twice, and two words of 4 * w bits remain. Back, a byte shuffle brings each field's bytes into its lane
- * and a shift per lane aligns it.
- *
- * Gaps: if the i-th one of the unary plane is its bit number u, the i-th position is ((u - i) << k) + i + (sum of the
- * low parts up to the i-th): with the bit numbers listed, one prefix sum per eight lanes gives positions, and since
- * they only rise the last is the only one to check. What the vectors do not take (wide fields, the last few, the end of
- * the source) the plain loops do. */
+ * of neighbours twice, and two words of 4 * w bits remain. What the
+ * vectors do not take (wide fields, the last few) the plain loops do. */
 #ifndef WEFT_BACKENDS_HOST_FAST256_H
 #define WEFT_BACKENDS_HOST_FAST256_H
 
@@ -231,137 +226,6 @@ WEFT_ALWAYS_INLINE uint32_t weft_fast256_exceptions(const uint8_t *before, const
     return found;
 }
 
-/* How eight fields of w bits, 1 to 25, are brought into lanes. */
-typedef struct weft_fields256 {
-    __m256i bytes, shift, mask;
-    uint32_t w, upper; /* upper: the byte in which the fifth begins */
-} weft_fields256;
-
-WEFT_ALWAYS_INLINE weft_fields256 weft_fields256_of(uint32_t w)
-{
-    weft_fields256 made = {.mask = _mm256_set1_epi32((int)((UINT32_C(1) << w) - 1)), .w = w, .upper = 4 * w / 8};
-    uint8_t bytes[32];
-    uint32_t shift[8];
-    for (uint32_t lane = 0; lane < 8; lane++) {
-        uint32_t bit = lane % 4 * w + (lane < 4 ? 0 : 4 * w % 8);
-        shift[lane] = bit % 8;
-        for (uint32_t i = 0; i < 4; i++)
-            bytes[4 * lane + i] = (uint8_t)(bit / 8 + i);
-    }
-    made.bytes = WEFT_LOAD_256(bytes);
-    made.shift = WEFT_LOAD_256(shift);
-    return made;
-}
-
-/* Reads upper + 16 bytes. */
-WEFT_ALWAYS_INLINE __m256i weft_fields256_get(const weft_fields256 *as, const uint8_t *data)
-{
-    __m256i raw =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(WEFT_LOAD_128(data)), WEFT_LOAD_128(data + as->upper), 1);
-    return _mm256_and_si256(_mm256_srlv_epi32(_mm256_shuffle_epi8(raw, as->bytes), as->shift), as->mask);
-}
-
-/* Stores eight elements, small signed numbers in 32 bits. */
-WEFT_ALWAYS_INLINE void weft_lanes_narrow(__m256i lanes, uint8_t *out, unsigned width)
-{
-    __m128i low = _mm256_castsi256_si128(lanes), high = _mm256_extracti128_si256(lanes, 1);
-    __m128i half = _mm_packs_epi32(low, high);
-    __m128i byte = _mm_packs_epi16(half, half);
-    __m256i wide[2] = {_mm256_cvtepi32_epi64(low), _mm256_cvtepi32_epi64(high)};
-    if (width == 1)
-        memcpy(out, &byte, 8);
-    else if (width == 2)
-        memcpy(out, &half, 16);
-    else if (width == 4)
-        memcpy(out, &lanes, 32);
-    else
-        memcpy(out, wide, 64);
-}
-
-/* Changes on their way from the numbers of their ones to positions. */
-typedef struct weft_place256 {
-    weft_fields256 fields;
-    __m256i index, sum; /* of the next eight: their places in the list; the low parts before them */
-    __m128i by;
-    uintptr_t elements; /* address of the element at position 0, or 0 */
-} weft_place256;
-
-/* The next eight, whose numbers stand in `position`; their fields are at `data`. */
-WEFT_ALWAYS_INLINE void weft_place256_next(weft_place256 *as, const uint8_t *data, uint32_t *position, uint8_t *steps,
-                                           unsigned width)
-{
-    const __m256i one = _mm256_set1_epi32(1);
-    __m256i field = weft_fields256_get(&as->fields, data);
-    __m256i low = _mm256_add_epi32(weft_lanes_prefix(_mm256_srli_epi32(field, 1)), as->sum);
-    __m256i high = _mm256_sll_epi32(_mm256_sub_epi32(WEFT_LOAD_256(position), as->index), as->by);
-    __m256i place = _mm256_add_epi32(_mm256_add_epi32(high, as->index), low);
-    __m256i down = _mm256_and_si256(field, one);
-    memcpy(position, &place, 32);
-    weft_lanes_narrow(_mm256_sub_epi32(one, _mm256_add_epi32(down, down)), steps, width);
-    as->sum = _mm256_permutevar8x32_epi32(low, _mm256_set1_epi32(7));
-    as->index = _mm256_add_epi32(as->index, _mm256_set1_epi32(8));
-    for (unsigned i = 0; as->elements && i < 8; i++)
-        _mm_prefetch((const char *)(as->elements + (uint64_t)position[i] * width), _MM_HINT_T0);
-}
-
-/* Lists the numbers of a word's ones, base being that of bit 0; at most seven entries too many are written. */
-WEFT_ALWAYS_INLINE uint32_t weft_ones_list(uint64_t word, uint32_t base, uint32_t *number)
-{
-    const uint32_t ones = (uint32_t)__builtin_popcountll(word);
-    for (uint32_t i = 0; i < ones; i += 8) {
-        for (uint32_t j = 0; j < 8; j++) {
-            number[i + j] = base + weft_word_first(word);
-            word &= word - 1;
-        }
-    }
-    return ones;
-}
-
-/* With at most 2^30 for the limit and for all low parts, no position in range and no part of one leaves 32 bits. */
-#define WEFT_FAST256_MOST (UINT64_C(1) << 30)
-
-WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
-                                          uint32_t limit, uint32_t count, uintptr_t elements, uint32_t *position,
-                                          uint8_t *steps, unsigned width)
-{
-    if (k > 24 || count == 0 || limit > WEFT_FAST256_MOST || (uint64_t)count << k > WEFT_FAST256_MOST)
-        return weft_loop_gaps(source, unary, k, limit, count, position, steps, width);
-    weft_place256 as = {.fields = weft_fields256_of(k + 1),
-                        .index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                        .sum = _mm256_setzero_si256(),
-                        .by = _mm_cvtsi32_si128((int)k),
-                        .elements = elements};
-    weft_bit_walker walker = *unary;
-    const uint64_t origin = walker.last, most = count - 1 + (uint64_t)(limit >> k); /* the last one's number */
-    uint32_t listed = 0, i = 0;
-    uint64_t at = 0;
-    while (count - listed >= 64 && at + 8 * (k + 1) + 16 <= source->bytes) { /* a word has 64 ones at most */
-        if (!weft_bits_refill(&walker) || walker.base > origin + most)
-            return false;
-        listed += weft_ones_list(walker.word, (uint32_t)(walker.base - origin), position + listed);
-        walker.word = 0;
-        walker.last = origin + position[listed - 1] + 1;
-        for (; i + 8 <= listed; i += 8, at += k + 1)
-            weft_place256_next(&as, source->data + at, position + i, steps + (uint64_t)i * width, width);
-    }
-    uint32_t sum = (uint32_t)_mm256_extract_epi32(as.sum, 0);
-    for (; i < count; i++) {
-        if (i >= listed) {
-            if (weft_bits_unary(&walker) == UINT64_MAX || walker.last > origin + most + 1)
-                return false;
-            position[i] = (uint32_t)(walker.last - 1 - origin);
-        }
-        uint64_t field = weft_bits_get(source, (uint64_t)i * (k + 1), k + 1);
-        sum += (uint32_t)(field >> 1);
-        position[i] = ((position[i] - i) << k) + i + sum;
-        weft_element_put(steps, i, 1 - 2 * (field & 1), width);
-    }
-    if (walker.last > origin + most + 1 || position[count - 1] >= limit)
-        return false;
-    *unary = walker;
-    return true;
-}
-
 /* Functions for the slots of a set. */
 #define WEFT_FAST256_SUMS(P)                                                                                           \
     static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
@@ -395,11 +259,6 @@ WEFT_ALWAYS_INLINE bool weft_fast256_gaps(const weft_bit_source *source, weft_bi
                                    uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out, const uint8_t *end) \
     {                                                                                                                  \
         return weft_fast256_fields(position, before, after, count, is_float, gap_bits, out, end, W);                   \
-    }                                                                                                                  \
-    static bool P##_gaps_##W(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits, uint32_t limit, \
-                             uint32_t count, uintptr_t elements, uint32_t *position, uint8_t *steps)                   \
-    {                                                                                                                  \
-        return weft_fast256_gaps(source, unary, gap_bits, limit, count, elements, position, steps, W);                 \
     }
 
 #endif

@@ -48,23 +48,25 @@ static uintptr_t base_address(const weft_view *base)
     return address;
 }
 
-/* Positions, and one step up or down for each. */
+/* Positions, the bits there, and one step up or down for each. */
 static weft_status gaps_read(const weft_host_kernels *kernels, const weft_view *base, fast_reader *reader,
                              weft_changes *changes)
 {
     const weft_fast_shape *shape = &reader->shape;
-    if (kernels->gaps[weft_host_slot(base->width)](&reader->source, &reader->unary, shape->gap_bits, shape->count,
-                                                   shape->changed, base_address(base), changes->position,
-                                                   changes->after))
-        return WEFT_OK;
-    return gaps_refuse(reader);
+    if (!kernels->gaps[weft_host_slot(base->width)](&reader->source, &reader->unary, shape->gap_bits, shape->count,
+                                                    shape->changed, base_address(base), changes->position,
+                                                    changes->before, changes->after))
+        return gaps_refuse(reader);
+    if (!base_address(base))
+        weft_host_gather(kernels, base, changes);
+    return WEFT_OK;
 }
 
-/* The magnitude whose unary length comes next; 0 if it is out of range for the width. */
-WEFT_ALWAYS_INLINE uint64_t magnitude_read(fast_reader *reader, unsigned width)
+/* The magnitude whose unary length is given; 0 if it is out of range for the width. */
+WEFT_ALWAYS_INLINE uint64_t magnitude_read(fast_reader *reader, uint64_t unary, unsigned width)
 {
     const uint32_t order = reader->shape.magnitude_bits;
-    uint64_t length = weft_bits_unary(&reader->unary) + order;
+    uint64_t length = unary + order;
     if (length > 63)
         return 0;
     uint64_t low = weft_bits_get_long(&reader->source, reader->magnitudes, (unsigned)length);
@@ -73,23 +75,23 @@ WEFT_ALWAYS_INLINE uint64_t magnitude_read(fast_reader *reader, unsigned width)
     return excess <= weft_element_top(width) - 2 ? excess + 2 : 0;
 }
 
-/* Replaces the steps of the exceptions. */
+/* Replaces the steps of the exceptions, whose unary numbers are all there. */
 WEFT_ALWAYS_INLINE weft_status exceptions_read(fast_reader *reader, weft_changes *changes, unsigned width)
 {
     const uint32_t k = reader->shape.rank_bits;
-    uint64_t next = 0;
+    uint64_t next = 0, at = reader->unary.last;
     for (uint32_t i = 0; i < reader->shape.exceptions; i++, reader->ranks += k) {
-        uint64_t low = weft_bits_get(&reader->source, reader->ranks, k);
-        uint64_t rank = next + (weft_bits_unary(&reader->unary) << k | low);
+        const weft_bits_pair unary = weft_bits_two(&reader->source, &at);
+        uint64_t rank = next + (unary.first << k | weft_bits_get(&reader->source, reader->ranks, k));
         if (rank >= reader->shape.changed)
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: exception %llu of %u changes", reader->unit,
                              (unsigned long long)rank, reader->shape.changed);
-        uint64_t magnitude = magnitude_read(reader, width);
-        bool down = weft_steps_down(weft_element_get(changes->after, rank, width), width);
-        if (magnitude == 0 || (magnitude == weft_element_top(width) && !down))
+        uint64_t magnitude = magnitude_read(reader, unary.second, width);
+        const uint64_t down = weft_steps_down(weft_element_get(changes->after, rank, width), width);
+        if (magnitude == 0 || magnitude > weft_element_top(width) - 1 + down)
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: magnitude of change %llu is out of range", reader->unit,
                              (unsigned long long)rank);
-        weft_element_put(changes->after, rank, down ? 0 - magnitude : magnitude, width);
+        weft_element_put(changes->after, rank, (magnitude ^ (0 - down)) + down, width); /* directions are random */
         next = rank + 1;
     }
     return WEFT_OK;

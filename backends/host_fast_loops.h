@@ -5,6 +5,7 @@
 
 #include "backends/host_bits.h"
 #include "backends/host_element.h"
+#include "backends/host_loops.h"
 
 /* `next`: the least that place[0] could be. */
 WEFT_ALWAYS_INLINE uint64_t weft_loop_gap_sum(const uint32_t *place, uint32_t count, uint32_t next, uint32_t shift)
@@ -116,6 +117,18 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_w
     return true;
 }
 
+/* The same, then the elements there. */
+WEFT_ALWAYS_INLINE bool weft_loop_gaps_take(const weft_bit_source *source, weft_bit_walker *unary, uint32_t k,
+                                            uint32_t limit, uint32_t count, uintptr_t elements, uint32_t *position,
+                                            uint8_t *before, uint8_t *steps, unsigned width)
+{
+    if (!weft_loop_gaps(source, unary, k, limit, count, position, steps, width))
+        return false;
+    if (elements)
+        weft_loop_gather((const uint8_t *)elements, position, 0, count, before, width);
+    return true;
+}
+
 /* Functions for the slots of a set. */
 #define WEFT_LOOPS_FAST(P)                                                                                             \
     static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
@@ -142,10 +155,9 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps(const weft_bit_source *source, weft_bit_w
         return weft_loop_fields(position, before, after, count, 0, is_float, gap_bits, out, end, W);                   \
     }                                                                                                                  \
     static bool P##_gaps_##W(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits, uint32_t limit, \
-                             uint32_t count, uintptr_t elements, uint32_t *position, uint8_t *steps)                   \
+                             uint32_t count, uintptr_t elements, uint32_t *position, uint8_t *before, uint8_t *steps)  \
     {                                                                                                                  \
-        (void)elements;                                                                                                \
-        return weft_loop_gaps(source, unary, gap_bits, limit, count, position, steps, W);                              \
+        return weft_loop_gaps_take(source, unary, gap_bits, limit, count, elements, position, before, steps, W);       \
     }
 
 #endif

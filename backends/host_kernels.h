@@ -47,12 +47,12 @@ typedef struct weft_host_kernels {
     /* Writes the high bits of each gap as unary numbers, for which there must be room. */
     void (*gap_ones)(const uint32_t *position, uint32_t count, uint32_t gap_bits, weft_bit_writer *to);
     /* The way back: fields from the source's first bit on and unary numbers into positions below `limit` and one step
-     * up or down for each. `elements`, if not 0, is the address of position 0 in memory that will be read next: a hint.
-     * False where the numbers end early or a position is too large: the lists are then of no use, the walker stands
-     * where it stood. */
+     * up or down for each. `elements`, if not 0, is the address of position 0 of as many elements: those at the
+     * positions are read into `before`, which is left alone otherwise. False where the numbers end early or a position
+     * is too large: the lists are then of no use, the walker stands where it stood. */
     bool (*gaps[WEFT_HOST_WIDTHS])(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits,
                                    uint32_t limit, uint32_t count, uintptr_t elements, uint32_t *position,
-                                   uint8_t *steps);
+                                   uint8_t *before, uint8_t *steps);
 } weft_host_kernels;
 
 /* Slot of a coded width of 1, 2, 4 or 8 bytes. */

@@ -59,6 +59,9 @@ void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft
 /* The next `bytes` of the sink, NULL (and sink->full) if it has no room or was full before. */
 uint8_t *weft_host_sink_take(weft_frame_sink *sink, uint64_t bytes);
 
+/* Reads the elements at the listed positions into changes->before. */
+void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, weft_changes *changes);
+
 /* Positions and new bits of a pairs frame, proved in order and in range. Errors: WEFT_E_CORRUPT. */
 weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_changes *changes);
 

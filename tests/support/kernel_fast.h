@@ -52,6 +52,15 @@ static inline void compare_lows(const gap_case *of)
     free(y);
 }
 
+/* As many elements as the list has positions, if that is not too many, in a block of exactly their size. */
+static inline uint8_t *elements_take(uint64_t bytes)
+{
+    uint8_t *elements = bytes <= UINT64_C(1) << 22 ? bytes_take(bytes, 0) : NULL;
+    for (uint64_t i = 0; elements && i < bytes; i++)
+        elements[i] = (uint8_t)(i * i >> 3 ^ i);
+    return elements;
+}
+
 /* Both sets refuse, or both read the same. Returns whether they read. */
 static inline bool planes_read(const gap_case *of, const uint8_t *data, uint64_t bytes, uint32_t limit)
 {
@@ -59,18 +68,22 @@ static inline bool planes_read(const gap_case *of, const uint8_t *data, uint64_t
     const weft_bit_source source = {data, bytes};
     memory x = memory_of(of->count, (unsigned)width, 1), y = memory_of(of->count, (unsigned)width, 3);
     weft_bit_walker p = weft_bits_walk(source, offset), q = p;
-    bool good = of->a->gaps[of->slot](&source, &p, of->gap_bits, limit, of->count, 0, x.position, x.after);
-    assert_int_equal(good, of->b->gaps[of->slot](&source, &q, of->gap_bits, limit, of->count, (uintptr_t)y.now,
-                                                 y.position, y.after));
+    uint8_t *elements = elements_take(limit * width); /* the one set reads them itself, or neither does */
+    bool good = of->a->gaps[of->slot](&source, &p, of->gap_bits, limit, of->count, 0, x.position, x.before, x.after);
+    assert_int_equal(good, of->b->gaps[of->slot](&source, &q, of->gap_bits, limit, of->count, (uintptr_t)elements,
+                                                 y.position, y.before, y.after));
     if (good) {
         assert_memory_equal(x.position, y.position, 4 * (uint64_t)of->count);
         assert_memory_equal(x.after, y.after, of->count * width);
+        for (uint32_t i = 0; elements && i < of->count; i++)
+            assert_memory_equal(elements + x.position[i] * width, y.before + i * width, width);
         for (int more = 0; more < 70; more++)
             assert_true(weft_bits_unary(&p) == weft_bits_unary(&q));
     } else {
         assert_int_equal(p.last, 8 * offset);
         assert_int_equal(q.last, 8 * offset);
     }
+    free(elements);
     memory_free(&x);
     memory_free(&y);
     return good;
