@@ -122,6 +122,7 @@ AVX2(4)
 AVX2(8)
 WEFT_FAST256_SUMS(avx2)
 WEFT_FAST256_LOWS(avx2)
+WEFT_PLACES_SLOT(avx2, weft_fast256_gaps)
 
 const weft_host_kernels weft_host_avx2 = {
     .name = "avx2",
@@ -138,6 +139,7 @@ const weft_host_kernels weft_host_avx2 = {
     .gap_lows = avx2_gap_lows,
     .gap_ones = avx2_gap_ones,
     .gaps = WEFT_SLOTS(avx2, gaps),
+    .gap_places = avx2_gap_places,
 };
 
 #else

@@ -201,6 +201,7 @@ AVX512(2)
 AVX512(4)
 AVX512(8)
 WEFT_FAST256_LOWS(avx512)
+WEFT_PLACES_SLOT(avx512, weft_fast512_gaps)
 
 static uint64_t avx512_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)
 {
@@ -227,6 +228,7 @@ const weft_host_kernels weft_host_avx512 = {
     .gap_lows = avx512_gap_lows,
     .gap_ones = avx512_gap_ones,
     .gaps = WEFT_SLOTS(avx512, gaps),
+    .gap_places = avx512_gap_places,
 };
 
 #else

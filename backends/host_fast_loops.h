@@ -129,6 +129,39 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps_take(const weft_bit_source *source, weft_
     return true;
 }
 
+/* Returns one past the last place or the first that is not below the limit, UINT64_MAX if the unary plane ends early;
+ * only if all is well the walker moves. `inside`: eight bytes can be read wherever low bits begin. */
+WEFT_ALWAYS_INLINE uint64_t weft_loop_places(const weft_bit_source *source, uint64_t lows, weft_bit_walker *unary,
+                                             uint32_t k, uint32_t limit, uint32_t count, uint32_t *place, bool inside)
+{
+    const uint64_t mask = (UINT64_C(1) << k) - 1;
+    weft_bit_walker walker = *unary;
+    uint64_t next = 0, at = lows;
+    for (uint32_t i = 0; i < count; i++, at += k) {
+        uint64_t high = weft_bits_unary(&walker), word;
+        if (high == UINT64_MAX)
+            return UINT64_MAX;
+        if (inside)
+            memcpy(&word, source->data + at / 8, 8);
+        else
+            word = weft_bits_word(source, at / 8);
+        next += high << k | (word >> at % 8 & mask);
+        place[i] = (uint32_t)next++;
+        if (next > limit)
+            return next;
+    }
+    *unary = walker;
+    return next;
+}
+
+WEFT_ALWAYS_INLINE uint64_t weft_loop_gap_places(const weft_bit_source *source, uint64_t lows, weft_bit_walker *unary,
+                                                 uint32_t k, uint32_t limit, uint32_t count, uint32_t *place)
+{
+    return (lows + (uint64_t)count * k) / 8 + 8 <= source->bytes
+               ? weft_loop_places(source, lows, unary, k, limit, count, place, true)
+               : weft_loop_places(source, lows, unary, k, limit, count, place, false);
+}
+
 /* Functions for the slots of a set. */
 #define WEFT_LOOPS_FAST(P)                                                                                             \
     static uint64_t P##_gap_sum(const uint32_t *place, uint32_t count, uint32_t shift)                                 \
@@ -146,6 +179,11 @@ WEFT_ALWAYS_INLINE bool weft_loop_gaps_take(const weft_bit_source *source, weft_
         weft_ones_writer writer = {to->at, to->word, to->fill};                                                        \
         weft_loop_gap_ones(position, count, 0, gap_bits, &writer);                                                     \
         weft_ones_end(&writer, to);                                                                                    \
+    }                                                                                                                  \
+    static bool P##_gap_places(const weft_bit_source *source, uint64_t lows, weft_bit_walker *unary,                   \
+                               uint32_t gap_bits, uint32_t limit, uint32_t count, uint32_t *place)                     \
+    {                                                                                                                  \
+        return weft_loop_gap_places(source, lows, unary, gap_bits, limit, count, place) <= limit;                      \
     }
 
 #define WEFT_LOOPS_FIELDS(P, W)                                                                                        \

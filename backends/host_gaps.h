@@ -22,6 +22,7 @@ typedef struct weft_gaps {
     const weft_bit_source *source;
     weft_bit_walker walker;
     uint64_t origin, most; /* bit numbers: of the plane's first, and within the plane the largest of the last one */
+    uint64_t lows;         /* bit at which the fields begin */
     uint32_t k, limit, count, listed, placed, taken;
     uint32_t sum;            /* of the low parts before `placed` */
     const uint8_t *elements; /* NULL: none are read */
@@ -59,9 +60,9 @@ WEFT_ALWAYS_INLINE void weft_gaps_fetch(const weft_gaps *gaps, uint32_t first, u
 }
 
 /* What vectors leave over. */
-WEFT_ALWAYS_INLINE bool weft_gaps_end(weft_gaps *gaps, weft_bit_walker *unary, unsigned width)
+WEFT_ALWAYS_INLINE bool weft_gaps_end(weft_gaps *gaps, weft_bit_walker *unary, bool directed, unsigned width)
 {
-    const uint32_t k = gaps->k, first = gaps->placed;
+    const uint32_t k = gaps->k, w = k + directed, first = gaps->placed;
     uint32_t *position = gaps->position;
     for (uint32_t i = first; i < gaps->count; i++) {
         if (i >= gaps->listed) {
@@ -69,10 +70,11 @@ WEFT_ALWAYS_INLINE bool weft_gaps_end(weft_gaps *gaps, weft_bit_walker *unary, u
                 return false;
             position[i] = (uint32_t)(gaps->walker.last - 1 - gaps->origin);
         }
-        uint64_t field = weft_bits_get(gaps->source, (uint64_t)i * (k + 1), k + 1);
-        gaps->sum += (uint32_t)(field >> 1);
+        uint64_t field = weft_bits_get(gaps->source, gaps->lows + (uint64_t)i * w, w);
+        gaps->sum += (uint32_t)(field >> directed);
         position[i] = ((position[i] - i) << k) + i + gaps->sum;
-        weft_element_put(gaps->steps, i, 1 - 2 * (field & 1), width);
+        if (directed)
+            weft_element_put(gaps->steps, i, 1 - 2 * (field & 1), width);
     }
     if (gaps->walker.last > gaps->origin + gaps->most + 1 || position[gaps->count - 1] >= gaps->limit)
         return false;
@@ -104,7 +106,21 @@ WEFT_ALWAYS_INLINE bool weft_gaps_end(weft_gaps *gaps, weft_bit_walker *unary, u
         gaps.position = position;                                                                                      \
         gaps.before = before;                                                                                          \
         gaps.steps = steps;                                                                                            \
-        return VECTORS(gaps, unary, W);                                                                                \
+        return VECTORS(gaps, unary, true, W);                                                                          \
+    }
+
+/* The slot `gap_places`: the same without directions, from any bit on. */
+#define WEFT_PLACES_SLOT(P, VECTORS)                                                                                   \
+    static bool P##_gap_places(const weft_bit_source *source, uint64_t lows, weft_bit_walker *unary,                   \
+                               uint32_t gap_bits, uint32_t limit, uint32_t count, uint32_t *place)                     \
+    {                                                                                                                  \
+        if (gap_bits > 24 || count < 64 || limit > WEFT_GAPS_MOST || (uint64_t)count << gap_bits > WEFT_GAPS_MOST)     \
+            return weft_loop_gap_places(source, lows, unary, gap_bits, limit, count, place) <= limit;                  \
+        weft_gaps gaps = weft_gaps_of(source, unary, gap_bits, limit, count);                                          \
+        gaps.lows = lows;                                                                                              \
+        gaps.position = place;                                                                                         \
+        gaps.steps = (uint8_t *)place; /* not written: there are no directions */                                      \
+        return VECTORS(gaps, unary, false, 1);                                                                         \
     }
 
 #endif

@@ -6,19 +6,21 @@
 #include "backends/host_fast256.h"
 #include "backends/host_gaps.h"
 
-/* How eight fields of w bits, 1 to 25, are brought into lanes. */
+/* How eight fields of w bits, at most 25, are brought into lanes. */
 typedef struct weft_fields256 {
     __m256i bytes, shift, mask;
     uint32_t w, upper; /* upper: the byte in which the fifth begins */
 } weft_fields256;
 
-WEFT_ALWAYS_INLINE weft_fields256 weft_fields256_of(uint32_t w)
+/* The first one begins at bit `ahead` of a byte. */
+WEFT_ALWAYS_INLINE weft_fields256 weft_fields256_of(uint32_t w, uint32_t ahead)
 {
-    weft_fields256 made = {.mask = _mm256_set1_epi32((int)((UINT32_C(1) << w) - 1)), .w = w, .upper = 4 * w / 8};
+    weft_fields256 made = {
+        .mask = _mm256_set1_epi32((int)((UINT32_C(1) << w) - 1)), .w = w, .upper = (ahead + 4 * w) / 8};
     uint8_t bytes[32];
     uint32_t shift[8];
     for (uint32_t lane = 0; lane < 8; lane++) {
-        uint32_t bit = lane % 4 * w + (lane < 4 ? 0 : 4 * w % 8);
+        uint32_t bit = lane % 4 * w + (lane < 4 ? ahead : (ahead + 4 * w) % 8);
         shift[lane] = bit % 8;
         for (uint32_t i = 0; i < 4; i++)
             bytes[4 * lane + i] = (uint8_t)(bit / 8 + i);
@@ -62,16 +64,17 @@ typedef struct weft_place256 {
 
 /* The next eight, whose numbers stand in `position`; their fields are at `data`. */
 WEFT_ALWAYS_INLINE void weft_place256_next(weft_place256 *as, const uint8_t *data, uint32_t *position, uint8_t *steps,
-                                           unsigned width)
+                                           bool directed, unsigned width)
 {
     const __m256i one = _mm256_set1_epi32(1);
     __m256i field = weft_fields256_get(&as->fields, data);
-    __m256i low = _mm256_add_epi32(weft_lanes_prefix(_mm256_srli_epi32(field, 1)), as->sum);
+    __m256i low = _mm256_add_epi32(weft_lanes_prefix(directed ? _mm256_srli_epi32(field, 1) : field), as->sum);
     __m256i high = _mm256_sll_epi32(_mm256_sub_epi32(WEFT_LOAD_256(position), as->index), as->by);
     __m256i place = _mm256_add_epi32(_mm256_add_epi32(high, as->index), low);
     __m256i down = _mm256_and_si256(field, one);
     memcpy(position, &place, 32);
-    weft_lanes_narrow(_mm256_sub_epi32(one, _mm256_add_epi32(down, down)), steps, width);
+    if (directed)
+        weft_lanes_narrow(_mm256_sub_epi32(one, _mm256_add_epi32(down, down)), steps, width);
     as->sum = _mm256_permutevar8x32_epi32(low, _mm256_set1_epi32(7));
     as->index = _mm256_add_epi32(as->index, _mm256_set1_epi32(8));
 }
@@ -89,25 +92,25 @@ WEFT_ALWAYS_INLINE uint32_t weft_ones_list(uint64_t word, uint32_t base, uint32_
     return ones;
 }
 
-WEFT_ALWAYS_INLINE bool weft_fast256_gaps(weft_gaps gaps, weft_bit_walker *unary, unsigned width)
+WEFT_ALWAYS_INLINE bool weft_fast256_gaps(weft_gaps gaps, weft_bit_walker *unary, bool directed, unsigned width)
 {
-    const uint32_t w = gaps.k + 1;
-    weft_place256 as = {.fields = weft_fields256_of(w),
+    const uint32_t w = gaps.k + directed;
+    weft_place256 as = {.fields = weft_fields256_of(w, gaps.lows % 8),
                         .index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
                         .sum = _mm256_setzero_si256(),
                         .by = _mm_cvtsi32_si128((int)gaps.k)};
-    for (uint64_t at = 0; gaps.count - gaps.listed >= 64 && at + 8 * w + 16 <= gaps.source->bytes;) {
+    for (uint64_t at = gaps.lows / 8; gaps.count - gaps.listed >= 64 && at + 8 * w + 32 <= gaps.source->bytes;) {
         WEFT_GAPS_WORD(&gaps, weft_ones_list);
         for (; gaps.placed + 8 <= gaps.listed; gaps.placed += 8, at += w) {
             weft_place256_next(&as, gaps.source->data + at, gaps.position + gaps.placed,
-                               gaps.steps + (uint64_t)gaps.placed * width, width);
+                               gaps.steps + (uint64_t)gaps.placed * width, directed, width);
             weft_gaps_fetch(&gaps, gaps.placed, 8, width);
         }
         if (gaps.placed > WEFT_GAPS_AHEAD && !weft_gaps_take(&gaps, gaps.placed - WEFT_GAPS_AHEAD, width))
             return false;
     }
     gaps.sum = (uint32_t)_mm256_extract_epi32(as.sum, 0);
-    return weft_gaps_end(&gaps, unary, width);
+    return weft_gaps_end(&gaps, unary, directed, width);
 }
 
 #endif

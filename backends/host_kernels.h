@@ -53,6 +53,10 @@ typedef struct weft_host_kernels {
     bool (*gaps[WEFT_HOST_WIDTHS])(const weft_bit_source *source, weft_bit_walker *unary, uint32_t gap_bits,
                                    uint32_t limit, uint32_t count, uintptr_t elements, uint32_t *position,
                                    uint8_t *before, uint8_t *steps);
+    /* Reads places that gap_lows, from bit `lows` of the source on, and gap_ones wrote. False as above, or where a
+     * place is not below `limit`. */
+    bool (*gap_places)(const weft_bit_source *source, uint64_t lows, weft_bit_walker *unary, uint32_t gap_bits,
+                       uint32_t limit, uint32_t count, uint32_t *place);
 } weft_host_kernels;
 
 /* Slot of a coded width of 1, 2, 4 or 8 bytes. */

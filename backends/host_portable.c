@@ -44,4 +44,5 @@ const weft_host_kernels weft_host_portable = {
     .gap_lows = portable_gap_lows,
     .gap_ones = portable_gap_ones,
     .gaps = WEFT_SLOTS(portable, gaps),
+    .gap_places = portable_gap_places,
 };

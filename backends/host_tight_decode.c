@@ -3,6 +3,7 @@
 
 #include "backends/host_bits.h"
 #include "backends/host_element.h"
+#include "backends/host_fast_loops.h"
 #include "backends/host_payload.h"
 #include "backends/host_tight.h"
 #include "status.h"
@@ -28,53 +29,34 @@ static weft_status wrong_base(const tight_reader *reader, const char *what, uint
                      reader->unit, there, what, wanted);
 }
 
-/* Reads a list's gaps; returns one past its last rank or the first that is out of range, UINT64_MAX if the unary plane
- * ends early. `inside`: eight bytes can be read wherever low bits begin. */
-WEFT_ALWAYS_INLINE uint64_t gaps_read(const tight_reader *reader, weft_bit_walker *unary, const weft_tight_list *list,
-                                      uint32_t *member, bool inside)
+/* Says what a kernel refused. */
+static weft_status list_refuse(const tight_reader *reader, const weft_tight_list *list, uint32_t *member)
 {
-    const weft_bit_source source = reader->source;
-    const uint32_t k = list->low_bits;
-    const uint64_t mask = (UINT64_C(1) << k) - 1, limit = reader->base->count;
-    uint64_t next = 0, at = reader->lows;
-    for (uint32_t i = 0; i < list->members; i++, at += k) {
-        uint64_t high = weft_bits_unary(unary), word;
-        if (high == UINT64_MAX)
-            return UINT64_MAX;
-        if (inside)
-            memcpy(&word, source.data + at / 8, 8);
-        else
-            word = weft_bits_word(&source, at / 8);
-        next += high << k | (word >> at % 8 & mask);
-        member[i] = (uint32_t)next++;
-        if (next > limit)
-            break;
-    }
-    return next;
-}
-
-static weft_status list_read(tight_reader *reader, const weft_tight_list *list, uint32_t *member)
-{
-    const uint64_t end = reader->lows + (uint64_t)list->members * list->low_bits;
     weft_bit_walker unary = reader->unary;
-    uint64_t next = end / 8 + 8 <= reader->source.bytes ? gaps_read(reader, &unary, list, member, true)
-                                                        : gaps_read(reader, &unary, list, member, false);
+    uint64_t next = weft_loop_gap_places(&reader->source, reader->lows, &unary, list->low_bits, reader->base->count,
+                                         list->members, member);
     if (next == UINT64_MAX)
         return weft_host_unary_short(reader->unit, &reader->source);
-    if (next > reader->base->count)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: rank %llu among %u elements", reader->unit,
-                         (unsigned long long)(next - 1), reader->base->count);
+    return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: rank %llu among %u elements", reader->unit,
+                     (unsigned long long)(next - 1), reader->base->count);
+}
+
+static weft_status list_read(const weft_host_kernels *kernels, tight_reader *reader, const weft_tight_list *list,
+                             uint32_t *member)
+{
+    if (list->members > 0 && !kernels->gap_places(&reader->source, reader->lows, &reader->unary, list->low_bits,
+                                                  reader->base->count, list->members, member))
+        return list_refuse(reader, list, member);
     member[list->members] = UINT32_MAX;
-    reader->lows = end;
-    reader->unary = unary;
+    reader->lows += (uint64_t)list->members * list->low_bits;
     return WEFT_OK;
 }
 
-static weft_status lists_read(tight_reader *reader, uint32_t *members)
+static weft_status lists_read(const weft_host_kernels *kernels, tight_reader *reader, uint32_t *members)
 {
     for (uint32_t i = 0; i < WEFT_TIGHT_LISTS; i++) {
         const weft_tight_list *list = weft_tight_list_at(&reader->shape, i);
-        weft_status status = list_read(reader, list, members);
+        weft_status status = list_read(kernels, reader, list, members);
         if (status != WEFT_OK)
             return status;
         weft_host_class class = {0, list->inverted, members};
@@ -174,7 +156,7 @@ static void exception_step(tight_reader *reader, uint32_t index, coded *list)
     uint32_t exponent = weft_class_exponent(map, weft_element_get(changes->before, index, map->width));
     bool large = exponent > map->classes->magnitude_base;
     bool down = weft_steps_down(weft_element_get(changes->after, index, map->width), map->width);
-    weft_element_put(changes->after, index, down ? 0 - UINT64_C(2) : 2, map->width);
+    weft_element_put(changes->after, index, 2 - 4 * (uint64_t)down, map->width);
     if (large && !belongs(&reader->further))
         return;
     list->index[list->count] = index;
@@ -235,7 +217,7 @@ static weft_status magnitudes_read(tight_reader *reader, const coded *list)
         if (value > top - add || (value == top - add && !down))
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: magnitude of change %u is out of range", reader->unit,
                              list->index[j]);
-        weft_element_put(changes->after, list->index[j], down ? 0 - (value + add) : value + add, width);
+        weft_element_put(changes->after, list->index[j], ((value + add) ^ (0 - (uint64_t)down)) + down, width);
     }
     return WEFT_OK;
 }
@@ -254,7 +236,7 @@ weft_status weft_host_tight_read(weft_backend_state *state, const weft_decode_jo
         return status;
     reader.lows = 8 * weft_tight_lows_offset(&reader.shape);
     reader.unary = weft_bits_walk(reader.source, weft_tight_unary_offset(&reader.shape));
-    status = lists_read(&reader, state->members);
+    status = lists_read(state->kernels, &reader, state->members);
     if (status == WEFT_OK)
         status = places_find(state, &reader);
     if (status == WEFT_OK)

@@ -105,6 +105,43 @@ static inline void planes_break(const gap_case *of, uint8_t *planes, uint64_t by
     planes_read(of, planes, bytes, of->limit);
 }
 
+/* Both sets refuse, or both read the same places, whose low bits begin at bit `ahead`. Returns whether they read. */
+static inline bool places_read(const gap_case *of, const uint8_t *data, uint64_t bytes, unsigned ahead, uint32_t limit)
+{
+    const weft_bit_source source = {data, bytes};
+    const uint64_t offset = (ahead + (uint64_t)of->count * of->gap_bits + 7) / 8;
+    uint32_t *x = (void *)bytes_take(4 * (uint64_t)of->count, 0), *y = (void *)bytes_take(4 * (uint64_t)of->count, 0);
+    weft_bit_walker p = weft_bits_walk(source, offset), q = p;
+    bool good = of->a->gap_places(&source, ahead, &p, of->gap_bits, limit, of->count, x);
+    assert_int_equal(good, of->b->gap_places(&source, ahead, &q, of->gap_bits, limit, of->count, y));
+    if (good)
+        assert_memory_equal(x, y, 4 * (uint64_t)of->count);
+    assert_int_equal(p.last, q.last);
+    free(x);
+    free(y);
+    return good;
+}
+
+static inline void compare_places(const gap_case *of)
+{
+    const unsigned ahead = (unsigned)(any() % 20);
+    const uint64_t ones = of->a->gap_sum(of->list->position, of->count, of->gap_bits) + of->count;
+    const uint64_t lows = (ahead + (uint64_t)of->count * of->gap_bits + 7) / 8, bytes = lows + (ones + 7) / 8;
+    uint8_t *planes = bytes_take(bytes, 0);
+    weft_bit_writer low = {planes, planes + lows, 0, 0}, one = {planes + lows, planes + bytes, 0, 0};
+    weft_bits_put(&low, (1u << ahead) - 1, ahead);
+    if (of->gap_bits > 0)
+        of->a->gap_lows(of->list->position, of->count, of->gap_bits, &low);
+    of->a->gap_ones(of->list->position, of->count, of->gap_bits, &one);
+    assert_true(places_read(of, planes, bytes, ahead, of->limit));
+    places_read(of, planes, any() % bytes, ahead, of->limit);
+    places_read(of, planes, bytes, ahead, of->limit - 1);
+    places_read(of, planes, bytes, ahead, (uint32_t)(any() % of->limit));
+    planes[any() % bytes] ^= (uint8_t)(1 << any() % 8);
+    places_read(of, planes, bytes, ahead, of->limit);
+    free(planes);
+}
+
 static inline void compare_planes(gap_case *of, bool is_float)
 {
     compare_lows(of);
@@ -114,6 +151,7 @@ static inline void compare_planes(gap_case *of, bool is_float)
     uint8_t *x = planes_write(of->a, of, is_float, bytes), *y = planes_write(of->b, of, is_float, bytes);
     if (of->count > 0) {
         assert_memory_equal(x, y, bytes);
+        compare_places(of);
         assert_true(planes_read(of, x, bytes, of->limit));
         planes_break(of, x, bytes);
     }
