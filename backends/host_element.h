@@ -13,7 +13,7 @@
 #define WEFT_ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Entries that a loop over scattered elements asks for ahead of use. */
-#define WEFT_HOST_AHEAD 64u
+#define WEFT_HOST_AHEAD 96u
 
 WEFT_ALWAYS_INLINE uint64_t weft_element_get(const uint8_t *data, uint64_t index, unsigned width)
 {
