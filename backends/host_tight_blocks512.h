@@ -15,7 +15,7 @@
 #define WEFT_WIDE_ELEMENTS 2048u
 #define WEFT_WIDE_WORDS    32u
 #define WEFT_WIDE_GROUPS   4u
-#define WEFT_WIDE_AHEAD    4096u /* bytes that are asked for ahead of use */
+#define WEFT_WIDE_AHEAD    6144u /* bytes that are asked for ahead of use */
 
 #define WEFT_WIDE_SPAN 63u /* exponents from the first to the last threshold */
 
@@ -91,19 +91,17 @@ WEFT_ALWAYS_INLINE __m512i weft_wide_pair(__m512i first, __m512i second)
     return _mm512_permutex2var_epi8(first, _mm512_loadu_si512(weft_wide_order), second);
 }
 
-/* The four planes of a group of eight words. */
-WEFT_ALWAYS_INLINE void weft_wide_planes(const uint8_t *data, const weft_wide_map *map, __m512i *plane, unsigned width)
+/* The same of 128 elements. */
+WEFT_ALWAYS_INLINE __m512i weft_wide_two(const uint8_t *data, const weft_wide_map *map, unsigned width)
 {
-    __m512i pair[4];
-    WEFT_UNROLL for (unsigned i = 0; i < 4; i++)
-    {
-        const uint8_t *words = data + 128 * width * i;
-        pair[i] = weft_wide_pair(weft_wide_bits(words, map, width), weft_wide_bits(words + 64 * width, map, width));
-    }
-    const __m512i even = _mm512_shuffle_i64x2(pair[0], pair[1], 0x44),
-                  odd = _mm512_shuffle_i64x2(pair[2], pair[3], 0x44);
-    const __m512i upper = _mm512_shuffle_i64x2(pair[0], pair[1], 0xee);
-    const __m512i top = _mm512_shuffle_i64x2(pair[2], pair[3], 0xee);
+    return weft_wide_pair(weft_wide_bits(data, map, width), weft_wide_bits(data + 64 * width, map, width));
+}
+
+/* The four planes of a group, from those of its words two by two. */
+WEFT_ALWAYS_INLINE void weft_wide_turn_planes(const __m512i *two, __m512i *plane)
+{
+    const __m512i even = _mm512_shuffle_i64x2(two[0], two[1], 0x44), odd = _mm512_shuffle_i64x2(two[2], two[3], 0x44);
+    const __m512i upper = _mm512_shuffle_i64x2(two[0], two[1], 0xee), top = _mm512_shuffle_i64x2(two[2], two[3], 0xee);
     plane[0] = _mm512_shuffle_i64x2(even, odd, 0x88);
     plane[1] = _mm512_shuffle_i64x2(even, odd, 0xdd);
     plane[2] = _mm512_shuffle_i64x2(upper, top, 0x88);
@@ -194,8 +192,10 @@ WEFT_ALWAYS_INLINE void weft_wide_take(const uint8_t *data, const weft_wide_map 
     __m512i plane[WEFT_WIDE_GROUPS][4];
     for (uint32_t g = 0; g < WEFT_WIDE_GROUPS; g++) {
         const uint8_t *group = data + (uint64_t)g * 512 * width;
+        __m512i two[4];
         weft_wide_ahead(group, 512 * width);
-        weft_wide_planes(group, map, plane[g], width);
+        WEFT_UNROLL for (uint32_t i = 0; i < 4; i++) two[i] = weft_wide_two(group + 128 * width * i, map, width);
+        weft_wide_turn_planes(two, plane[g]);
     }
     weft_wide_count(plane, block, n);
 }

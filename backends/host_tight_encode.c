@@ -58,22 +58,31 @@ static void list_end(list_maker *maker, weft_tight_list *list, uint32_t set, uin
     maker->members += list->members;
 }
 
-/* Numbers of changes by class, and where each class begins when they are sorted by it. */
+/* Numbers of changes by class, and where each class begins when they are sorted by it. Changes are gone through at four
+ * places at once, each with numbers of its own: neighbours are often of one class, and would wait for one another. */
+#define PLACES 4u
 typedef struct class_counts {
     uint32_t changed[WEFT_CLASS_MAX];
     uint32_t exceptions[WEFT_CLASS_MAX];
     uint32_t begin[WEFT_CLASS_MAX];
+    uint32_t here[PLACES][WEFT_CLASS_MAX];
 } class_counts;
 
-/* Counts go round four rows: neighbours are often of one class, and wait for one another. */
 static void classes_count(const weft_backend_state *state, class_counts *counts)
 {
-    uint32_t changed[4][WEFT_CLASS_MAX] = {{0}};
+    const uint32_t count = state->changes.count, each = count / PLACES;
+    const uint8_t *class_of = state->class_of;
     memset(counts, 0, sizeof *counts);
-    for (uint32_t i = 0; i < state->changes.count; i++)
-        changed[i % 4][state->class_of[i]]++;
-    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++)
-        counts->changed[c] = changed[0][c] + changed[1][c] + changed[2][c] + changed[3][c];
+    for (uint32_t i = 0; i < each; i++) {
+        for (uint32_t p = 0; p < PLACES; p++)
+            counts->here[p][class_of[p * each + i]]++;
+    }
+    for (uint32_t i = PLACES * each; i < count; i++)
+        counts->here[PLACES - 1][class_of[i]]++;
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
+        for (uint32_t p = 0; p < PLACES; p++)
+            counts->changed[c] += counts->here[p][c];
+    }
     for (uint32_t c = 1; c < WEFT_CLASS_MAX; c++)
         counts->begin[c] = counts->begin[c - 1] + counts->changed[c - 1];
 }
@@ -90,13 +99,21 @@ static void exceptions_mark(const weft_backend_state *state, uint32_t exceptions
 /* Sorts the changes' ranks by class into state->sorted. */
 static void ranks_sort(const weft_backend_state *state, const class_counts *counts)
 {
+    const uint32_t count = state->changes.count, each = count / PLACES;
     const uint8_t *class_of = state->class_of;
-    const uint32_t *rank = state->class_rank, count = state->changes.count;
-    uint32_t *next[WEFT_CLASS_MAX];
-    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++)
-        next[c] = state->sorted + counts->begin[c];
-    for (uint32_t i = 0; i < count; i++)
-        *next[class_of[i]]++ = rank[i];
+    const uint32_t *rank = state->class_rank;
+    uint32_t *next[PLACES][WEFT_CLASS_MAX];
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
+        next[0][c] = state->sorted + counts->begin[c];
+        for (uint32_t p = 1; p < PLACES; p++)
+            next[p][c] = next[p - 1][c] + counts->here[p - 1][c];
+    }
+    for (uint32_t i = 0; i < each; i++) {
+        for (uint32_t p = 0; p < PLACES; p++)
+            *next[p][class_of[p * each + i]]++ = rank[p * each + i];
+    }
+    for (uint32_t i = PLACES * each; i < count; i++)
+        *next[PLACES - 1][class_of[i]]++ = rank[i];
 }
 
 /* Moves the ranks of a class into a list without their marks, and leaves the places of the marked ones among them,

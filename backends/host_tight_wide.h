@@ -145,23 +145,25 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32
                                               weft_wide *block, uint32_t *position, uint32_t n, unsigned width)
 {
     __m512i plane[WEFT_WIDE_GROUPS][4];
-    weft_wide_set differ;
-    differ.filled = 0;
+    uint32_t found = 0;
     for (uint32_t g = 0; g < WEFT_WIDE_GROUPS; g++) {
-        const uint64_t at = (uint64_t)(begin + 512 * g) * width;
-        WEFT_UNROLL for (uint32_t w = 0; w < 8; w++)
+        __m512i two[4];
+        WEFT_UNROLL for (uint32_t i = 0; i < 4; i++)
         {
-            weft_wide_ahead(pair->now + at + 64 * w * width, 64 * width);
-            weft_wide_ahead(pair->shadow + at + 64 * w * width, 64 * width);
-            const uint64_t some =
-                weft_wide_differ(pair->now + at + 64 * w * width, pair->shadow + at + 64 * w * width, width);
-            differ.word[8 * g + w] = some;
-            differ.filled |= (uint32_t)(some != 0) << (8 * g + w);
+            const uint32_t at = begin + 512 * g + 128 * i;
+            const uint8_t *now = pair->now + (uint64_t)at * width, *shadow = pair->shadow + (uint64_t)at * width;
+            weft_wide_ahead(now, 128 * width);
+            weft_wide_ahead(shadow, 128 * width);
+            for (uint32_t w = 0; w < 2; w++) {
+                const uint64_t differ = weft_wide_differ(now + 64 * width * w, shadow + 64 * width * w, width);
+                found += weft_wide_word_list(differ, pair->first + at + 64 * w, position + found);
+            }
+            two[i] = weft_wide_two(shadow, map, width);
         }
-        weft_wide_planes(pair->shadow + at, map, plane[g], width);
+        weft_wide_turn_planes(two, plane[g]);
     }
     weft_wide_count(plane, block, n);
-    return weft_wide_list(&differ, pair->first + begin, position, UINT32_MAX);
+    return found;
 }
 
 /* Fills in what is listed of a block. */
