@@ -260,16 +260,22 @@ static void by_what_is_not_kept(void **state)
     assert_true(look(f).bytes > f->layout->bytes * 3 / 2);
 }
 
-/* Whether b is being sent what was merged for it; from then on merges have no room but what that takes. */
+/* Whether b is being sent what was merged for it; from then on merges have no room but the block that this takes: what
+ * was merged before and nobody reads any more can be given up. */
 static bool reads_merged(fleet *f)
 {
+    bool one_block = true;
     weft_trainer *trainer = f->trainer.session->trainer;
     pthread_mutex_lock(&f->trainer.session->lock);
     const weft_stream *stream = &peer_of(f, "b")->stream;
     bool reads = stream->update && stream->update->order - stream->update->from > 1;
-    if (reads)
-        trainer->bridge.share = trainer->bridge.blocks;
+    if (reads) {
+        const weft_chain *chain = &stream->update->chain[stream->level];
+        one_block = chain->first == chain->last;
+        trainer->bridge.share = 1;
+    }
     pthread_mutex_unlock(&f->trainer.session->lock);
+    assert_true(one_block);
     return reads;
 }
 
