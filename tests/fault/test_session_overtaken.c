@@ -294,6 +294,19 @@ static void wait_for(fleet *f, bool (*what)(fleet *))
         assert_true(fleet_now_ms() < end);
 }
 
+/* Until b was sent, or is being sent, so many updates that it has not committed. */
+static void wait_for_ahead(fleet *f, uint32_t updates)
+{
+    bool ahead = false;
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; !ahead; fleet_sleep_ms(1)) {
+        assert_true(fleet_now_ms() < end);
+        pthread_mutex_lock(&f->trainer.session->lock);
+        const weft_peer *peer = peer_of(f, "b");
+        ahead = peer->expected_count + (peer->stream.kind == WEFT_STREAM_UPDATE) == updates;
+        pthread_mutex_unlock(&f->trainer.session->lock);
+    }
+}
+
 /* What b reads leaves a's catch-up no room. When b has it, nothing is published any more: a ends its snapshot. */
 static void beside_one_that_reads(void **state)
 {
@@ -303,8 +316,11 @@ static void beside_one_that_reads(void **state)
     fleet_join(f, 0, FLEET_OTHER);
     wait_for_units(f, 1);
     set_rate(f, 16e3);
-    for (int i = 0; i < 6; i++) /* b is sent two of them, and the others as one when it has committed */
+    for (uint32_t i = 0; i < 6; i++) { /* b is sent two of them, and the others as one when it has committed */
         fleet_publish(f, 100);
+        if (i < 2)
+            wait_for_ahead(f, i + 1);
+    }
     set_rate_of(f, "b", 16e3);
     assert_int_equal(fleet_commit(f, 1, FLEET_WAIT_MS), WEFT_OK);
     wait_for(f, reads_merged);
