@@ -4,6 +4,7 @@
 #define WEFT_BACKENDS_HOST_FAST512_H
 
 #include "backends/host_fast_loops.h"
+#include "backends/host_lanes512.h"
 #include "backends/host_loops.h"
 
 /* The lanes moved up by n, the last ones of `before` in front. */
@@ -201,34 +202,6 @@ WEFT_ALWAYS_INLINE uint64_t weft_lanes512_far(const uint8_t *before, const uint8
         _mm512_storeu_si512(excess + i, _mm512_sub_epi64(weft_lanes512_eight(listed + (uint64_t)i * width, width),
                                                          _mm512_set1_epi64(2)));
     return far;
-}
-
-/* Numbers of lanes of a byte each. */
-WEFT_ALWAYS_INLINE __m512i weft_lanes512_numbers(void)
-{
-    uint8_t numbers[64];
-    for (unsigned i = 0; i < 64; i++)
-        numbers[i] = (uint8_t)i;
-    return _mm512_loadu_si512(numbers);
-}
-
-/* Sixteen of the numbers in `set`, each added to base. */
-#define WEFT_LANES512_PART(set, part, base, position)                                                                  \
-    _mm512_storeu_si512((position) + 16 * (part),                                                                      \
-                        _mm512_add_epi32(base, _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(set, part))))
-
-/* Writes base + number of each bit that is set; a list with room for 64 holds what is written behind them. */
-WEFT_ALWAYS_INLINE uint32_t weft_lanes512_list(uint64_t word, __m512i numbers, uint32_t base, uint32_t *position)
-{
-    const uint32_t count = (uint32_t)__builtin_popcountll(word);
-    const __m512i set = _mm512_maskz_compress_epi8(word, numbers), from = _mm512_set1_epi32((int)base);
-    WEFT_LANES512_PART(set, 0, from, position);
-    if (__builtin_expect(count > 16, 0)) {
-        WEFT_LANES512_PART(set, 1, from, position);
-        WEFT_LANES512_PART(set, 2, from, position);
-        WEFT_LANES512_PART(set, 3, from, position);
-    }
-    return count;
 }
 
 WEFT_ALWAYS_INLINE uint32_t weft_fast512_exceptions(const uint8_t *before, const uint8_t *after, uint32_t count,

@@ -9,7 +9,6 @@
 #if defined(WEFT_SIMDE) || defined(WEFT_HAVE_AVX512)
 
 #include "backends/host_element.h"
-#include "backends/host_lanes256.h"
 #include "backends/host_tight_kernels.h"
 
 /* Exponents of 64 elements, a byte each. */

@@ -2,6 +2,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_WIDE_H
 #define WEFT_BACKENDS_HOST_TIGHT_WIDE_H
 
+#include "backends/host_lanes512.h"
 #include "backends/host_tight_blocks512.h"
 
 /* ---- from ranks to positions */
@@ -84,30 +85,10 @@ static uint32_t weft_wide_ones(const weft_wide_set *set)
     return all;
 }
 
-/* Numbers of the bits of a word, one after the other. */
-#define WIDE_8(n)  n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7
-#define WIDE_32(n) WIDE_8(n), WIDE_8(n + 8), WIDE_8(n + 16), WIDE_8(n + 24)
-static const uint8_t weft_wide_bit[64] = {WIDE_32(0), WIDE_32(32)};
-
-/* Writes base + number of each bit that is set, sixteen at a time: a list with room for 64 is asked for. */
-WEFT_ALWAYS_INLINE uint32_t weft_wide_word_list(uint64_t word, uint32_t base, uint32_t *list)
-{
-    const uint32_t count = (uint32_t)__builtin_popcountll(word);
-    const __m512i from = _mm512_set1_epi32((int)base);
-    __m512i set = _mm512_maskz_compress_epi8(word, _mm512_loadu_si512(weft_wide_bit));
-    uint32_t i = 0;
-    do {
-        const __m512i some = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(set));
-        _mm512_storeu_si512(list + i, _mm512_add_epi32(some, from));
-        set = _mm512_alignr_epi64(set, set, 2);
-        i += 16;
-    } while (__builtin_expect(i < count, 0));
-    return count;
-}
-
 /* Lists the positions in a set; returns how many, or room + 1. */
 WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, uint32_t begin, uint32_t *position, uint32_t room)
 {
+    const __m512i numbers = weft_lanes512_numbers();
     uint32_t found = 0;
     if (room < WEFT_WIDE_ELEMENTS && weft_wide_ones(set) > room)
         return room + 1;
@@ -116,7 +97,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, uint32_t begin, u
         uint64_t word = set->word[w];
         set->word[w] = 0;
         if (room - found >= 64)
-            found += weft_wide_word_list(word, begin + 64 * w, position + found);
+            found += weft_lanes512_list(word, numbers, begin + 64 * w, position + found);
         else
             for (; word; word &= word - 1)
                 position[found++] = begin + 64 * w + (uint32_t)__builtin_ctzll(word);
@@ -144,6 +125,7 @@ WEFT_ALWAYS_INLINE uint64_t weft_wide_differ(const uint8_t *now, const uint8_t *
 WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32_t begin, const weft_wide_map *map,
                                               weft_wide *block, uint32_t *position, uint32_t n, unsigned width)
 {
+    const __m512i numbers = weft_lanes512_numbers();
     __m512i plane[WEFT_WIDE_GROUPS][4];
     uint32_t found = 0;
     for (uint32_t g = 0; g < WEFT_WIDE_GROUPS; g++) {
@@ -156,7 +138,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32
             weft_wide_ahead(shadow, 128 * width);
             for (uint32_t w = 0; w < 2; w++) {
                 const uint64_t differ = weft_wide_differ(now + 64 * width * w, shadow + 64 * width * w, width);
-                found += weft_wide_word_list(differ, pair->first + at + 64 * w, position + found);
+                found += weft_lanes512_list(differ, numbers, pair->first + at + 64 * w, position + found);
             }
             two[i] = weft_wide_two(shadow, map, width);
         }
