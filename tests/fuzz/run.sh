@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/fuzz/run.sh [SECONDS] [TARGET...] - builds the fuzz targets with clang into build-fuzz and runs each for so long
-# (60 s if not said), from the corpus of this folder on. What it learns stays in build-fuzz/corpus, what it finds lies in
-# build-fuzz/finds. Prints executions and finds for each; exits with 1 if there are any finds.
+# (60 s if not said), as many at once as there are cores, from the corpus of this folder on. What it learns stays in
+# build-fuzz/corpus, what it finds lies in build-fuzz/finds. Prints executions and finds for each; exits with 1 if there
+# are any finds.
 # WEFT_FUZZ_KEEP=1 adds what was learnt to the corpus of this folder, minimised. The corpus of a target is one archive:
 # `ar x` unpacks it, `ar rcSD tests/fuzz/corpus/NAME.ar FILE` adds an input, whose name has at most 15 bytes.
 set -euo pipefail
@@ -18,8 +19,9 @@ if [ ${#targets[@]} = 0 ]; then
         targets+=("${name%.c}")
     done
 fi
-build=build-fuzz
+build="build-fuzz"
 found=0
+running=0
 
 # The corpus as files, which is what libFuzzer reads.
 unpack() # unpack NAME FOLDER
@@ -30,10 +32,10 @@ unpack() # unpack NAME FOLDER
     [ ! -e "$archive" ] || (cd "$2" && ar x "$archive")
 }
 
-# Runs one target and prints its line; the log says more.
+# Runs one target and prints its line; the log says more. Fails when something was found.
 fuzz() # fuzz NAME
 {
-    local name=$1 log=$build/fuzz_$1.log executions finds
+    local name=$1 log=$build/fuzz_$1.log executions finds result=0
     local learnt=$build/corpus/$name kept=$build/kept/$name
     mkdir -p "$learnt" "$build/finds/$name"
     unpack "$name" "$kept"
@@ -45,9 +47,10 @@ fuzz() # fuzz NAME
     printf '%-10s %12s executions in %4d s, %d finds\n' "$name" "${executions:-no}" "$seconds" "$finds"
     if [ -z "$executions" ] || [ "$finds" != 0 ]; then
         tail -n 40 "$log" >&2
-        found=1
+        result=1
     fi
     [ -z "${WEFT_FUZZ_KEEP:-}" ] || keep "$name" "$learnt" "$kept"
+    return $result
 }
 
 # Merges what was learnt into the corpus: the least set of inputs with the same coverage.
@@ -64,9 +67,21 @@ keep() # keep NAME LEARNT KEPT
     rm -rf "$merged"
 }
 
+finish() # the next target to end
+{
+    wait -n || found=1
+    running=$((running - 1))
+}
+
 weft_need build test ci
 WEFT_TARGETS=${targets[*]/#/fuzz_} weft_build fuzz fuzz
+trap 'kill 0' INT # what runs in the background does not hear the keyboard
 for name in "${targets[@]}"; do
-    fuzz "$name"
+    [ $running -lt "$WEFT_JOBS" ] || finish
+    fuzz "$name" &
+    running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+    finish
 done
 exit $found
