@@ -33,7 +33,7 @@ typedef enum weft_bridged_state {
 /* What brings a snapshot's tiles on to one version, tiles that were read from several. `limits` tells them apart: for
  * each update, found by its order modulo WEFT_JOURNAL_UPDATES, the units from which on they were read from the bits
  * after it, so that it is nothing to them. What has no place in the share is left to another merge, to the same
- * version, from `end` on. */
+ * version, from `end` on, which any frame may begin. */
 typedef struct weft_catch_up {
     const uint32_t *limits; /* a peer's; NULL: it is an ordinary merge, for whoever has the base */
     uint64_t to;            /* order after which that version stood; 0: the newest when it is begun to be made */
@@ -124,6 +124,9 @@ void weft_bridge_make(weft_bridge *bridge, weft_bridged *entry);
 /* ---- bridge_merge.c: on the thread, without the lock */
 /* Adds the pinned sources up, at level fast; a catch-up as far as the share reaches. */
 weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up);
+/* The first unit of the longest run that has a catch-up's first: what is said of that may stand in a frame from there
+ * on. */
+uint64_t weft_bridge_start_of(const weft_bridge *bridge, const weft_catch_up *catch_up);
 /* ---- bridge_tight.c: on the thread, without the lock */
 /* The same at level tight, from the bits of both ends; no catch-up. */
 weft_status weft_bridge_tighten(weft_bridge *bridge, weft_update *update);

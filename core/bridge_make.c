@@ -35,7 +35,7 @@ static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, co
 {
     const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
     weft_bridge_source source = {.bridge = bridge, .update = update, .run_shift = update->parameters.run_shift};
-    source.cursor = weft_cursor_seek(&bridge->trainer->journal.arena, chain, catch_up->unit);
+    source.cursor = weft_cursor_seek(&bridge->trainer->journal.arena, chain, weft_bridge_start_of(bridge, catch_up));
     if (catch_up->limits)
         source.unit_limit = catch_up->limits[update->order % WEFT_JOURNAL_UPDATES];
     return source;

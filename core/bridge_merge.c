@@ -93,15 +93,27 @@ static weft_status next(void *user, uint64_t unit_limit, const uint8_t **frame, 
 typedef struct writer {
     weft_bridge *bridge;
     weft_update *update;
+    uint64_t unit; /* frames before it were taken by the part of a catch-up before this one */
+    uint64_t end;  /* unit of the first frame that had no place; 0: all had */
 } writer;
+
+static weft_status append(writer *to, const uint8_t *frame, uint32_t bytes)
+{
+    weft_frame admitted;
+    weft_status status = weft_frame_admit(to->bridge->trainer->session->layout, frame, bytes, &admitted);
+    if (status != WEFT_OK || admitted.header.unit < to->unit)
+        return status;
+    status = weft_bridge_append(to->bridge, to->update, WEFT_LEVEL_FAST, frame, bytes);
+    to->end = status == WEFT_E_BUDGET ? admitted.header.unit : 0;
+    return status;
+}
 
 static weft_status emit(void *user, const uint8_t *frames, uint64_t bytes)
 {
-    const writer *to = user;
     weft_status status = WEFT_OK;
     for (uint64_t at = 0; at < bytes && status == WEFT_OK;) {
         uint64_t length = weft_frame_measure(frames + at, bytes - at);
-        status = weft_bridge_append(to->bridge, to->update, WEFT_LEVEL_FAST, frames + at, (uint32_t)length);
+        status = append(user, frames + at, (uint32_t)length);
         at += length;
     }
     return status;
@@ -124,13 +136,22 @@ static weft_status moved(void *user, uint64_t unit)
     return weft_bridge_pause(((const writer *)user)->bridge);
 }
 
+uint64_t weft_bridge_start_of(const weft_bridge *bridge, const weft_catch_up *catch_up)
+{
+    const weft_unit *units = bridge->trainer->session->layout->units;
+    const uint32_t within = (1u << WEFT_RUN_SHIFT_MAX) - 1;
+    return catch_up->unit > 0 ? catch_up->unit - (units[catch_up->unit].place & within) : 0;
+}
+
+/* The frames of a catch-up's region are the same whichever part of it is made: from the same sources to the same
+ * version. So a part may end, and the next one begin, at any frame, and no region is too large for the share. */
 weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up)
 {
-    writer to = {bridge, update};
+    writer to = {.bridge = bridge, .update = update, .unit = catch_up->unit};
     weft_merge_pass pass = {.sources = bridge->merge_sources,
                             .count = bridge->source_count,
                             .level = WEFT_LEVEL_FAST,
-                            .unit = catch_up->unit,
+                            .unit = weft_bridge_start_of(bridge, catch_up),
                             .emit = emit,
                             .user = &to,
                             .whole = whole,
@@ -144,7 +165,7 @@ weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_cat
     update->levels = 1u << WEFT_LEVEL_FAST;
     weft_status status = weft_merger_run(&bridge->merger, &pass);
     update->changed = pass.changed;
-    catch_up->end = pass.end;
-    bool some = catch_up->limits && pass.end > catch_up->unit;
+    catch_up->end = to.end ? to.end : pass.end;
+    bool some = catch_up->limits && catch_up->end > catch_up->unit;
     return status == WEFT_E_BUDGET && some ? WEFT_OK : status;
 }

@@ -106,11 +106,11 @@ static void set_rate(fleet *f, double bytes_s)
     set_rate_of(f, "a", bytes_s);
 }
 
-/* A dense version, which takes a slow machine long, while the snapshot all but stands still. */
-static void publish_meanwhile(fleet *f)
+/* A version, which takes a slow machine long, while the snapshot all but stands still. */
+static void publish_meanwhile(fleet *f, uint32_t per_mille)
 {
     set_rate(f, 16e3);
-    fleet_publish(f, 1000);
+    fleet_publish(f, per_mille);
     assert_true(look(f).runs);
     set_rate(f, 1e6);
 }
@@ -225,19 +225,42 @@ static void more_than_the_journal_keeps(void **state)
     assert_true(merges(f) >= 2);
 }
 
+/* The snapshot ends with the tiles that it has, and `units` of them were sent. */
+static void check_goes_on(fleet *f, uint64_t units)
+{
+    for (progress now = look(f); now.runs; now = look(f)) {
+        assert_true(now.units >= units);
+        fleet_sleep_ms(1);
+    }
+    check_end(f, true);
+}
+
 /* One catch-up is more than merges have room for: it comes in parts. */
 static void in_parts(void **state)
 {
     fleet *f = *state;
     fleet_join(f, 0, FLEET_OTHER);
     uint64_t units = wait_for_units(f, f->layout->unit_count - 2).units;
-    publish_meanwhile(f);
-    for (progress now = look(f); now.runs; now = look(f)) {
-        assert_true(now.units >= units);
-        fleet_sleep_ms(1);
-    }
-    check_end(f, true);
+    publish_meanwhile(f, 1000);
+    check_goes_on(f, units);
     assert_true(merges(f) >= 2);
+}
+
+/* A version of few changes codes a stretch of units together, and one of many changes more in it than merges have room
+ * for, a block of 2 MiB here: a part may end within. */
+static void a_stretch_in_parts(void **state)
+{
+    fleet *f = *state;
+    fleet_join(f, 0, FLEET_OTHER);
+    uint64_t units = wait_for_units(f, f->layout->unit_count - 2).units;
+    pthread_mutex_lock(&f->trainer.session->lock);
+    f->trainer.session->trainer->bridge.share = 1;
+    pthread_mutex_unlock(&f->trainer.session->lock);
+    set_rate(f, 16e3);
+    fleet_publish(f, 1);
+    publish_meanwhile(f, 700);
+    check_goes_on(f, units);
+    assert_true(merges(f) >= 3);
 }
 
 /* A version that the journal cannot keep: the tiles are sent once more, and nobody is lost. */
@@ -250,7 +273,7 @@ static void by_what_is_not_kept(void **state)
     fleet_catch_up(f, 2);
     fleet_join(f, 0, FLEET_OTHER);
     uint64_t units = wait_for_units(f, f->layout->unit_count - 2).units, lowest = units;
-    publish_meanwhile(f);
+    publish_meanwhile(f, 1000);
     for (progress now = look(f); now.runs; now = look(f)) {
         lowest = now.units < lowest ? now.units : lowest;
         fleet_sleep_ms(1);
@@ -338,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(beside_one_that_is_live, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(more_than_the_journal_keeps, setup_tight, teardown),
         cmocka_unit_test_setup_teardown(in_parts, setup_large, teardown),
+        cmocka_unit_test_setup_teardown(a_stretch_in_parts, setup_large, teardown),
         cmocka_unit_test_setup_teardown(beside_one_that_reads, setup_tight, teardown),
         cmocka_unit_test_setup_teardown(by_what_is_not_kept, setup_levels, teardown),
     };
