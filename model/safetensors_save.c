@@ -82,9 +82,18 @@ static weft_status path_is_free(const char *path)
                                  : weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
 }
 
+/* "out/" is what shells complete: what is unfinished stands beside the folder, not in it. */
+static void cut_slashes(char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        path[--length] = '\0';
+}
+
 static weft_status folder_begin(weft_model_output *output)
 {
     weft_file index;
+    cut_slashes(output->path);
     weft_status free_path = path_is_free(output->path);
     if (free_path != WEFT_OK)
         return free_path;

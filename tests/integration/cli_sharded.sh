@@ -19,6 +19,11 @@ diff -r "$work/out" "$work/s1" || fail "out differs from s1"
 run exists 2 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/out"
 says exists 'not there yet'
 diff -r "$work/out" "$work/s1" || fail "out was touched"
+mkdir "$work/there"
+for name in new there; do # as a shell completes a folder's name
+    run slash 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/$name/"
+    diff -r "$work/$name" "$work/s1" || fail "$name/ differs from s1"
+done
 run wrong 3 "$WEFT_BIN" apply "$work/s1" "$work/u.weft" -o "$work/no"
 absent "$work/no"
 
