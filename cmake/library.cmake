@@ -60,6 +60,8 @@ foreach(library weft weft_static)
     endforeach()
     target_link_libraries(${library} PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
 endforeach()
+# A name that is looked up for a session may be so for a while after that was closed, on a thread of the library's code.
+target_link_options(weft PRIVATE LINKER:-z,nodelete)
 set_target_properties(weft PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft EXPORT_NAME static)
 if(NOT WEFT_SANITIZE)

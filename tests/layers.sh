@@ -157,6 +157,7 @@ check_exports()
     local library symbol
     library=$(find "$build_dir" -maxdepth 1 -name 'libweft.so.*.*' | head -n 1)
     [ -n "$library" ] || { broke "no libweft.so under $build_dir: build first" && return; }
+    readelf -d "$library" | grep -q NODELETE || broke "libweft.so may be unmapped: names are looked up on detached threads"
     while read -r symbol; do
         [[ $symbol == weft_* ]] || broke "libweft.so exports $symbol: only weft_ names are public"
         grep -Eq "^WEFT_API .*\\b$symbol\\(" include/weft.h || broke "libweft.so exports $symbol, which weft.h does not declare"
