@@ -99,11 +99,22 @@ static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char w
     return status;
 }
 
+/* Said before, since it may take long. */
+static void tell_names(const weft_rollout *rollout)
+{
+    char hosts[WEFT_NAMES][WEFT_SITE_TEXT], numeric[64];
+    uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts);
+    for (uint32_t i = 0; i < count; i++)
+        if (!weft_control_is_numeric(hosts[i], numeric))
+            weft_log(WEFT_LOG_INFO, "rollout %s: looking up %s", rollout->site.name, hosts[i]);
+}
+
 weft_status weft_way_open(weft_rollout *rollout)
 {
     char why[320] = "";
     uint64_t patience_ms = rollout->session->site->session.connect_deadline_ms;
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
+    tell_names(rollout);
     weft_status status = open_once(rollout, deadline_ns, why);
     while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
         weft_clock_pass(RETRY_NS);

@@ -1,10 +1,12 @@
 /* rollout.c - weft rollout: joins a trainer and commits its versions as they come. */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layout.h"
@@ -25,6 +27,21 @@ typedef struct rollout {
     bool has_until; /* --until was given */
 } rollout;
 
+/* Whether neither a file nor a folder of shards could be renamed onto it. */
+static bool is_in_the_way(const char *path)
+{
+    struct stat facts;
+    if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode))
+        return false;
+    DIR *listing = S_ISDIR(facts.st_mode) ? opendir(path) : NULL;
+    uint64_t found = 0;
+    while (listing && readdir(listing))
+        found++;
+    if (listing)
+        closedir(listing);
+    return !listing || found > 2;
+}
+
 /* Better told now than after hours of training. */
 static weft_status check_save(const char *path)
 {
@@ -35,6 +52,11 @@ static weft_status check_save(const char *path)
     const char *parent = dirname(directory);
     if (access(parent, W_OK | X_OK) != 0)
         return weft_fail_quiet(WEFT_E_FILE, "--save %s: %s cannot be written to: %s", path, parent, strerror(errno));
+    if (is_in_the_way(path))
+        return weft_fail_quiet(WEFT_E_FILE,
+                               "--save %s: there is something that is no file; name one, or for a model "
+                               "of shards a folder that is not there yet",
+                               path);
     return WEFT_OK;
 }
 
@@ -67,7 +89,9 @@ static weft_status take_model(rollout *r)
 static weft_status open_session(rollout *r)
 {
     weft_signals_catch();
+    weft_signals_deadly(true); /* hosts' names are waited for */
     weft_status status = weft_rollout_open(r->site, r->args->peer, r->weights.layout, NULL, &r->session);
+    weft_signals_deadly(false);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch(); /* again: libfabric's shm takes them when it opens */

@@ -1,13 +1,15 @@
 #include "signals.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "output.h"
 
-static volatile sig_atomic_t stop_requested;
+static volatile sig_atomic_t stop_requested, deadly;
 
 static weft_session *_Atomic session_at_work;
 
@@ -25,7 +27,7 @@ static void on_signal(int number)
 {
     static _Atomic uint64_t first_ms;
     uint64_t now = now_ms(), first = atomic_load(&first_ms);
-    if (stop_requested && now > first + SAME_MS) {
+    if (deadly || (stop_requested && now > first + SAME_MS)) {
         signal(number, SIG_DFL);
         raise(number);
         return;
@@ -43,8 +45,26 @@ void weft_signals_watch(weft_session *session)
     atomic_store(&session_at_work, session);
 }
 
+void weft_signals_deadly(bool now)
+{
+    deadly = now;
+}
+
+/* The number of a closed one would be the next file's or socket's, and lines for people would go there. What is put in
+ * its place cannot be written, which is told as ever. */
+static void hold_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 void weft_signals_prepare(void)
 {
+    hold_standard_streams();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

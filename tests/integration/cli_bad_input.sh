@@ -26,12 +26,39 @@ says no_version "none.safetensors"
 run no_follow 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/none"
 run no_save 2 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/none/a.safetensors"
 says no_save "--save"
+run save_folder 2 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$v" --set session.connect_deadline=1s
+says save_folder "--save"
 head -c 100000 "$v/v0.safetensors" >"$work/short.safetensors"
 run short 2 "$weft" trainer "$work/site.ini" --model "$work/short.safetensors" --versions "$v/v1.safetensors"
 says short "short.safetensors"
 printf 'not a model' >"$work/text.safetensors"
 run text 2 "$weft" rollout "$work/site.ini" --peer a --model "$work/text.safetensors" --json
 json text "len(lines) == 1 and lines[0]['error']['status'] in ('layout', 'file')"
+
+# A signal while the name of a host is waited for, which is a whole connect_deadline.
+if bounded getent ahosts host.invalid >"$work/known"; then
+    echo "not run: a wait for a name (this name server knows every name)"
+else
+    start nameless "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --set security.mode=open \
+        --set trainer.listen=host.invalid:7117 --set trainer.address=127.0.0.1
+    await said nameless 'looking up host.invalid:7117'
+    interrupt nameless TERM
+    finish nameless 143
+fi
+
+# Standard streams that are closed: nothing else gets their numbers, for lines would be written into it.
+held() # held NAME: neither is anything else, and the session has descriptors of its own
+{
+    local open
+    open=/proc/$(cat "$work/$1.pid")/fd && [ "$(readlink "$open/1")" = /dev/null ] &&
+        [ "$(readlink "$open/2")" = /dev/null ] && readlink "$open"/* | grep -q socket
+}
+# shellcheck disable=SC2016
+start closed bash -c 'exec "$@" >&- 2>&-' closed "$weft" rollout "$work/site.ini" --peer a \
+    --model "$v/v0.safetensors" --until 1
+await held closed
+interrupt closed KILL
+finish closed 137
 
 # A port in use.
 start squatter python3 -c "import socket, sys, time
