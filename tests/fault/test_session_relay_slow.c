@@ -10,16 +10,17 @@ static relay_site relays;
 static int setup_stopped(void **state)
 {
     relays.count = 0;
-    const char *overrides[] = {relay_of(&relays, "a"),
-                               "peer.b.via=a",
-                               "peer.c.via=a",
-                               "peer.x4.via=a",
-                               "peers.level=full",
-                               "peers.bucket=64KiB",
-                               "peer.a.relay_memory=25MiB",
-                               "peer.a.rate_limit=400Mbit/s",
-                               "peers.heartbeat=20s",
-                               NULL};
+    const char *overrides[] = {
+        relay_of(&relays, "a"),
+        "peer.b.via=a",
+        "peer.c.via=a",
+        "peer.x4.via=a",
+        "peers.level=full",
+        "peers.bucket=64KiB",
+        "peer.a.relay_memory=25MiB",
+        "peer.a.rate_limit=20Mbit/s", /* the sibling may stand still for a second before it is behind too */
+        "peers.heartbeat=20s",
+        NULL};
     fleet *f = fleet_open(FLEET_LARGE, overrides);
     fleet_start_trainer(f, NULL);
     *state = f;
