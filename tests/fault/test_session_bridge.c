@@ -18,6 +18,14 @@ static int setup(void **state)
     return setup_with(state, FLEET_TILES, overrides);
 }
 
+/* For what counts merges: a peer whose link seems slow for a moment would have the next version as tight, by one more.
+ */
+static int setup_fast(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=fast", NULL};
+    return setup_with(state, FLEET_TILES, overrides);
+}
+
 /* Merges are made of both ends' bits. */
 static int setup_tight(void **state)
 {
@@ -244,7 +252,8 @@ static void that_never_commit(void **state)
         fleet_publish(f, 150);
     for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
         fleet_join_bits(f, at, f->history[at].dense);
-    for (int i = 0; i < 6000 && rests < 20; i++) {
+    /* the peers it works for may be late: rest alone does not say that it has done its part */
+    for (int i = 0; i < 6000 && (rests < 20 || most <= bridge->share / 2); i++) {
         rests = bridge_rests(f, &most) ? rests + 1 : 0;
         fleet_sleep_ms(10);
     }
@@ -285,6 +294,7 @@ static void a_full_journal(void **state)
 }
 
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define FAST(name)  cmocka_unit_test_setup_teardown(name, setup_fast, teardown)
 #define TIGHT(name) cmocka_unit_test_setup_teardown(name, setup_tight, teardown)
 #define SMALL(name) cmocka_unit_test_setup_teardown(name, setup_small, teardown)
 #define FULL(name)  cmocka_unit_test_setup_teardown(name, setup_full, teardown)
@@ -292,8 +302,8 @@ static void a_full_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rejoining),
-        TEST(shared),
+        FAST(rejoining),
+        FAST(shared),
         TEST(a_slow_one_skips),
         TEST(publishes_meanwhile),
         TEST(with_dense_versions),
