@@ -11,10 +11,12 @@
 
 #define UNIT_WORDS(type) (WEFT_HOST_UNIT_ELEMENTS * (uint64_t)sizeof(type))
 /* Every kind of list of a tight frame has at most as many members as the frame has changes, and an end mark;
- * seven words can be read behind the last. */
+ * seven words can be read behind the last, and written where a list ends. */
 #define MEMBERS_BYTES (3 * UNIT_WORDS(uint32_t) + (WEFT_TIGHT_LISTS + 7) * sizeof(uint32_t))
+/* Fifteen words more may be written behind the last. */
+#define SORTED_BYTES (UNIT_WORDS(uint32_t) + 16 * sizeof(uint32_t))
 
-#define SCRATCH_BYTES (26 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + MEMBERS_BYTES)
+#define SCRATCH_BYTES (22 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + SORTED_BYTES + MEMBERS_BYTES)
 
 /* Hands out the arrays, words of eight bytes first. */
 static void scratch_lay(weft_backend_state *state)
@@ -24,11 +26,16 @@ static void scratch_lay(weft_backend_state *state)
         void *array; /* the pointer to set */
         uint64_t bytes;
     } rows[] = {
-        {&state->excess, UNIT_WORDS(uint64_t)},        {&state->changes.before, WEFT_HOST_UNIT_BYTES},
-        {&state->changes.after, WEFT_HOST_UNIT_BYTES}, {&state->changes.position, UNIT_WORDS(uint32_t)},
-        {&state->rank, UNIT_WORDS(uint32_t)},          {&state->class_rank, UNIT_WORDS(uint32_t)},
-        {&state->sorted, UNIT_WORDS(uint32_t)},        {&state->members, MEMBERS_BYTES},
-        {&state->class_of, UNIT_WORDS(uint8_t)},       {&state->rice, UNIT_WORDS(uint8_t)},
+        {&state->excess, UNIT_WORDS(uint64_t)},
+        {&state->changes.before, WEFT_HOST_UNIT_BYTES},
+        {&state->changes.after, WEFT_HOST_UNIT_BYTES},
+        {&state->changes.position, UNIT_WORDS(uint32_t)},
+        {&state->rank, UNIT_WORDS(uint32_t)},
+        {&state->class_rank, UNIT_WORDS(uint32_t)},
+        {&state->sorted, SORTED_BYTES},
+        {&state->members, MEMBERS_BYTES},
+        {&state->class_of, UNIT_WORDS(uint8_t)},
+        {&state->rice, UNIT_WORDS(uint8_t)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         memcpy(rows[i].array, &at, sizeof at);

@@ -79,6 +79,7 @@ static void thresholds_make(const weft_class_map *map, __m256i *thresholds)
 
 #include "backends/host_tight_find.h"
 #include "backends/host_tight_packed.h"
+#include "backends/host_tight_sort.h"
 
 WEFT_TIGHT_WORDS(avx2, 1)
 WEFT_TIGHT_WORDS(avx2, 2)
@@ -91,11 +92,14 @@ WEFT_TIGHT_FIND_BLOCKS(avx2, 1)
 WEFT_TIGHT_FIND_BLOCKS(avx2, 2)
 WEFT_TIGHT_FIND_BLOCKS(avx2, 4)
 WEFT_TIGHT_FIND(avx2, 8, avx2_rank_8)
+WEFT_TIGHT_SORT(avx2)
 
 const weft_host_tight_kernels weft_host_tight_avx2 = {
     .find = {avx2_find_1, avx2_find_2, avx2_find_4, avx2_find_8},
     .rank = {avx2_rank_1, avx2_rank_2, avx2_rank_4, avx2_rank_8},
     .place = {avx2_place_1, avx2_place_2, avx2_place_4, avx2_place_8},
+    .sort = avx2_sort,
+    .split = avx2_split,
 };
 
 #else

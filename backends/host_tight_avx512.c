@@ -67,6 +67,7 @@ static void thresholds_make(const weft_class_map *map, __m512i *thresholds)
 #define WORD_ABOVE(data, thresholds, map, above, n, width) above_take(data, thresholds, map, above, n, width)
 
 #include "backends/host_tight_packed.h"
+#include "backends/host_tight_sort512.h"
 #include "backends/host_tight_wide.h"
 
 WEFT_TIGHT_WORDS(avx512, 1)
@@ -77,11 +78,14 @@ WEFT_TIGHT_WIDE(avx512, 1)
 WEFT_TIGHT_WIDE(avx512, 2)
 WEFT_TIGHT_WIDE(avx512, 4)
 WEFT_TIGHT_FIND(avx512, 8, avx512_rank_8)
+WEFT_TIGHT_SORT512(avx512)
 
 const weft_host_tight_kernels weft_host_tight_avx512 = {
     .find = {avx512_find_1, avx512_find_2, avx512_find_4, avx512_find_8},
     .rank = {avx512_rank_words_1, avx512_rank_words_2, avx512_rank_words_4, avx512_rank_8},
     .place = {avx512_place_1, avx512_place_2, avx512_place_4, avx512_place_8},
+    .sort = avx512_sort,
+    .split = avx512_split,
 };
 
 #else

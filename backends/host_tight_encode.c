@@ -58,88 +58,36 @@ static void list_end(list_maker *maker, weft_tight_list *list, uint32_t set, uin
     maker->members += list->members;
 }
 
-/* Numbers of changes by class, and where each class begins when they are sorted by it. Changes are gone through at four
- * places at once, each with numbers of its own: neighbours are often of one class, and would wait for one another. */
-#define PLACES 4u
+/* Numbers of changes by class, and where each class begins when they are sorted by it. */
 typedef struct class_counts {
     uint32_t changed[WEFT_CLASS_MAX];
     uint32_t exceptions[WEFT_CLASS_MAX];
     uint32_t begin[WEFT_CLASS_MAX];
-    uint32_t here[PLACES][WEFT_CLASS_MAX];
 } class_counts;
-
-static void classes_count(const weft_backend_state *state, class_counts *counts)
-{
-    const uint32_t count = state->changes.count, each = count / PLACES;
-    const uint8_t *class_of = state->class_of;
-    memset(counts, 0, sizeof *counts);
-    for (uint32_t i = 0; i < each; i++) {
-        for (uint32_t p = 0; p < PLACES; p++)
-            counts->here[p][class_of[p * each + i]]++;
-    }
-    for (uint32_t i = PLACES * each; i < count; i++)
-        counts->here[PLACES - 1][class_of[i]]++;
-    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
-        for (uint32_t p = 0; p < PLACES; p++)
-            counts->changed[c] += counts->here[p][c];
-    }
-    for (uint32_t c = 1; c < WEFT_CLASS_MAX; c++)
-        counts->begin[c] = counts->begin[c - 1] + counts->changed[c - 1];
-}
-
-/* What an exception's rank is marked with on its way into a list; no rank is so large. */
-#define EXCEPTION (UINT32_C(1) << 31)
 
 static void exceptions_mark(const weft_backend_state *state, uint32_t exceptions)
 {
     for (uint32_t j = 0; j < exceptions; j++)
-        state->class_rank[state->rank[j]] |= EXCEPTION;
+        state->class_rank[state->rank[j]] |= WEFT_HOST_MARK;
 }
 
-/* Sorts the changes' ranks by class into state->sorted. */
-static void ranks_sort(const weft_backend_state *state, const class_counts *counts)
+static void ranks_sort(const weft_backend_state *state, class_counts *counts)
 {
-    const uint32_t count = state->changes.count, each = count / PLACES;
-    const uint8_t *class_of = state->class_of;
-    const uint32_t *rank = state->class_rank;
-    uint32_t *next[PLACES][WEFT_CLASS_MAX];
-    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
-        next[0][c] = state->sorted + counts->begin[c];
-        for (uint32_t p = 1; p < PLACES; p++)
-            next[p][c] = next[p - 1][c] + counts->here[p - 1][c];
-    }
-    for (uint32_t i = 0; i < each; i++) {
-        for (uint32_t p = 0; p < PLACES; p++)
-            *next[p][class_of[p * each + i]]++ = rank[p * each + i];
-    }
-    for (uint32_t i = PLACES * each; i < count; i++)
-        *next[PLACES - 1][class_of[i]]++ = rank[i];
-}
-
-/* Moves the ranks of a class into a list without their marks, and leaves the places of the marked ones among them,
- * which are their ranks among the class's changes, where the ranks were. Returns how many those are. */
-static uint32_t class_split(uint32_t *sorted, uint32_t count, uint32_t *members)
-{
-    uint32_t exceptions = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t rank = sorted[i];
-        members[i] = rank & ~EXCEPTION;
-        sorted[exceptions] = i;
-        exceptions += rank / EXCEPTION;
-    }
-    return exceptions;
+    memset(counts, 0, sizeof *counts);
+    state->tight->sort(state->class_of, state->class_rank, state->changes.count, counts->changed, state->sorted);
+    for (uint32_t c = 1; c < WEFT_CLASS_MAX; c++)
+        counts->begin[c] = counts->begin[c - 1] + counts->changed[c - 1];
 }
 
 static void positions_list(weft_backend_state *state, class_counts *counts, const uint32_t *population,
                            list_maker *maker, weft_tight_shape *shape)
 {
-    ranks_sort(state, counts);
     for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
         const uint32_t changed = counts->changed[c];
         if (changed == 0)
             continue;
         shape->positioned |= 1u << c;
-        counts->exceptions[c] = class_split(state->sorted + counts->begin[c], changed, maker->members);
+        counts->exceptions[c] = state->tight->split(state->sorted + counts->begin[c], changed, maker->members);
         list_end(maker, &shape->positions[c], changed, population[c], state->class_rank);
     }
 }
@@ -217,7 +165,7 @@ void weft_host_tight_plan_make(weft_backend_state *state, const weft_view *shado
     const uint32_t exceptions = state->kernels->exceptions[weft_host_slot(shadow->width)](
         changes->before, changes->after, changes->count, shadow->is_float, state->rank, state->excess);
     exceptions_mark(state, exceptions);
-    classes_count(state, &counts);
+    ranks_sort(state, &counts);
     positions_list(state, &counts, state->ranker.population, &maker, &plan->shape);
     if (exceptions > 0) {
         exceptions_list(state, &counts, &maker, &plan->shape);

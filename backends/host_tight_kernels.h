@@ -28,6 +28,9 @@ typedef struct weft_host_found {
     uint8_t *class;
 } weft_host_found;
 
+/* What a rank may be marked with on its way into a list; no rank is so large. */
+#define WEFT_HOST_MARK (UINT32_C(1) << 31)
+
 typedef struct weft_host_tight_kernels {
     /* Lists the elements that differ as the set's own `diff` does, with what `rank` says of them in the shadow's
      * classes. Returns how many. */
@@ -43,6 +46,13 @@ typedef struct weft_host_tight_kernels {
      * how many there are, room + 1 if they are more. */
     uint32_t (*place[WEFT_HOST_WIDTHS])(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,
                                         weft_host_class classes[WEFT_CLASS_MAX], uint32_t *position, uint32_t room);
+    /* Sorts the `count` ranks of changes by their class, those of one class in the order they are in; class c has
+     * changed[c] of them. Behind `count` there is room for fifteen words more, which may be written. */
+    void (*sort)(const uint8_t *class_of, const uint32_t *rank, uint32_t count, uint32_t changed[WEFT_CLASS_MAX],
+                 uint32_t *sorted);
+    /* Writes `count` ranks without their marks to `members`, and the places of the marked ones among them, which are
+     * their ranks among the class's changes, where the ranks were. Returns how many those are. */
+    uint32_t (*split)(uint32_t *ranks, uint32_t count, uint32_t *members);
 } weft_host_tight_kernels;
 
 extern const weft_host_tight_kernels weft_host_tight_portable;

@@ -269,6 +269,54 @@ static inline void compare_case(const weft_host_tight_kernels *set, const weft_h
     free(of.data - of.shift);
 }
 
+static inline void compare_split(const weft_host_tight_kernels *set, const uint32_t *ranks, uint32_t count)
+{
+    uint32_t *places = words_take(count), *members = words_take(count), marked = 0;
+    memcpy(places, ranks, 4 * (uint64_t)count);
+    const uint32_t found = set->split(places, count, members);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(members[i], ranks[i] & ~WEFT_HOST_MARK);
+        if (ranks[i] & WEFT_HOST_MARK)
+            assert_int_equal(places[marked++], i);
+    }
+    assert_int_equal(found, marked);
+    free(places);
+    free(members);
+}
+
+/* Ranks of `count` changes in `classes` classes, one in `sparse` marked; the words behind the last are to write on. */
+static inline void compare_sort(const weft_host_tight_kernels *set, uint32_t count, uint32_t classes, uint64_t sparse)
+{
+    uint8_t *class_of = bytes_take(count, 0);
+    uint32_t *rank = words_take(count), *sorted = words_take(count + 15), changed[WEFT_CLASS_MAX], at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        class_of[i] = (uint8_t)(any() % 4 ? any() % classes : classes - 1);
+        rank[i] = (uint32_t)any() % WEFT_HOST_MARK | (any() % sparse ? 0 : WEFT_HOST_MARK);
+    }
+    set->sort(class_of, rank, count, changed, sorted);
+    for (uint32_t c = 0; c < WEFT_CLASS_MAX; c++) {
+        const uint32_t begin = at;
+        for (uint32_t i = 0; i < count; i++) {
+            if (class_of[i] == c)
+                assert_int_equal(sorted[at++], rank[i]);
+        }
+        assert_int_equal(changed[c], at - begin);
+        compare_split(set, sorted + begin, changed[c]);
+    }
+    assert_int_equal(at, count);
+    free(class_of);
+    free(rank);
+    free(sorted);
+}
+
+static inline void sorts_are_right(const weft_host_tight_kernels *set, const uint64_t *sparse, size_t sparses)
+{
+    for (uint32_t count = 0; count <= 200; count++)
+        compare_sort(set, count, 1 + any() % WEFT_CLASS_MAX, sparse[any() % sparses]);
+    for (uint32_t classes = 1; classes <= WEFT_CLASS_MAX; classes++)
+        compare_sort(set, 1000 + any() % 5000, classes, sparse[classes % sparses]);
+}
+
 /* `kernels` are those that go with the set, or others that run here. */
 static inline void tight_is_right(const weft_host_tight_kernels *set, const weft_host_kernels *kernels)
 {
@@ -278,6 +326,7 @@ static inline void tight_is_right(const weft_host_tight_kernels *set, const weft
     } kinds[] = {{0, 0}, {0, 4}, {0, 5}, {1, 0}, {1, 5}, {1, 8}, {2, 0}, {2, 8}, {3, 0}, {3, 11}};
     static const uint64_t sparse[] = {1, 2, 13, 90, 3000};
     static const uint32_t large[] = {1000, 4096, 9001, 70000};
+    sorts_are_right(set, sparse, COUNT(sparse));
     for (size_t k = 0; k < COUNT(kinds); k++) {
         const uint32_t most = kinds[k].exponent_bits ? WEFT_CLASS_MAX : 1;
         for (uint32_t count = 0; count <= 200; count++)
