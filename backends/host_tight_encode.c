@@ -33,15 +33,23 @@ static void low_bits_choose(list_maker *maker, weft_tight_list *list, uint32_t u
     maker->unary_bits += highs + list->members;
 }
 
-/* Replaces the ranks at `member` by those that are not among them; `spare` holds as many as there are. */
+/* Ranks that are written at a time. */
+#define RANKS_AT_ONCE 4u
+
+/* Replaces the ranks at `member` by those that are not among them, no more than there are; `spare` holds as many. Where
+ * most belong, the ranks between two of them are few: so many are written without asking whether there are any. */
 static uint32_t complement(uint32_t *member, uint32_t count, uint32_t universe, uint32_t *spare)
 {
     uint32_t made = 0, next = 0;
     memcpy(spare, member, count * sizeof *spare);
     for (uint32_t i = 0; i < count; i++) {
-        for (; next < spare[i]; next++)
-            member[made++] = next;
-        next = spare[i] + 1;
+        const uint32_t end = spare[i], few = end - next;
+        for (uint32_t k = 0; k < RANKS_AT_ONCE; k++)
+            member[made + k] = next + k;
+        for (uint32_t k = RANKS_AT_ONCE; k < few; k++)
+            member[made + k] = next + k;
+        made += few;
+        next = end + 1;
     }
     for (; next < universe; next++)
         member[made++] = next;
