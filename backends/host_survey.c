@@ -121,6 +121,19 @@ static void stretch_fetch(const weft_survey_job *job, uint64_t begin)
     }
 }
 
+/* Pages are asked for so many stretches ahead: finding out where one lies that was not seen lately takes as long as a
+ * line from memory, and its lines can only be asked for when that is known. */
+#define PAGES_AHEAD 4u
+
+static void pages_fetch(const weft_survey_job *job, uint64_t begin)
+{
+    if (begin >= job->now.count)
+        return;
+    const piece next = piece_at(job, (uint32_t)begin, job->count);
+    __builtin_prefetch(next.now);
+    __builtin_prefetch(next.shadow);
+}
+
 weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
 {
     const weft_view *view = &job->now;
@@ -129,6 +142,7 @@ weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
     stretch_fetch(job, 0);
     for (uint64_t begin = 0; begin < view->count; begin += job->stride) {
         uint64_t end = begin + job->count < view->count ? begin + job->count : view->count;
+        pages_fetch(job, begin + PAGES_AHEAD * (uint64_t)job->stride);
         stretch_fetch(job, begin + job->stride);
         for (uint32_t at = (uint32_t)begin; at < end;) {
             const piece p = piece_at(job, at, (uint32_t)end - at);
