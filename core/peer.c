@@ -259,14 +259,20 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
                            named ? ", address = " : " at ", named ? to->site.address : to->control.peer);
 }
 
-/* An update that is being encoded, a repair that is being made, and a snapshot whose tiles all went and are being
- * caught up, are not lost on the way. */
+/* Whether what the peer waits for may be here yet: an update that is being encoded, a repair that is being made, a
+ * snapshot that waits for a slab or is being caught up. */
+static bool is_waited_for(const weft_trainer *trainer, const weft_peer *peer)
+{
+    return peer->stream.kind == WEFT_STREAM_REPAIR || peer->stream.kind == WEFT_STREAM_SNAPSHOT ||
+           weft_early_waits(trainer, peer);
+}
+
+/* It is not lost on the way. */
 static weft_status tell_passing(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t every_ns = weft_session_passing_ns(trainer->session);
     bool all_taken = peer->slots_free == peer->hello.slots && !peer->posting;
-    if (peer->stream.kind != WEFT_STREAM_REPAIR && !weft_stream_catches_up(trainer, peer) &&
-        !weft_early_waits(trainer, peer))
+    if (!is_waited_for(trainer, peer))
         return WEFT_OK;
     weft_waits_until(waits, peer->told_ns + every_ns > now_ns ? peer->told_ns + every_ns : now_ns + every_ns);
     if (!all_taken || now_ns < peer->told_ns + every_ns)

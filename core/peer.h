@@ -137,8 +137,9 @@ struct weft_peer {
     uint64_t pinged_ns;
     uint64_t told_ns; /* last PASSING */
     weft_pace pace;
-    bool again;   /* the provider took no write last time */
-    bool starved; /* waits for a slab of the pool */
+    bool again;         /* the provider took no write last time */
+    bool starved;       /* waits for a slab of the pool */
+    uint64_t slab_turn; /* slabs.turn when it took its last; 0: never */
     weft_estimate estimate;
     weft_decoding decoding;
     weft_bucket_bound bound;
@@ -163,6 +164,7 @@ typedef struct weft_slabs {
     uint32_t count;
     uint32_t free_count;
     uint32_t *free;
+    uint64_t turn; /* slabs taken so far */
 } weft_slabs;
 
 /* An update that goes out while it is encoded: early.c. */
@@ -280,8 +282,6 @@ void weft_stream_end(weft_peer *peer);
 bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
 /* A publish appended `update`: a snapshot under way takes note. */
 void weft_stream_follow(weft_peer *peer, const weft_update *update);
-/* Whether all tiles of a snapshot went and what they lack is not made yet. */
-bool weft_stream_catches_up(const weft_trainer *trainer, const weft_peer *peer);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
 
 /* Ends the peer's stream of an update that comes to nothing: it drops what it has of that, and says so. */

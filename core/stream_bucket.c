@@ -54,15 +54,27 @@ void weft_stream_count(weft_peer *peer)
         stream->frame_bytes += header->payload_bytes;
 }
 
+/* Whether those who have waited longer take all that is free: who gives one back could have it again at once, and peers
+ * would get theirs when those before them have all of their snapshots. */
+static bool others_first(const weft_trainer *trainer, const weft_peer *peer)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < trainer->peer_count && trainer->slabs.free_count > first; i++) {
+        const weft_peer *other = &trainer->peers[i];
+        first += other->starved && weft_peer_connected(other) && other->slab_turn < peer->slab_turn;
+    }
+    return first >= trainer->slabs.free_count;
+}
+
 int32_t weft_stream_take_slab(weft_trainer *trainer, weft_peer *peer)
 {
     weft_slabs *slabs = &trainer->slabs;
     if (peer->slabs_used >= slab_share(trainer))
         return -1;
-    if (slabs->free_count == 0) {
-        peer->starved = true;
+    peer->starved = others_first(trainer, peer);
+    if (peer->starved)
         return -1;
-    }
+    peer->slab_turn = ++slabs->turn;
     peer->slabs_used++;
     return (int32_t)slabs->free[--slabs->free_count];
 }

@@ -228,13 +228,6 @@ static void ask(weft_trainer *trainer, weft_peer *peer)
         stream->made_turn = stream->made->turn;
 }
 
-bool weft_stream_catches_up(const weft_trainer *trainer, const weft_peer *peer)
-{
-    const weft_stream *stream = &peer->stream;
-    return stream->kind == WEFT_STREAM_SNAPSHOT && !stream->update &&
-           stream->tiles.unit == trainer->session->layout->unit_count;
-}
-
 /* It was made. */
 static void take(weft_stream *stream)
 {

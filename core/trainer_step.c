@@ -107,7 +107,7 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
 {
     weft_peer *peer = &trainer->peers[index];
     uint64_t wake_ns = waits->wake_ns;
-    peer->starved = false;
+    peer->starved = peer->starved && !work;
     trainer->watch.stirred[index] = false;
     waits->wake_ns = UINT64_MAX;
     if (weft_peer_connected(peer))
@@ -130,7 +130,7 @@ void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         if (all || weft_watch_due(&trainer->watch, i, now_ns)) {
             serve_due(trainer, i, work, waits);
-            starved = starved || trainer->peers[i].starved;
+            starved = starved || (work && trainer->peers[i].starved);
         } else {
             weft_waits_until(waits, trainer->watch.due_ns[i]);
         }

@@ -219,6 +219,25 @@ static void not_of_a_slab_that_others_need(void **state)
     sim_close(s);
 }
 
+/* More snapshots than slabs: each goes on, and none waits until those before it are whole. */
+static void not_of_slabs_that_others_take(void **state)
+{
+    (void)state;
+    sim *s = start(FLEET_LARGE, 7, 1, "peers.bucket=256KiB");
+    line(LINE); /* four snapshots take two seconds */
+    assert_in_range(4 * s->bytes * 1000 / LINE, 1500, 2500);
+    for (unsigned i = 0; i < 7; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "auto%u", i);
+        sim_join(s, &s->rollouts[i], name, NULL, "session.io_deadline=350ms");
+    }
+    assert_int_equal(s->trainer.session->trainer->slabs.count, 4);
+    sim_settle(s, 60000);
+    if (sim_lost(s) > 0)
+        sim_fail(s, "%llu peers were lost", (unsigned long long)sim_lost(s));
+    sim_close(s);
+}
+
 /* ---- slow ones */
 
 static bool works;
@@ -334,6 +353,7 @@ int main(void)
         cmocka_unit_test(not_of_what_waits_for_a_commit),
         cmocka_unit_test(not_of_a_snapshot_that_waits_for_a_commit),
         cmocka_unit_test(not_of_a_slab_that_others_need),
+        cmocka_unit_test(not_of_slabs_that_others_take),
         cmocka_unit_test(not_when_work_takes_long),
         cmocka_unit_test(not_when_the_trainer_stops),
         cmocka_unit_test(not_on_slow_links),
