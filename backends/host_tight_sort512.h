@@ -1,26 +1,40 @@
-/* host_tight_sort512.h - the same in 512-bit vectors: each class in turn takes its ranks out of all, sixteen at a time,
- * by a compress. Classes are few, so that going through all changes for each costs less than a word of memory for every
- * class that each change would wait for. */
+/* host_tight_sort512.h - the same in 512-bit vectors: each class in turn takes its ranks out of all. Which of 64
+ * changes are of the class is a mask, a compress makes numbers of its bits, and these pick ranks from four vectors.
+ * Classes are few: going through all changes for each costs less than a place in memory that each change waits for. */
 #ifndef WEFT_BACKENDS_HOST_TIGHT_SORT512_H
 #define WEFT_BACKENDS_HOST_TIGHT_SORT512_H
 
+#include "backends/host_lanes512.h"
 #include "backends/host_tight_sort.h"
 
-/* Writes the ranks of one class; returns where they end. Up to fifteen words more are written behind them. */
+/* Writes those of 64 ranks whose numbers are in `which`. */
+WEFT_ALWAYS_INLINE void weft_sort512_pick(const uint32_t *rank, __m128i which, uint32_t *out)
+{
+    const __m512i number = _mm512_cvtepu8_epi32(which);
+    const __m512i low = _mm512_permutex2var_epi32(_mm512_loadu_si512(rank), number, _mm512_loadu_si512(rank + 16));
+    const __m512i high =
+        _mm512_permutex2var_epi32(_mm512_loadu_si512(rank + 32), number, _mm512_loadu_si512(rank + 48));
+    const uint16_t upper = _mm512_test_epi32_mask(number, _mm512_set1_epi32(32));
+    _mm512_storeu_si512(out, _mm512_mask_blend_epi32(upper, low, high));
+}
+
+/* Writes the ranks of one class; returns where they end. Up to 64 words from there on are written as well. */
 WEFT_ALWAYS_INLINE uint32_t *weft_sort512_class(const uint8_t *class_of, const uint32_t *rank, uint32_t count,
                                                 uint32_t class, uint32_t *out)
 {
-    const __m512i wanted = _mm512_set1_epi8((char)class);
+    const __m512i wanted = _mm512_set1_epi8((char)class), numbers = weft_lanes512_numbers();
     uint32_t i = 0;
     for (; i + 64 <= count; i += 64) {
         const uint64_t of = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(class_of + i), wanted);
-        _Pragma("GCC unroll 4") for (uint32_t part = 0; part < 64; part += 16)
-        {
-            const __m512i ranks = _mm512_loadu_si512(rank + i + part);
-            const uint32_t some = (uint32_t)(of >> part) & 0xffff;
-            _mm512_storeu_si512(out, _mm512_maskz_compress_epi32((uint16_t)some, ranks));
-            out += __builtin_popcount(some);
+        const uint32_t some = (uint32_t)__builtin_popcountll(of);
+        const __m512i set = _mm512_maskz_compress_epi8(of, numbers);
+        weft_sort512_pick(rank + i, _mm512_castsi512_si128(set), out);
+        if (some > 16) {
+            weft_sort512_pick(rank + i, _mm512_extracti32x4_epi32(set, 1), out + 16);
+            weft_sort512_pick(rank + i, _mm512_extracti32x4_epi32(set, 2), out + 32);
+            weft_sort512_pick(rank + i, _mm512_extracti32x4_epi32(set, 3), out + 48);
         }
+        out += some;
     }
     for (; i < count; i++) {
         *out = rank[i];

@@ -288,7 +288,7 @@ static inline void compare_split(const weft_host_tight_kernels *set, const uint3
 static inline void compare_sort(const weft_host_tight_kernels *set, uint32_t count, uint32_t classes, uint64_t sparse)
 {
     uint8_t *class_of = bytes_take(count, 0);
-    uint32_t *rank = words_take(count), *sorted = words_take(count + 15), changed[WEFT_CLASS_MAX], at = 0;
+    uint32_t *rank = words_take(count), *sorted = words_take(count + 64), changed[WEFT_CLASS_MAX], at = 0;
     for (uint32_t i = 0; i < count; i++) {
         class_of[i] = (uint8_t)(any() % 4 ? any() % classes : classes - 1);
         rank[i] = (uint32_t)any() % WEFT_HOST_MARK | (any() % sparse ? 0 : WEFT_HOST_MARK);
