@@ -113,6 +113,7 @@ WEFT_ALWAYS_INLINE uint64_t delta(const uint32_t *position, uint64_t origin, con
     WEFT_LOOPS_GATHER(avx2, W)                                                                                         \
     WEFT_LOOPS_PUT(avx2, W)                                                                                            \
     WEFT_FAST256_EXCEPTIONS(avx2, W)                                                                                   \
+    WEFT_FAST256_STEP(avx2, W)                                                                                         \
     WEFT_FAST256_FIELDS(avx2, W)                                                                                       \
     WEFT_GAPS_SLOT(avx2, W, weft_fast256_gaps)
 

@@ -193,7 +193,15 @@ WEFT_ALWAYS_INLINE void gather(const uint8_t *data, const uint32_t *position, ui
     {                                                                                                                  \
         return weft_fast512_exceptions(before, after, count, is_float, rank, excess, W);                               \
     }                                                                                                                  \
-    WEFT_FAST256_FIELDS(avx512, W)                                                                                     \
+    WEFT_FAST256_STEP(avx512, W)                                                                                       \
+    static uint8_t *avx512_fields_##W(const uint32_t *position, const uint8_t *before, const uint8_t *after,           \
+                                      uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out,                  \
+                                      const uint8_t *end)                                                              \
+    {                                                                                                                  \
+        if (gap_bits == 0)                                                                                             \
+            return weft_fast512_directions(position, before, after, count, is_float, out, end, W);                     \
+        return weft_fast256_fields(position, before, after, count, is_float, gap_bits, out, end, W);                   \
+    }                                                                                                                  \
     WEFT_GAPS_SLOT(avx512, W, weft_fast512_gaps)
 
 AVX512(1)

@@ -250,11 +250,13 @@ WEFT_ALWAYS_INLINE uint32_t weft_fast256_exceptions(const uint8_t *before, const
         return weft_fast256_exceptions(before, after, count, is_float, rank, excess, W);                               \
     }
 
-#define WEFT_FAST256_FIELDS(P, W)                                                                                      \
+#define WEFT_FAST256_STEP(P, W)                                                                                        \
     static void P##_step_##W(const uint8_t *before, uint8_t *after, uint32_t count, bool is_float)                     \
     {                                                                                                                  \
         weft_fast256_step(before, after, count, is_float, W);                                                          \
-    }                                                                                                                  \
+    }
+
+#define WEFT_FAST256_FIELDS(P, W)                                                                                      \
     static uint8_t *P##_fields_##W(const uint32_t *position, const uint8_t *before, const uint8_t *after,              \
                                    uint32_t count, bool is_float, uint32_t gap_bits, uint8_t *out, const uint8_t *end) \
     {                                                                                                                  \

@@ -184,14 +184,21 @@ WEFT_ALWAYS_INLINE __m512i weft_lanes512_eight(const uint8_t *data, unsigned wid
     }
 }
 
+/* Signed steps of the elements in 64 bytes. */
+WEFT_ALWAYS_INLINE __m512i weft_lanes512_steps(const uint8_t *before, const uint8_t *after, bool is_float,
+                                               unsigned width)
+{
+    return weft_lanes512_minus(weft_lanes512_order(_mm512_loadu_si512(after), is_float, width),
+                               weft_lanes512_order(_mm512_loadu_si512(before), is_float, width), width);
+}
+
 /* Which of the elements in 64 bytes moved by more than one step; appends what their magnitudes exceed two by. Up to
  * seven words too many are written, which a list with room for eight more holds. */
 WEFT_ALWAYS_INLINE uint64_t weft_lanes512_far(const uint8_t *before, const uint8_t *after, bool is_float,
                                               uint64_t *excess, unsigned width)
 {
     const __m512i one = weft_lanes512_all(1, width), zero = _mm512_setzero_si512();
-    const __m512i steps = weft_lanes512_minus(weft_lanes512_order(_mm512_loadu_si512(after), is_float, width),
-                                              weft_lanes512_order(_mm512_loadu_si512(before), is_float, width), width);
+    const __m512i steps = weft_lanes512_steps(before, after, is_float, width);
     const __m512i up = weft_lanes512_choose(steps, weft_lanes512_negative(steps, width),
                                             weft_lanes512_minus(zero, steps, width), width);
     const uint64_t far = weft_lanes512_above(up, one, width);
@@ -202,6 +209,25 @@ WEFT_ALWAYS_INLINE uint64_t weft_lanes512_far(const uint8_t *before, const uint8
         _mm512_storeu_si512(excess + i, _mm512_sub_epi64(weft_lanes512_eight(listed + (uint64_t)i * width, width),
                                                          _mm512_set1_epi64(2)));
     return far;
+}
+
+/* Fields of no low bits are directions alone: 64 of them are one word. */
+WEFT_ALWAYS_INLINE uint8_t *weft_fast512_directions(const uint32_t *position, const uint8_t *before,
+                                                    const uint8_t *after, uint32_t count, bool is_float, uint8_t *out,
+                                                    const uint8_t *end, unsigned width)
+{
+    uint32_t i = 0;
+    for (; i + 64 <= count && end - out >= 8; i += 64, out += 8) {
+        uint64_t down = 0;
+        for (uint32_t part = 0; part < width; part++) {
+            const uint64_t at = (uint64_t)i * width + 64 * part;
+            const __m512i steps = weft_lanes512_steps(before + at, after + at, is_float, width);
+            down |= weft_lanes512_negative(steps, width) << (part * (64 / width) % 64);
+        }
+        memcpy(out, &down, 8);
+    }
+    const uint64_t at = (uint64_t)i * width;
+    return weft_loop_fields(position + i, before + at, after + at, count - i, 0, is_float, 0, out, end, width);
 }
 
 WEFT_ALWAYS_INLINE uint32_t weft_fast512_exceptions(const uint8_t *before, const uint8_t *after, uint32_t count,
