@@ -111,7 +111,7 @@ static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_pee
     info->apply_bytes_s = weft_estimate_apply(&peer->estimate, peer->level);
     info->bucket_cost_ms = (weft_estimate_post(&peer->estimate) + weft_estimate_accept(&peer->estimate)) * 1e3;
     info->bucket_bound = weft_bucket_bound_name(peer->bound);
-    info->streams = peer->rails_used;
+    info->streams = weft_rail_streams(peer);
     info->rail_count = weft_rail_describe(peer, info->rails);
 }
 

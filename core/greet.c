@@ -6,82 +6,6 @@
 #include "site_link.h"
 #include "status.h"
 
-static weft_status open_regions(weft_trainer *trainer, weft_lane *lane)
-{
-    const weft_provider *provider = lane->provider;
-    const weft_arena *arena = &trainer->journal.arena;
-    const weft_slabs *slabs = &trainer->slabs;
-    weft_status status = provider->region_open(lane->link, NULL, arena->memory, arena->bytes, false, &lane->arena);
-    if (status == WEFT_OK)
-        status = provider->region_open(lane->link, NULL, slabs->memory, slabs->slab_bytes * slabs->count, false,
-                                       &lane->slabs);
-    if (status == WEFT_OK)
-        status =
-            provider->region_open(lane->link, NULL, trainer->headers, trainer->headers_bytes, false, &lane->headers);
-    return status;
-}
-
-void weft_lane_close(weft_lane *lane)
-{
-    weft_region *regions[] = {lane->headers, lane->slabs, lane->arena};
-    for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
-        if (regions[i])
-            lane->provider->region_close(regions[i]);
-    if (lane->link)
-        lane->provider->link_close(lane->link);
-    memset(lane, 0, sizeof *lane);
-}
-
-uint32_t weft_lane_rails(const weft_site *site, const char *provider)
-{
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    return weft_site_trainer_rails(site, provider, list);
-}
-
-static weft_status open_lane(weft_trainer *trainer, weft_lane *lane, const weft_provider *provider, uint32_t rail)
-{
-    const weft_site *site = trainer->session->site;
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    weft_site_trainer_rails(site, provider->name, list);
-    weft_link_options options = weft_site_link(site, provider->name, list[rail]);
-    options.accelerator = weft_site_accelerator(site->trainer.backend, site->trainer.device);
-    lane->provider = provider;
-    lane->rail = rail;
-    snprintf(lane->address, sizeof lane->address, "%s", list[rail]);
-    char key[WEFT_SITE_LINK_KEY];
-    weft_status status = provider->link_open(&options, &lane->link);
-    weft_site_trainer_key(site, provider->name, key);
-    if (status == WEFT_E_CONFIG)
-        weft_fail_about("%s", key);
-    if (status == WEFT_OK) {
-        provider->link_facts(lane->link, &lane->facts);
-        status = open_regions(trainer, lane);
-    }
-    if (status != WEFT_OK)
-        weft_lane_close(lane);
-    return status;
-}
-
-weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane)
-{
-    const weft_provider *table = weft_provider_find(provider);
-    weft_lane *unused = NULL;
-    if (!table)
-        return weft_fail(WEFT_E_MISSING, "provider %s: this build has none of that name", provider);
-    for (uint32_t i = 0; i < trainer->lane_count; i++) {
-        if (trainer->lanes[i].provider == table && trainer->lanes[i].rail == rail) {
-            *lane = &trainer->lanes[i];
-            return WEFT_OK;
-        }
-        if (!unused && !trainer->lanes[i].provider)
-            unused = &trainer->lanes[i];
-    }
-    if (!unused)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u lanes are in use", provider, trainer->lane_count);
-    *lane = unused;
-    return open_lane(trainer, unused, table, rail);
-}
-
 static weft_status refuse(weft_status status, const char *format, const char *name, const char *detail)
 {
     return weft_fail(status, format, name, detail);
@@ -131,6 +55,16 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
             return WEFT_OK;
     weft_site_trainer_key(site, hello->provider, key);
     return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
+}
+
+/* What all of several addresses lack may pass, and is then no reason for the rollout to stay away. */
+static weft_status find_lane(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
+                             weft_lane **lane)
+{
+    weft_status status = weft_lane_any(trainer, hello->provider, 1, guest->control.peer, lane);
+    if (status == WEFT_E_CONFIG && weft_lane_rails(trainer->session->site, hello->provider) > 1)
+        return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
+    return status;
 }
 
 /* Whether a newcomer of the same name is the peer itself, or its next life: a live peer is heard every quarter of its
@@ -257,9 +191,11 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
 static void settle_chunk(weft_peer *peer)
 {
     uint64_t chunk = peer->hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        if (peer->rails[at].lane && chunk > peer->rails[at].lane->facts.chunk_bytes)
-            chunk = peer->rails[at].lane->facts.chunk_bytes;
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        const weft_lane *lane = peer->rails[at].lane;
+        if (lane && lane->link && chunk > lane->facts.chunk_bytes)
+            chunk = lane->facts.chunk_bytes;
+    }
     uint64_t share = chunk / peer->rails_used / 64 * 64;
     if (peer->rails_used > 1 && chunk > WEFT_SPREAD_MIN) /* one bucket is to go over all rails */
         chunk = share > WEFT_SPREAD_MIN ? share : WEFT_SPREAD_MIN;
@@ -314,7 +250,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status == WEFT_OK)
         status = check_source(trainer, guest, &hello);
     if (status == WEFT_OK)
-        status = weft_lane_find(trainer, hello.provider, 0, &lane);
+        status = find_lane(trainer, guest, &hello, &lane);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&hello, &lane->facts);
     if (status == WEFT_OK)

@@ -97,7 +97,7 @@ struct weft_peer {
     weft_site_peer site;
     weft_control control;
     uint64_t opened_ns;
-    weft_lane *lane; /* of its first rail */
+    weft_lane *lane; /* one by which it can come */
     weft_rail rails[WEFT_PORTS_MAX];
     uint32_t rail_count;   /* places, as HELLO has them */
     uint32_t rails_used;   /* of them that both ends have */
@@ -260,10 +260,16 @@ bool weft_peer_connected(const weft_peer *peer);
 /* ---- greet.c: the handshake */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,
                             weft_peer **greeted);
-/* Finds or opens the lane for a provider. */
+
+/* ---- lane.c: the trainer's addresses */
 void weft_lane_close(weft_lane *lane);
-/* `rail`: place among the trainer's addresses. */
+/* Finds or opens the lane for a provider; `rail`: place among the trainer's addresses. Errors: with *lane not NULL it
+ * is one of several and away, which was said, and is asked for again later. */
 weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane);
+/* The first that is there of all the trainer's addresses for a provider, and else one that could be opened at least; of
+ * the first `rails` each is opened. `peer`: NULL, or where it is to lead to. */
+weft_status weft_lane_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
+                          weft_lane **lane);
 /* How many addresses the trainer has for a provider. */
 uint32_t weft_lane_rails(const weft_site *site, const char *provider);
 
@@ -360,6 +366,8 @@ uint64_t weft_rail_patience_ns(const weft_trainer *trainer);
 /* Describe the rails of a peer, and those of all; return how many there are. */
 uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]);
 uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX]);
+/* How many of a peer's rails have an address of the trainer's that is there. */
+uint32_t weft_rail_streams(const weft_peer *peer);
 /* Whether buckets can go. */
 bool weft_rail_carries(const weft_peer *peer);
 /* Whether a write is under way by any, a probe too: its port is to be polled. */

@@ -13,7 +13,7 @@
 
 #include "weft.h"
 
-#define WEFT_PROVIDER_ABI     1u
+#define WEFT_PROVIDER_ABI     2u
 #define WEFT_PORT_ADDRESS_MAX 256u
 
 typedef struct weft_link weft_link;
@@ -100,6 +100,9 @@ typedef struct weft_provider {
     weft_status (*link_open)(const weft_link_options *options, weft_link **link);
     void (*link_close)(weft_link *link); /* after its ports and regions */
     void (*link_facts)(const weft_link *link, weft_link_facts *facts);
+    /* Whether its address can be reached now, as far as this host knows: the interface is there, up, and has a carrier.
+     * Errors, which are not logged: WEFT_E_CONFIG with what is the matter; WEFT_E_SYSTEM. */
+    weft_status (*link_here)(const weft_link *link);
     /* Registers memory for local sends (remote false) or remote writes (true, with a fresh random key where the caller
      * may choose it). */
     weft_status (*region_open)(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,

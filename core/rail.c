@@ -65,13 +65,19 @@ weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
     return status;
 }
 
+/* Where all are away the peer's is one that could be opened at least: whether it carries shows. */
+static bool is_there(const weft_peer *peer, const weft_lane *lane)
+{
+    return lane->link && (!lane->away || lane == peer->lane);
+}
+
 /* Where the peer has no port now, or this end none, the rail is opened later. */
 static weft_status open_rail(weft_peer *peer, uint32_t at, const weft_wire_port *there, weft_wire_port *mine)
 {
     weft_rail *rail = &peer->rails[at];
     weft_status status = WEFT_OK;
     rail->there = *there;
-    if (there->address_bytes > 0)
+    if (there->address_bytes > 0 && is_there(peer, rail->lane))
         status = weft_rail_port_open(rail, mine);
     if (status == WEFT_OK && rail->port)
         status = rail->lane->provider->port_connect(rail->port, there->address, there->address_bytes);
@@ -109,17 +115,22 @@ static bool is_shared(const weft_trainer *trainer, const weft_peer *peer, uint32
                        rail < weft_site_rails(peer->site.address, list) && at / there < streams);
 }
 
-/* NULL: the trainer's address by which it would go cannot be opened. The others do without. */
+/* NULL: there is none, as was said. One that is away is there later. */
 static weft_lane *lane_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
 {
-    const uint32_t place = at % (peer->hello.further_rails + 1);
-    weft_lane *lane = NULL;
-    if (at == 0)
-        return peer->lane;
-    if (weft_lane_find(trainer, peer->hello.provider, place, &lane) == WEFT_OK)
-        return lane;
-    weft_log(WEFT_LOG_WARN, "%s: it goes without rail %u: %s", peer->name, at, weft_last_error());
-    return NULL;
+    weft_lane *lane;
+    weft_lane_find(trainer, peer->hello.provider, at % (peer->hello.further_rails + 1), &lane);
+    return lane;
+}
+
+/* A peer none of whose own is there, as one with a single address, comes by any other. */
+static void take_another(weft_peer *peer)
+{
+    bool there = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        there = there || (peer->rails[at].lane && is_there(peer, peer->rails[at].lane));
+    if (!there)
+        peer->rails[0].lane = peer->lane;
 }
 
 static void take_lanes(weft_trainer *trainer, weft_peer *peer)
@@ -134,8 +145,10 @@ static void take_lanes(weft_trainer *trainer, weft_peer *peer)
                             .failures = rail->failures,
                             .cool_ns = weft_rail_patience_ns(trainer)};
         rail->lane = is_shared(trainer, peer, at) ? lane_of(trainer, peer, at) : NULL;
-        peer->rails_used += rail->lane != NULL;
     }
+    take_another(peer);
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        peer->rails_used += peer->rails[at].lane != NULL;
 }
 
 weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
@@ -185,6 +198,14 @@ static void add_ways(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]
         rails[rail->lane->rail].connections++;
         rails[rail->lane->rail].up += rail->state == WEFT_RAIL_UP;
     }
+}
+
+uint32_t weft_rail_streams(const weft_peer *peer)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        count += peer->rails[at].lane && is_there(peer, peer->rails[at].lane);
+    return count;
 }
 
 uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX])

@@ -20,7 +20,9 @@ typedef struct weft_lane {
     const weft_provider *provider; /* NULL: unused */
     uint32_t rail;                 /* place among the trainer's addresses */
     char address[WEFT_SITE_NAME];
-    weft_link *link;
+    weft_link *link;   /* NULL: it could not be opened yet */
+    bool away;         /* one of several, and no port is opened by it for now */
+    uint64_t retry_ns; /* until then it stays so without being asked */
     weft_link_facts facts;
     weft_region *arena, *slabs, *headers;
     uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* of all peers */

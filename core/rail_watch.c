@@ -244,12 +244,23 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
     return WEFT_OK;
 }
 
+/* The trainer's address may have been away, and may cut smaller than the peer was told when it joined. */
+static weft_status open_again(weft_trainer *trainer, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
+{
+    weft_lane *lane = rail->lane;
+    weft_status status = weft_lane_find(trainer, lane->provider->name, lane->rail, &lane);
+    if (status == WEFT_OK && lane->facts.chunk_bytes < peer->chunk_bytes)
+        status = weft_fail_quiet(WEFT_E_PROVIDER, "it takes %llu bytes at once, and %u were agreed",
+                                 (unsigned long long)lane->facts.chunk_bytes, peer->chunk_bytes);
+    return status == WEFT_OK ? weft_rail_port_open(rail, mine) : status;
+}
+
 static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_open open = {.port = place_of(peer, rail), .turn = rail->turn + 1};
-    if (weft_rail_port_open(rail, &open.at) != WEFT_OK) {
+    if (open_again(trainer, peer, rail, &open.at) != WEFT_OK) {
         weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->name, open.port, weft_last_error());
         set_pause(trainer, rail);
         weft_rail_cool(rail);

@@ -81,7 +81,8 @@ static weft_status open_layout_bytes(weft_trainer *trainer)
     return WEFT_OK;
 }
 
-/* Every provider that a peer of the site is named with must be there from the start: nothing falls back later. */
+/* Every provider that a peer of the site is named with must be there from the start: nothing falls back later. Of
+ * several addresses one will do. */
 static weft_status open_lanes(weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
@@ -91,11 +92,9 @@ static weft_status open_lanes(weft_trainer *trainer)
         uint32_t rails = weft_site_rails(site->peers[i].address, list);
         if (strcmp(site->peers[i].provider, "auto") == 0)
             continue;
-        for (uint32_t rail = 0; rail < rails; rail++) {
-            weft_status status = weft_lane_find(trainer, site->peers[i].provider, rail, &lane);
-            if (status != WEFT_OK)
-                return status;
-        }
+        weft_status status = weft_lane_any(trainer, site->peers[i].provider, rails, NULL, &lane);
+        if (status != WEFT_OK)
+            return status;
     }
     return WEFT_OK;
 }

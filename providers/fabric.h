@@ -21,6 +21,7 @@ struct weft_link {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
+    char asked[WEFT_INTERFACE_TEXT];   /* the same as the site has it, an interface perhaps; cut where it is longer */
     char address[WEFT_INTERFACE_TEXT]; /* numeric IP asked for; "": the provider's choice */
     uint64_t chunk_bytes;
     uint32_t depth;

@@ -36,8 +36,10 @@ static weft_status take(weft_link *link, const weft_review *review, weft_region_
     const weft_candidate *candidate = &review->candidates[selection->taken];
     bool source = profile->addressing == WEFT_ADDRESS_SOURCE;
     link->fabric_name = weft_profile_fabric(profile, fi_version());
-    if (source)
+    if (source) {
+        snprintf(link->asked, sizeof link->asked, "%.*s", (int)sizeof link->asked - 1, review->address);
         memcpy(link->address, review->numeric, sizeof link->address);
+    }
     const char *node = source ? link->address : NULL;
     link->memory_kind = memory;
     link->direct = memory != WEFT_REGION_HOST && weft_fabric_device_granted(profile, candidate, node, &link->info);
@@ -176,6 +178,11 @@ void weft_fabric_link_close(weft_link *link)
         fi_close(&link->fabric->fid);
     fi_freeinfo(link->info);
     weft_mem_give(link);
+}
+
+weft_status weft_fabric_link_here(const weft_link *link)
+{
+    return link->address[0] ? weft_interface_here(link->profile->name, link->asked, link->address) : WEFT_OK;
 }
 
 void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)

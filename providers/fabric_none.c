@@ -84,6 +84,12 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
     memset(facts, 0, sizeof *facts);
 }
 
+weft_status weft_fabric_link_here(const weft_link *link)
+{
+    (void)link;
+    return WEFT_E_MISSING;
+}
+
 weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                     weft_region **region)
 {

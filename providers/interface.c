@@ -157,3 +157,41 @@ weft_status weft_interface_resolve(const char *provider, const char *address, ch
     freeifaddrs(all);
     return status;
 }
+
+/* What stands in the way of the interface that has this IP; NULL: nothing, or it is one of those not listed, as
+ * 127.0.0.2 is. */
+static const char *hinders(const struct ifaddrs *all, const char *numeric, const char **name)
+{
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        char text[WEFT_INTERFACE_TEXT];
+        if (!weft_interface_text(i->ifa_addr, text) || strcmp(text, numeric) != 0)
+            continue;
+        *name = i->ifa_name;
+        return !(i->ifa_flags & IFF_UP) ? "is down" : !(i->ifa_flags & IFF_RUNNING) ? "has no carrier" : NULL;
+    }
+    return NULL;
+}
+
+static weft_status check_here(const char *provider, const char *address, const char *numeric, const struct ifaddrs *all)
+{
+    char now[WEFT_INTERFACE_TEXT];
+    const char *name = "";
+    weft_status status = resolve(provider, address, all, now);
+    if (status == WEFT_OK && strcmp(now, numeric) != 0)
+        return weft_fail_quiet(WEFT_E_CONFIG, "provider %s: %s was %s and is %s now", provider, address, numeric, now);
+    const char *why = status == WEFT_OK ? hinders(all, numeric, &name) : NULL;
+    return why ? weft_fail_quiet(WEFT_E_CONFIG, "provider %s: interface %s, which has %s, %s", provider, name, numeric,
+                                 why)
+               : status;
+}
+
+weft_status weft_interface_here(const char *provider, const char *address, const char *numeric)
+{
+    struct ifaddrs *all;
+    if (getifaddrs(&all) != 0)
+        return weft_fail_quiet(WEFT_E_SYSTEM, "provider %s: the interfaces of this host cannot be listed: %s", provider,
+                               strerror(errno));
+    weft_status status = check_here(provider, address, numeric, all);
+    freeifaddrs(all);
+    return status;
+}

@@ -15,6 +15,10 @@
  * Errors: WEFT_E_CONFIG with what this host has. `provider` is for the text. */
 weft_status weft_interface_resolve(const char *provider, const char *address, char numeric[WEFT_INTERFACE_TEXT]);
 
+/* Whether `address` still resolves to `numeric`, and the interface that has it is up and has a carrier.
+ * Errors, which are not logged: WEFT_E_CONFIG, WEFT_E_SYSTEM. */
+weft_status weft_interface_here(const char *provider, const char *address, const char *numeric);
+
 /* Whether `address` is a numeric IP, of this host or not. */
 bool weft_interface_is_ip(const char *address);
 

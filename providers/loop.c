@@ -57,14 +57,27 @@ weft_region *weft_loop_region_of(uint64_t key)
     return region;
 }
 
+static weft_loop_state *rail_of(const char *address)
+{
+    for (uint32_t i = 0; address[0] && i < WEFT_LOOP_RAILS; i++)
+        if (strcmp(rails[i].address, address) == 0)
+            return &rails[i].state;
+    return NULL;
+}
+
 weft_loop_state *weft_loop_state_of(const weft_port *port)
 {
-    if (port->link->has_faults)
-        return &port->link->own;
-    for (uint32_t i = 0; port->link->address[0] && i < WEFT_LOOP_RAILS; i++)
-        if (strcmp(rails[i].address, port->link->address) == 0)
-            return &rails[i].state;
-    return &shared;
+    weft_loop_state *rail = port->link->has_faults ? &port->link->own : rail_of(port->link->address);
+    return rail ? rail : &shared;
+}
+
+static weft_status loop_link_here(const weft_link *link)
+{
+    weft_loop_lock();
+    const weft_loop_state *rail = rail_of(link->address);
+    const bool away = rail && rail->faults.away;
+    weft_loop_unlock();
+    return away ? weft_fail_quiet(WEFT_E_CONFIG, "provider loop: %s is away", link->address) : WEFT_OK;
 }
 
 void weft_loop_state_set(weft_loop_state *state, const weft_loop_faults *faults)
@@ -135,8 +148,12 @@ static weft_status loop_link_open(const weft_link_options *options, weft_link **
     snprintf(opened->address, sizeof opened->address, "%s", options->address ? options->address : "");
     opened->has_faults = options->faults != NULL;
     weft_loop_state_set(&opened->own, options->faults);
-    *link = opened;
-    return WEFT_OK;
+    weft_status status = loop_link_here(opened);
+    if (status != WEFT_OK)
+        weft_mem_give(opened);
+    else
+        *link = opened;
+    return status;
 }
 
 static void loop_link_close(weft_link *link)
@@ -255,12 +272,15 @@ static weft_status fill_port(weft_port *port)
 
 static weft_status loop_port_open(weft_link *link, weft_port **port)
 {
+    weft_status status = loop_link_here(link);
+    if (status != WEFT_OK)
+        return status;
     weft_port *opened = weft_mem_take(1, sizeof *opened);
     if (!opened)
         return weft_fail(WEFT_E_MEMORY, "provider loop: no memory for a port");
     opened->link = link;
     opened->fd = -1;
-    weft_status status = fill_port(opened);
+    status = fill_port(opened);
     if (status != WEFT_OK) {
         give_port(opened);
         return status;
@@ -327,6 +347,7 @@ const weft_provider weft_provider_loop = {
     .link_open = loop_link_open,
     .link_close = loop_link_close,
     .link_facts = loop_link_facts,
+    .link_here = loop_link_here,
     .region_open = loop_region_open,
     .region_open_device = loop_region_open_device,
     .region_close = loop_region_close,

@@ -27,6 +27,7 @@ typedef struct weft_loop_faults {
                                * order, at so many bytes a second for all ports together; 0: at once. For a clock of
                                * the test's own: a port that waits for the line is busy */
     uint32_t reorder_window;  /* up to this many writes of a port wait (at most its depth), and land in random order */
+    bool away;                /* weft_loop_set_rail: no link and no port can be opened on the address */
 } weft_loop_faults;
 
 /* What became of the writes posted under a set of faults. */

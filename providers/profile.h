@@ -184,6 +184,7 @@ size_t weft_fabric_probe(const weft_profile *profile, weft_provider_info *list, 
 weft_status weft_fabric_link_open(const weft_profile *profile, const weft_link_options *options, weft_link **link);
 void weft_fabric_link_close(weft_link *link);
 void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts);
+weft_status weft_fabric_link_here(const weft_link *link);
 weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                     weft_region **region);
 weft_status weft_fabric_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
@@ -220,6 +221,7 @@ const void *weft_fabric_anchor(void);
         .link_open = SYMBOL##_link_open,                                                                               \
         .link_close = weft_fabric_link_close,                                                                          \
         .link_facts = weft_fabric_link_facts,                                                                          \
+        .link_here = weft_fabric_link_here,                                                                            \
         .region_open = weft_fabric_region_open,                                                                        \
         .region_open_device = weft_fabric_region_open_device,                                                          \
         .region_close = weft_fabric_region_close,                                                                      \

@@ -43,7 +43,7 @@ stages='
 8 control watch
 9 names
 8 choice
-9 peer rail greet send stream answer bridge rebuild repair follow owed
+9 peer rail lane greet send stream answer bridge rebuild repair follow owed
 10 trainer publish shadow room lag early
 10 rollout inlet direct stage join hear fetch receive search verify relay way plan
 11 api

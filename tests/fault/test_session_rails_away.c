@@ -1,0 +1,184 @@
+/* A trainer with several addresses of which one is away, the first above all: peers come by those that are there, and
+ * the other is used when it is back. */
+#include "tests/support/fleet.h"
+
+#include <string.h>
+
+/* An address that is away is asked for again after a quarter of io_deadline; no thread stands still for all of it. */
+#define SITE "provider.loop.chunk=32KiB", "session.io_deadline=8s", "peers.heartbeat=30s"
+
+static const char *const two[] = {"trainer.address=r0, r1", "peers.address=p0, p1", SITE, NULL};
+static const char *const one[] = {"trainer.address=r0, r1", "peers.address=p0", SITE, NULL};
+
+static void set_away(const char *address, bool away)
+{
+    const weft_loop_faults faults = {.away = true};
+    weft_loop_set_rail(address, away ? &faults : NULL);
+}
+
+static int teardown(void **state)
+{
+    set_away("r0", false);
+    set_away("r1", false);
+    fleet_close(*state);
+    return 0;
+}
+
+static int setup_two(void **state)
+{
+    *state = fleet_open(FLEET_TILES, two);
+    return 0;
+}
+
+static int setup_one(void **state)
+{
+    *state = fleet_open(FLEET_TILES, one);
+    return 0;
+}
+
+static void publish_and_check(fleet *f, unsigned count)
+{
+    fleet_publish(f, 300);
+    for (unsigned at = 0; at < count; at++) {
+        fleet_catch_up(f, at);
+        fleet_check_bytes(f, at, f->dense);
+    }
+}
+
+/* What went to the peer by an address so far. */
+static uint64_t sent(fleet *f, const char *name, unsigned rail)
+{
+    const weft_peer_info info = fleet_line(f, name);
+    assert_int_equal(info.rail_count, 2);
+    return info.rails[rail].bytes;
+}
+
+static void wait_up(fleet *f, const char *name, unsigned rail)
+{
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; fleet_line(f, name).rails[rail].up == 0;) {
+        assert_true(fleet_now_ms() < end);
+        fleet_sleep_ms(2);
+    }
+}
+
+/* Publishes until the address was used. */
+static void publish_until_used(fleet *f, const char *name, unsigned rail)
+{
+    wait_up(f, name, rail);
+    for (uint64_t before = sent(f, name, rail), left = 50; sent(f, name, rail) == before; left--) {
+        assert_true(left > 0);
+        publish_and_check(f, 1);
+    }
+}
+
+static void check_nobody_lost(fleet *f, uint64_t joined)
+{
+    const weft_stats_info stats = fleet_stats(f->trainer.session);
+    assert_int_equal(stats.peers_joined, joined);
+    assert_int_equal(stats.peers_lost, 0);
+}
+
+/* The peer goes on without joining again. */
+static void when_the_trainer_opens(void **state)
+{
+    fleet *f = *state;
+    set_away("r0", true);
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1);
+    assert_int_equal(fleet_line(f, "a").streams, 1);
+    assert_int_equal(sent(f, "a", 0), 0);
+    assert_true(sent(f, "a", 1) > 0);
+    set_away("r0", false);
+    publish_until_used(f, "a", 0);
+    assert_int_equal(fleet_line(f, "a").streams, 2);
+    check_nobody_lost(f, 1);
+}
+
+/* A peer with one address is joined with the first of the trainer's; it comes by the second. */
+static void to_a_peer_with_one(void **state)
+{
+    fleet *f = *state;
+    set_away("r0", true);
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_EMPTY);
+    publish_and_check(f, 1);
+    assert_int_equal(sent(f, "a", 0), 0);
+    assert_true(sent(f, "a", 1) > 0);
+    set_away("r0", false);
+    publish_and_check(f, 1);
+    check_nobody_lost(f, 1);
+}
+
+/* One that comes while it is away, after others that came by it. */
+static void after_the_first_peer(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1);
+    set_away("r0", true);
+    fleet_open_rollout(f, 1, "peers.address=p0");
+    fleet_bind_rollout(f, 1, FLEET_SAME, NULL);
+    fleet_join(f, 2, FLEET_SAME);
+    publish_and_check(f, 3);
+    assert_true(sent(f, "b", 0) == 0 && sent(f, "b", 1) > 0);
+    assert_true(sent(f, "c", 0) == 0 && sent(f, "c", 1) > 0);
+    check_nobody_lost(f, 3);
+}
+
+/* The second may be as well. */
+static void the_other(void **state)
+{
+    fleet *f = *state;
+    set_away("r1", true);
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1);
+    assert_true(sent(f, "a", 0) > 0 && sent(f, "a", 1) == 0);
+    set_away("r1", false);
+    publish_until_used(f, "a", 1);
+    check_nobody_lost(f, 1);
+}
+
+/* Without any it does not open, and says which it has. */
+static void all_when_it_opens(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = NULL;
+    weft_site *site = fleet_site(f, NULL);
+    set_away("r0", true);
+    set_away("r1", true);
+    assert_int_equal(weft_trainer_open(site, f->layout, NULL, &session), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "[trainer] address = r0, r1"));
+    weft_site_free(site);
+}
+
+/* A peer that comes while none is there waits for one. */
+static void all_for_a_while(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_start_trainer(f, NULL);
+    set_away("r0", true);
+    set_away("r1", true);
+    fleet_join(f, 0, FLEET_SAME);
+    assert_int_equal(weft_staged(f->rollouts[0].session, 300, &staged), WEFT_AGAIN);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 0);
+    set_away("r1", false);
+    publish_and_check(f, 1);
+    assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(when_the_trainer_opens, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(to_a_peer_with_one, setup_one, teardown),
+        cmocka_unit_test_setup_teardown(after_the_first_peer, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(the_other, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(all_when_it_opens, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(all_for_a_while, setup_two, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
