@@ -261,18 +261,6 @@ bool weft_peer_connected(const weft_peer *peer);
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,
                             weft_peer **greeted);
 
-/* ---- lane.c: the trainer's addresses */
-void weft_lane_close(weft_lane *lane);
-/* Finds or opens the lane for a provider; `rail`: place among the trainer's addresses. Errors: with *lane not NULL it
- * is one of several and away, which was said, and is asked for again later. */
-weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane);
-/* The first that is there of all the trainer's addresses for a provider, and else one that could be opened at least; of
- * the first `rails` each is opened. `peer`: NULL, or where it is to lead to. */
-weft_status weft_lane_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
-                          weft_lane **lane);
-/* How many addresses the trainer has for a provider. */
-uint32_t weft_lane_rails(const weft_site *site, const char *provider);
-
 /* ---- stream.c: what a peer is sent next */
 /* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
 weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
@@ -348,59 +336,6 @@ uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version);
 
 /* ---- repair.c: units of a peer whose bits are no version */
 weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
-
-/* ---- rail.c: the rails of a peer */
-/* Opens all that both ends have, and names them. */
-weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome);
-void weft_rail_close(weft_peer *peer);
-/* One of them, and its books. */
-weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine);
-void weft_rail_port_close(weft_rail *rail);
-void weft_rail_enter(weft_rail *rail, weft_rail_state state);
-/* Leaves it closed until it has cooled. */
-void weft_rail_cool(weft_rail *rail);
-/* How long a rail may stand still while others move: so much less than io_deadline that what it took along can still go
- * by the others. */
-uint64_t weft_rail_patience_ns(const weft_trainer *trainer);
-
-/* Describe the rails of a peer, and those of all; return how many there are. */
-uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]);
-uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX]);
-/* How many of a peer's rails have an address of the trainer's that is there. */
-uint32_t weft_rail_streams(const weft_peer *peer);
-/* Whether buckets can go. */
-bool weft_rail_carries(const weft_peer *peer);
-/* Whether a write is under way by any, a probe too: its port is to be polled. */
-bool weft_rail_writes(const weft_peer *peer);
-
-/* ---- rail_watch.c: those that fail */
-/* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
- * Errors: WEFT_E_PEER_LOST when there is no other. */
-weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why);
-/* LANDED, CLOSED and OPENED. */
-weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
-weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
-weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
-/* Looks after rails that stand still, opens again those that have cooled, tries those that were opened. */
-weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
-
-/* ---- rail_again.c: chunks that go again */
-/* Takes the memory, if any peer of the site may have several rails. */
-weft_status weft_parcel_open(weft_trainer *trainer);
-void weft_parcel_close(weft_trainer *trainer);
-weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
-/* A bucket is about to be posted. */
-void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot);
-/* A chunk of it went by a rail. */
-void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail);
-/* A rail is closed at both ends: of buckets that are not whole at the peer, what went by it goes again. Returns how
- * many chunks that are. Errors: WEFT_E_PROTOCOL (one is said to be whole that cannot be). */
-weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t rail, const weft_wire_closed *closed,
-                              uint32_t *chunks);
-/* The next chunk to be sent again; false: none. */
-bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk);
-/* Chunk `number` of a bucket cut at `chunk_bytes`, number 0 left to the caller. */
-weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_t chunk_bytes, uint32_t number);
 
 /* ---- send.c: buckets onto the fabric */
 /* Posts what can be posted; says in `waits` what holds it up. */
