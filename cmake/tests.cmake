@@ -68,7 +68,7 @@ target_include_directories(weft_test_rooms PRIVATE ${PROJECT_SOURCE_DIR})
 if(WEFT_FABRIC)
     target_link_libraries(weft_test_rooms PUBLIC weft_dep_fabric)
     target_link_options(weft_test_rooms PUBLIC LINKER:--wrap=fi_getinfo LINKER:--wrap=fi_fabric
-        LINKER:--wrap=fi_version LINKER:--wrap=getrandom)
+        LINKER:--wrap=fi_version LINKER:--wrap=getrandom LINKER:--wrap=getrlimit)
 endif()
 
 # What tests share beyond headers.

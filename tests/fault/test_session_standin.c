@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -291,20 +290,11 @@ static void check_rules(const char *provider, const standin_counts *before)
     }
 }
 
-/* Devices pin what they move; who may lock little is refused before anything runs. */
-static bool may_pin(void)
-{
-    struct rlimit limit;
-    return geteuid() == 0 || (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= UINT64_C(256) << 20);
-}
-
 static bool can_be_had(const char *name)
 {
     const weft_provider *provider = weft_provider_find(name);
     weft_provider_info list[16];
     standin_use(name);
-    if (!may_pin() && strcmp(name, "tcp") != 0 && strcmp(name, "tcp-rxm") != 0)
-        return false;
     bool had = provider && provider->probe(list, 16) > 0 && list[0].usable;
     if (!had && fabric_is_sure(name)) {
         fprintf(stderr, "FAIL: provider %s must be usable here\n", name);

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -272,21 +271,14 @@ static void a_taken_key_is_drawn_again(void **state)
 }
 
 /* Whoever may lock anything, root above all, may so no longer. */
-static void may_lock(rlim_t bytes)
+static void may_lock(uint64_t bytes)
 {
-    struct rlimit limit;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct sets[2];
     CHECK(syscall(SYS_capget, &header, sets) == 0, "capget");
     sets[0].effective &= ~(1u << CAP_IPC_LOCK);
     CHECK(syscall(SYS_capset, &header, sets) == 0, "capset");
-    CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0, "getrlimit");
-    if (limit.rlim_max < bytes) {
-        fprintf(stderr, "skipped: this process may lock %llu bytes at most\n", (unsigned long long)limit.rlim_max);
-        exit(0);
-    }
-    limit.rlim_cur = bytes;
-    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit");
+    standin_lock_limit(bytes);
 }
 
 /* What is to be locked and what may be, in numbers; and what the kernel refuses though the limit would allow it. */

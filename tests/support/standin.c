@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* The linker's names: calls of X come to __wrap_X, and __real_X is libfabric's. */
 int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -13,10 +14,12 @@ int __real_fi_getinfo(uint32_t version, const char *node, const char *service, u
 int __real_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
 uint32_t __real_fi_version(void);
 ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
+int __real_getrlimit(int resource, struct rlimit *limit);
 int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                       const struct fi_info *hints, struct fi_info **info);
 int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags);
+int __wrap_getrlimit(int resource, struct rlimit *limit);
 
 #define GID_BYTES 16 /* in front of the sockaddr underneath, in an address of the provider's own */
 
@@ -25,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const standin_rules *played;
 static uint64_t drawn; /* what the next `draws` numbers are */
 static unsigned draws;
+static rlim_t lockable = RLIM_INFINITY;
 static struct fi_info *plains; /* kept to the end of the process */
 
 typedef struct fabric_object {
@@ -72,6 +76,19 @@ ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
     draws--;
     memcpy(bytes, &drawn, sizeof drawn);
     return sizeof drawn;
+}
+
+void standin_lock_limit(uint64_t bytes)
+{
+    lockable = bytes;
+}
+
+int __wrap_getrlimit(int resource, struct rlimit *limit)
+{
+    if (!played || resource != (int)RLIMIT_MEMLOCK)
+        return __real_getrlimit(resource, limit);
+    *limit = (struct rlimit){lockable, lockable};
+    return 0;
 }
 
 /* ---- asking */

@@ -1,10 +1,9 @@
 /* standin.h - providers that this host has no device for, played by the real tcp provider with the rules of the other
  * imposed: what fi_getinfo demands and grants, keys, addresses, order, queues, what a dead peer looks like.
  *
- * It stands between fabric*.c and libfabric (the linker turns fi_getinfo, fi_fabric, fi_version and getrandom
- * to it), so that all
- * of fabric*.c is run as on a device. Whatever breaks a rule of the provider's contract ends the process with the rule.
- * Without a call of standin_use everything goes to libfabric untouched. */
+ * It stands between fabric*.c and libfabric (the linker turns fi_getinfo, fi_fabric, fi_version, getrandom and
+ * getrlimit to it), so that all of fabric*.c is run as on a device. Whatever breaks a rule of the provider's contract
+ * ends the process with the rule. Without a call of standin_use everything goes to libfabric untouched. */
 #ifndef WEFT_TESTS_STANDIN_H
 #define WEFT_TESTS_STANDIN_H
 
@@ -71,6 +70,9 @@ bool standin_knows_cuda_option(void);
 void standin_registers(int error);
 /* The next `times` numbers of 8 bytes that this process draws by getrandom are `number`. */
 void standin_draw(uint64_t number, unsigned times);
+/* How many bytes this process may lock: anything without a call, for nothing of a provider that is played is locked,
+ * whatever the host allows. */
+void standin_lock_limit(uint64_t bytes);
 /* How often the rules bit so far: posts refused, writes that overtook another one, completions withheld, receivers
  * that were not ready; and device memory that was registered, by either way. */
 typedef struct standin_counts {

@@ -123,6 +123,11 @@ void standin_registers(int error)
     (void)error;
 }
 
+void standin_lock_limit(uint64_t bytes)
+{
+    (void)bytes;
+}
+
 bool standin_knows_dmabuf(void)
 {
     return false;
