@@ -137,15 +137,16 @@ static const arg_row *row_find(const weft_verb *verb, const char *word, size_t l
     return NULL;
 }
 
-/* Versions are plain JSON integers, which are signed: the largest is INT64_MAX. */
+/* Versions are plain JSON integers, which are signed: the largest is INT64_MAX, and the first has room behind it. */
 static weft_status read_count(const arg_row *row, const char *text, uint64_t *value)
 {
+    const int64_t most = row->option == WEFT_OPTION_FIRST_VERSION ? INT64_MAX / 2 : INT64_MAX;
     char *end = NULL;
     errno = 0;
     unsigned long long parsed = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || parsed > INT64_MAX)
+    if (text[0] < '0' || text[0] > '9' || *end || errno || parsed > (uint64_t)most)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "%s '%s' is no whole number from 0 to %lld", row->name, text,
-                               (long long)INT64_MAX);
+                               (long long)most);
     *value = parsed;
     return WEFT_OK;
 }

@@ -35,6 +35,8 @@ run foreign 2 "$weft" info --until 3
 run count 2 "$weft" rollout site.ini --peer a --model m --until -3
 says count "--until '-3'"
 run huge 2 "$weft" rollout site.ini --peer a --model m --until 99999999999999999999
+run room 2 "$weft" diff a b -o c --first-version 9223372036854775807
+says room "--first-version '9223372036854775807'"
 run size 2 "$weft" demo --params 16Q
 says size "1\.5G"
 run range 2 "$weft" demo --peers 0
