@@ -47,6 +47,8 @@ static bool links_are_direct(weft_rollout *rollout)
     weft_direct *direct = &rollout->direct;
     for (uint32_t i = 0; i < rollout->link_count; i++) {
         weft_link_facts facts;
+        if (!rollout->links[i])
+            continue; /* away: weft_direct_admits */
         rollout->provider->link_facts(rollout->links[i], &facts);
         if (!facts.direct) {
             snprintf(direct->text, sizeof direct->text, "%s", facts.memory);
@@ -57,12 +59,21 @@ static bool links_are_direct(weft_rollout *rollout)
     return true;
 }
 
+bool weft_direct_admits(weft_rollout *rollout, const weft_link_facts *facts)
+{
+    weft_direct *direct = &rollout->direct;
+    direct->flushes = direct->flushes || (direct->on && facts->direct && facts->needs_flush);
+    return !direct->on || facts->direct;
+}
+
 /* Registers with a port of each link and gives it up again: what is refused is refused now. */
 static weft_status try_links(weft_rollout *rollout)
 {
     const weft_provider *provider = rollout->provider;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < rollout->link_count && status == WEFT_OK; i++) {
+        if (!rollout->links[i])
+            continue;
         weft_port *port = NULL;
         weft_region *region = NULL;
         status = provider->port_open(rollout->links[i], &port);

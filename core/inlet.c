@@ -21,33 +21,77 @@ static weft_landing landing_of(const weft_site_peer *site)
                           .chunk = chunk};
 }
 
-static weft_status open_link(weft_rollout *rollout, const char *address)
+static void address_of(const weft_rollout *rollout, uint32_t rail, char address[WEFT_SITE_NAME])
 {
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    weft_site_rails(rollout->site.address, list);
+    snprintf(address, WEFT_SITE_NAME, "%s", rail ? list[rail] : rollout->address);
+}
+
+static weft_status open_link(weft_rollout *rollout, uint32_t rail, weft_link_facts *facts)
+{
+    char address[WEFT_SITE_NAME];
+    address_of(rollout, rail, address);
     weft_link_options options = weft_site_link(rollout->session->site, rollout->provider->name, address);
     options.landing = landing_of(&rollout->site);
     options.accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device);
     options.memory = weft_direct_kind(rollout);
+    weft_status status = rollout->provider->link_open(&options, &rollout->links[rail]);
+    if (status == WEFT_OK)
+        rollout->provider->link_facts(rollout->links[rail], facts);
+    return status;
+}
+
+static weft_status open_first(weft_rollout *rollout, uint32_t rail)
+{
     weft_link_facts facts;
-    weft_status status = rollout->provider->link_open(&options, &rollout->links[rollout->link_count]);
+    char address[WEFT_SITE_NAME];
+    weft_status status = open_link(rollout, rail, &facts);
+    if (status == WEFT_OK) {
+        if (!rollout->facts.fabric)
+            rollout->facts = facts;
+        if (rollout->facts.chunk_bytes > facts.chunk_bytes)
+            rollout->facts.chunk_bytes = facts.chunk_bytes;
+    } else if (rollout->link_count > 1) {
+        address_of(rollout, rail, address);
+        weft_log(WEFT_LOG_WARN, "address %s is away: %s; data come by the others, it is used when it is back", address,
+                 weft_last_error());
+    }
+    return status;
+}
+
+/* One that was away: what was said of the others, and the memory that they write to, must do for it too. */
+static weft_status open_late(weft_rollout *rollout, uint32_t rail)
+{
+    weft_link_facts facts;
+    char address[WEFT_SITE_NAME];
+    weft_status status = open_link(rollout, rail, &facts);
     if (status != WEFT_OK)
         return status;
-    rollout->provider->link_facts(rollout->links[rollout->link_count], &facts);
-    if (rollout->link_count++ == 0)
-        rollout->facts = facts;
-    if (rollout->facts.chunk_bytes > facts.chunk_bytes)
-        rollout->facts.chunk_bytes = facts.chunk_bytes;
-    return WEFT_OK;
+    if (facts.chunk_bytes >= rollout->facts.chunk_bytes && weft_direct_admits(rollout, &facts)) {
+        address_of(rollout, rail, address);
+        weft_log(WEFT_LOG_INFO, "address %s is back", address);
+        return WEFT_OK;
+    }
+    rollout->provider->link_close(rollout->links[rail]);
+    rollout->links[rail] = NULL;
+    return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others, or another memory");
 }
 
 weft_status weft_inlet_links(weft_rollout *rollout, const char *first)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    uint32_t rails = weft_site_rails(rollout->site.address, list);
+    weft_status status = WEFT_OK;
+    uint32_t open = 0;
     snprintf(rollout->address, sizeof rollout->address, "%.*s", (int)sizeof rollout->address - 1, first);
-    weft_status status = open_link(rollout, first);
-    for (uint32_t rail = 1; rail < rails && status == WEFT_OK; rail++)
-        status = open_link(rollout, list[rail]);
-    return status;
+    rollout->link_count = weft_site_rails(rollout->site.address, list);
+    for (uint32_t rail = 0; rail < rollout->link_count; rail++) {
+        weft_status one = open_first(rollout, rail);
+        status = one != WEFT_OK ? one : status;
+        open += one == WEFT_OK;
+    }
+    const bool needs_first = rollout->site.relay[0] != 0; /* by which it serves those behind it */
+    return open == 0 || (needs_first && !rollout->links[0]) ? status : WEFT_OK;
 }
 
 /* ---- open and close */
@@ -55,11 +99,13 @@ weft_status weft_inlet_links(weft_rollout *rollout, const char *first)
 static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port *mine)
 {
     const weft_provider *provider = rollout->provider;
-    weft_link *link = rollout->links[at % rollout->link_count];
+    const uint32_t rail = at % rollout->link_count;
     weft_inlet *inlet = &rollout->inlets[at];
-    weft_status status = provider->port_open(link, &inlet->port);
+    weft_status status = rollout->links[rail] ? WEFT_OK : open_late(rollout, rail);
     if (status == WEFT_OK)
-        status = weft_direct_register(rollout, link, inlet->port, &inlet->region);
+        status = provider->port_open(rollout->links[rail], &inlet->port);
+    if (status == WEFT_OK)
+        status = weft_direct_register(rollout, rollout->links[rail], inlet->port, &inlet->region);
     if (status == WEFT_OK)
         status = provider->port_address(inlet->port, mine->address, &mine->address_bytes);
     if (status == WEFT_OK)
@@ -85,7 +131,8 @@ void weft_inlet_close(weft_rollout *rollout, bool links)
     }
     rollout->inlet_count = 0;
     for (; links && rollout->link_count > 0; rollout->link_count--)
-        rollout->provider->link_close(rollout->links[rollout->link_count - 1]);
+        if (rollout->links[rollout->link_count - 1])
+            rollout->provider->link_close(rollout->links[rollout->link_count - 1]);
 }
 
 weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello)
@@ -157,12 +204,12 @@ weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *w
 
 uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT_RAILS_MAX])
 {
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    weft_site_rails(rollout->site.address, list);
     for (uint32_t rail = 0; rail < rollout->link_count; rail++) {
+        char address[WEFT_SITE_NAME];
+        address_of(rollout, rail, address);
         weft_rail_info *info = &rails[rail];
         *info = (weft_rail_info){.writes = rollout->link_writes[rail], .failures = rollout->link_failures[rail]};
-        snprintf(info->address, sizeof info->address, "%s", rail ? list[rail] : rollout->address);
+        snprintf(info->address, sizeof info->address, "%s", address);
         for (uint32_t at = rail; at < rollout->inlet_count; at += rollout->link_count) {
             info->connections++;
             info->up += rollout->inlets[at].port && !rollout->inlets[at].failed;

@@ -23,6 +23,17 @@ static const weft_provider *choose_provider(const char *name, const char *addres
     return provider;
 }
 
+/* By the first of the addresses by which it can be told. */
+static const weft_provider *choose_by_any(const weft_rollout *rollout, const char *first)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    const uint32_t rails = weft_site_rails(rollout->site.address, list);
+    const weft_provider *provider = choose_provider(rollout->site.provider, first);
+    for (uint32_t rail = 1; rail < rails && !provider; rail++)
+        provider = choose_provider(rollout->site.provider, list[rail]);
+    return provider;
+}
+
 /* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
 static weft_status check_way(const weft_rollout *rollout, uint32_t way)
 {
@@ -60,7 +71,7 @@ weft_status weft_join_open(weft_rollout *rollout)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
         return status;
-    rollout->provider = choose_provider(rollout->site.provider, address);
+    rollout->provider = choose_by_any(rollout, address);
     if (!rollout->provider)
         return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
                          rollout->site.name, rollout->site.provider);

@@ -174,11 +174,12 @@ struct weft_rollout {
     uint32_t heartbeat_ms;
 
     const weft_provider *provider;
-    weft_link *links[WEFT_SITE_RAILS]; /* one of each address: inlet i is on the one of its place modulo link_count */
+    /* One of each address: inlet i is on the one of its place modulo link_count. NULL: that one is away. */
+    weft_link *links[WEFT_SITE_RAILS];
     uint32_t link_count;
     char address[WEFT_SITE_NAME]; /* of the first, chosen where the site names none */
     uint64_t link_writes[WEFT_SITE_RAILS], link_failures[WEFT_SITE_RAILS];
-    weft_link_facts facts; /* of the first; chunk_bytes of the smallest */
+    weft_link_facts facts; /* of the first that was there; chunk_bytes of the smallest */
     weft_inlet inlets[WEFT_PORTS_MAX];
     uint32_t inlet_count;
     uint32_t epoch;
@@ -226,7 +227,8 @@ weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_
 bool weft_join_trusts(const weft_rollout *rollout);
 
 /* ---- inlet.c */
-/* Opens a link on each of the addresses; `first` stands for the first of them. */
+/* Opens a link on each of the addresses; `first` stands for the first of them. Of several one will do, but for a relay:
+ * the others are opened when the trainer asks for them. */
 weft_status weft_inlet_links(weft_rollout *rollout, const char *first);
 /* Opens all inlets of a new connection and names them. */
 weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello);
@@ -252,6 +254,8 @@ weft_region_kind weft_direct_kind(const weft_rollout *rollout);
 /* Takes the slots' memory, links being open: the device's if it may be had, else the host's. */
 weft_status weft_direct_open(weft_rollout *rollout);
 void weft_direct_close(weft_rollout *rollout);
+/* Whether a link that is opened later can write there. */
+bool weft_direct_admits(weft_rollout *rollout, const weft_link_facts *facts);
 /* Registers the slots with a port of a link. */
 weft_status weft_direct_register(weft_rollout *rollout, weft_link *link, weft_port *port, weft_region **region);
 /* Direct: copies what landed at an offset of the slots into host memory. */

@@ -1,5 +1,5 @@
-/* A trainer with several addresses of which one is away, the first above all: peers come by those that are there, and
- * the other is used when it is back. */
+/* Ends with several addresses of which one is away, the first above all: peers come by those that are there, and the
+ * other is used when it is back. */
 #include "tests/support/fleet.h"
 
 #include <string.h>
@@ -20,6 +20,8 @@ static int teardown(void **state)
 {
     set_away("r0", false);
     set_away("r1", false);
+    set_away("p0", false);
+    set_away("p1", false);
     fleet_close(*state);
     return 0;
 }
@@ -170,6 +172,33 @@ static void all_for_a_while(void **state)
     assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
 }
 
+/* Of the rollout's own addresses. */
+static void when_a_rollout_opens(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    set_away("p0", true);
+    fleet_join(f, 0, FLEET_EMPTY);
+    publish_and_check(f, 1);
+    assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
+    set_away("p0", false);
+    publish_until_used(f, "a", 0);
+    assert_string_equal(fleet_stats(f->rollouts[0].session).rails[0].address, "p0");
+    check_nobody_lost(f, 1);
+}
+
+/* With none it does not open. */
+static void all_when_a_rollout_opens(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = NULL;
+    weft_site *site = fleet_site(f, NULL);
+    set_away("p0", true);
+    set_away("p1", true);
+    assert_int_equal(weft_rollout_open(site, "a", f->layout, NULL, &session), WEFT_E_CONFIG);
+    weft_site_free(site);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +208,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_other, setup_two, teardown),
         cmocka_unit_test_setup_teardown(all_when_it_opens, setup_two, teardown),
         cmocka_unit_test_setup_teardown(all_for_a_while, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(when_a_rollout_opens, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(all_when_a_rollout_opens, setup_two, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
