@@ -24,7 +24,12 @@
 #define FLEET_ROLLOUTS 7
 #define FLEET_PIECES   256
 #define FLEET_HISTORY  512
-#define FLEET_WAIT_MS  60000u /* bound of a wait that should succeed at once */
+/* Bound of a wait that should succeed at once; the thread checker makes it many times slower. */
+#if defined(WEFT_SANITIZE_THREAD)
+#define FLEET_WAIT_MS 240000u
+#else
+#define FLEET_WAIT_MS 60000u
+#endif
 
 /* Which tensors: a few thousand bytes of every dtype; those and a tensor of several tiles; megabytes of one. */
 typedef enum fleet_size { FLEET_SMALL, FLEET_TILES, FLEET_LARGE } fleet_size;
