@@ -39,7 +39,7 @@ static void updates_allocate_nothing(void **state)
 
 static int setup_manual(void **state)
 {
-    static const char *const overrides[] = {"session.progress=manual", "peers.heartbeat=2s", NULL};
+    static const char *const overrides[] = {"session.progress=manual", "peers.heartbeat=6s", NULL};
     *state = fleet_open(FLEET_TILES, overrides);
     fleet_start_trainer(*state, NULL);
     return 0;
@@ -73,7 +73,7 @@ static void idle_callers_keep_their_peers(void **state)
     fleet_publish(f, 100);
     catch_up_by_hand(f);
     fleet_publish(f, 100);
-    fleet_sleep_ms(2500); /* longer than a heartbeat */
+    fleet_sleep_ms(7000); /* longer than a heartbeat */
     weft_version held;
     assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
     assert_int_equal(held.number, 1);
@@ -104,7 +104,7 @@ static void calls_make_the_progress(void **state)
 /* A rollout by hand and a trainer with a thread: update and snapshot in place. */
 static int setup_manual_rollout(void **state)
 {
-    static const char *const overrides[] = {"peers.heartbeat=2s", NULL};
+    static const char *const overrides[] = {"peers.heartbeat=6s", NULL};
     *state = fleet_open(FLEET_TILES, overrides);
     fleet_start_trainer(*state, NULL);
     return 0;
@@ -118,7 +118,7 @@ static void manual_rollout(void **state)
     fleet_bind_rollout(f, 0, FLEET_OTHER, NULL);
     fleet_catch_up(f, 0);
     fleet_publish(f, 1000);
-    fleet_sleep_ms(2500);
+    fleet_sleep_ms(7000); /* longer than a heartbeat, which a busy thread does not miss */
     assert_int_equal(weft_staged(f->rollouts[0].session, 0, &staged), WEFT_AGAIN); /* received, decoded by nobody */
     fleet_catch_up(f, 0);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
