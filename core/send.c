@@ -119,7 +119,8 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     flight->by[at]++;
     peer->writes++;
     peer->progress_ns = now_ns;
-    peer->next_rail = at + 1;
+    if (chunk->number > 0)
+        peer->next_rail = at + 1;
     weft_parcel_note(trainer, peer, chunk, at);
     if (fresh) {
         peer->posting = peer->posting_chunk++ < peer->bucket.header.chunks;
@@ -147,21 +148,24 @@ static void encourage(weft_peer *peer, uint32_t best)
     }
 }
 
-/* The rail by which the next chunk would land first: of those with room, in turn where that is all the same. While the
- * rate of any is unknown all count as equally fast. */
-static uint32_t choose_rail(const weft_peer *peer, uint64_t bytes, uint32_t refused)
+/* The rail by which a chunk would land first: of those with room, in turn where that is all the same. While the rate of
+ * any is unknown all count as equally fast. A bucket's header has no turn and goes by the rail before: where each
+ * bucket lands before the next one goes, headers would have every other turn, and all the rest would go by one of two
+ * rails. */
+static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint32_t refused)
 {
+    const uint32_t first = peer->next_rail + (chunk->number > 0 ? 0 : peer->rail_count - 1);
     uint32_t best = peer->rail_count;
     double least = 0;
     bool known = true;
     for (uint32_t at = 0; at < peer->rail_count; at++)
         known = known && (peer->rails[at].state != WEFT_RAIL_UP || peer->rails[at].rate_bytes_s > 0);
     for (uint32_t i = 0; i < peer->rail_count; i++) {
-        uint32_t at = (peer->next_rail + i) % peer->rail_count;
+        uint32_t at = (first + i) % peer->rail_count;
         const weft_rail *rail = &peer->rails[at];
         if (!weft_send_has_room(peer, rail) || refused >> at & 1)
             continue;
-        double cost = (double)(rail->unlanded + bytes) / (known ? rail->rate_bytes_s : 1);
+        double cost = (double)(rail->unlanded + chunk->bytes) / (known ? rail->rate_bytes_s : 1);
         if (best < peer->rail_count && cost >= least)
             continue;
         best = at;
@@ -175,7 +179,7 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
 {
     weft_status status = WEFT_AGAIN;
     uint32_t refused = 0, at;
-    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk->bytes, refused)) < peer->rail_count) {
+    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rail_count) {
         weft_rail *rail = &peer->rails[at];
         status = write_by(trainer, peer, rail, chunk);
         if (status == WEFT_OK) {

@@ -101,6 +101,23 @@ static void both_carry(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
+/* Buckets of one chunk, each of which lands before the next one goes. */
+static void small_ones_take_turns(void **state)
+{
+    fleet *f = *state;
+    join(f, 0, FLEET_SAME);
+    wait_up(f, "a", 0, 1);
+    wait_up(f, "a", 1, 1);
+    for (int i = 0; i < 24; i++) {
+        publish_and_check(f, 1, 3);
+        fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+        fleet_sleep_ms(30); /* so that it is told that they landed */
+    }
+    const uint64_t first = rail_of(f, "a", 0).bytes, second = rail_of(f, "a", 1).bytes;
+    if (first < (first + second) / 4 || second < (first + second) / 4)
+        fail_msg("one rail had %llu bytes and the other %llu", (unsigned long long)first, (unsigned long long)second);
+}
+
 /* Publishes with these faults until the rail, which was used before, is one that failed. One that happened to fail just
  * before they came fails no second time by them: then they come again when it carries. */
 static void fail_one(fleet *f, unsigned rail, const weft_loop_faults *first, const weft_loop_faults *second)
@@ -331,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(both_carry, setup, teardown),
+        cmocka_unit_test_setup_teardown(small_ones_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(each_end_of_a_rail, setup, teardown),
         cmocka_unit_test_setup_teardown(in_a_snapshot, setup, teardown),
         cmocka_unit_test_setup_teardown(dead_when_joined, setup, teardown),
