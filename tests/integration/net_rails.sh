@@ -12,9 +12,11 @@ net_rail a 1 20
 net_rail a 2 20
 fabric tcp
 models "$work/m" 4 1 6000
+# an update in several buckets, which the rails share; one alone would go by either
 net_site "$work/site.ini" a <<'SITE'
 level = pairs
 address = eth1, eth2
+bucket = 64KiB
 SITE
 mkdir "$work/in"
 # a rail that stands still for a quarter of io_deadline is done with
@@ -85,7 +87,7 @@ net_mend a 1
 await carries 0 1
 give 3
 await said a '"target":3'
-reached 1 $((before + 15000)) || fail "the rail that is back carries nothing" # a chunk: shares follow what rates were
+reached 1 $((before + 15000)) || fail "the rail that is back carries nothing"
 net_cut a 2
 give 4
 ended 4 "o['rails'][0]['failures'] >= 1 and o['rails'][0]['resent_bytes'] + o['rails'][1]['resent_bytes'] > 0"
