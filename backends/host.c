@@ -41,7 +41,14 @@ static void scratch_lay(weft_backend_state *state)
         memcpy(rows[i].array, &at, sizeof at);
         at += rows[i].bytes;
     }
-    state->changes.capacity = WEFT_HOST_UNIT_ELEMENTS;
+}
+
+/* Changes that the lists hold: those of the largest unit of this width. A run that has more has too many for a frame.
+ */
+static uint32_t room_of(uint8_t width)
+{
+    const uint32_t held = WEFT_HOST_UNIT_BYTES / width;
+    return held < WEFT_HOST_UNIT_ELEMENTS ? held : WEFT_HOST_UNIT_ELEMENTS;
 }
 
 /* The loops of level tight that go with a kernel set. */
@@ -164,6 +171,7 @@ static bool changes_find(weft_backend_state *state, weft_encode_job *job)
         memset(ranker->population, 0, sizeof ranker->population);
         weft_class_map_make(&ranker->map, job->parameters, job->now.width, job->now.exponent_bits);
     }
+    state->changes.capacity = room_of(job->now.width);
     if (!weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes, ranker))
         return false;
     if (job->now.units > 1 && state->changes.count > WEFT_FRAME_RUN_CHANGES)
