@@ -6,6 +6,7 @@
 #include "status.h"
 
 #define BLOCK_BYTES_MIN (64u << 10)
+#define PREFAULT_BYTES  (4u << 20) /* at a time */
 
 static uint32_t block_bytes_for(uint64_t largest_frame)
 {
@@ -86,6 +87,8 @@ bool weft_chain_extend_leaving(weft_arena *arena, weft_chain *chain, uint32_t le
 {
     pthread_mutex_lock(&arena->lock);
     uint32_t block = arena->free_count > leave ? arena->free[--arena->free_count] : WEFT_NO_BLOCK;
+    if (block != WEFT_NO_BLOCK && block >= arena->fresh)
+        arena->fresh = block + 1;
     pthread_mutex_unlock(&arena->lock);
     if (block == WEFT_NO_BLOCK)
         return false;
@@ -133,6 +136,27 @@ uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain)
     pthread_mutex_unlock(&arena->lock);
     weft_chain_begin(chain);
     return given;
+}
+
+uint32_t weft_arena_bare(weft_arena *arena, uint32_t ahead)
+{
+    pthread_mutex_lock(&arena->lock);
+    const uint32_t fresh = arena->fresh;
+    pthread_mutex_unlock(&arena->lock);
+    if (arena->prefaulted < fresh)
+        arena->prefaulted = fresh;
+    const uint32_t has = arena->prefaulted - fresh, left = arena->block_count - arena->prefaulted;
+    const uint32_t lacks = ahead > has ? ahead - has : 0;
+    return lacks < left ? lacks : left;
+}
+
+void weft_arena_prefault(weft_arena *arena, uint32_t ahead)
+{
+    const uint32_t slice = (PREFAULT_BYTES + arena->block_bytes - 1) / arena->block_bytes;
+    const uint32_t bare = weft_arena_bare(arena, ahead), some = bare < slice ? bare : slice;
+    if (some > 0)
+        weft_mem_prefault(weft_arena_block(arena, arena->prefaulted), (uint64_t)some * arena->block_bytes);
+    arena->prefaulted += some;
 }
 
 uint32_t weft_arena_free_blocks(weft_arena *arena)

@@ -30,7 +30,9 @@ typedef struct weft_arena {
     uint64_t bytes;
     uint32_t block_bytes;
     uint32_t block_count;
-    pthread_mutex_t lock; /* of the free list: publish and merges take blocks at the same time */
+    pthread_mutex_t lock; /* of the free list and `fresh`: publish and merges take blocks at the same time */
+    uint32_t fresh;       /* no block from here on was ever taken; they are taken in order */
+    uint32_t prefaulted;  /* blocks before this one have their memory; of the thread that prefaults */
     uint32_t free_count;
     uint32_t *free;
     weft_block *blocks;
@@ -61,6 +63,10 @@ weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain
 void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes);
 /* Blocks that no chain has. */
 uint32_t weft_arena_free_blocks(weft_arena *arena);
+/* How many of the next `ahead` blocks that were never taken have no memory of the kernel yet. */
+uint32_t weft_arena_bare(weft_arena *arena, uint32_t ahead);
+/* Lets the kernel give it to the first of those, a few MiB of them. One thread at a time, while others take blocks. */
+void weft_arena_prefault(weft_arena *arena, uint32_t ahead);
 /* Gives the blocks back; how many. */
 uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain);
 

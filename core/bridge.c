@@ -11,6 +11,36 @@
 #define SPEED_FIRST       100e6
 #define SPEED_FIRST_TIGHT 25e6
 
+/* ---- memory for the next updates
+
+ * Pages that the kernel gives at their first use must be cleared then, which takes a virtual machine up to a
+ millisecond
+ * a megabyte. So that publish does not wait for it until the journal was once full, the bridge's thread sees to it. */
+
+/* The first update is taken for such a part of the weights. */
+#define FIRST_PART 64u
+
+/* Updates of the size of the largest that the thread is ahead by. */
+#define UPDATES_AHEAD 2u
+
+static void be_ahead(weft_trainer *trainer, uint64_t blocks)
+{
+    const uint32_t most = trainer->journal.arena.block_count;
+    uint32_t wanted = blocks < most ? (uint32_t)blocks : most;
+    if (trainer->bridge.ahead < wanted)
+        trainer->bridge.ahead = wanted;
+}
+
+void weft_bridge_expect(weft_trainer *trainer, const weft_update *update)
+{
+    uint64_t blocks = 0;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (update->levels >> level & 1)
+            blocks += update->chain[level].bytes / trainer->journal.arena.block_bytes + 1;
+    be_ahead(trainer, UPDATES_AHEAD * blocks);
+    trainer->bridge.expected_ns = update->published_ns;
+}
+
 /* ---- open and close */
 
 weft_status weft_bridge_open(weft_trainer *trainer)
@@ -21,6 +51,7 @@ weft_status weft_bridge_open(weft_trainer *trainer)
     pthread_condattr_t monotonic;
     bridge->trainer = trainer;
     bridge->share = trainer->journal.arena.block_count / WEFT_BRIDGE_SHARE;
+    be_ahead(trainer, session->layout->bytes / FIRST_PART / trainer->journal.arena.block_bytes + 1);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         bridge->speed[level] = level == WEFT_LEVEL_TIGHT ? SPEED_FIRST_TIGHT : SPEED_FIRST;
     pthread_condattr_init(&monotonic);

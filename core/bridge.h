@@ -66,6 +66,8 @@ typedef struct weft_bridge {
     weft_bridged *entries;
     uint64_t turns;
     uint32_t share;          /* blocks of the arena that are left to it */
+    uint32_t ahead;          /* blocks that the next updates may take: the thread sees that they have their memory */
+    uint64_t expected_ns;    /* when the last one was handed over */
     _Atomic uint32_t blocks; /* that its updates have now */
 
     /* The work under way; the thread's own but for `broken` and the pins. */
@@ -108,6 +110,8 @@ weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_
 void weft_bridge_sweep(weft_trainer *trainer);
 
 /* ---- room, for publish */
+/* An update was made: the next ones may be as large. */
+void weft_bridge_expect(weft_trainer *trainer, const weft_update *update);
 /* Blocks that publish leaves to merges: those of the share that they do not have yet. Any thread. */
 uint32_t weft_bridge_claim(const weft_bridge *bridge);
 /* Gives up a finished update that nobody reads; false: there is none. */

@@ -13,6 +13,8 @@
  * aside in one would keep everybody out for long. */
 #define NICENESS 10
 
+#define PREFAULT_REST_MS 100u
+
 #define PERSONAL_SHARE 4u /* one block of so many of the bridge's is kept for what serves one peer alone */
 
 static void unpin(weft_bridge *bridge)
@@ -165,6 +167,22 @@ static weft_bridged *next_wanted(weft_bridge *bridge)
     return first;
 }
 
+/* Some memory for updates to come, off the lock; but not right after an update, whose peers want the processors. */
+static void prefault(weft_bridge *bridge)
+{
+    pthread_mutex_t *lock = &bridge->trainer->session->lock;
+    const uint64_t from_ns = bridge->expected_ns + PREFAULT_REST_MS * WEFT_NS_PER_MS;
+    if (weft_clock_ns() < from_ns && !bridge->trainer->publishing) {
+        const struct timespec t = {(time_t)(from_ns / 1000000000u), (long)(from_ns % 1000000000u)};
+        pthread_cond_timedwait(&bridge->wake, lock, &t);
+        return;
+    }
+    const uint32_t ahead = bridge->ahead;
+    pthread_mutex_unlock(lock);
+    weft_arena_prefault(&bridge->trainer->journal.arena, ahead);
+    pthread_mutex_lock(lock);
+}
+
 static void *run(void *argument)
 {
     weft_bridge *bridge = argument;
@@ -176,6 +194,8 @@ static void *run(void *argument)
         weft_bridged *entry = next_wanted(bridge);
         if (entry)
             weft_bridge_make(bridge, entry);
+        else if (weft_arena_bare(&bridge->trainer->journal.arena, bridge->ahead) > 0)
+            prefault(bridge);
         else
             pthread_cond_wait(&bridge->wake, &session->lock);
     }

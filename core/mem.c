@@ -97,6 +97,16 @@ void *weft_mem_map(uint64_t bytes)
     return held(counted(memory));
 }
 
+void weft_mem_prefault(void *memory, uint64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
+
 void weft_mem_unmap(void *memory, uint64_t bytes)
 {
     if (!memory)

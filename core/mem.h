@@ -18,6 +18,9 @@ void weft_mem_give(void *memory);
 /* Whole zeroed pages (huge pages advised from 2 MiB on); NULL if they cannot be had. */
 void *weft_mem_map(uint64_t bytes);
 void weft_mem_unmap(void *memory, uint64_t bytes);
+/* Lets the kernel give whole pages of such memory now that would otherwise come with their first use; what they hold
+ * stays. A kernel that cannot (before 5.14) leaves them to that. Any thread, whoever uses them meanwhile. */
+void weft_mem_prefault(void *memory, uint64_t bytes);
 
 /* Blocks taken by the calling process so far, both kinds. */
 uint64_t weft_mem_allocations(void);

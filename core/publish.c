@@ -142,6 +142,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         weft_lag_judge(trainer, peer);
     }
     weft_bridge_sweep(trainer);
+    weft_bridge_expect(trainer, kept);
     weft_session_wake(session);
     weft_session_changed(session);
 }

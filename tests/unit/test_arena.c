@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -218,12 +220,66 @@ static void blobs(void **state)
     weft_blob_drop(weft_blob_hold(NULL));
 }
 
+/* Blocks of the arena whose first page the kernel has given memory to. */
+static uint32_t resident(const weft_arena *arena)
+{
+    uint32_t count = 0;
+    for (uint32_t block = 0; block < arena->block_count; block++) {
+        unsigned char page;
+        assert_int_equal(mincore(weft_arena_block(arena, block), 1, &page), 0);
+        count += page & 1;
+    }
+    return count;
+}
+
+static void take_blocks(weft_arena *arena, weft_chain *chain, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(weft_chain_extend(arena, chain));
+}
+
+/* Memory comes to as many blocks as are asked for ahead of those that were ever taken, and to no other. */
+static void prefaults_ahead(void **state)
+{
+    const uint32_t ahead = 96; /* of blocks of 64 KiB: three huge pages, and more than one slice */
+    weft_arena arena;
+    weft_chain chain;
+    (void)state;
+    assert_int_equal(weft_arena_open(&arena, 32u << 20, LARGEST), WEFT_OK);
+    weft_chain_begin(&chain);
+    assert_int_equal(weft_arena_bare(&arena, 0), 0);
+    assert_int_equal(weft_arena_bare(&arena, ahead), ahead);
+    assert_int_equal(resident(&arena), 0);
+    weft_arena_prefault(&arena, ahead);
+    assert_in_range(weft_arena_bare(&arena, ahead), 1, ahead - 1);
+    while (weft_arena_bare(&arena, ahead) > 0)
+        weft_arena_prefault(&arena, ahead);
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(arena.memory, 1, MADV_POPULATE_WRITE) == 0)
+        assert_in_range(resident(&arena), ahead, ahead + 32); /* the last huge page whole */
+#endif
+    take_blocks(&arena, &chain, 10);
+    assert_int_equal(weft_arena_bare(&arena, ahead), 10);
+    weft_chain_free(&arena, &chain);
+    take_blocks(&arena, &chain, 10); /* the same ones: no other is needed */
+    assert_int_equal(weft_arena_bare(&arena, ahead), 10);
+    take_blocks(&arena, &chain, 200); /* past what has its memory */
+    assert_int_equal(weft_arena_bare(&arena, ahead), ahead);
+    take_blocks(&arena, &chain, arena.block_count - 210 - 5);
+    assert_int_equal(weft_arena_bare(&arena, ahead), 5);
+    weft_arena_prefault(&arena, ahead);
+    assert_int_equal(weft_arena_bare(&arena, ahead), 0);
+    weft_chain_free(&arena, &chain);
+    weft_arena_close(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_come_and_go), cmocka_unit_test(sinks),
         cmocka_unit_test(too_small),          cmocka_unit_test(journal),
         cmocka_unit_test(journal_gives_back), cmocka_unit_test(blobs),
+        cmocka_unit_test(prefaults_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
