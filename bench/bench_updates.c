@@ -11,7 +11,7 @@
 #include "rig.h"
 
 #define SETTLE_MS     20
-#define POLL_MS       0.25
+#define POLL_MS       0.5
 #define BULK_MS_LEAST 400.0 /* the link's own rate is taken from a stream of at least so long */
 
 typedef struct work {
@@ -66,52 +66,53 @@ static uint64_t sent_bytes(const bench_rig *rig)
     return stats.bytes_sent;
 }
 
-static int peer_at(const work *work, const char *name)
-{
-    for (int i = 0; i < work->rig.options->peer_count; i++)
-        if (strcmp(work->rig.peers[i].name, name) == 0)
-            return i;
-    return -1;
-}
+/* Who waits for one peer. */
+typedef struct watcher {
+    pthread_t thread;
+    work *work;
+    int peer;
+} watcher;
 
-/* Until every peer holds the version, when each did: on a thread of its own, since a peer may hold it before
- * weft_publish returns. */
+/* Until the peer holds the version, and when it did: on a thread of its own, since that may be before weft_publish
+ * returns. What is encoded still is no version yet, which is found out without disturbing the session. */
 static void *watch(void *argument)
 {
-    work *work = argument;
-    weft_peer_info all[BENCH_PEERS_MAX] = {{.size = sizeof all[0]}};
-    int left = work->rig.options->peer_count;
-    while (left && bench_now_ms() < work->begun + BENCH_DEADLINE_MS) {
-        size_t count = 0;
-        bench_need(weft_peers(work->rig.trainer, all, BENCH_PEERS_MAX, &count), "peers");
-        for (size_t i = 0; i < count && i < BENCH_PEERS_MAX; i++) {
-            int peer = peer_at(work, all[i].name);
-            if (all[i].state == WEFT_PEER_LOST)
-                bench_die("a peer was lost");
-            if (peer < 0 || work->held_ms[peer] > 0 || all[i].held.number != work->version)
-                continue;
-            work->held_ms[peer] = bench_now_ms() - work->begun;
-            left--;
-        }
+    const watcher *watcher = argument;
+    work *work = watcher->work;
+    const char *name = work->rig.peers[watcher->peer].name;
+    weft_status status;
+    while ((status = weft_wait(work->rig.trainer, work->version, &name, 1, BENCH_DEADLINE_MS)) == WEFT_E_STATE &&
+           bench_now_ms() < work->begun + BENCH_DEADLINE_MS)
         bench_sleep_ms(POLL_MS);
-    }
-    if (left)
-        bench_die("a version did not arrive");
+    work->held_ms[watcher->peer] = bench_now_ms() - work->begun;
+    bench_need(status, "hold a version");
     return NULL;
 }
 
 /* Publishes the next version and waits until all hold it; how long the call took. */
 static double publish(work *work, weft_update_info *info)
 {
-    pthread_t watcher;
-    memset(work->held_ms, 0, sizeof work->held_ms);
+    watcher watchers[BENCH_PEERS_MAX];
+    const int count = work->rig.options->peer_count;
     work->version = work->rig.version + 1;
     work->begun = bench_now_ms();
-    if (pthread_create(&watcher, NULL, watch, work) != 0)
-        bench_die("no thread");
+    for (int i = 0; i < count; i++) {
+        watchers[i] = (watcher){.work = work, .peer = i};
+        if (pthread_create(&watchers[i].thread, NULL, watch, &watchers[i]) != 0)
+            bench_die("no thread");
+    }
     double ms = bench_rig_publish_ms(&work->rig, info);
-    pthread_join(watcher, NULL);
+    for (int i = 0; i < count; i++)
+        pthread_join(watchers[i].thread, NULL);
     return ms;
+}
+
+static int peer_at(const work *work, const char *name)
+{
+    for (int i = 0; i < work->rig.options->peer_count; i++)
+        if (strcmp(work->rig.peers[i].name, name) == 0)
+            return i;
+    return -1;
 }
 
 static void collect(work *work)

@@ -73,21 +73,28 @@ net_delayed()
     ("$WEFT_BUILD/weft_delay" "core/port-$name" "$name/eth0" "$@" >"/run/$name.said" 2>&1 </dev/null &)
     read -r said <"/run/$name.said" || said=nothing
     [ "$said" = ready ] || net_skip "no delay to be had: $said"
-    # large frames keep the relay's own cost small
-    ip -n core link set "port-$name" mtu 9000 txqueuelen 5000 && ip -n "$name" link set eth0 mtu 9000 txqueuelen 5000 &&
-        ip -n trainer link set eth0 mtu 9000 && ip -n core link set port-trainer mtu 9000 && net_plug "$name"
+    ip -n core link set "port-$name" txqueuelen 5000 && ip -n "$name" link set eth0 txqueuelen 5000 &&
+        net_frames "$name" 9000 && net_plug "$name"
 }
 
-# net_peer NAME [rate=MBIT] [delay=MS] [loss=PERCENT]: a peer and its wire; the rate of both directions in whole Mbit/s,
-# the delay of one in whole or decimal milliseconds
+# net_frames NAME BYTES: large frames on a peer's wire, and at the trainer's: what a wire costs the kernel is by the frame
+net_frames()
+{
+    ip -n core link set "port-$1" mtu "$2" && ip -n "$1" link set eth0 mtu "$2" &&
+        ip -n trainer link set eth0 mtu "$2" && ip -n core link set port-trainer mtu "$2"
+}
+
+# net_peer NAME [rate=MBIT] [delay=MS] [loss=PERCENT] [frames=BYTES]: a peer and its wire; the rate of both directions in
+# whole Mbit/s, the delay of one in whole or decimal milliseconds; frames of 1500 bytes, with a delay or a loss of 9000
 net_peer()
 {
-    local name=$1 rate='' delay='' loss='' word settings=()
+    local name=$1 rate='' delay='' loss='' frames='' word settings=()
     for word in "${@:2}"; do
         case $word in
         rate=*) rate=${word#*=} ;;
         delay=*) delay=${word#*=} ;;
         loss=*) loss=${word#*=} ;;
+        frames=*) frames=${word#*=} ;;
         *) echo "net_peer: $word?" >&2 && exit 2 ;;
         esac
     done
@@ -104,6 +111,7 @@ net_peer()
         net_veth "$name" || net_skip "no veth to be had"
         [ -z "$rate" ] || net_rate "$name" "$rate"
     fi
+    [ -z "$frames" ] || net_frames "$name" "$frames" || net_skip "no frames of $frames bytes to be had"
     ip -n "$name" address add "${net_addresses[$name]}/24" dev eth0
     net_await "$name"
 }
