@@ -2,6 +2,8 @@
 #ifndef WEFT_MODEL_SAFETENSORS_H
 #define WEFT_MODEL_SAFETENSORS_H
 
+#include <stdbool.h>
+
 #include "weft.h"
 
 typedef struct weft_model weft_model;
@@ -44,6 +46,9 @@ weft_status weft_model_unchanged(const weft_model *model);
  * attachment  as weft_model_header gives it, checked against the model's layout
  * Errors: WEFT_E_FILE (with the reason: disk full and so on), WEFT_E_LAYOUT (it does not fit the tensors). */
 weft_status weft_model_save(const weft_model *model, const void *attachment, uint64_t bytes, const char *path);
+
+/* Whether a folder of shards could be renamed to the path: nothing is there, or an empty folder. */
+bool weft_model_folder_fits(const char *path);
 
 /* The same for data that comes as a stream: every tensor's bytes in layout order, nothing in between. */
 typedef struct weft_model_output weft_model_output;

@@ -66,20 +66,18 @@ static weft_status shards_step(weft_model_output *output)
 
 /* ---- open */
 
-/* Better told now than after hours: only an empty folder gives way to a rename. */
-static weft_status path_is_free(const char *path)
+bool weft_model_folder_fits(const char *path)
 {
     uint64_t found = 0;
     struct stat facts;
-    if (lstat(path, &facts) != 0 && errno == ENOENT)
-        return WEFT_OK;
-    DIR *listing = opendir(path);
+    if (lstat(path, &facts) != 0)
+        return errno == ENOENT;
+    DIR *listing = S_ISDIR(facts.st_mode) ? opendir(path) : NULL;
     while (listing && readdir(listing))
         found++;
     if (listing)
         closedir(listing);
-    return listing && found <= 2 ? WEFT_OK
-                                 : weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
+    return listing && found <= 2;
 }
 
 /* "out/" is what shells complete: what is unfinished stands beside the folder, not in it. */
@@ -94,9 +92,8 @@ static weft_status folder_begin(weft_model_output *output)
 {
     weft_file index;
     cut_slashes(output->path);
-    weft_status free_path = path_is_free(output->path);
-    if (free_path != WEFT_OK)
-        return free_path;
+    if (!weft_model_folder_fits(output->path)) /* better told now than after hours */
+        return weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
     output->folder = weft_file_beside(output->path);
     if (!output->folder)
         return no_memory();

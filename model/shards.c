@@ -100,7 +100,7 @@ static weft_status layouts_join(weft_shards *shards, weft_layout *const *layouts
 static weft_status headers_read(weft_shards *shards)
 {
     weft_status status = WEFT_OK;
-    weft_layout **layouts = weft_mem_take(shards->count, sizeof *layouts);
+    weft_layout **layouts = weft_mem_take(shards->count, sizeof(weft_layout *));
     if (!layouts)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu shards", (ull)shards->count);
     for (uint64_t i = 0; i < shards->count && status == WEFT_OK; i++) {

@@ -1,5 +1,4 @@
 /* rollout.c - weft rollout: joins a trainer and commits its versions as they come. */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "layout.h"
+#include "model/safetensors.h"
 #include "output.h"
 #include "signals.h"
 #include "status.h"
@@ -31,15 +31,8 @@ typedef struct rollout {
 static bool is_in_the_way(const char *path)
 {
     struct stat facts;
-    if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode))
-        return false;
-    DIR *listing = S_ISDIR(facts.st_mode) ? opendir(path) : NULL;
-    uint64_t found = 0;
-    while (listing && readdir(listing))
-        found++;
-    if (listing)
-        closedir(listing);
-    return !listing || found > 2;
+    bool file = lstat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+    return !file && !weft_model_folder_fits(path);
 }
 
 /* Better told now than after hours of training. */
