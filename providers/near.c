@@ -141,7 +141,7 @@ static weft_status choose(const weft_review *review, const char *asked, const ch
     const weft_survey *survey = &review->survey;
     const weft_profile *profile = survey->profile;
     const unsigned rank = weft_near_rank(asked) ? weft_near_rank(asked) : 1;
-    size_t order[NICS];
+    size_t order[NICS] = {0};
     weft_distance *distances = weft_mem_take(survey->count + 1, sizeof *distances);
     if (!distances)
         return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for distances", profile->name);

@@ -34,7 +34,7 @@ typedef struct counts {
 /* Elements in order of value: sign and magnitude to two's complement. */
 static uint64_t place_of(uint64_t bits, const weft_dtype_row *row)
 {
-    const uint64_t top = UINT64_C(1) << (8 * row->width - 1);
+    const uint64_t top = UINT64_C(1) << (8u * row->width - 1) % 64;
     return row->is_float && (bits & top) ? bits ^ (top - 1) : bits;
 }
 
