@@ -10,15 +10,17 @@
 #define DENSITY_GUESS  0.01
 
 /* Nanoseconds of one core, from docs/PERFORMANCE.md (AVX2): per element looked at, per change. `full` is copied and
- * digested whole. */
+ * digested whole. Encoding `fast` has the search for the changes in it, the others come besides. */
 static const struct {
     double element, change;
 } decode_ns[WEFT_LEVEL_COUNT] = {[WEFT_LEVEL_FULL] = {1.0, 0},
                                  [WEFT_LEVEL_PAIRS] = {0.01, 6},
                                  [WEFT_LEVEL_FAST] = {0.02, 21},
                                  [WEFT_LEVEL_TIGHT] = {0.21, 41}},
-  encode_ns[WEFT_LEVEL_COUNT] = {
-      [WEFT_LEVEL_FULL] = {0.3, 0}, [WEFT_LEVEL_PAIRS] = {0.02, 4}, [WEFT_LEVEL_TIGHT] = {0.12, 20}};
+  encode_ns[WEFT_LEVEL_COUNT] = {[WEFT_LEVEL_FULL] = {0.3, 0},
+                                 [WEFT_LEVEL_PAIRS] = {0.02, 4},
+                                 [WEFT_LEVEL_FAST] = {0.09, 6},
+                                 [WEFT_LEVEL_TIGHT] = {0.12, 20}};
 
 static double width_of(const weft_habit *habit)
 {
@@ -93,22 +95,41 @@ double weft_habit_decode_s(const weft_habit *habit, weft_level level, double cha
     return core_s(decode_ns[level].element, decode_ns[level].change, habit, changed);
 }
 
-double weft_habit_encode_s(const weft_habit *habit, weft_level level)
+static double encode_s(const weft_habit *habit, weft_level level, double changed)
 {
-    return core_s(encode_ns[level].element, encode_ns[level].change, habit, density_of(habit) * habit->elements);
+    return core_s(encode_ns[level].element, encode_ns[level].change, habit, changed);
 }
 
-void weft_decoding_note(weft_decoding *decoding, const weft_habit *habit, weft_level level, uint64_t changed,
-                        double seconds)
+double weft_habit_encode_s(const weft_habit *habit, weft_level level)
 {
-    weft_flow *flow = &decoding->level[level];
-    double reference = weft_habit_decode_s(habit, level, (double)changed);
+    double factor = habit->encoding.bytes > 0 ? habit->encoding.seconds / habit->encoding.bytes : 1;
+    return factor * encode_s(habit, level, density_of(habit) * habit->elements);
+}
+
+/* What took so long by the reference took that long here. */
+static void flow_note(weft_flow *flow, double reference, double seconds)
+{
     if (seconds <= 0 || reference <= 0)
         return;
     if (flow->bytes <= 0)
         *flow = (weft_flow){reference, seconds};
     flow->bytes += NOTE_WEIGHT * (reference - flow->bytes);
     flow->seconds += NOTE_WEIGHT * (seconds - flow->seconds);
+}
+
+void weft_habit_note_encoding(weft_habit *habit, uint64_t changed, uint32_t levels, double seconds)
+{
+    double reference = 0;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (levels >> level & 1)
+            reference += encode_s(habit, (weft_level)level, (double)changed);
+    flow_note(&habit->encoding, reference, seconds);
+}
+
+void weft_decoding_note(weft_decoding *decoding, const weft_habit *habit, weft_level level, uint64_t changed,
+                        double seconds)
+{
+    flow_note(&decoding->level[level], weft_habit_decode_s(habit, level, (double)changed), seconds);
 }
 
 double weft_decoding_factor(const weft_decoding *decoding, weft_level level)
@@ -119,15 +140,17 @@ double weft_decoding_factor(const weft_decoding *decoding, weft_level level)
     return all.bytes > 0 ? all.seconds / all.bytes : 1;
 }
 
-/* T at the size that would be chosen for it. */
-static double stream_seconds(const weft_level_wish *wish, weft_level level, double bytes, double decode_s)
+/* T at the size that would be chosen for it, with what is encoded meanwhile: the longer of the two, and a bucket's part
+ * of the other. */
+static double stream_seconds(const weft_level_wish *wish, weft_level level, double bytes, double decode, double encode)
 {
     weft_bucket_bound bound;
     weft_estimate as_if = *wish->estimate;
-    as_if.decode[level] = (weft_flow){bytes, decode_s};
+    as_if.decode[level] = (weft_flow){bytes, decode};
     uint64_t size = weft_bucket_size(wish->site, &as_if, level, (uint64_t)bytes + 1, wish->slot_payload, 0, &bound);
     weft_sizing sizing = weft_sizing_of(wish->site, &as_if, level);
-    return weft_bucket_time(&sizing, bytes, (double)size);
+    double stream = weft_bucket_time(&sizing, bytes, (double)size), buckets = ceil(fmax(bytes / (double)size, 1));
+    return fmax(stream, encode) + fmin(stream, encode) / buckets;
 }
 
 double weft_level_seconds(const weft_level_wish *wish, weft_level level)
@@ -136,7 +159,7 @@ double weft_level_seconds(const weft_level_wish *wish, weft_level level)
     double changed = density_of(habit) * habit->elements, lanes = wish->encode_lanes ? wish->encode_lanes : 1;
     double decode = weft_habit_decode_s(habit, level, changed) * weft_decoding_factor(wish->decoding, level);
     double encode = wish->in_use >> level & 1 ? 0 : weft_habit_encode_s(habit, level) / lanes;
-    return encode + stream_seconds(wish, level, weft_habit_bytes(habit, level), decode);
+    return stream_seconds(wish, level, weft_habit_bytes(habit, level), decode, encode);
 }
 
 /* The journal takes all levels: one that would fill it would make every peer need snapshots. So would a list of changes

@@ -3,11 +3,13 @@
  * The level is the one that is held soonest, from the first write to the last frame decoded. Wire and decoding overlap
  * bucket by bucket: for an update of many buckets the slower of the two counts, for one of a single bucket their sum.
  * Both are what weft_bucket_time says at the best bucket size, so that is the law here too. A level that nobody takes
- * yet must be encoded besides `fast`, which the journal always has: that time counts as the peer's own.
+ * yet must be encoded besides `fast`, which the journal always has: that time counts as the peer's own, and as buckets
+ * go out while the rest is encoded, it overlaps with theirs in the same way.
  *
  * Bytes of a level come from its last updates, scaled by the density; of a level never encoded, from the density alone:
  * the entropy of which elements changed, and what direction and magnitude take (docs/PERFORMANCE.md). Decoding is
- * taken for this codec's measured cost per element and per change on one core, times a factor that each peer shows. */
+ * taken for this codec's measured cost per element and per change on one core, times a factor that each peer shows,
+ * encoding likewise, times one that the trainer's own updates show. */
 #ifndef WEFT_CORE_CHOICE_H
 #define WEFT_CORE_CHOICE_H
 
@@ -18,11 +20,14 @@ typedef struct weft_habit {
     double elements, dense_bytes;   /* of the layout */
     double density;                 /* changed of all; 0: no update yet */
     double scale[WEFT_LEVEL_COUNT]; /* bytes made, of those the rule foresaw; 0: never encoded */
+    weft_flow encoding;             /* how long it took to find and encode; bytes stands for the reference's seconds */
 } weft_habit;
 
 void weft_habit_begin(weft_habit *habit, uint64_t elements, uint64_t dense_bytes);
 /* An update was encoded: `changed` elements, `bytes` of frames at each level of the mask `levels`. */
 void weft_habit_note(weft_habit *habit, uint64_t changed, uint32_t levels, const uint64_t bytes[WEFT_LEVEL_COUNT]);
+/* Finding and encoding it took so many seconds of one core. */
+void weft_habit_note_encoding(weft_habit *habit, uint64_t changed, uint32_t levels, double seconds);
 /* Frame bytes of the next update at a level. */
 double weft_habit_bytes(const weft_habit *habit, weft_level level);
 /* Seconds of one core to decode so many changes; to encode the next update at a level besides fast. */

@@ -240,8 +240,8 @@ uint32_t weft_trainer_slots(const weft_site *site);
 void weft_peer_levels(weft_trainer *trainer);
 /* The peer holds a version, its estimates are new: which level it wants from the next publish on. */
 void weft_peer_level_judge(weft_trainer *trainer, weft_peer *peer);
-/* An update was encoded. */
-void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update);
+/* An update was encoded, in so many seconds of one core. */
+void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update, double seconds);
 
 /* ---- peer.c: what a peer says, and its end */
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);

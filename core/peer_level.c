@@ -57,11 +57,12 @@ void weft_peer_levels(weft_trainer *trainer)
     }
 }
 
-void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update)
+void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update, double seconds)
 {
     uint64_t bytes[WEFT_LEVEL_COUNT] = {0};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         bytes[level] = update->levels >> level & 1 ? update->chain[level].bytes : 0;
+    weft_habit_note_encoding(&trainer->habit, update->changed, update->levels, seconds);
     if (!update->snapshot_only)
         weft_habit_note(&trainer->habit, update->changed, update->levels, bytes);
 }

@@ -114,7 +114,7 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, void *stre
 
 /* ---- publish */
 
-static void hand_over(weft_trainer *trainer, weft_update *update)
+static void hand_over(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
 {
     weft_session *session = trainer->session;
     for (uint64_t part = 0; part < session->layout->part_count; part++)
@@ -124,7 +124,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
         weft_blob_drop(trainer->attachment);
         trainer->attachment = weft_blob_hold(update->attachment);
     }
-    weft_peer_levels_note(trainer, update);
+    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.crew.lanes * (pass->diff_ms + pass->encode_ms));
     weft_room_make_place(trainer);
     weft_update *kept = weft_journal_append(&trainer->journal, update);
     weft_early_seal(trainer, kept);
@@ -148,12 +148,12 @@ static void hand_over(weft_trainer *trainer, weft_update *update)
 }
 
 /* The version goes out; snapshots stand still until the shadow has it too. */
-static weft_status seal(weft_trainer *trainer, weft_update *update)
+static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
 {
     weft_session *session = trainer->session;
     weft_log_sink *before = weft_session_enter(session);
     trainer->shadow_busy = true;
-    hand_over(trainer, update);
+    hand_over(trainer, update, pass);
     weft_session_leave(session, before);
     weft_status status = weft_shadow_update(trainer, update);
     before = weft_session_enter(session);
@@ -269,7 +269,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
     update->target.root = target_root(trainer);
     report(trainer, update, &pass, &all);
     uint64_t begun_ns = weft_clock_ns();
-    status = seal(trainer, update);
+    status = seal(trainer, update, &pass);
     all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
     if (status == WEFT_OK)
         tell(update, &all, info);

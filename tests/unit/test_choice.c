@@ -91,10 +91,11 @@ static void encoding_is_paid_for(void **state)
 {
     (void)state;
     uint32_t paid = 0;
-    for (double rate = 5e6; rate < 2e8; rate *= 1.1) {
+    for (double rate = 1e6; rate < 2e8; rate *= 1.1) {
         scene s;
         open_scene(&s, rate, 0.0117);
         s.wish.encode_lanes = 1;
+        s.site.bucket = 4u << 20; /* all in one: nothing overlaps */
         weft_level alone = weft_level_choose(&s.wish);
         s.wish.in_use |= 1u << WEFT_LEVEL_TIGHT;
         weft_level shared = weft_level_choose(&s.wish);
@@ -102,6 +103,55 @@ static void encoding_is_paid_for(void **state)
         assert_true(alone != WEFT_LEVEL_TIGHT || shared == WEFT_LEVEL_TIGHT);
     }
     assert_true(paid > 0);
+}
+
+/* The fastest link on which tight is taken, by what the trainer's updates so far took of the reference's time. */
+static double tight_up_to(double factor)
+{
+    const uint64_t changed = 2340000;
+    double last = 0;
+    for (double rate = 1e6; rate < 2e10; rate *= 1.05) {
+        scene s;
+        weft_habit reference;
+        open_scene(&s, rate, 0.0117);
+        s.wish.encode_lanes = 1;
+        s.site.bucket = 4u << 20;
+        reference = s.habit;
+        double seconds =
+            weft_habit_encode_s(&reference, WEFT_LEVEL_FAST) + weft_habit_encode_s(&reference, WEFT_LEVEL_PAIRS);
+        weft_habit_note_encoding(&s.habit, changed, 1u << WEFT_LEVEL_FAST | 1u << WEFT_LEVEL_PAIRS, factor * seconds);
+        double tight = weft_habit_encode_s(&s.habit, WEFT_LEVEL_TIGHT);
+        assert_true(fabs(tight / weft_habit_encode_s(&reference, WEFT_LEVEL_TIGHT) / factor - 1) < 0.01);
+        if (weft_level_choose(&s.wish) == WEFT_LEVEL_TIGHT)
+            last = rate;
+    }
+    return last;
+}
+
+static void a_fast_encoder_pays_less(void **state)
+{
+    (void)state;
+    assert_true(tight_up_to(0.3) > 1.3 * tight_up_to(1));
+    assert_true(tight_up_to(1) > 1.3 * tight_up_to(4));
+}
+
+/* What is encoded in many buckets' time costs no more than the wire does meanwhile; of one bucket it comes first. */
+static void encoding_overlaps(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s, 1.25e7, 0.0117);
+    s.wish.encode_lanes = 1;
+    double alone = weft_level_seconds(&s.wish, WEFT_LEVEL_TIGHT),
+           encode = weft_habit_encode_s(&s.habit, WEFT_LEVEL_TIGHT);
+    s.wish.in_use |= 1u << WEFT_LEVEL_TIGHT;
+    double shared = weft_level_seconds(&s.wish, WEFT_LEVEL_TIGHT);
+    assert_true(encode < shared); /* so that the wire is what is waited for */
+    assert_true(alone > shared && alone < shared + encode / 2);
+    s.site.bucket = 4u << 20;
+    alone = weft_level_seconds(&s.wish, WEFT_LEVEL_TIGHT);
+    s.wish.in_use &= ~(1u << WEFT_LEVEL_TIGHT);
+    assert_true(fabs(weft_level_seconds(&s.wish, WEFT_LEVEL_TIGHT) / (alone + encode) - 1) < 0.01);
 }
 
 static void a_slow_decoder_takes_less_work(void **state)
@@ -196,6 +246,8 @@ int main(void)
         cmocka_unit_test(monotone_in_the_rate),
         cmocka_unit_test(much_change_takes_full),
         cmocka_unit_test(encoding_is_paid_for),
+        cmocka_unit_test(a_fast_encoder_pays_less),
+        cmocka_unit_test(encoding_overlaps),
         cmocka_unit_test(a_slow_decoder_takes_less_work),
         cmocka_unit_test(does_not_flap),
         cmocka_unit_test(the_site_decides),
