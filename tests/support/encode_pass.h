@@ -24,11 +24,16 @@ typedef struct encode_result {
 } encode_result;
 
 static _Atomic uint64_t pass_jobs;
+/* NULL, or is called after each job, on its lane. */
+static void (*pass_look)(const weft_backend_state *state, const weft_encode_job *job);
 
 static inline weft_status pass_encode(weft_backend_state *state, weft_encode_job *job)
 {
     atomic_fetch_add(&pass_jobs, 1);
-    return weft_backend_host.encode(state, job);
+    weft_status status = weft_backend_host.encode(state, job);
+    if (pass_look)
+        pass_look(state, job);
+    return status;
 }
 
 static inline weft_status pass_emit(void *user, weft_level level, const uint8_t *frame, uint32_t bytes)
