@@ -4,7 +4,7 @@
 usage: bench/fleet_cost.py [NAME=VALUE]...   prints the constants with where they come from, then a table"""
 import sys
 
-constants = {  # docs/PERFORMANCE.md, tables R and S (AVX2, 2 threads), and `weft bench fleet --peers 1000`
+constants = {  # docs/PERFORMANCE.md, tables R and S (AVX-512, 2 threads), and `weft bench fleet --peers 1000`
     "params": (1e12, "elements, bf16"),
     "peers": (1000, "rollouts"),
     "sites": (20, "relays that the trainer feeds, each with its share of the rollouts"),
@@ -13,14 +13,14 @@ constants = {  # docs/PERFORMANCE.md, tables R and S (AVX2, 2 threads), and `wef
     "nic_gbit": (400, "the trainer's NIC"),
     "line": (0.94, "share of the line that data reach"),
     "peer_gbit": (10, "a rollout's link"),
-    "encode_gb_s": (4.38 / 2, "dense GB/s a thread, diff + encode tight"),
-    "decode_gb_s": (5.20 / 2, "dense GB/s a thread, decode + apply tight"),
+    "encode_gb_s": (16.46 / 2, "dense GB/s a thread, diff + encode tight"),
+    "decode_gb_s": (18.46 / 2, "dense GB/s a thread, decode + apply tight"),
     "decode_threads": (8, "threads that decode at a rollout, linear"),
-    "peer_us": (93, "trainer's CPU microseconds a peer and update, worst case"),
-    "peer_bytes": (89760, "trainer's bytes a peer"),
+    "peer_us": (54, "trainer's CPU microseconds a peer and update, worst case"),
+    "peer_bytes": (105536, "trainer's bytes a peer"),
     "journal_versions": (8, "versions that the journal keeps, at level fast"),
 }
-cases = [("1.17 % changed", 0.0117, 6.47, 9.65), ("0.3 % changed", 0.003, 6.45, 10.5)]  # 0.3 %: bar R3, fast estimated
+cases = [("1.17 % changed", 0.0117, 6.54, 9.65), ("0.3 % changed", 0.003, 6.45, 10.5)]  # 0.3 %: bar R3, fast estimated
 
 values = {name: value for name, (value, _) in constants.items()}
 for word in sys.argv[1:]:
