@@ -1,0 +1,196 @@
+/* Update files: wrong bases, wrong bytes, other layouts, too little memory, and callers who ask for an end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/support/update_pair.h"
+
+static void wrong_bases_are_refused(void **state)
+{
+    (void)state;
+    for (size_t l = 0; l < LEVELS; l++) {
+        pair p;
+        pair_make(&p, 100);
+        pair_diff(&p, levels[l], 1);
+        weft_update_file *file = pair_open(&p);
+        for (int round = 0; round < 40; round++) {
+            uint64_t t = roll() % TENSORS, bytes = p.base.layout->entries[t].bytes;
+            if (bytes == 0)
+                continue;
+            model_copy(&p.work, &p.base);
+            ((uint8_t *)p.work.pieces[t].data)[roll() % bytes] ^= (uint8_t)(1u << roll() % 8);
+            uint8_t *before = malloc(p.work.bytes);
+            memcpy(before, p.work.data, p.work.bytes);
+            memory_file out = {0};
+            weft_sink sink = memory_sink(&out);
+            assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, NULL, NULL), WEFT_E_BASE);
+            assert_int_equal(weft_update_rewrite(file, p.base.layout, p.work.pieces, TENSORS, NULL, &sink, NULL),
+                             WEFT_E_BASE);
+            assert_int_equal(out.bytes, 0);
+            weft_update_tensor tensors[TENSORS];
+            assert_int_equal(weft_update_tensors(file, p.base.layout, p.work.pieces, TENSORS, tensors, NULL),
+                             WEFT_E_BASE);
+            assert_memory_equal(before, p.work.data, p.work.bytes);
+            free(before);
+        }
+        weft_update_close(file);
+        pair_free(&p);
+    }
+}
+
+/* Opens and applies; nothing but the target may come of it. */
+static weft_status try_bytes(pair *p)
+{
+    weft_source source = memory_source(&p->file);
+    weft_update_file *file = NULL;
+    weft_status status = weft_update_open(&source, &file);
+    if (status == WEFT_OK)
+        status = weft_update_apply(file, p->base.layout, p->work.pieces, TENSORS, NULL, NULL);
+    weft_update_close(file);
+    return status;
+}
+
+static void cut_files_are_refused(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 5000);
+    pair_diff(&p, "fast", 1);
+    uint64_t bytes = p.file.bytes;
+    for (uint64_t length = 0; length < bytes; length += length < 600 || length + 600 > bytes ? 1 : 37) {
+        p.file.bytes = length;
+        weft_status status = try_bytes(&p);
+        if (weft_status_scope(status) != WEFT_SCOPE_VERSION && status != WEFT_E_PROTOCOL)
+            fail_msg("%llu bytes: %s", (unsigned long long)length, weft_status_name(status));
+    }
+    same(&p.work, &p.base);
+    pair_free(&p);
+}
+
+static void flipped_bits_are_refused(void **state)
+{
+    (void)state;
+    for (size_t l = 0; l < LEVELS; l++) {
+        pair p;
+        pair_make(&p, l == 0 ? 100000 : 3000);
+        pair_diff(&p, levels[l], 1);
+        uint64_t bytes = p.file.bytes;
+        for (uint64_t at = 0; at < bytes; at += at < 300 || at + 600 > bytes ? 1 : bytes / 60 + 1) {
+            p.file.data[at] ^= (uint8_t)(1u << at % 8);
+            if (try_bytes(&p) == WEFT_OK && (at < 6 || at > 7)) /* the minor number of the mark is not read */
+                fail_msg("level %s: byte %llu of %llu may be anything", levels[l], (unsigned long long)at,
+                         (unsigned long long)bytes);
+            p.file.data[at] ^= (uint8_t)(1u << at % 8);
+        }
+        same(&p.work, &p.base);
+        pair_free(&p);
+    }
+}
+
+static void other_layouts_are_refused(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    pair_diff(&p, "fast", 1);
+    weft_layout *other;
+    weft_tensor tensors[TENSORS];
+    for (uint64_t t = 0; t < TENSORS; t++)
+        weft_layout_tensor(p.base.layout, t, &tensors[t]);
+    tensors[3].name = "another";
+    assert_int_equal(weft_layout_create(tensors, TENSORS, &other), WEFT_OK);
+    weft_update_file *file = pair_open(&p);
+    assert_int_equal(weft_update_apply(file, other, p.work.pieces, TENSORS, NULL, NULL), WEFT_E_LAYOUT);
+    weft_update_tensor sums[TENSORS];
+    assert_int_equal(weft_update_tensors(file, other, p.work.pieces, TENSORS, sums, NULL), WEFT_E_LAYOUT);
+    weft_update_close(file);
+    weft_layout_free(other);
+    pair_free(&p);
+}
+
+static void budgets_hold(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 10);
+    pair_diff(&p, "fast", 1);
+    weft_update_file *file = pair_open(&p);
+    weft_work work = {.size = sizeof work, .threads = 1, .memory_bytes = 100000};
+    assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_BUDGET);
+    same(&p.work, &p.base);
+    weft_update_close(file);
+    pair_free(&p);
+}
+
+static weft_status stop_half(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    return 2 * done > total ? WEFT_E_TIMEOUT : WEFT_OK;
+}
+
+static weft_status stop_at_once(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    assert_true(done <= total);
+    return WEFT_E_TIMEOUT;
+}
+
+/* Whoever asks for an end while the parameters are chosen does not wait for a pass over the weights. */
+static void callers_may_stop_the_choice(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    weft_work work = {.size = sizeof work, .threads = 2, .progress = stop_at_once};
+    weft_sink sink = memory_sink(&p.file);
+    for (size_t fast = 2; fast < sizeof levels / sizeof *levels; fast++) {
+        weft_diff_options options = {.size = sizeof options, .level = levels[fast]};
+        assert_int_equal(
+            weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, &options, &work, &sink, NULL),
+            WEFT_E_TIMEOUT);
+        assert_int_equal(p.file.bytes, 0);
+    }
+    pair_free(&p);
+}
+
+static void callers_may_stop_it(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    weft_work work = {.size = sizeof work, .threads = 2, .progress = stop_half};
+    weft_sink sink = memory_sink(&p.file);
+    assert_int_equal(
+        weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, NULL, &work, &sink, NULL),
+        WEFT_E_TIMEOUT);
+    pair_diff(&p, "fast", 2);
+    weft_update_file *file = pair_open(&p);
+    assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_TIMEOUT);
+    same(&p.work, &p.base);
+    weft_update_close(file);
+    uint64_t bytes = p.file.bytes;
+    for (uint64_t room = 1; room < bytes; room += bytes / 7) {
+        p.file.bytes = 0;
+        p.file.room = room;
+        assert_int_equal(
+            weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, NULL, NULL, &sink, NULL),
+            WEFT_E_FILE);
+    }
+    pair_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_bases_are_refused),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(flipped_bits_are_refused),
+        cmocka_unit_test(other_layouts_are_refused),
+        cmocka_unit_test(budgets_hold),
+        cmocka_unit_test(callers_may_stop_it),
+        cmocka_unit_test(callers_may_stop_the_choice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
