@@ -1,0 +1,150 @@
+/* Update files that cannot be made one: those that do not follow, other bases and layouts, struck bytes; and callers
+ * who ask for an end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/support/update_chain.h"
+
+static weft_status stop(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    (void)done;
+    (void)total;
+    return WEFT_E_STATE;
+}
+
+static void what_does_not_follow_is_refused(void **state)
+{
+    chain c;
+    memory_file out = {0};
+    weft_piece other[TENSORS];
+    weft_sink sink = memory_sink(&out);
+    weft_work work = {.size = sizeof work, .threads = 1, .progress = stop};
+    (void)state;
+    chain_open(&c);
+    chain_step(&c, 100, "fast");
+    chain_step(&c, 100, "fast");
+    chain_step(&c, 100, "tight");
+    chain_step(&c, 100, "pairs");
+    weft_update_file *skipped[] = {c.updates[0], c.updates[2]};
+    assert_int_equal(weft_update_merge(skipped, 2, NULL, NULL, 0, NULL, NULL, &sink, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(weft_update_merge(c.updates, 0, NULL, NULL, 0, NULL, NULL, &sink, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(merge_into(&c, 1, 3, false, NULL, &out, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(merge_into(&c, 2, 4, false, NULL, &out, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(merge_into(&c, 0, 2, false, "tight", &out, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(merge_into(&c, 0, 2, false, "pairs", &out, NULL), WEFT_E_ARGUMENT);
+    assert_int_equal(merge_into(&c, 0, 2, false, "thick", &out, NULL), WEFT_E_ARGUMENT);
+    pieces_of(&c, c.image[1], other);
+    assert_int_equal(weft_update_merge(c.updates, 2, c.layout, other, TENSORS, NULL, NULL, &sink, NULL), WEFT_E_BASE);
+    assert_int_equal(weft_update_merge(c.updates, 2, NULL, NULL, 0, NULL, &work, &sink, NULL), WEFT_E_STATE);
+    memory_free(&out);
+    out.room = 300;
+    assert_int_equal(merge_into(&c, 0, 2, false, NULL, &out, NULL), WEFT_E_FILE);
+    memory_free(&out);
+    chain_close(&c);
+}
+
+typedef struct asker {
+    uint32_t calls, at; /* the call that ends the work, counted from 1; 0: none */
+    uint64_t done, total;
+} asker;
+
+static weft_status told(void *user, uint64_t done, uint64_t total)
+{
+    asker *s = user;
+    assert_true(done >= s->done && done <= total);
+    s->done = done;
+    s->total = total;
+    return ++s->calls == s->at ? WEFT_E_TIMEOUT : WEFT_OK;
+}
+
+/* With the base and without: whoever asks for an end does not wait for a pass over the weights. */
+static void callers_may_stop_a_merge(void **state)
+{
+    (void)state;
+    chain c;
+    memory_file merged = {0};
+    chain_open(&c);
+    chain_step(&c, 900, "fast");
+    chain_step(&c, 900, "fast");
+    for (int bound = 0; bound < 2; bound++) {
+        asker all = {0};
+        weft_piece base[TENSORS];
+        weft_sink sink = memory_sink(&merged);
+        weft_work work = {.size = sizeof work, .threads = 2, .progress = told, .user = &all};
+        pieces_of(&c, c.image[0], base);
+        const uint64_t pieces = bound ? TENSORS : 0;
+        assert_int_equal(
+            weft_update_merge(c.updates, 2, c.layout, bound ? base : NULL, pieces, "fast", &work, &sink, NULL),
+            WEFT_OK);
+        assert_true(all.calls > 1 && all.done == all.total);
+        for (uint32_t at = 1; at <= all.calls; at++) {
+            asker early = {.at = at};
+            work.user = &early;
+            assert_int_equal(
+                weft_update_merge(c.updates, 2, c.layout, bound ? base : NULL, pieces, "fast", &work, &sink, NULL),
+                WEFT_E_TIMEOUT);
+            assert_int_equal(early.calls, at);
+        }
+    }
+    memory_free(&merged);
+    chain_close(&c);
+}
+
+static void another_layout_is_refused(void **state)
+{
+    chain c;
+    memory_file out = {0};
+    weft_sink sink = memory_sink(&out);
+    weft_layout *other = NULL;
+    const uint64_t size = 12;
+    const weft_tensor tensor = {"w", WEFT_BF16, 1, &size};
+    (void)state;
+    chain_open(&c);
+    chain_step(&c, 100, "fast");
+    assert_int_equal(weft_layout_create(&tensor, 1, &other), WEFT_OK);
+    assert_int_equal(weft_update_merge(c.updates, 1, other, NULL, 0, NULL, NULL, &sink, NULL), WEFT_E_LAYOUT);
+    weft_layout_free(other);
+    memory_free(&out);
+    chain_close(&c);
+}
+
+/* A struck byte among the frames is found, wherever it is. */
+static void struck_files_are_refused(void **state)
+{
+    chain c;
+    memory_file out = {0};
+    (void)state;
+    chain_open(&c);
+    chain_step(&c, 100, "fast");
+    chain_step(&c, 100, "fast");
+    weft_update_header header = {.size = sizeof header};
+    assert_int_equal(weft_update_describe(c.updates[1], &header), WEFT_OK);
+    const uint64_t first = header.run_shift ? 132 : 128; /* with a word of parameters and padding, or without */
+    for (uint32_t round = 0; round < 60; round++) {
+        uint64_t at = first + roll() % header.frame_bytes;
+        uint8_t bit = (uint8_t)(1u << roll() % 8);
+        c.files[1].data[at] ^= bit;
+        weft_status status = merge_into(&c, 0, 2, false, NULL, &out, NULL);
+        assert_true(status == WEFT_E_CHECK || status == WEFT_E_CORRUPT);
+        c.files[1].data[at] ^= bit;
+    }
+    assert_int_equal(merge_into(&c, 0, 2, false, NULL, &out, NULL), WEFT_OK);
+    leads_to(&c, &out, 0, 2);
+    memory_free(&out);
+    chain_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_follow_is_refused),
+        cmocka_unit_test(callers_may_stop_a_merge),
+        cmocka_unit_test(another_layout_is_refused),
+        cmocka_unit_test(struck_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
