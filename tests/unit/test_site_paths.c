@@ -1,0 +1,105 @@
+/* Rails and relays that cannot be: what the site file says of the ways to a peer is refused as a whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/support/site_refused.h"
+
+static void rails(void **state)
+{
+    (void)state;
+    static const bad_site bad[] = {
+        {"[peer.a]\naddress = a,\n", 2, "[peer.a] address = a,: need 1 to 8 different IPs or interfaces"},
+        {"[peer.a]\naddress = a, b, a\n", 2, "[peer.a] address = a, b, a: need 1 to 8 different IPs or interfaces"},
+        {"[trainer]\naddress = a,b,c,d,e,f,g,h,i\n", 2, "[trainer] address = a,b,c,d,e,f,g,h,i: need 1 to 8"},
+        {"[trainer]\naddress = a\n[peer.a]\naddress = b, c\n", 4,
+         "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [trainer] address, which has 1"},
+        {"[peers]\naddress = b, c\n[peer.x*]\n", 2,
+         "[peers] address = b, c: for [peer.x*] 2 addresses need as many in [trainer] address, which has 1"},
+        {"[provider.tcp]\naddress = a, a\n", 2, "[provider.tcp] address = a, a: need 1 to 8 different IPs"},
+        {"[trainer]\naddress = a, b\n[provider.tcp]\naddress = c\n[peer.a]\naddress = b, c\n", 6,
+         "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [provider.tcp] address, which has 1"},
+        {"[provider.efa]\naddress = c\n[peer.a]\nprovider = auto\naddress = b, c\n", 5,
+         "[peer.a] address = b, c: for [peer.a] 2 addresses need as many in [trainer] address, which has 1"},
+        {"[trainer]\naddress = a,b,c\n[peer.a]\naddress = a,b,c\nstreams = 3\n", 4,
+         "[peer.a] address = a,b,c: for [peer.a] 3 addresses with 3 streams each: at most 8 connections"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_refused(&bad[i], NULL);
+}
+
+static void relays(void **state)
+{
+    (void)state;
+    static const bad_site bad[] = {
+        {"[peer.a]\nvia = \n", 2, "[peer.a] via =: need trainer, or 1 to 4 peers between commas"},
+        {"[peer.a]\nvia = b,\n", 2, "[peer.a] via = b,: need trainer, or 1 to 4 peers"},
+        {"[peer.a]\nvia = b,c,b\n", 2, "[peer.a] via = b,c,b: need trainer, or 1 to 4 peers"},
+        {"[peer.a]\nvia = b,trainer\n", 2, "[peer.a] via = b,trainer: need trainer, or 1 to 4 peers"},
+        {"[peer.a]\nvia = b,c,d,e,f\n", 2, "[peer.a] via = b,c,d,e,f: need trainer, or 1 to 4 peers"},
+        {"[peer.a]\nvia = B\n", 2, "[peer.a] via = B: need trainer, or 1 to 4 peers"},
+        {"[peer.a]\nvia = b\n[peer.b*]\n", 2,
+         "[peer.a] via = b: for [peer.a] via names b: need a section of its own for that relay"},
+        {"[peer.a]\nvia = b\n[peer.b]\n", 2,
+         "[peer.a] via = b: for [peer.a] via names b, which is no relay: give it relay = host:port"},
+        {"[peer.b]\n[peer.x*]\nvia = b\n", 3, "[peer.x*] via = b: for [peer.x*] via names b, which is no relay"},
+        {"[peer.a]\nrelay = 127.0.0.1:7\nvia = a\n", 3,
+         "[peer.a] via = a: for [peer.a] via closes a ring at a: a relay cannot stand behind itself"},
+        {"[peers]\nvia = a\n[peer.a]\nrelay = 127.0.0.1:7\n", 2,
+         "[peers] via = a: for [peer.a] via closes a ring at a"},
+        {"[peer.a]\nrelay = 127.0.0.1:7\nvia = b\n[peer.b]\nrelay = 127.0.0.1:8\nvia = c\n"
+         "[peer.c]\nvia = d, a\nrelay = 127.0.0.1:9\n[peer.d]\nrelay = 127.0.0.1:10\n",
+         8, "[peer.c] via = d, a: for [peer.c] via closes a ring at a"},
+        {"[peer.a]\nrelay = 127.0.0.1:0\n", 2, "[peer.a] relay = 127.0.0.1:0: for [peer.a] a relay needs a port"},
+        {"[peer.a]\nrelay = 0.0.0.0:7\n", 2,
+         "[peer.a] relay = 0.0.0.0:7: for [peer.a] a relay needs the address that others dial"},
+        {"[peer.a]\nrelay = [::]:7\n", 2, "[peer.a] relay = [::]:7: for [peer.a] a relay needs the address"},
+        {"[peer.a]\nrelay = 10.0.0.1:7\n", 2, "[peer.a] relay = 10.0.0.1:7: for [peer.a] beyond loopback anyone"},
+        {"[peer.a]\nrelay = 127.0.0.1:7\nrelay_memory = 16MiB\n", 3,
+         "[peer.a] relay_memory = 16MiB: for [peer.a] a relay needs more than four times bucket_max"},
+        {"[peer.a]\nlast_resort = relay\n", 2, "[peer.a] last_resort = relay: need trainer | none"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_refused(&bad[i], NULL);
+}
+
+/* A chain may have eight relays, whatever the order of the sections; one more is too long. */
+static void chains(void **state)
+{
+    (void)state;
+    for (int backwards = 0; backwards < 2; backwards++)
+        for (int relays = 1; relays <= 10; relays++) {
+            char text[2000] = "";
+            for (int i = 0; i <= relays; i++) {
+                int at = backwards ? relays - i : i;
+                char one[96];
+                snprintf(one, sizeof one, "[peer.p%d]\n%s%.0d%srelay = 127.0.0.1:%d\n", at, at ? "via = p" : "",
+                         at ? at - 1 : 0,
+                         at == 1 ? "0\n"
+                         : at    ? "\n"
+                                 : "",
+                         7000 + at);
+                strcat(text, one);
+            }
+            weft_site *site = NULL;
+            site_scratch_write(&scratch, text, strlen(text));
+            weft_status status = weft_site_load(scratch.path, NULL, 0, &site);
+            assert_int_equal(status, relays <= 8 ? WEFT_OK : WEFT_E_CONFIG);
+            if (status == WEFT_OK)
+                weft_site_free(site);
+            else
+                assert_non_null(strstr(weft_last_error(), "more than 8 relays stand between the trainer and it"));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rails),
+        cmocka_unit_test(relays),
+        cmocka_unit_test(chains),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
