@@ -1,43 +1,17 @@
-/* The control connection: framing over a socket pair and over loopback, ends that do not read, addresses. */
-#include <poll.h>
+/* The control connection: framing over a socket pair, and ends that do not read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "control.h"
-#include "digest.h"
-#include "log.h"
 #include "mem.h"
-#include "status.h"
+#include "tests/support/control_pair.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define PATIENCE 5000 /* ms; what is waited for comes at once or the test fails */
-
-typedef struct pair {
-    weft_control a, b;
-} pair;
-
-static void drop_line(weft_log_sink *sink, weft_log_level level, const char *line)
-{
-    (void)sink;
-    (void)level;
-    (void)line;
-}
-
-static weft_log_sink quiet = {WEFT_LOG_ERROR, drop_line};
-
-static int setup(void **state)
-{
-    (void)state;
-    weft_log_enter(&quiet);
-    return 0;
-}
 
 static pair open_pair(void)
 {
@@ -49,45 +23,6 @@ static pair open_pair(void)
     weft_control_adopt(&p.a, fd[0], 1000);
     weft_control_adopt(&p.b, fd[1], 1000);
     return p;
-}
-
-static void close_pair(pair *p)
-{
-    weft_control_close(&p->a);
-    weft_control_close(&p->b);
-}
-
-/* The n-th message of a stream whose types, lengths and bytes follow from n alone. */
-static weft_message nth(uint64_t n, uint8_t body[WEFT_MESSAGE_MAX], uint64_t *length)
-{
-    uint64_t random = weft_mix64(n + 1);
-    *length = n % 5 == 0 ? 0 : n % 7 == 0 ? WEFT_MESSAGE_MAX : random % 300;
-    for (uint64_t i = 0; i < *length; i++)
-        body[i] = (uint8_t)(random + i);
-    return (weft_message)(1 + random % (WEFT_MESSAGE_COUNT - 1));
-}
-
-static weft_status send_nth(weft_control *control, uint64_t n)
-{
-    uint8_t body[WEFT_MESSAGE_MAX] = {0};
-    uint64_t length;
-    weft_message type = nth(n, body, &length);
-    return weft_control_send(control, type, body, length);
-}
-
-/* Takes whole messages until there is none, each the next of the stream. */
-static void take_stream(weft_control *control, uint64_t *n)
-{
-    uint8_t wanted[WEFT_MESSAGE_MAX];
-    const uint8_t *body;
-    weft_message type;
-    uint64_t length, wanted_length;
-    while (weft_control_next(control, &type, &body, &length) == WEFT_OK) {
-        assert_int_equal(type, nth((*n)++, wanted, &wanted_length));
-        assert_int_equal(length, wanted_length);
-        assert_memory_equal(body, wanted, length);
-        weft_control_drop(control);
-    }
 }
 
 /* Both ends work in turns of random length; nothing is lost, reordered or allocated. */
@@ -256,142 +191,6 @@ static void long_tail(void **state)
     close_pair(&p);
 }
 
-/* ---- addresses */
-
-static void wait_for(int fd, short events)
-{
-    struct pollfd wait = {.fd = fd, .events = events};
-    assert_int_equal(poll(&wait, 1, PATIENCE), 1);
-}
-
-/* Dials `address` at which `listen_fd` listens; both ends are joined and a message passes each way. */
-static void joins(int listen_fd, const char *address)
-{
-    pair p;
-    uint64_t taken = 0, back = 0;
-    assert_int_equal(weft_control_open(&p.a), WEFT_OK);
-    assert_int_equal(weft_control_open(&p.b), WEFT_OK);
-    assert_int_equal(weft_control_dial(&p.a, address, 1000), WEFT_OK);
-    assert_string_equal(p.a.peer, address);
-    assert_int_equal(send_nth(&p.a, 0), WEFT_OK); /* queued while the dial goes on */
-    wait_for(listen_fd, POLLIN);
-    int fd = accept(listen_fd, NULL, NULL);
-    assert_true(fd >= 0);
-    weft_control_adopt(&p.b, fd, 1000);
-    wait_for(p.a.fd, POLLOUT);
-    assert_int_equal(weft_control_flush(&p.a), WEFT_OK);
-    assert_false(p.a.connecting);
-    assert_int_equal(send_nth(&p.b, 0), WEFT_OK);
-    assert_int_equal(weft_control_flush(&p.b), WEFT_OK);
-    wait_for(p.b.fd, POLLIN);
-    wait_for(p.a.fd, POLLIN);
-    assert_int_equal(weft_control_fill(&p.b), WEFT_OK);
-    assert_int_equal(weft_control_fill(&p.a), WEFT_OK);
-    take_stream(&p.b, &taken);
-    take_stream(&p.a, &back);
-    assert_int_equal(taken, 1);
-    assert_int_equal(back, 1);
-    close_pair(&p);
-}
-
-static void loopback(void **state)
-{
-    (void)state;
-    char bound[64];
-    int fd;
-    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
-    assert_int_equal(strncmp(bound, "127.0.0.1:", 10), 0);
-    assert_true(atoi(bound + 10) > 0);
-    joins(fd, bound);
-    close(fd);
-}
-
-static void loopback_six(void **state)
-{
-    (void)state;
-    char bound[64];
-    int fd;
-    if (weft_control_listen("[::1]:0", &fd, bound) != WEFT_OK)
-        skip(); /* a host without IPv6 */
-    assert_int_equal(strncmp(bound, "[::1]:", 6), 0);
-    joins(fd, bound);
-    close(fd);
-}
-
-static void used_port(void **state)
-{
-    (void)state;
-    char bound[64], other[64];
-    int fd, second;
-    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
-    assert_int_equal(weft_control_listen(bound, &second, other), WEFT_E_SYSTEM);
-    assert_int_equal(second, -1);
-    assert_non_null(strstr(weft_last_error(), bound));
-    assert_non_null(strstr(weft_last_error(), "another port"));
-    close(fd);
-}
-
-static void closed_port(void **state)
-{
-    (void)state;
-    char bound[64];
-    int fd;
-    weft_control control;
-    assert_int_equal(weft_control_listen("127.0.0.1:0", &fd, bound), WEFT_OK);
-    close(fd);
-    assert_int_equal(weft_control_open(&control), WEFT_OK);
-    weft_status status = weft_control_dial(&control, bound, 1000);
-    if (status == WEFT_OK) {
-        wait_for(control.fd, POLLOUT);
-        status = weft_control_flush(&control);
-    }
-    assert_int_equal(status, WEFT_E_UNREACHABLE);
-    assert_non_null(strstr(weft_last_error(), bound));
-    weft_control_close(&control);
-}
-
-static void wrong_addresses(void **state)
-{
-    (void)state;
-    const char *const wrong[] = {"",      "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:99999",
-                                 "[::1]", "[::1:77"};
-    weft_control control;
-    char bound[64];
-    int fd;
-    assert_int_equal(weft_control_open(&control), WEFT_OK);
-    for (size_t i = 0; i < COUNT(wrong); i++) {
-        weft_status dialled = weft_control_dial(&control, wrong[i], 1000);
-        weft_status listened = weft_control_listen(wrong[i], &fd, bound);
-        if (dialled != WEFT_E_CONFIG || listened != WEFT_E_CONFIG)
-            fail_msg("\"%s\": dial %s, listen %s", wrong[i], weft_status_name(dialled), weft_status_name(listened));
-    }
-    weft_control_close(&control);
-}
-
-/* Only what the kernel refuses is judged. */
-static void sources(void **state)
-{
-    (void)state;
-    char source[64];
-    const struct {
-        const char *to, *from;
-    } reach[] = {{"127.0.0.1:9", "127.0.0.1"},
-                 {"127.0.0.1:9", "127.0.0.2"},
-                 {"[::1]:9", "127.0.0.1"},
-                 {"192.0.2.1:9", ""},
-                 {"192.0.2.1:9", "eth0"},
-                 {"a name:9", "127.0.0.1"},
-                 {"", "127.0.0.1"},
-                 {"192.0.2.1:9", "192.0.2.7"}};
-    for (size_t i = 0; i < COUNT(reach); i++)
-        if (!weft_control_reaches(reach[i].to, reach[i].from))
-            fail_msg("%s is not reached from \"%s\"", reach[i].to, reach[i].from);
-    if (weft_control_route("192.0.2.1:9", source, sizeof source) == WEFT_OK) { /* this host has a way out */
-        assert_false(weft_control_reaches("192.0.2.1:9", "127.0.0.1"));
-        assert_true(weft_control_reaches("192.0.2.1:9", source));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,12 +201,6 @@ int main(void)
         cmocka_unit_test(writes_to_a_closed_end),
         cmocka_unit_test(peer_that_does_not_read),
         cmocka_unit_test(long_tail),
-        cmocka_unit_test(loopback),
-        cmocka_unit_test(loopback_six),
-        cmocka_unit_test(used_port),
-        cmocka_unit_test(closed_port),
-        cmocka_unit_test(wrong_addresses),
-        cmocka_unit_test(sources),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

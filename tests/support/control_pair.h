@@ -1,0 +1,75 @@
+/* control_pair.h - two control connections that face each other, and a stream of messages that either knows. */
+#ifndef WEFT_TESTS_CONTROL_PAIR_H
+#define WEFT_TESTS_CONTROL_PAIR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "control.h"
+#include "digest.h"
+#include "log.h"
+#include "status.h"
+
+typedef struct pair {
+    weft_control a, b;
+} pair;
+
+static inline void drop_line(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    (void)sink;
+    (void)level;
+    (void)line;
+}
+
+static weft_log_sink quiet = {WEFT_LOG_ERROR, drop_line};
+
+static inline int setup(void **state)
+{
+    (void)state;
+    weft_log_enter(&quiet);
+    return 0;
+}
+
+static inline void close_pair(pair *p)
+{
+    weft_control_close(&p->a);
+    weft_control_close(&p->b);
+}
+
+/* The n-th message of a stream whose types, lengths and bytes follow from n alone. */
+static inline weft_message nth(uint64_t n, uint8_t body[WEFT_MESSAGE_MAX], uint64_t *length)
+{
+    uint64_t random = weft_mix64(n + 1);
+    *length = n % 5 == 0 ? 0 : n % 7 == 0 ? WEFT_MESSAGE_MAX : random % 300;
+    for (uint64_t i = 0; i < *length; i++)
+        body[i] = (uint8_t)(random + i);
+    return (weft_message)(1 + random % (WEFT_MESSAGE_COUNT - 1));
+}
+
+static inline weft_status send_nth(weft_control *control, uint64_t n)
+{
+    uint8_t body[WEFT_MESSAGE_MAX] = {0};
+    uint64_t length;
+    weft_message type = nth(n, body, &length);
+    return weft_control_send(control, type, body, length);
+}
+
+/* Takes whole messages until there is none, each the next of the stream. */
+static inline void take_stream(weft_control *control, uint64_t *n)
+{
+    uint8_t wanted[WEFT_MESSAGE_MAX];
+    const uint8_t *body;
+    weft_message type;
+    uint64_t length, wanted_length;
+    while (weft_control_next(control, &type, &body, &length) == WEFT_OK) {
+        assert_int_equal(type, nth((*n)++, wanted, &wanted_length));
+        assert_int_equal(length, wanted_length);
+        assert_memory_equal(body, wanted, length);
+        weft_control_drop(control);
+    }
+}
+
+#endif
