@@ -2,6 +2,7 @@
 #include "tests/support/fleet_direct.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "peer.h"
 
@@ -293,6 +294,47 @@ static void a_full_journal(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
+/* Whether the kernel gave memory to the next `count` blocks that no update had yet. */
+static bool next_are_resident(weft_arena *arena, uint32_t count)
+{
+    pthread_mutex_lock(&arena->lock);
+    const uint32_t fresh = arena->fresh;
+    pthread_mutex_unlock(&arena->lock);
+    for (uint32_t block = fresh; block < fresh + count; block++) {
+        unsigned char page;
+        assert_int_equal(mincore(weft_arena_block(arena, block), 1, &page), 0);
+        if (!(page & 1))
+            return false;
+    }
+    return true;
+}
+
+/* Linux does from 5.14 on. */
+static bool kernel_prefaults(void *page)
+{
+#ifdef MADV_POPULATE_WRITE
+    return madvise(page, 1, MADV_POPULATE_WRITE) == 0;
+#else
+    (void)page;
+    return false;
+#endif
+}
+
+/* Before the first publish, and after each for two of its size: here at least a block for each level. */
+static void memory_comes_before_the_update(void **state)
+{
+    fleet *f = *state;
+    weft_arena *arena = &f->trainer.session->trainer->journal.arena;
+    if (!kernel_prefaults(weft_arena_block(arena, arena->block_count - 1)))
+        skip();
+    for (uint32_t publishes = 0; publishes < 3; publishes++) {
+        for (int i = 0; i < 6000 && !next_are_resident(arena, publishes ? 2 : 1); i++)
+            fleet_sleep_ms(10);
+        assert_true(next_are_resident(arena, publishes ? 2 : 1));
+        fleet_publish(f, 150);
+    }
+}
+
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define FAST(name)  cmocka_unit_test_setup_teardown(name, setup_fast, teardown)
 #define TIGHT(name) cmocka_unit_test_setup_teardown(name, setup_tight, teardown)
@@ -313,6 +355,7 @@ int main(void)
         FULL(out_of_room),
         cmocka_unit_test_setup_teardown(that_never_commit, setup_wide, teardown),
         SMALL(a_full_journal),
+        TEST(memory_comes_before_the_update),
         TIGHT(a_slow_one_skips),
         TIGHT(publishes_meanwhile),
         TIGHT(with_dense_versions),
