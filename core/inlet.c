@@ -78,6 +78,26 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others, or another memory");
 }
 
+/* Whether a port is open by it, those for a relay's children among them: they are there while it is joined. */
+static bool is_used(const weft_rollout *rollout, uint32_t rail)
+{
+    bool used = rail == 0 && rollout->relay && rollout->join == WEFT_JOIN_JOINED;
+    for (uint32_t at = rail; at < WEFT_PORTS_MAX; at += rollout->link_count)
+        used = used || rollout->inlets[at].port;
+    return used;
+}
+
+/* One that was away may be back as another IP, which a link opened before does not learn. */
+static weft_status look(weft_rollout *rollout, uint32_t rail)
+{
+    weft_link **link = &rollout->links[rail];
+    if (*link && !is_used(rollout, rail) && rollout->provider->link_here(*link) != WEFT_OK) {
+        rollout->provider->link_close(*link);
+        *link = NULL;
+    }
+    return *link ? WEFT_OK : open_late(rollout, rail);
+}
+
 weft_status weft_inlet_links(weft_rollout *rollout, const char *first)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
@@ -101,7 +121,7 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     const weft_provider *provider = rollout->provider;
     const uint32_t rail = at % rollout->link_count;
     weft_inlet *inlet = &rollout->inlets[at];
-    weft_status status = rollout->links[rail] ? WEFT_OK : open_late(rollout, rail);
+    weft_status status = look(rollout, rail);
     if (status == WEFT_OK)
         status = provider->port_open(rollout->links[rail], &inlet->port);
     if (status == WEFT_OK)

@@ -2,7 +2,10 @@
  * other is used when it is back. */
 #include "tests/support/fleet.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+#include "status.h"
 
 /* An address that is away is asked for again after a quarter of io_deadline; no thread stands still for all of it. */
 #define SITE "provider.loop.chunk=32KiB", "session.io_deadline=8s", "peers.heartbeat=30s"
@@ -16,6 +19,50 @@ static void set_away(const char *address, bool away)
     weft_loop_set_rail(address, away ? &faults : NULL);
 }
 
+/* ---- an address that becomes another IP: what was opened by it before is of no use any more */
+
+static weft_provider lent;
+static const char *moving; /* the address */
+static const weft_link *_Atomic opened, *_Atomic stale;
+
+static weft_status open_link(const weft_link_options *options, weft_link **link)
+{
+    weft_status status = weft_provider_loop.link_open(options, link);
+    if (status == WEFT_OK && strcmp(options->address, moving) == 0)
+        opened = *link;
+    return status;
+}
+
+static void close_link(weft_link *link)
+{
+    if (link == stale)
+        stale = NULL;
+    weft_provider_loop.link_close(link);
+}
+
+static weft_status is_here(const weft_link *link)
+{
+    return link == stale ? weft_fail_quiet(WEFT_E_CONFIG, "it is another IP now") : weft_provider_loop.link_here(link);
+}
+
+static weft_status open_port(weft_link *link, weft_port **port)
+{
+    weft_status status = is_here(link);
+    return status == WEFT_OK ? weft_provider_loop.port_open(link, port) : status;
+}
+
+static void lend_moving(const char *address)
+{
+    lent = weft_provider_loop;
+    lent.link_open = open_link;
+    lent.link_close = close_link;
+    lent.link_here = is_here;
+    lent.port_open = open_port;
+    moving = address;
+    opened = stale = NULL;
+    weft_provider_lend(&lent);
+}
+
 static int teardown(void **state)
 {
     set_away("r0", false);
@@ -23,6 +70,7 @@ static int teardown(void **state)
     set_away("p0", false);
     set_away("p1", false);
     fleet_close(*state);
+    weft_provider_lend(NULL);
     return 0;
 }
 
@@ -199,6 +247,41 @@ static void all_when_a_rollout_opens(void **state)
     weft_site_free(site);
 }
 
+/* The ports open by the address fail when it moves; then the rail comes by what it is now. */
+static void the_rollouts_moves(void **state)
+{
+    const weft_loop_faults breaks = {.break_at = 1};
+    fleet *f = *state;
+    lend_moving("p1");
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1);
+    publish_until_used(f, "a", 1);
+    stale = opened;
+    weft_loop_set_rail("r1", &breaks);
+    for (unsigned left = 50; fleet_line(f, "a").rails[1].failures == 0; left--) {
+        assert_true(left > 0);
+        publish_and_check(f, 1);
+    }
+    weft_loop_set_rail("r1", NULL);
+    publish_until_used(f, "a", 1);
+    check_nobody_lost(f, 1);
+}
+
+/* One with a single address finds it when it joins anew. */
+static void the_only_one_moves(void **state)
+{
+    fleet *f = *state;
+    lend_moving("p0");
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1);
+    fleet_stop_trainer(f);
+    stale = opened;
+    fleet_start_trainer(f, NULL);
+    publish_and_check(f, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +293,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_for_a_while, setup_two, teardown),
         cmocka_unit_test_setup_teardown(when_a_rollout_opens, setup_two, teardown),
         cmocka_unit_test_setup_teardown(all_when_a_rollout_opens, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(the_rollouts_moves, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(the_only_one_moves, setup_one, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
