@@ -254,7 +254,7 @@ static void that_never_commit(void **state)
     for (unsigned at = 0; at < FLEET_ROLLOUTS; at++)
         fleet_join_bits(f, at, f->history[at].dense);
     /* the peers it works for may be late: rest alone does not say that it has done its part */
-    for (int i = 0; i < 6000 && (rests < 20 || most <= bridge->share / 2); i++) {
+    for (uint32_t i = 0; i < FLEET_WAIT_MS / 10 && (rests < 20 || most <= bridge->share / 2); i++) {
         rests = bridge_rests(f, &most) ? rests + 1 : 0;
         fleet_sleep_ms(10);
     }
@@ -328,7 +328,7 @@ static void memory_comes_before_the_update(void **state)
     if (!kernel_prefaults(weft_arena_block(arena, arena->block_count - 1)))
         skip();
     for (uint32_t publishes = 0; publishes < 3; publishes++) {
-        for (int i = 0; i < 6000 && !next_are_resident(arena, publishes ? 2 : 1); i++)
+        for (uint32_t i = 0; i < FLEET_WAIT_MS / 10 && !next_are_resident(arena, publishes ? 2 : 1); i++)
             fleet_sleep_ms(10);
         assert_true(next_are_resident(arena, publishes ? 2 : 1));
         fleet_publish(f, 150);
