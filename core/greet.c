@@ -161,6 +161,8 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
         peer->info = (weft_peer_info){0};
         peer->estimate = (weft_estimate){0};
         peer->decoding = (weft_decoding){0};
+        peer->apart_until = 0;
+        memset(peer->rails, 0, sizeof peer->rails); /* their figures; no port is open */
     }
     snprintf(peer->name, sizeof peer->name, "%s", hello->name);
     if (!peer->known || site->level != WEFT_CHOICE_AUTO)

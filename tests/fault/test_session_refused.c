@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "peer.h"
+
 static fleet_fake fakes[2];
 
 static int open_with(void **state, const char *const *overrides)
@@ -258,6 +260,38 @@ static void more_than_max_peers(void **state)
     fleet_catch_up(f, 3);
 }
 
+static uint64_t writes_to(const fleet *f, const char *name)
+{
+    weft_session *session = f->trainer.session;
+    pthread_mutex_lock(&session->lock);
+    const weft_peer *peer = &session->trainer->peers[1];
+    assert_string_equal(peer->name, name);
+    const uint64_t writes = peer->rails[0].sent_writes;
+    pthread_mutex_unlock(&session->lock);
+    return writes;
+}
+
+/* Where records are short, one that left gives its own to another name, which begins with nothing of it. */
+static void the_record_of_another(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = f->trainer.session;
+    pthread_mutex_lock(&session->lock);
+    session->trainer->peer_count = 2; /* a's and one more */
+    pthread_mutex_unlock(&session->lock);
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_catch_up(f, 1);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+    assert_true(writes_to(f, "b") > 0);
+    fleet_leave(f, 1);
+    fleet_wait_state(f, "b", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    fleet_join(f, 2, FLEET_SAME);
+    fleet_catch_up(f, 2);
+    assert_int_equal(writes_to(f, "c"), 0);
+}
+
 /* A peer that comes back on a new connection while its old one still stands takes its own place, not another. */
 static void back_while_full(void **state)
 {
@@ -337,6 +371,7 @@ int main(void)
         TEST(relays_made_up),
         cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(more_than_max_peers, setup_full, teardown),
+        TEST(the_record_of_another),
         cmocka_unit_test_setup_teardown(back_while_full, setup_full, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
