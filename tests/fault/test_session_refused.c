@@ -271,14 +271,22 @@ static uint64_t writes_to(const fleet *f, const char *name)
     return writes;
 }
 
+/* Sets how many records the trainer has; returns how many it had. */
+static uint32_t records(fleet *f, uint32_t count)
+{
+    weft_session *session = f->trainer.session;
+    pthread_mutex_lock(&session->lock);
+    const uint32_t before = session->trainer->peer_count;
+    session->trainer->peer_count = count;
+    pthread_mutex_unlock(&session->lock);
+    return before;
+}
+
 /* Where records are short, one that left gives its own to another name, which begins with nothing of it. */
 static void the_record_of_another(void **state)
 {
     fleet *f = *state;
-    weft_session *session = f->trainer.session;
-    pthread_mutex_lock(&session->lock);
-    session->trainer->peer_count = 2; /* a's and one more */
-    pthread_mutex_unlock(&session->lock);
+    const uint32_t all = records(f, 2); /* a's and one more */
     fleet_join(f, 1, FLEET_SAME);
     fleet_catch_up(f, 1);
     fleet_publish(f, 50);
@@ -290,6 +298,7 @@ static void the_record_of_another(void **state)
     fleet_join(f, 2, FLEET_SAME);
     fleet_catch_up(f, 2);
     assert_int_equal(writes_to(f, "c"), 0);
+    records(f, all); /* closing gives back what each has */
 }
 
 /* A peer that comes back on a new connection while its old one still stands takes its own place, not another. */
