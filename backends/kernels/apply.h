@@ -28,8 +28,8 @@ template <unsigned width> WEFT_DEVICE void weft_swap_part(const weft_k_swap *job
     uint64_t target[WEFT_K_MOVES];
     bool other = false;
     weft_targets_find<width>(job, first, count, target);
-    for (uint32_t j = 0; j < WEFT_K_MOVES; j++)
-        there[j] = weft_element_load<width>(target[j], 0);
+    for (uint32_t j = 0; j < WEFT_K_MOVES; j++) /* nobody reads another thread's, which may be written by now */
+        there[j] = j * WEFT_BLOCK + weft_thread() < count ? weft_element_load<width>(target[j], 0) : 0;
     for (uint32_t j = 0; j < WEFT_K_MOVES; j++) {
         const uint32_t at = j * WEFT_BLOCK + weft_thread();
         if (at >= count)
