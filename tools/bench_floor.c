@@ -42,7 +42,7 @@ static weft_status step_note(counts *c, const weft_dtype_row *row, uint32_t cell
 {
     const uint64_t mask = row->width == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * row->width)) - 1;
     uint64_t step_up = (place_of(after, row) - place_of(before, row)) & mask;
-    bool down = step_up >> (8 * row->width - 1);
+    bool down = step_up >> (8u * row->width - 1) % 64;
     uint64_t magnitude = down ? (~step_up + 1) & mask : step_up;
     if (c->count == c->capacity) {
         uint64_t capacity = 2 * c->capacity + 65536;
