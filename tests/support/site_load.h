@@ -2,17 +2,7 @@
 #ifndef WEFT_TESTS_SITE_LOAD_H
 #define WEFT_TESTS_SITE_LOAD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "site.h"
-#include "tests/support/site_scratch.h"
-
-static site_scratch scratch;
+#include "tests/support/site_group.h"
 
 static inline weft_site *load_with(const char *text, const char *const *overrides, size_t count)
 {
@@ -34,20 +24,6 @@ static inline void assert_get(const weft_site *site, const char *peer, const cha
     if (weft_site_get(site, peer, key, text, sizeof(text)) != WEFT_OK)
         fail_msg("%s: %s", key, weft_last_error());
     assert_string_equal(text, expected);
-}
-
-static inline int set_up(void **state)
-{
-    (void)state;
-    site_scratch_open(&scratch);
-    return 0;
-}
-
-static inline int tear_down(void **state)
-{
-    (void)state;
-    site_scratch_close(&scratch);
-    return 0;
 }
 
 #endif

@@ -3,17 +3,7 @@
 #ifndef WEFT_TESTS_SITE_REFUSED_H
 #define WEFT_TESTS_SITE_REFUSED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "site.h"
-#include "tests/support/site_scratch.h"
-
-static site_scratch scratch;
+#include "tests/support/site_group.h"
 
 typedef struct bad_site {
     const char *text;
@@ -36,20 +26,6 @@ static inline void assert_refused(const bad_site *bad, const char *override)
         snprintf(expected, sizeof(expected), "%s", bad->says);
     if (strncmp(weft_last_error(), expected, strlen(expected)))
         fail_msg("\n got  '%s'\n want '%s'", weft_last_error(), expected);
-}
-
-static inline int set_up(void **state)
-{
-    (void)state;
-    site_scratch_open(&scratch);
-    return 0;
-}
-
-static inline int tear_down(void **state)
-{
-    (void)state;
-    site_scratch_close(&scratch);
-    return 0;
 }
 
 #endif
