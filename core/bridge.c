@@ -11,11 +11,10 @@
 #define SPEED_FIRST       100e6
 #define SPEED_FIRST_TIGHT 25e6
 
-/* ---- memory for the next updates
+/* ---- memory for the next updates */
 
- * Pages that the kernel gives at their first use must be cleared then, which takes a virtual machine up to a
- millisecond
- * a megabyte. So that publish does not wait for it until the journal was once full, the bridge's thread sees to it. */
+/* Pages that the kernel gives at their first use must be cleared then, which took a virtual machine two milliseconds a
+ * megabyte. So that publish does not wait for it until the journal was once full, the bridge's thread sees to it. */
 
 /* The first update is taken for such a part of the weights. */
 #define FIRST_PART 64u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Several connections a peer on a long fat wire: 1 Gbit/s, 10 ms round trip. With LOSS (percent) and a CONTROL of congestion
-# that takes it for one (reno, cubic) a single connection does not fill it.
+# Several connections a peer on a long fat wire: 1 Gbit/s, 10 ms round trip. With losses (LOSS, percent) and a congestion
+# control that takes them for congestion (CONTROL=reno) a single connection does not fill it.
 . "$(dirname "$0")/common.sh"
 loss=${LOSS:+loss=$LOSS}
 net_peer far rate=1000 delay=5 $loss
