@@ -196,6 +196,8 @@ static weft_status run(rollout *r)
         weft_status status = weft_staged(r->session, SLICE_MS, &staged);
         if (status == WEFT_E_PEER_LOST)
             return ended_early(r, status, weft_last_error());
+        if (status == WEFT_E_TIMEOUT) /* a signal broke the wait off */
+            continue;
         if (status == WEFT_OK)
             status = commit(r, &staged);
         if (status != WEFT_OK && status != WEFT_AGAIN)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# weft trainer --follow: complete files only, in natural order, past ones left alone; an interrupt is an orderly end.
+# weft trainer --follow: complete files only, in natural order, past ones left alone; an interrupt is an orderly end, of a
+# rollout without --until too, which saves what it holds.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 fabric tcp
 models "$work/m" 4
-site "$work/site.ini" a
+site "$work/site.ini" a b
 mkdir "$work/in"
 # v8 is the past of the model, which lies in the directory; v10 and v11 wait there already
 cp "$work/m/v0.safetensors" "$work/in/v8.safetensors"
@@ -17,6 +18,7 @@ echo nonsense >"$work/in/notes.txt"
 touch -d '1 minute ago' "$work"/in/*.safetensors
 
 start a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --save "$work/a.safetensors" --json
+start b "$weft" rollout "$work/site.ini" --peer b --model "$work/m/v0.safetensors" --save "$work/b.safetensors" --json
 start trainer "$weft" trainer "$work/site.ini" --model "$work/in/v9.safetensors" --follow "$work/in" --first-version 9 --json
 await said trainer '"target":11'
 # written in place and slowly: taken when it is steady, not before
@@ -36,6 +38,10 @@ PYTHON
     fail "a file was taken that was still being written, or one overtook it"
 await said trainer '"target":13'
 await said a '"target":13'
+await said b '"target":13'
+interrupt b
+finish b 0
+same "$work/b.safetensors" "$work/m/v4.safetensors"
 interrupt trainer
 finish trainer 0
 finish a 0
