@@ -116,12 +116,16 @@ weft_status weft_bench_programs_run(weft_bench_pair *pair, weft_bench_rival riva
 
 typedef enum weft_bench_yard {
     WEFT_BENCH_COPY,
-    WEFT_BENCH_READ_ONE,
+    WEFT_BENCH_READ_ONE, /* in order */
     WEFT_BENCH_READ_TWO,
+    WEFT_BENCH_READ_ONE_WIDE, /* at four places at once: the most that memory gives */
+    WEFT_BENCH_READ_TWO_WIDE,
     WEFT_BENCH_YARDS
 } weft_bench_yard;
 
 const char *weft_bench_yard_name(weft_bench_yard yard);
+/* The one that reads the same as fast as memory can. */
+weft_bench_yard weft_bench_yard_most(weft_bench_yard yard);
 /* Times each yardstick once, on the pair's images. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS]);
 
@@ -161,7 +165,8 @@ double weft_bench_waited_ms(void);
 /* Of `count` values, at most WEFT_BENCH_ROUNDS_MAX. */
 double weft_bench_median(const double *values, uint32_t count);
 /* Median over the rounds of yardstick / stage. */
-double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
+double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage,
+                        weft_bench_yard yard);
 /* How much faster a team is than the first one; 0 for that. */
 double weft_bench_gain(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
 /* What it is to be for two threads against one: 1.7, or what 0.85 of the yardstick of two allows, where that is less;

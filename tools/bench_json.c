@@ -73,11 +73,13 @@ static json_t *json_stage(const weft_bench_case *c, uint32_t set, uint32_t team,
     const weft_bench_speed *s = &c->speed;
     const weft_bench_stage_row *row = &weft_bench_stages[stage];
     double ms = weft_bench_median(s->stage[set][team][stage], s->rounds);
-    return json_pack("{s:s,s:s,s:i,s:o,s:o,s:s,s:o,s:o,s:o,s:o}", "stage", row->name, "kernels", s->kernels[set],
+    return json_pack("{s:s,s:s,s:i,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o}", "stage", row->name, "kernels", s->kernels[set],
                      "threads", (int)s->threads[team], "ms", weft_json_known(ms), "gb_s", speed_of(c->pair.bytes, ms),
                      "yardstick", weft_bench_yard_name(row->yard), "ratio",
-                     weft_json_known(weft_bench_ratio(s, set, team, stage)), "bar", weft_json_known(row->bar),
-                     "speedup", weft_json_known(weft_bench_gain(s, set, team, stage)), "speedup_bar",
+                     weft_json_known(weft_bench_ratio(s, set, team, stage, row->yard)), "bar",
+                     weft_json_known(row->bar), "ratio_of_most",
+                     weft_json_known(weft_bench_ratio(s, set, team, stage, weft_bench_yard_most(row->yard))), "speedup",
+                     weft_json_known(weft_bench_gain(s, set, team, stage)), "speedup_bar",
                      weft_json_known(weft_bench_gain_bar(s, set, team, stage)));
 }
 

@@ -107,11 +107,12 @@ static void print_stage(const weft_bench_case *c, uint32_t set, uint32_t team, w
     if (ms <= 0)
         return;
     printf("  %-22s %-9s %7u %10.2f %10.2f %9.2f of %-17s", row->name, s->kernels[set], s->threads[team], ms,
-           gb_s(c->pair.bytes, ms), weft_bench_ratio(s, set, team, stage), weft_bench_yard_name(row->yard));
+           gb_s(c->pair.bytes, ms), weft_bench_ratio(s, set, team, stage, row->yard), weft_bench_yard_name(row->yard));
     if (row->bar > 0)
         printf(" %5.2f", row->bar);
     else
         printf(" %5s", "");
+    printf(" %8.2f", weft_bench_ratio(s, set, team, stage, weft_bench_yard_most(row->yard)));
     if (team > 0)
         print_gain(s, set, team, stage);
     printf("\n");
@@ -122,8 +123,8 @@ static void print_speed(const weft_bench_case *c)
     const weft_bench_speed *s = &c->speed;
     print_yards(c);
     printf("  (medians of %u rounds; ready but without a core for %.0f %% of the time)\n", s->rounds, 100 * s->waited);
-    printf("\n  %-22s %-9s %7s %10s %10s %30s %5s  against %u thread%s\n", "stage", "kernels", "threads", "ms", "GB/s",
-           "ratio", "bar", s->threads[0], s->threads[0] == 1 ? "" : "s");
+    printf("\n  %-22s %-9s %7s %10s %10s %30s %5s %8s  against %u thread%s\n", "stage", "kernels", "threads", "ms",
+           "GB/s", "ratio", "bar", "of most", s->threads[0], s->threads[0] == 1 ? "" : "s");
     for (int stage = 0; stage < WEFT_BENCH_STAGES; stage++)
         for (uint32_t set = 0; set < s->sets; set++)
             for (uint32_t team = 0; team < s->teams; team++)

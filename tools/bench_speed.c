@@ -223,12 +223,13 @@ double weft_bench_median(const double *values, uint32_t count)
     return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage)
+double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage,
+                        weft_bench_yard yard)
 {
-    const double *yard = speed->yard[team][weft_bench_stages[stage].yard], *took = speed->stage[set][team][stage];
+    const double *yards = speed->yard[team][yard], *took = speed->stage[set][team][stage];
     double ratios[WEFT_BENCH_ROUNDS_MAX];
     for (uint32_t round = 0; round < speed->rounds; round++)
-        ratios[round] = took[round] > 0 ? yard[round] / took[round] : 0;
+        ratios[round] = took[round] > 0 ? yards[round] / took[round] : 0;
     return weft_bench_median(ratios, speed->rounds);
 }
 

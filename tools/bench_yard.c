@@ -1,7 +1,8 @@
 /* bench_yard.c - what the machine's memory gives: copying, reading one stream and reading two.
  *
- * A processor keeps more lines under way when it reads at several places at once, so that the loops do: one stream at
- * four places, two streams at two places each. They sum up what they read, so that nothing is left out. */
+ * A stream is read in order, as the stages read it and the bars have it, and at several places at once (one stream at
+ * four, two streams at two each), with which a processor keeps more lines under way: the most that memory gives. The
+ * loops sum up what they read, so that nothing is left out. */
 #include <string.h>
 #include <time.h>
 
@@ -29,58 +30,64 @@ INLINE uint64_t words_sum(const words sums[4])
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-INLINE uint64_t read_one(const uint8_t *a, uint64_t bytes)
+/* Four quarters of one stream, or halves of two: from `at` of each one `bytes`, a line at a time. */
+INLINE uint64_t read_wide(const uint8_t *const at[4], uint64_t bytes)
 {
-    const uint64_t quarter = bytes / 4 / LINE * LINE;
     words sums[4] = {{0}};
-    for (uint64_t i = 0; i < quarter; i += LINE)
+    for (uint64_t i = 0; i < bytes; i += LINE)
         for (unsigned place = 0; place < 4; place++)
-            line_add(&sums[place], a + place * quarter + i);
+            line_add(&sums[place], at[place] + i);
     return words_sum(sums);
 }
 
-INLINE uint64_t read_two(const uint8_t *a, const uint8_t *b, uint64_t bytes)
+/* One stream, or two of them side by side, from the first line to the last, two lines of each at a time. */
+INLINE uint64_t read_on(const uint8_t *a, const uint8_t *b, uint64_t bytes)
 {
-    const uint64_t half = bytes / 2 / LINE * LINE;
     words sums[4] = {{0}};
-    for (uint64_t i = 0; i < half; i += LINE)
-        for (unsigned place = 0; place < 2; place++) {
-            line_add(&sums[place], a + place * half + i);
-            line_add(&sums[2 + place], b + place * half + i);
+    for (uint64_t i = 0; i < bytes; i += 2 * LINE) {
+        line_add(&sums[0], a + i);
+        line_add(&sums[1], a + i + LINE);
+        if (b) {
+            line_add(&sums[2], b + i);
+            line_add(&sums[3], b + i + LINE);
         }
+    }
     return words_sum(sums);
+}
+
+INLINE uint64_t read_as(weft_bench_yard yard, const uint8_t *a, const uint8_t *b, uint64_t bytes)
+{
+    const uint64_t two = bytes / (2 * LINE) * (2 * LINE), half = bytes / 2 / LINE * LINE,
+                   quarter = bytes / 4 / LINE * LINE;
+    switch (yard) {
+    case WEFT_BENCH_READ_ONE:
+        return read_on(a, NULL, two);
+    case WEFT_BENCH_READ_TWO:
+        return read_on(a, b, two);
+    case WEFT_BENCH_READ_ONE_WIDE:
+        return read_wide((const uint8_t *[]){a, a + quarter, a + 2 * quarter, a + 3 * quarter}, quarter);
+    default:
+        return read_wide((const uint8_t *[]){a, a + half, b, b + half}, half);
+    }
 }
 
 /* ---- compiled for the processor at hand */
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static uint64_t read_one_avx2(const uint8_t *a, uint64_t bytes)
+__attribute__((target("avx2"))) static uint64_t read_avx2(weft_bench_yard yard, const uint8_t *a, const uint8_t *b,
+                                                          uint64_t bytes)
 {
-    return read_one(a, bytes);
-}
-
-__attribute__((target("avx2"))) static uint64_t read_two_avx2(const uint8_t *a, const uint8_t *b, uint64_t bytes)
-{
-    return read_two(a, b, bytes);
+    return read_as(yard, a, b, bytes);
 }
 #endif
 
-static uint64_t one(const uint8_t *a, uint64_t bytes)
+static uint64_t read_yard(weft_bench_yard yard, const uint8_t *a, const uint8_t *b, uint64_t bytes)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2"))
-        return read_one_avx2(a, bytes);
+        return read_avx2(yard, a, b, bytes);
 #endif
-    return read_one(a, bytes);
-}
-
-static uint64_t two(const uint8_t *a, const uint8_t *b, uint64_t bytes)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        return read_two_avx2(a, b, bytes);
-#endif
-    return read_two(a, b, bytes);
+    return read_as(yard, a, b, bytes);
 }
 
 /* ---- in lanes */
@@ -99,10 +106,8 @@ static void lane_run(void *context, uint32_t lane)
     uint64_t part = pair->bytes / t->lanes / LINE * LINE, first = lane * part;
     if (t->yard == WEFT_BENCH_COPY)
         memcpy(pair->work + first, pair->before + first, part);
-    else if (t->yard == WEFT_BENCH_READ_ONE)
-        t->sums[lane] = one(pair->before + first, part);
     else
-        t->sums[lane] = two(pair->before + first, pair->after + first, part);
+        t->sums[lane] = read_yard(t->yard, pair->before + first, pair->after + first, part);
 }
 
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS])
@@ -123,6 +128,14 @@ weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, doubl
 
 const char *weft_bench_yard_name(weft_bench_yard yard)
 {
-    static const char *const names[WEFT_BENCH_YARDS] = {"memcpy", "read one stream", "read two streams"};
+    static const char *const names[WEFT_BENCH_YARDS] = {"memcpy", "read one stream", "read two streams",
+                                                        "read one, at four places", "read two, at four places"};
     return names[yard];
+}
+
+weft_bench_yard weft_bench_yard_most(weft_bench_yard yard)
+{
+    if (yard == WEFT_BENCH_READ_ONE)
+        return WEFT_BENCH_READ_ONE_WIDE;
+    return yard == WEFT_BENCH_READ_TWO ? WEFT_BENCH_READ_TWO_WIDE : yard;
 }
