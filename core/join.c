@@ -118,7 +118,7 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     char text[192];
     snprintf(text, sizeof text, "%s", why);
     if (rollout->relay)
-        weft_relay_lose(rollout->relay, text);
+        weft_relay_lose(rollout->relay, status, text);
     weft_inlet_close(rollout, false);
     weft_control_hang_up(&rollout->control);
     if (rollout->snapshot_runs && !rollout->into_image)

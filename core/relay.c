@@ -57,11 +57,26 @@ void weft_child_lose(weft_relay *relay, weft_child *child, const char *why)
     close_data(relay, child);
 }
 
-void weft_relay_lose(weft_relay *relay, const char *why)
+/* The trainer's goodbye to this relay is one to those behind it: their own may still be on its way. */
+static void pass_goodbye(weft_relay *relay, weft_child *child)
+{
+    uint8_t body[64];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.version = relay->rollout->held.number, .text = "the trainer said goodbye"};
+    weft_wire_put_notice(&out, &notice);
+    weft_control_send(&child->down, WEFT_MESSAGE_BYE, out.data, out.used);
+    weft_log(WEFT_LOG_INFO, "goodbye passed on to %s behind this relay", child->hello.name);
+    weft_child_enter(child, WEFT_CHILD_LEAVING);
+    close_data(relay, child);
+}
+
+void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
-        if (child->state == WEFT_CHILD_JOINED) {
+        if (child->state == WEFT_CHILD_JOINED && status == WEFT_OK) {
+            pass_goodbye(relay, child);
+        } else if (child->state == WEFT_CHILD_JOINED) {
             weft_child_lose(relay, child, why);
         } else if (child->state == WEFT_CHILD_DIALING || child->state == WEFT_CHILD_GREETING) {
             close_data(relay, child);
@@ -230,6 +245,24 @@ bool weft_relay_busy(const weft_relay *relay)
     for (uint32_t i = 0; i < relay->child_count; i++)
         busy = busy || (relay->children[i].state == WEFT_CHILD_JOINED && relay->children[i].open > 0);
     return busy;
+}
+
+/* Whether a child that is to leave has still to read what it was told. */
+static bool words_are_left(weft_relay *relay)
+{
+    bool left = false;
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_control *down = &relay->children[i].down;
+        if (relay->children[i].state == WEFT_CHILD_LEAVING && down->fd >= 0 && weft_control_flush(down) == WEFT_OK)
+            left = left || weft_control_wants_write(down);
+    }
+    return left;
+}
+
+void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns)
+{
+    while (words_are_left(relay) && weft_clock_ns() < deadline_ns)
+        weft_clock_pass(WEFT_NS_PER_MS);
 }
 
 /* ---- open and close */

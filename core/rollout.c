@@ -224,6 +224,8 @@ static void close_rollout(weft_session *session)
                weft_clock_ns() < deadline_ns)
             weft_clock_pass(WEFT_NS_PER_MS);
     }
+    if (rollout->relay)
+        weft_relay_flush(rollout->relay, deadline_ns);
     weft_log_enter(before);
     give_back(rollout);
 }

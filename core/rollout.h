@@ -276,8 +276,11 @@ void weft_relay_pass(weft_relay *relay);
 weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length);
 /* An update was withdrawn, and all that came of it passed on: nobody follows what comes under its name. */
 void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
-/* The relay's own connection is lost, and with it every one behind it. */
-void weft_relay_lose(weft_relay *relay, const char *why);
+/* The relay's own connection is lost, and with it every one behind it; WEFT_OK: by a goodbye, which is passed on. */
+void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
+/* Sends what is left to say to those that are to go; blocks until they have it or the deadline, and the session's
+ * thread has ended. */
+void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns);
 
 /* ---- way.c */
 /* "host:port" of the relays that a peer joins through, in order, and of the trainer, if it may turn there. */

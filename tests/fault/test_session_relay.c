@@ -335,6 +335,28 @@ static void what_is_lost_behind_a_relay(void **state)
     fleet_catch_up(f, 2);
 }
 
+/* The trainer's goodbye reaches everyone, at any depth, and each knows at once that nothing is to be waited for. */
+static void goodbye_at_any_depth(void **state)
+{
+    fleet *f = *state;
+    const unsigned all[] = {0, 1, 2, 4};
+    weft_staged_info staged = {.size = sizeof staged};
+    join_live(f, 0, "");
+    join_live(f, 1, "a");
+    join_live(f, 2, "a");
+    join_live(f, 4, "b");
+    fleet_publish(f, 50);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        catch_up_heard(f, all[i]);
+    fleet_stop_trainer(f);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        weft_session *session = f->rollouts[all[i]].session;
+        assert_true(fleet_event(session, WEFT_EVENT_GOODBYE, "trainer", FLEET_WAIT_MS, NULL));
+        assert_int_equal(weft_staged(session, FLEET_WAIT_MS, &staged), WEFT_E_PEER_LOST);
+        assert_non_null(strstr(weft_last_error(), "goodbye"));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -347,6 +369,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_relay_dies, setup_paced, teardown),
         cmocka_unit_test_setup_teardown(none_but_the_relay, setup_none, teardown),
         TEST(the_trainer_restarts),
+        TEST(goodbye_at_any_depth),
         cmocka_unit_test_setup_teardown(a_relay_that_damages_is_named, setup_small, teardown),
         cmocka_unit_test_setup_teardown(what_is_lost_behind_a_relay, setup_short, teardown),
     };
