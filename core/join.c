@@ -110,6 +110,31 @@ static void forget_connection(weft_rollout *rollout)
         weft_stage_clear(rollout);
 }
 
+/* What the rollout goes on with: a version, bits that are none, or nothing. */
+static void holdings(const weft_rollout *rollout, char text[64])
+{
+    const bool labelled = rollout->held.run != 0;
+    if (labelled)
+        snprintf(text, 64, "%s version %llu", rollout->holds ? "serving" : "holding nothing after",
+                 (unsigned long long)rollout->held.number);
+    else
+        snprintf(text, 64, "%s", rollout->holds ? "serving bits of no version" : "holding nothing");
+}
+
+/* Once each time, to the log and as an event; WEFT_OK: by a goodbye. */
+static void tell_away(weft_rollout *rollout, weft_status status, const char *why)
+{
+    char holds[64], away[320];
+    holdings(rollout, holds);
+    if (status != WEFT_OK)
+        weft_log(WEFT_LOG_WARN, "the trainer is away: %s; %s, dialing again", why, holds);
+    else
+        weft_log(WEFT_LOG_INFO, "the trainer said goodbye; %s", holds);
+    snprintf(away, sizeof away, "trainer away, %s: %s", holds, why);
+    weft_session_event(rollout->session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
+                       &rollout->held, away);
+}
+
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
 {
     weft_session *session = rollout->session;
@@ -142,16 +167,7 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     if (!joined)
         return;
     rollout->away_since_ns = now_ns;
-    if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "the trainer is away: %s; %s version %llu, dialing again", text,
-                 rollout->holds ? "serving" : "holding nothing after", (unsigned long long)rollout->held.number);
-    else
-        weft_log(WEFT_LOG_INFO, "the trainer said goodbye at version %llu", (unsigned long long)rollout->held.number);
-    char away[256];
-    snprintf(away, sizeof away, "trainer away, %s version %llu: %s",
-             rollout->holds ? "serving" : "holding nothing after", (unsigned long long)rollout->held.number, text);
-    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
-                       &rollout->held, away);
+    tell_away(rollout, status, text);
     weft_session_changed(session);
 }
 

@@ -183,6 +183,8 @@ static weft_status turn_away(weft_peer *peer, weft_status why)
     weft_wire_notice notice = {.status = why};
     snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
     weft_wire_put_notice(&out, &notice);
+    if (weft_status_scope(why) == WEFT_SCOPE_CALL) /* the other end's call; but who waits for it here wants to know */
+        weft_log(WEFT_LOG_WARN, "refused: %s", notice.text);
     peer->leaving = true;
     return weft_control_send(&peer->control, WEFT_MESSAGE_REFUSE, out.data, out.used);
 }

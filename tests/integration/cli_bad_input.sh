@@ -80,6 +80,7 @@ await said trainer '\ba\b.*(joined|holds)'
 run layout 1 "$weft" rollout "$work/site.ini" --peer b --model "$work/wide/v0.safetensors" --json
 json layout "lines[-1]['error']['status'] in ('refused', 'layout')"
 says layout "layout"
+await said trainer 'refused: b has another layout'
 run twin 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --json --until 1
 json twin "lines[-1]['error']['status'] == 'refused'"
 cp "$v/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
