@@ -84,12 +84,15 @@ static void snapshot_in_place(void **state)
 {
     fleet *f = *state;
     weft_version held;
+    weft_event event;
     weft_staged_info staged = {.size = sizeof staged};
     fleet_join(f, 0, FLEET_EMPTY);
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_OK);
     assert_int_equal(staged.kind, WEFT_STAGED_SNAPSHOT);
     interrupted(f, f->rollouts[0].session, receive_snapshot);
     assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_E_STATE);
+    assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, "trainer", FLEET_WAIT_MS, &event));
+    assert_non_null(strstr(event.text, "trainer away, holding nothing: "));
 }
 
 int main(void)
