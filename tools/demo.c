@@ -205,7 +205,7 @@ static weft_status watch(demo *d)
         if (status != WEFT_OK)
             return status;
         if (weft_signals_stopping())
-            return weft_fail_quiet(WEFT_E_STATE, "interrupted");
+            return weft_fail_quiet(WEFT_E_STATE, "%s", weft_signals_reason());
         size_t running = weft_children_reap(d->children, d->child_count);
         const weft_child *failed = child_failed(d);
         if (failed)

@@ -31,7 +31,7 @@ static void say(const char *kind, json_t *message)
 
 static weft_status interrupted(void)
 {
-    return weft_fail_quiet(WEFT_E_STATE, "interrupted");
+    return weft_fail_quiet(WEFT_E_STATE, "%s", weft_signals_reason());
 }
 
 static weft_status save(const school *s, const char *path)

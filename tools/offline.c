@@ -17,7 +17,7 @@ static weft_status progress(void *user, uint64_t done, uint64_t total)
     weft_offline_bar *bar = user;
     double now = weft_now_ms();
     if (weft_signals_stopping())
-        return weft_fail_quiet(WEFT_E_STATE, "interrupted; nothing was written");
+        return weft_fail_quiet(WEFT_E_STATE, "%s; nothing was written", weft_signals_reason());
     if (now < bar->next_ms || total == 0 || !isatty(STDERR_FILENO))
         return WEFT_OK;
     bar->next_ms = now + NEXT_MS;

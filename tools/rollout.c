@@ -191,7 +191,7 @@ static weft_status run(rollout *r)
 {
     while (!until_met(r)) {
         if (weft_signals_stopping())
-            return ended_early(r, WEFT_E_STATE, "interrupted");
+            return ended_early(r, WEFT_E_STATE, weft_signals_reason());
         weft_staged_info staged = {.size = sizeof staged};
         weft_status status = weft_staged(r->session, SLICE_MS, &staged);
         if (status == WEFT_E_PEER_LOST)

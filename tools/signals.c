@@ -91,6 +91,11 @@ bool weft_signals_stopping(void)
     return stop_requested || ferror(stdout);
 }
 
+const char *weft_signals_reason(void)
+{
+    return stop_requested ? "interrupted" : "standard output cannot be written";
+}
+
 void weft_signals_pause(weft_session *session, uint32_t ms)
 {
     double until = weft_now_ms() + ms;

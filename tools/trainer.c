@@ -31,7 +31,8 @@ typedef struct trainer {
 
 static weft_status interrupted(const trainer *t)
 {
-    return weft_fail_quiet(WEFT_E_STATE, "interrupted before every rollout held version %" PRIu64, t->last.number);
+    return weft_fail_quiet(WEFT_E_STATE, "%s, before every rollout held version %" PRIu64, weft_signals_reason(),
+                           t->last.number);
 }
 
 static weft_status check_versions(const weft_args *args)
