@@ -62,6 +62,11 @@ json_t *weft_json_count(uint64_t count)
     return json_integer((json_int_t)count);
 }
 
+json_t *weft_json_label(const weft_version *version)
+{
+    return version->run ? weft_json_count(version->number) : json_null();
+}
+
 json_t *weft_json_known(double value)
 {
     return isfinite(value) && value > 0 ? json_real(value) : json_null();
@@ -105,12 +110,11 @@ static json_t *rails_json(const weft_peer_info *peer)
 json_t *weft_json_peer(const weft_peer_info *peer)
 {
     bool nothing = version_is_nothing(&peer->held);
-    json_t *object =
-        json_pack("{s:s,s:s,s:s?,s:s,s:o,s:o,s:o,s:o,s:s?}", "name", peer->name, "state",
-                  weft_peer_state_name(peer->state), "provider", peer->provider, "backend", peer->backend, "held",
-                  peer->held.run ? weft_json_count(peer->held.number) : json_null(), "digest",
-                  nothing ? json_null() : weft_json_hash(peer->held.root), "lag", weft_json_count(peer->lag),
-                  "bucket_bytes", weft_json_count(peer->bucket_bytes), "level", peer->level);
+    json_t *object = json_pack(
+        "{s:s,s:s,s:s?,s:s,s:o,s:o,s:o,s:o,s:s?}", "name", peer->name, "state", weft_peer_state_name(peer->state),
+        "provider", peer->provider, "backend", peer->backend, "held", weft_json_label(&peer->held), "digest",
+        nothing ? json_null() : weft_json_hash(peer->held.root), "lag", weft_json_count(peer->lag), "bucket_bytes",
+        weft_json_count(peer->bucket_bytes), "level", peer->level);
     json_t *figures = json_pack(
         "{s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:i,s:s?}", "lag_ms", peer->lag_ms, "rate_bytes_s",
         weft_json_known(peer->rate_bytes_s), "rtt_ms", weft_json_known(peer->rtt_ms), "bytes",
@@ -146,6 +150,14 @@ void weft_output_update(const weft_update_info *info)
            info->target.number, changed, weft_output_size((double)info->bytes).text, info->level ? info->level : "full",
            less, bits, info->diff_ms, info->encode_ms);
     fflush(stdout);
+}
+
+weft_version_text weft_output_version(const weft_version *version)
+{
+    weft_version_text label = {"bits of no version yet"};
+    if (version->run)
+        snprintf(label.text, sizeof label.text, "version %" PRIu64, version->number);
+    return label;
 }
 
 uint32_t weft_output_duration_ms(const char *text, uint32_t fallback)

@@ -49,6 +49,14 @@ void weft_output_update(const weft_update_info *info);
 /* A duration of the site file ("500ms", "2s", "1min") in milliseconds; `fallback` if it is none. */
 uint32_t weft_output_duration_ms(const char *text, uint32_t fallback);
 
+typedef struct weft_version_text {
+    char text[32];
+} weft_version_text;
+
+/* "version 7"; of bits whose label has not come yet (run 0) "bits of no version yet". JSON has null for that. */
+weft_version_text weft_output_version(const weft_version *version);
+json_t *weft_json_label(const weft_version *version);
+
 double weft_now_ms(void); /* monotonic */
 
 #endif

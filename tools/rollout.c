@@ -102,12 +102,6 @@ static bool until_met(rollout *r)
     return r->has_until && weft_held(r->session, &held) == WEFT_OK && held.run && held.number >= r->args->until;
 }
 
-/* Bits that came before their label, which follows with the attachment, have no number yet. */
-static json_t *label(const weft_version *held)
-{
-    return held->run ? weft_json_count(held->number) : json_null();
-}
-
 static json_t *commit_json(const rollout *r, const weft_staged_info *staged, const weft_version *held, double commit_ms)
 {
     const weft_layout *layout = r->weights.layout;
@@ -118,8 +112,8 @@ static json_t *commit_json(const rollout *r, const weft_staged_info *staged, con
     uint64_t bytes = staged->bytes ? staged->bytes : known == WEFT_OK ? self.update_bytes : 0;
     json_t *object =
         json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:s,s:o}", "peer", r->args->peer, "kind", update ? "update" : "snapshot",
-                  "base", update ? weft_json_count(staged->base.number) : json_null(), "target", label(held), "version",
-                  label(held), "digest", weft_json_hash(held->root), "level",
+                  "base", update ? weft_json_label(&staged->base) : json_null(), "target", weft_json_label(held),
+                  "version", weft_json_label(held), "digest", weft_json_hash(held->root), "level",
                   !update ? "full" : (self.level ? self.level : "auto"), "elements", weft_json_count(layout->elements));
     json_t *figures = json_pack(
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "changed", update ? weft_json_count(staged->changed) : json_null(),
@@ -139,12 +133,12 @@ static void report_commit(const rollout *r, const weft_staged_info *staged, cons
         return;
     }
     if (staged->kind == WEFT_STAGED_UPDATE)
-        printf("version %" PRIu64 " digest %016" PRIx64 ": %" PRIu64 " changes from version %" PRIu64
-               ", %s, receive %.1f ms, apply %.1f ms, commit %.1f ms\n",
-               held->number, held->root, staged->changed, staged->base.number,
+        printf("%s digest %016" PRIx64 ": %" PRIu64
+               " changes from %s, %s, receive %.1f ms, apply %.1f ms, commit %.1f ms\n",
+               weft_output_version(held).text, held->root, staged->changed, weft_output_version(&staged->base).text,
                weft_output_size((double)staged->bytes).text, staged->receive_ms, staged->decode_ms, commit_ms);
     else
-        printf("version %" PRIu64 " digest %016" PRIx64 ": snapshot, commit %.1f ms\n", held->number, held->root,
+        printf("%s digest %016" PRIx64 ": snapshot, commit %.1f ms\n", weft_output_version(held).text, held->root,
                commit_ms);
     fflush(stdout);
 }

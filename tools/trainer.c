@@ -88,12 +88,12 @@ static void report_held(trainer *t, const weft_event *event)
         return;
     if (t->args->json) {
         json_t *object = weft_json_peer(peer);
-        json_object_set_new(object, "held", weft_json_count(event->version.number));
+        json_object_set_new(object, "held", weft_json_label(&event->version));
         json_object_set_new(object, "digest", weft_json_hash(event->version.root));
         weft_output_object(object);
         return;
     }
-    printf("  %s holds version %" PRIu64, event->peer, event->version.number);
+    printf("  %s holds %s", event->peer, weft_output_version(&event->version).text);
     if (peer->update_bytes)
         printf(" (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)", weft_output_size((double)peer->update_bytes).text,
                peer->send_ms, peer->apply_ms, peer->commit_ms);
