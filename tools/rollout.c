@@ -161,8 +161,9 @@ static weft_status commit(rollout *r, const weft_staged_info *staged)
     }
     if (!commit_may_return(status))
         return status;
-    fprintf(stderr, "weft: warn: version %" PRIu64 " was not committed: %s\n", staged->target.number,
-            weft_last_error());
+    if (!weft_fail_was_logged())
+        fprintf(stderr, "weft: warn: version %" PRIu64 " was not committed: %s\n", staged->target.number,
+                weft_last_error());
     return WEFT_OK;
 }
 

@@ -25,4 +25,19 @@ json early "lines[0]['kind'] == 'snapshot' and lines[-1]['kind'] == 'update'"
 json late "lines[0]['kind'] == 'snapshot' and lines[0]['target'] == 2 and lines[-1]['target'] == 3"
 same "$work/early.safetensors" "$work/m/v3.safetensors"
 same "$work/late.safetensors" "$work/m/v3.safetensors"
+
+# A snapshot that breaks off is told once, and the rollout waits for the trainer.
+site "$work/slow.ini" slow
+printf 'rate_limit = 1Mbit/s\n' >>"$work/slow.ini"
+start trainer "$weft" trainer "$work/slow.ini" --model "$work/m/v0.safetensors" --follow "$work/in"
+start slow "$weft" rollout "$work/slow.ini" --peer slow --empty
+await said slow 'offers a snapshot'
+await said trainer 'joined: slow '
+sleep 1 # it accepts at once; the whole of it takes six
+interrupt trainer KILL
+finish trainer 137
+await said slow 'broke off'
+interrupt slow
+finish slow 0
+[ "$(grep -c 'the snapshot broke off' "$work/slow.err")" = 1 ] || fail "a snapshot that broke off was not told once"
 echo "empty rollouts hold the trainer's bits and header"
