@@ -81,10 +81,8 @@ static weft_status take_model(rollout *r)
 
 static weft_status open_session(rollout *r)
 {
-    weft_signals_catch();
-    weft_signals_deadly(true); /* hosts' names are waited for */
     weft_status status = weft_rollout_open(r->site, r->args->peer, r->weights.layout, NULL, &r->session);
-    weft_signals_deadly(false);
+    weft_signals_deadly(false, false);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
@@ -222,6 +220,8 @@ static weft_status save(rollout *r)
 static weft_status rollout_run(rollout *r)
 {
     weft_status status = check_arguments(r);
+    weft_signals_catch();
+    weft_signals_deadly(true, r->args->json); /* the trainer's answer and hosts' names are waited for */
     if (status == WEFT_OK)
         status = take_model(r);
     if (status == WEFT_OK)

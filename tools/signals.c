@@ -11,6 +11,10 @@
 
 static volatile sig_atomic_t stop_requested, deadly;
 
+/* What a handler may do is write what lies ready. */
+static char last_object[256];
+static size_t last_object_bytes;
+
 static weft_session *_Atomic session_at_work;
 
 /* timeout(1) and terminals may send the same signal to a process and to its group: what comes this soon is one. */
@@ -23,11 +27,22 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static void say_last_words(void)
+{
+    static const char line[] = "weft: interrupted\n";
+    ssize_t told = write(STDERR_FILENO, line, sizeof line - 1);
+    if (last_object_bytes)
+        told = write(STDOUT_FILENO, last_object, last_object_bytes);
+    (void)told;
+}
+
 static void on_signal(int number)
 {
     static _Atomic uint64_t first_ms;
     uint64_t now = now_ms(), first = atomic_load(&first_ms);
     if (deadly || (stop_requested && now > first + SAME_MS)) {
+        if (deadly)
+            say_last_words();
         signal(number, SIG_DFL);
         raise(number);
         return;
@@ -45,8 +60,15 @@ void weft_signals_watch(weft_session *session)
     atomic_store(&session_at_work, session);
 }
 
-void weft_signals_deadly(bool now)
+void weft_signals_deadly(bool now, bool json)
 {
+    if (now) {
+        json_t *object = json ? weft_json_error(WEFT_E_STATE, "interrupted") : NULL;
+        last_object_bytes = json_dumpb(object, last_object, sizeof last_object - 1, JSON_COMPACT);
+        if (last_object_bytes)
+            last_object[last_object_bytes++] = '\n';
+        json_decref(object);
+    }
     deadly = now;
 }
 
@@ -62,9 +84,26 @@ static void hold_standard_streams(void)
         close(fd);
 }
 
+/* Sanitizers report crashes by handlers of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const int taken_back[] = {SIGINT, SIGTERM};
+#else
+static const int taken_back[] = {SIGINT, SIGTERM, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
+#endif
+
+/* Before main only libraries' constructors can have set a handler. */
+static void take_back_signals(void)
+{
+    struct sigaction old;
+    for (size_t i = 0; i < sizeof taken_back / sizeof *taken_back; i++)
+        if (sigaction(taken_back[i], NULL, &old) == 0 && old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)
+            signal(taken_back[i], SIG_DFL);
+}
+
 void weft_signals_prepare(void)
 {
     hold_standard_streams();
+    take_back_signals();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

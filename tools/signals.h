@@ -11,14 +11,15 @@
 void weft_signals_catch(void);
 
 /* While true a signal ends the process at once, caught or not: it may be waiting for what nothing interrupts, and there
- * is nothing to put in order. */
-void weft_signals_deadly(bool now);
+ * is nothing to put in order. A caught one says "interrupted" first, with `json` as an error object too. */
+void weft_signals_deadly(bool now, bool json);
 
 /* From now on a signal also interrupts this session's blocking call; NULL before the session is closed. */
 void weft_signals_watch(weft_session *session);
 
 /* A closed pipe and a file size limit come back as errors of write, not as signals; so does a standard stream that was
- * closed before the process began. */
+ * closed before the process began. Signals that a library took before main are the system's again: libinfinipath's
+ * handlers would end the process with exit code 1 and no word. */
 void weft_signals_prepare(void);
 
 /* Whether an orderly end was asked for; also when stdout can no longer be written. */

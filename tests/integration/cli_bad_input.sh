@@ -44,7 +44,31 @@ else
     await said nameless 'looking up host.invalid:7117'
     interrupt nameless TERM
     finish nameless 143
+    says nameless '^weft: interrupted$'
 fi
+
+# A signal while the trainer's answer is waited for: it ends the process, which says so. Until then, too, no library has
+# a crash's signals: SIGILL, SIGABRT, SIGBUS and SIGSEGV are not caught (sanitizers catch them themselves).
+start silent python3 -c "import socket
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(('127.0.0.1', $port)); s.listen(); print('here', flush=True)
+kept = []
+while True: kept.append(s.accept()); print('asked', flush=True)"
+await said silent here
+more_than() { [ "$(wc -l <"$work/silent.out")" -gt "$1" ]; }
+for signal in INT TERM; do
+    before=$(wc -l <"$work/silent.out")
+    start fetching "$weft" rollout "$work/site.ini" --peer a --empty --json
+    await more_than "$before"
+    caught=$((16#$(sed -nE 's/^SigCgt:[[:space:]]*//p' "/proc/$(cat "$work/fetching.pid")/status")))
+    [ -n "${WEFT_SANITIZE:-}" ] || [ $((caught & 16#468)) = 0 ] || fail "a library caught the signals of a crash"
+    interrupt fetching "$signal"
+    finish fetching $((128 + $(kill -l "$signal")))
+    says fetching '^weft: interrupted$'
+    json fetching "[o['error']['text'] for o in lines] == ['interrupted']"
+done
+interrupt silent TERM
+finish silent 143
 
 # Standard streams that are closed: nothing else gets their numbers, for lines would be written into it.
 held() # held NAME: neither is anything else, and the session has descriptors of its own
