@@ -32,9 +32,12 @@ char *weft_file_beside(const char *path)
 }
 
 /* A rename onto a device, or onto a link that stands for one, would take it away from everybody. */
-static weft_status check_replaceable(const char *path)
+weft_status weft_file_check(const char *path)
 {
     struct stat facts;
+    size_t length = strlen(path);
+    if (length > 0 && path[length - 1] == '/')
+        return weft_fail(WEFT_E_FILE, "is the name of a folder: name a file");
     if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode))
         return WEFT_OK;
     return weft_fail(WEFT_E_FILE, "is a %s: an output is renamed into its place when whole; name a file",
@@ -45,7 +48,7 @@ static weft_status check_replaceable(const char *path)
 
 weft_status weft_file_begin(weft_file *file, const char *path)
 {
-    weft_status status = check_replaceable(path);
+    weft_status status = weft_file_check(path);
     *file = (weft_file){.descriptor = -1};
     if (status != WEFT_OK)
         return status;

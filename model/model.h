@@ -70,6 +70,8 @@ bool weft_model_shrunk(const weft_model *model);
  * (docs/WIRE_FORMAT.md, Attachments of model files). `shards` borrows its bytes. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY.
  */
 weft_status weft_shards_read(const uint8_t *attachment, uint64_t bytes, weft_shards *shards);
+/* Whether it has a sharded model's form. */
+bool weft_shards_are_many(const uint8_t *attachment, uint64_t bytes);
 void weft_shards_close(weft_shards *shards);
 
 /* Makes a sharded model's attachment; *attachment comes from weft_mem_take. `items` need name, header, header_bytes. */

@@ -50,6 +50,10 @@ weft_status weft_model_save(const weft_model *model, const void *attachment, uin
 /* Whether a folder of shards could be renamed to the path: nothing is there, or an empty folder. */
 bool weft_model_folder_fits(const char *path);
 
+/* Whether what weft_model_save makes of an attachment, a file or a folder, could take the path's place. Errors:
+ * WEFT_E_FILE. */
+weft_status weft_model_save_check(const void *attachment, uint64_t bytes, const char *path);
+
 /* The same for data that comes as a stream: every tensor's bytes in layout order, nothing in between. */
 typedef struct weft_model_output weft_model_output;
 weft_status weft_model_output_open(const weft_layout *layout, const void *attachment, uint64_t bytes, const char *path,

@@ -80,6 +80,18 @@ bool weft_model_folder_fits(const char *path)
     return listing && found <= 2;
 }
 
+static weft_status folder_check(const char *path)
+{
+    if (weft_model_folder_fits(path))
+        return WEFT_OK;
+    return weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
+}
+
+weft_status weft_model_save_check(const void *attachment, uint64_t bytes, const char *path)
+{
+    return weft_shards_are_many(attachment, bytes) ? folder_check(path) : weft_file_check(path);
+}
+
 /* "out/" is what shells complete: what is unfinished stands beside the folder, not in it. */
 static void cut_slashes(char *path)
 {
@@ -92,8 +104,9 @@ static weft_status folder_begin(weft_model_output *output)
 {
     weft_file index;
     cut_slashes(output->path);
-    if (!weft_model_folder_fits(output->path)) /* better told now than after hours */
-        return weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
+    weft_status status = folder_check(output->path); /* better told now than after hours */
+    if (status != WEFT_OK)
+        return status;
     output->folder = weft_file_beside(output->path);
     if (!output->folder)
         return no_memory();
@@ -104,7 +117,7 @@ static weft_status folder_begin(weft_model_output *output)
         return weft_fail(WEFT_E_FILE, "cannot create a folder beside it: %s", strerror(reason));
     }
     char *path = inside(output, output->shards.index_name);
-    weft_status status = path ? weft_file_begin(&index, path) : no_memory();
+    status = path ? weft_file_begin(&index, path) : no_memory();
     weft_mem_give(path);
     if (status != WEFT_OK)
         return status;

@@ -121,13 +121,17 @@ static weft_status headers_read(weft_shards *shards)
     return status;
 }
 
+bool weft_shards_are_many(const uint8_t *attachment, uint64_t bytes)
+{
+    return bytes >= 8 && weft_bytes_get(attachment, 4) == MARK && weft_bytes_get(attachment + 4, 4) > 0;
+}
+
 weft_status weft_shards_read(const uint8_t *attachment, uint64_t bytes, weft_shards *shards)
 {
     weft_in in = {attachment, bytes, 0, false};
     memset(shards, 0, sizeof *shards);
-    bool many = bytes >= 8 && weft_bytes_get(attachment, 4) == MARK && weft_bytes_get(attachment + 4, 4) > 0;
     weft_status status;
-    if (many) {
+    if (weft_shards_are_many(attachment, bytes)) {
         weft_in_block(&in, 4);
         status = many_take(&in, shards);
     } else {

@@ -25,6 +25,8 @@ typedef struct rollout {
     weft_session *session;
     weft_phase phase;
     bool has_until; /* --until was given */
+    bool save_fits; /* what --save would write, as far as it was known last */
+    uint64_t commits;
 } rollout;
 
 /* Whether neither a file nor a folder of shards could be renamed onto it. */
@@ -35,7 +37,7 @@ static bool is_in_the_way(const char *path)
     return !file && !weft_model_folder_fits(path);
 }
 
-/* Better told now than after hours of training. */
+/* Better told now than after hours of training. Whether a file or a folder is to be saved is not known yet. */
 static weft_status check_save(const char *path)
 {
     char directory[PATH_MAX];
@@ -65,11 +67,27 @@ static weft_status check_arguments(rollout *r)
     return status == WEFT_OK && args->save ? check_save(args->save) : status;
 }
 
+/* As check_save, once there is a header that tells which of the two. */
+static weft_status check_save_kind(rollout *r, const void *header, uint64_t bytes)
+{
+    weft_status status = weft_weights_save_check(&r->weights, header, bytes, r->args->save);
+    r->save_fits = status == WEFT_OK;
+    if (status != WEFT_OK)
+        weft_fail_about("--save %s", r->args->save);
+    return status;
+}
+
+static weft_status open_model(rollout *r)
+{
+    weft_status status = weft_weights_open(r->args->model, &r->weights);
+    return status == WEFT_OK && r->args->save ? check_save_kind(r, NULL, 0) : status;
+}
+
 static weft_status take_model(rollout *r)
 {
     weft_weights_place(r->site, r->args->peer, &r->weights);
     if (!r->args->empty)
-        return weft_weights_open(r->args->model, &r->weights);
+        return open_model(r);
     weft_layout *layout = NULL;
     weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
     if (status != WEFT_OK)
@@ -141,6 +159,23 @@ static void report_commit(const rollout *r, const weft_staged_info *staged, cons
     fflush(stdout);
 }
 
+/* The header comes with a version: with the first one where the rollout began empty, and a later one may turn a file
+ * into a folder of shards. What is in the way then may still be moved away before the end. */
+static weft_status check_save_now(rollout *r)
+{
+    const void *header = NULL;
+    uint64_t bytes = 0;
+    bool fitted = r->save_fits;
+    weft_status status = weft_attachment(r->session, &header, &bytes);
+    if (status == WEFT_OK)
+        status = check_save_kind(r, header, bytes);
+    if (status == WEFT_OK || (r->args->empty && r->commits == 1))
+        return status;
+    if (fitted)
+        fprintf(stderr, "weft: warn: %s\n", weft_last_error());
+    return WEFT_OK;
+}
+
 /* What a failed commit leaves is sound: the session serves the version again, or says that it cannot. */
 static bool commit_may_return(weft_status status)
 {
@@ -154,8 +189,9 @@ static weft_status commit(rollout *r, const weft_staged_info *staged)
     double start = weft_now_ms();
     weft_status status = weft_commit(r->session, staged->target.number, NULL, 0, &held);
     if (status == WEFT_OK) {
+        r->commits++;
         report_commit(r, staged, &held, weft_now_ms() - start);
-        return WEFT_OK;
+        return r->args->save ? check_save_now(r) : WEFT_OK;
     }
     if (!commit_may_return(status))
         return status;
@@ -235,7 +271,7 @@ static weft_status rollout_run(rollout *r)
 
 int weft_verb_rollout(const weft_args *args)
 {
-    rollout r = {.args = args, .phase = WEFT_PHASE_INPUT};
+    rollout r = {.args = args, .phase = WEFT_PHASE_INPUT, .save_fits = true};
     weft_status status = rollout_run(&r);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
     weft_signals_watch(NULL);

@@ -185,6 +185,15 @@ weft_status weft_weights_save(const weft_weights *weights, const void *header, u
     return weights->far ? save_far(weights, header, bytes, path) : weft_model_save(weights->host, header, bytes, path);
 }
 
+weft_status weft_weights_save_check(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
+{
+    if (!header || !bytes) {
+        header = weights->header;
+        bytes = weights->header_bytes;
+    }
+    return weft_model_save_check(header, bytes, path);
+}
+
 void weft_weights_close(weft_weights *weights)
 {
     weft_model_close(weights->host);

@@ -43,6 +43,30 @@ if fabric_is_here tcp; then
     finish a 0
     finish trainer 0
     diff -r "$work/saved" "$work/s1" || fail "saved differs from s1"
+
+    # what --save cannot become is told as soon as the model's kind is known: at once, or with the first version
+    mkdir "$work/folder"
+    echo text >"$work/file"
+    refused() # refused NAME CODE ARGUMENT...: a rollout whose --save does not fit
+    {
+        local name=$1 code=$2
+        shift 2
+        run "$name" "$code" "$WEFT_BIN" rollout "$work/site.ini" --peer a --until 1 --set session.connect_deadline=20s "$@"
+        [ "$(grep -c -e '^weft: --save' "$work/$name.err")" = 1 ] || fail "$name was not told once that --save does not fit"
+        [ "$(cat "$work/file")" = text ] || fail "$name touched the file that was in the way"
+        [ -z "$(ls -A "$work/folder")" ] || fail "$name touched the folder that was in the way"
+    }
+    refused file_model 2 --model "$work/m/v0.safetensors" --save "$work/folder"
+    refused slash_model 2 --model "$work/m/v0.safetensors" --save "$work/none/"
+    refused shards_model 2 --model "$work/s0" --save "$work/file"
+    says shards_model 'name a folder'
+    mkdir "$work/in"
+    for kind in "m/v0.safetensors folder" "s0 file"; do # nothing is ever published: told without
+        start trainer "$WEFT_BIN" trainer "$work/site.ini" --model "$work/${kind% *}" --follow "$work/in"
+        refused "empty_${kind#* }" 1 --empty --save "$work/${kind#* }"
+        interrupt trainer
+        finish trainer 0
+    done
 fi
 
 # ---- a full disk leaves no half folder
