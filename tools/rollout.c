@@ -253,7 +253,20 @@ static weft_status save(rollout *r)
     return status == WEFT_OK ? weft_weights_save(&r->weights, header, bytes, r->args->save) : status;
 }
 
-static weft_status rollout_run(rollout *r)
+/* What was received is kept though the run failed; a model that no version came to is the user's own file still. */
+static weft_status save_after_error(rollout *r)
+{
+    weft_version held;
+    if (weft_held(r->session, &held) != WEFT_OK || (!held.run && !r->commits))
+        return WEFT_OK;
+    bool told = !r->save_fits;
+    weft_status status = save(r);
+    if (status == WEFT_OK)
+        fprintf(stderr, "weft: --save %s: %s was written\n", r->args->save, weft_output_version(&held).text);
+    return told ? WEFT_OK : status;
+}
+
+static weft_status rollout_open(rollout *r)
 {
     weft_status status = check_arguments(r);
     weft_signals_catch();
@@ -262,18 +275,29 @@ static weft_status rollout_run(rollout *r)
         status = take_model(r);
     if (status == WEFT_OK)
         status = open_session(r);
-    if (status != WEFT_OK)
-        return status;
+    return status;
+}
+
+/* The exit code is that of the run, unless only the saving failed. */
+static int rollout_work(rollout *r)
+{
     r->phase = WEFT_PHASE_WORK;
-    status = run(r);
-    return status == WEFT_OK && r->args->save ? save(r) : status;
+    weft_status status = run(r);
+    int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(r->args->json, r->phase, status);
+    if (!r->args->save)
+        return code;
+    status = code == WEFT_EXIT_DONE ? save(r) : save_after_error(r);
+    if (status == WEFT_OK)
+        return code;
+    int unsaved = weft_output_error(r->args->json, r->phase, status);
+    return code == WEFT_EXIT_DONE ? unsaved : code;
 }
 
 int weft_verb_rollout(const weft_args *args)
 {
     rollout r = {.args = args, .phase = WEFT_PHASE_INPUT, .save_fits = true};
-    weft_status status = rollout_run(&r);
-    int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
+    weft_status status = rollout_open(&r);
+    int code = status == WEFT_OK ? rollout_work(&r) : weft_output_error(args->json, r.phase, status);
     weft_signals_watch(NULL);
     weft_close(r.session); /* lets the last acknowledgement leave */
     weft_weights_close(&r.weights);

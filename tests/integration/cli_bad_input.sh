@@ -111,13 +111,54 @@ cp "$v/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safete
 finish a 0
 same "$work/a.safetensors" "$v/v1.safetensors"
 
-# A trainer that ends before the version is reached.
-start waiting "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 --save "$work/never.safetensors"
+# A trainer that ends before the version is reached: what was received is saved all the same.
+start waiting "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 --save "$work/part.safetensors"
 await said waiting 'version 1 '
 interrupt trainer
 finish trainer 0
 finish waiting 1
-absent "$work/never.safetensors"
+same "$work/part.safetensors" "$v/v1.safetensors"
+says waiting 'part.safetensors: version 1 was written'
+
+# So it is after an interrupt with --until, after a trainer that was killed and did not come back, and after a refusal;
+# of a model that nothing was received for, nothing is written.
+lost() # lost NAME ARGUMENT...: a rollout that holds v1 and waits for more
+{
+    local name=$1
+    shift
+    rm -rf "$work/in" && mkdir "$work/in"
+    start trainer "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/in"
+    start "$name" "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 \
+        --save "$work/$name.safetensors" --json "$@"
+    await said trainer '\ba\b.*(joined|holds)'
+    cp "$v/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
+    await said "$name" '"target":1,'
+}
+kept() # kept NAME STATUS
+{
+    finish "$1" 1
+    same "$work/$1.safetensors" "$v/v1.safetensors"
+    json "$1" "lines[-1]['error']['status'] == '$2'"
+}
+lost interrupted
+interrupt interrupted
+kept interrupted state
+interrupt trainer
+finish trainer 0
+lost abandoned --set session.connect_deadline=1s
+interrupt trainer KILL
+finish trainer 137
+kept abandoned unreachable
+lost refused
+interrupt trainer KILL
+finish trainer 137
+start trainer "$weft" trainer "$work/site.ini" --model "$work/wide/v0.safetensors" --follow "$work/m"
+kept refused refused
+interrupt trainer
+finish trainer 0
+run nothing 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/nothing.safetensors" \
+    --set session.connect_deadline=1s
+absent "$work/nothing.safetensors"
 
 # A version that is another model, and one that is cut short: the trainer says so and ends in order.
 site "$work/one.ini" a # the trainer goes on when it is there
