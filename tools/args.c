@@ -28,7 +28,8 @@ static const arg_row rows[] = {
     {WEFT_OPTION_VERSIONS, "--versions", "FILE...", ARG_MANY, AT(versions),
      "publish these files, or folders of shards, one after the other, then end"},
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
-     "publish every *.safetensors that appears in DIR until interrupted; files alone, no folders of shards"},
+     "publish every *.safetensors that appears in DIR until interrupted; files alone, no folders of shards. Only later "
+     "names in natural order (v9, v10) than what is out count, and the newest itself when it is replaced"},
     {WEFT_OPTION_FIRST_VERSION, "--first-version", "N", ARG_COUNT, AT(first_version),
      "number of the model bound first (0)"},
     {WEFT_OPTION_PEER, "--peer", "NAME", ARG_TEXT, AT(peer), "the peer of the site that this process is"},

@@ -23,9 +23,13 @@ enum { STEADY_MS = 2000 };
 typedef struct entry {
     char name[NAME_MAX + 1];
     struct stat seen;
-    double since; /* weft_now_ms when it was first seen so; long ago if its own time says so */
-    bool renamed;
+    struct stat out; /* as it was when it was handed out, if `is_out` */
+    double since;    /* weft_now_ms when it was first seen so; long ago if its own time says so */
+    bool renamed;    /* into the directory, as seen */
+    bool written;    /* or put there anew, since it was handed out */
     bool taken;
+    bool is_out; /* published */
+    bool warned;
 } entry;
 
 typedef struct entry_list {
@@ -36,7 +40,8 @@ typedef struct entry_list {
 struct weft_follow {
     char directory[PATH_MAX];
     char path[PATH_MAX + NAME_MAX + 2];
-    int watch; /* inotify; -1: none, then steadiness alone tells */
+    char newest[NAME_MAX + 1]; /* what lies before it is past; "": nothing is */
+    int watch;                 /* inotify; -1: none, then steadiness alone tells */
     entry_list list;
 };
 
@@ -130,7 +135,11 @@ static weft_status scan_entry(const weft_follow *follow, const char *name, const
         *now = *known;
         return WEFT_OK;
     }
-    *now = (entry){.seen = *seen, .since = steady_since(seen, first_scan)};
+    *now = known ? *known : (entry){.is_out = false};
+    now->renamed = known && known->renamed && known->seen.st_ino != seen->st_ino; /* told before it was seen */
+    now->seen = *seen;
+    now->since = steady_since(seen, first_scan);
+    now->taken = false;
     snprintf(now->name, sizeof now->name, "%s", name);
     return WEFT_OK;
 }
@@ -161,23 +170,32 @@ static weft_status scan(weft_follow *follow, bool first_scan)
     return WEFT_OK;
 }
 
-/* Marks what was renamed in since the last call. The marks count for the files as scanned, so scan first. */
-static void mark_renamed(weft_follow *follow)
+static void mark(weft_follow *follow, const struct inotify_event *event)
+{
+    for (size_t i = 0; (event->mask & IN_Q_OVERFLOW) && i < follow->list.count; i++)
+        follow->list.items[i].written = true;
+    entry *found = event->len ? list_find(&follow->list, event->name) : NULL;
+    if (!found)
+        return;
+    found->written = true;
+    found->renamed = found->renamed || (event->mask & IN_MOVED_TO);
+}
+
+/* Marks what was renamed in or written since the last call. The marks count for the files as scanned, so scan first. */
+static void mark_all(weft_follow *follow)
 {
     _Alignas(struct inotify_event) char events[16 * (sizeof(struct inotify_event) + NAME_MAX + 1)];
     ssize_t length;
     while (follow->watch >= 0 && (length = read(follow->watch, events, sizeof events)) > 0) {
         for (ssize_t at = 0; at < length;) {
             const struct inotify_event *event = (const struct inotify_event *)(events + at);
-            entry *found = event->len ? list_find(&follow->list, event->name) : NULL;
-            if (found)
-                found->renamed = true;
+            mark(follow, event);
             at += (ssize_t)(sizeof *event + event->len);
         }
     }
 }
 
-/* In the model's own directory what is not behind the model is its past. */
+/* In the model's own directory what is not behind the model is its past, and the model itself is out. */
 static void skip_past(weft_follow *follow, const char *model)
 {
     struct stat bound, same;
@@ -186,9 +204,13 @@ static void skip_past(weft_follow *follow, const char *model)
     if (stat(model, &bound) != 0 || stat(follow->path, &same) != 0 || bound.st_ino != same.st_ino ||
         bound.st_dev != same.st_dev)
         return;
-    for (size_t i = 0; i < follow->list.count; i++)
-        if (weft_natural_compare(follow->list.items[i].name, name) <= 0)
-            follow->list.items[i].taken = true;
+    snprintf(follow->newest, sizeof follow->newest, "%s", name);
+    for (size_t i = 0; i < follow->list.count; i++) {
+        entry *past = &follow->list.items[i];
+        past->taken = weft_natural_compare(past->name, name) <= 0;
+        past->is_out = strcmp(past->name, name) == 0;
+        past->out = past->seen;
+    }
 }
 
 weft_status weft_follow_open(const char *directory, const char *model, weft_follow **follow)
@@ -201,7 +223,7 @@ weft_status weft_follow_open(const char *directory, const char *model, weft_foll
     snprintf(opened->directory, sizeof opened->directory, "%s", directory);
     opened->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (opened->watch >= 0)
-        inotify_add_watch(opened->watch, directory, IN_MOVED_TO);
+        inotify_add_watch(opened->watch, directory, IN_MOVED_TO | IN_CREATE | IN_MODIFY);
     weft_status status = scan(opened, true);
     if (status != WEFT_OK) {
         weft_follow_close(opened);
@@ -222,22 +244,73 @@ void weft_follow_close(weft_follow *follow)
     free(follow);
 }
 
+static void leave(const weft_follow *follow, entry *item, const char *why)
+{
+    item->taken = true;
+    if (!item->warned)
+        fprintf(stderr, "weft: warn: left alone: %s/%s %s\n", follow->directory, item->name, why);
+    item->warned = true;
+}
+
+/* What comes late under an earlier name would take the rollouts back to older weights. */
+static bool is_past(const weft_follow *follow, entry *item)
+{
+    char why[NAME_MAX + 128];
+    if (!*follow->newest || weft_natural_compare(item->name, follow->newest) >= 0)
+        return false;
+    snprintf(why, sizeof why, "comes before %s in natural order, which is out: give newer weights a later name",
+             follow->newest);
+    leave(follow, item, why);
+    return true;
+}
+
+/* Another time alone makes no new weights. Where writing is not told (a network's file system), another file or
+ * another size still is. */
+static bool is_out_already(const weft_follow *follow, entry *item)
+{
+    if (!item->is_out || item->written || item->seen.st_ino != item->out.st_ino ||
+        item->seen.st_size != item->out.st_size)
+        return false;
+    leave(follow, item,
+          "is out, and has another time now but nobody is known to have written to it: rename a new file "
+          "over it if its weights are others");
+    return true;
+}
+
+static const char *hand_out(weft_follow *follow, entry *item)
+{
+    item->taken = true;
+    item->renamed = item->written = item->is_out = false;
+    snprintf(follow->path, sizeof follow->path, "%s/%s", follow->directory, item->name);
+    return follow->path;
+}
+
 weft_status weft_follow_next(weft_follow *follow, const char **path)
 {
     weft_status status = scan(follow, false);
     if (status != WEFT_OK)
         return status;
-    mark_renamed(follow);
+    mark_all(follow);
     for (size_t i = 0; i < follow->list.count; i++) {
         entry *next = &follow->list.items[i];
-        if (next->taken)
+        if (next->taken || is_past(follow, next))
             continue;
         if (!next->renamed && weft_now_ms() - next->since < STEADY_MS)
             return WEFT_AGAIN;
-        next->taken = true;
-        snprintf(follow->path, sizeof follow->path, "%s/%s", follow->directory, next->name);
-        *path = follow->path;
+        if (is_out_already(follow, next))
+            continue;
+        *path = hand_out(follow, next);
         return WEFT_OK;
     }
     return WEFT_AGAIN;
+}
+
+void weft_follow_published(weft_follow *follow)
+{
+    entry *item = list_find(&follow->list, basename(follow->path));
+    if (!item)
+        return;
+    item->is_out = true;
+    item->out = item->seen;
+    snprintf(follow->newest, sizeof follow->newest, "%s", item->name);
 }

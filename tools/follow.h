@@ -7,14 +7,20 @@
 typedef struct weft_follow weft_follow;
 
 /* Watches a directory. Files there that come after `model` in natural order (v9 before v10), or all if the model lies
- * elsewhere, count as appearing. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
+ * elsewhere, count as appearing. What comes before the model, or later on before what was published last, is past: left
+ * alone however it changes, with one warning if it does or is new. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
 weft_status weft_follow_open(const char *directory, const char *model, weft_follow **follow);
 void weft_follow_close(weft_follow *follow);
 
 /* The next complete *.safetensors: renamed into the directory, or of steady size and time for two seconds. A file that
- * is still being written holds back those behind it in order. Never blocks for longer than reading the directory.
- * `path` lives until the next call. Errors: WEFT_AGAIN (none now), WEFT_E_FILE, WEFT_E_MEMORY. */
+ * is still being written holds back those behind it in order. The model, or what was published last, comes again when
+ * it is replaced or written to, not when it is merely touched; what was not published, whenever it changes. Never
+ * blocks for longer than reading the directory. `path` lives until the next call. Errors: WEFT_AGAIN (none now),
+ * WEFT_E_FILE, WEFT_E_MEMORY. */
 weft_status weft_follow_next(weft_follow *follow, const char **path);
+
+/* What came last was published: from now on it is the newest. */
+void weft_follow_published(weft_follow *follow);
 
 /* Less than, equal to or greater than 0 as a stands before, at or behind b, runs of digits compared as numbers. */
 int weft_natural_compare(const char *a, const char *b);

@@ -258,6 +258,8 @@ static weft_status run_versions(trainer *t)
 static weft_status follow_file(trainer *t, const char *path)
 {
     weft_status status = publish_file(t, path);
+    if (status == WEFT_OK)
+        weft_follow_published(t->follow);
     if (status != WEFT_E_LAYOUT && status != WEFT_E_FILE)
         return status;
     fprintf(stderr, "weft: warn: left out until it changes: %s\n", weft_last_error());

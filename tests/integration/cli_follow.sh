@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# weft trainer --follow: complete files only, in natural order, past ones left alone; an interrupt is an orderly end, of a
-# rollout without --until too, which saves what it holds.
+# weft trainer --follow: complete files only, in natural order, past ones left alone however they change; an interrupt is an
+# orderly end, of a rollout without --until too, which saves what it holds.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
@@ -42,10 +42,42 @@ await said b '"target":13'
 interrupt b
 finish b 0
 same "$work/b.safetensors" "$work/m/v4.safetensors"
+
+# what is past stays past: touched, replaced or come late; the newest is not published again for another time alone
+put() # put VERSION NAME: whole at once
+{
+    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/$2.safetensors"
+}
+touch "$work"/in/v{8,10,100}.safetensors
+put 1 v7
+put 1 v9
+put 2 v13
+for name in v7 v8 v9 v10 v13 v100; do
+    await said trainer "left alone: .*/$name.safetensors "
+done
+touch "$work"/in/v{7,8,100}.safetensors
+put 3 v101
+await said trainer '"target":14'
+# the newest is published again when it is replaced, or written to in place
+put 2 v101
+await said trainer '"target":15'
+cat "$work/m/v1.safetensors" >"$work/in/v101.safetensors"
+await said trainer '"target":16'
+# what was refused is looked at again when it changes, and did not become the newest
+head -c 1000 "$work/m/v2.safetensors" >"$work/in/part" && mv "$work/in/part" "$work/in/v103.safetensors"
+await said trainer 'left out until it changes: .*v103'
+put 2 v102
+await said trainer '"target":17'
+put 4 v103
+await said trainer '"target":18'
+await said a '"target":18'
 interrupt trainer
 finish trainer 0
 finish a 0
-json trainer "[o['file'].split('/')[-1] for o in lines if 'target' in o] == ['v10.safetensors', 'v11.safetensors', 'v12.safetensors', 'v100.safetensors']"
-json trainer "[o['target'] for o in lines if 'target' in o] == [10, 11, 12, 13]"
+json trainer "[o['file'].split('/')[-1].split('.')[0] for o in lines if 'target' in o] == 'v10 v11 v12 v100 v101 v101 v101 v102 v103'.split()"
+json trainer "[o['target'] for o in lines if 'target' in o] == list(range(10, 19))"
+for name in v7 v8 v9 v10 v13 v100; do
+    [ "$(grep -c "left alone: .*/$name.safetensors " "$work/trainer.err")" = 1 ] || fail "$name was not told once"
+done
 same "$work/a.safetensors" "$work/m/v4.safetensors"
-echo "four checkpoints were followed in order"
+echo "nine checkpoints were followed in order, and no past one"
