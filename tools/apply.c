@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "offline.h"
+#include "signals.h"
 #include "status.h"
 #include "verbs.h"
 
@@ -47,6 +48,8 @@ static weft_status open_all(apply *a)
     status = take_header(a);
     if (status != WEFT_OK)
         weft_fail_about("%s", a->args->words[1]);
+    if (status == WEFT_OK)
+        status = weft_offline_wanted();
     return status == WEFT_OK ? open_output(a) : status;
 }
 
@@ -100,6 +103,7 @@ static void report(const apply *a)
 int weft_verb_apply(const weft_args *args)
 {
     apply a = {.args = args, .phase = WEFT_PHASE_INPUT};
+    weft_signals_catch();
     weft_status status = apply_run(&a);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, a.phase, status);
     if (status == WEFT_OK)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "offline.h"
+#include "signals.h"
 #include "status.h"
 #include "verbs.h"
 
@@ -21,6 +22,8 @@ static weft_status open_all(diff *d)
         status = weft_model_open(d->args->words[1], 0, &d->target);
     if (status == WEFT_OK)
         status = weft_offline_same_layout(d->base, d->target, d->args->words[1]);
+    if (status == WEFT_OK)
+        status = weft_offline_wanted();
     if (status != WEFT_OK)
         return status;
     status = weft_file_begin(&d->file, d->args->output);
@@ -80,6 +83,7 @@ static void report(const diff *d)
 int weft_verb_diff(const weft_args *args)
 {
     diff d = {.args = args, .file.descriptor = -1, .phase = WEFT_PHASE_INPUT};
+    weft_signals_catch();
     weft_status status = diff_run(&d);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);
     if (status == WEFT_OK)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "offline.h"
+#include "signals.h"
 #include "verbs.h"
 
 typedef struct digest {
@@ -53,6 +54,7 @@ static void report(const digest *d)
 int weft_verb_digest(const weft_args *args)
 {
     digest d = {.args = args, .phase = WEFT_PHASE_INPUT};
+    weft_signals_catch();
     weft_status status = digest_run(&d);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);
     if (status == WEFT_OK)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "offline.h"
+#include "signals.h"
 #include "status.h"
 #include "verbs.h"
 
@@ -22,6 +23,8 @@ static weft_status open_all(merge *m)
         status = weft_update_open_path(m->args->words[m->count], &m->updates[m->count]);
     if (status == WEFT_OK && m->args->base)
         status = weft_model_open(m->args->base, 0, &m->base);
+    if (status == WEFT_OK)
+        status = weft_offline_wanted();
     if (status != WEFT_OK)
         return status;
     status = weft_file_begin(&m->file, m->args->output);
@@ -78,6 +81,7 @@ static void report(const merge *m)
 int weft_verb_merge(const weft_args *args)
 {
     merge m = {.args = args, .file.descriptor = -1, .phase = WEFT_PHASE_INPUT};
+    weft_signals_catch();
     weft_status status = merge_run(&m);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, m.phase, status);
     if (status == WEFT_OK)

@@ -12,12 +12,20 @@ enum { FIRST_MS = 500, NEXT_MS = 200 };
 
 /* ---- progress */
 
+weft_status weft_offline_wanted(void)
+{
+    if (weft_signals_stopping())
+        return weft_fail_quiet(WEFT_E_STATE, "%s; nothing was written", weft_signals_reason());
+    return WEFT_OK;
+}
+
 static weft_status progress(void *user, uint64_t done, uint64_t total)
 {
     weft_offline_bar *bar = user;
     double now = weft_now_ms();
-    if (weft_signals_stopping())
-        return weft_fail_quiet(WEFT_E_STATE, "%s; nothing was written", weft_signals_reason());
+    weft_status status = weft_offline_wanted();
+    if (status != WEFT_OK)
+        return status;
     if (now < bar->next_ms || total == 0 || !isatty(STDERR_FILENO))
         return WEFT_OK;
     bar->next_ms = now + NEXT_MS;
@@ -29,7 +37,6 @@ static weft_status progress(void *user, uint64_t done, uint64_t total)
 weft_work weft_offline_work(const weft_args *args, const char *what, weft_offline_bar *bar)
 {
     *bar = (weft_offline_bar){.what = what, .next_ms = weft_now_ms() + FIRST_MS};
-    weft_signals_catch();
     return (weft_work){
         .size = sizeof(weft_work), .threads = (uint32_t)args->threads, .progress = progress, .user = bar};
 }

@@ -14,7 +14,11 @@ typedef struct weft_offline_bar {
     double next_ms; /* not before */
 } weft_offline_bar;
 
-/* Catches signals, and makes the work's terms: threads of the command line, progress to `bar`. */
+/* To be asked before an output is begun, with signals caught from the verb's first call on: a signal that ends the
+ * process from then on would leave temporaries behind. Errors: WEFT_E_STATE once a signal came. */
+weft_status weft_offline_wanted(void);
+
+/* The work's terms: threads of the command line, progress to `bar`. */
 weft_work weft_offline_work(const weft_args *args, const char *what, weft_offline_bar *bar);
 /* Wipes the line that the bar drew; for before anything else is printed. */
 void weft_offline_bar_end(weft_offline_bar *bar);
