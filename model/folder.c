@@ -71,18 +71,31 @@ static weft_status only_file(weft_folder *folder)
 
 /* ---- the index */
 
+/* Does not wait for whoever would write into a pipe: it is opened to be refused. */
+static FILE *index_open(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "rb") : NULL;
+    if (!file && descriptor >= 0)
+        close(descriptor);
+    return file;
+}
+
 static weft_status index_read(weft_folder *folder)
 {
     char *path = joined(folder->path, folder->index_name);
-    FILE *file = path ? fopen(path, "rbe") : NULL;
+    FILE *file = path ? index_open(path) : NULL;
     struct stat facts;
     weft_status status = WEFT_OK;
     if (!path)
         status = no_memory();
     else if (!file || fstat(fileno(file), &facts) != 0)
         status = weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
-    else if (!S_ISREG(facts.st_mode) || (uint64_t)facts.st_size > INDEX_MAX)
-        status = weft_fail(WEFT_E_FILE, "no regular file of at most %llu bytes", (ull)INDEX_MAX);
+    else if (!S_ISREG(facts.st_mode))
+        status = weft_fail(WEFT_E_FILE, "not a regular file");
+    else if ((uint64_t)facts.st_size > INDEX_MAX)
+        status = weft_fail(WEFT_E_FILE, "%llu bytes, which is more than the %llu of an index", (ull)facts.st_size,
+                           (ull)INDEX_MAX);
     if (status == WEFT_OK) {
         folder->index = weft_mem_take((uint64_t)facts.st_size, 1);
         if (!folder->index)

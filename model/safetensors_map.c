@@ -40,7 +40,7 @@ static weft_status file_open(const weft_folder *folder, const char *name, weft_m
     struct stat facts;
     if (snprintf(path, sizeof path, "%s%s", folder->path, name) >= PATH_MAX)
         return weft_fail(WEFT_E_FILE, "cannot be opened: its path is longer than %d bytes", PATH_MAX);
-    mapped->file = open(path, O_RDONLY | O_CLOEXEC);
+    mapped->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
     if (mapped->file < 0 || fstat(mapped->file, &facts) != 0)
         return weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
     if (!S_ISREG(facts.st_mode))

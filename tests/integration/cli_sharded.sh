@@ -81,4 +81,11 @@ says empty 'which is the model'
 rm "$work/s0/model-00002-of-00003.safetensors"
 run missing 2 "$WEFT_BIN" digest "$work/s0"
 says missing 'model-00002-of-00003.safetensors: cannot be opened'
+
+# ---- pipes that nobody writes into are refused, not waited for
+mkfifo "$work/pipe" "$work/empty/model.safetensors.index.json"
+run pipe 2 "$WEFT_BIN" digest "$work/pipe"
+says pipe 'pipe: not a regular file'
+run pipe_index 2 "$WEFT_BIN" digest "$work/empty"
+says pipe_index 'model.safetensors.index.json: not a regular file'
 echo "sharded models: ok"
