@@ -138,6 +138,9 @@ weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uin
  * there by falling coded width, then in layout order, so that each is aligned without padding; with one width that is
  * the layout's order. The image is aligned to 8 bytes. */
 weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding);
+/* Whether no two tensors share memory, without which what is written cannot be undone. Errors: WEFT_E_LAYOUT,
+ * WEFT_E_MEMORY. */
+weft_status weft_binding_apart(const weft_binding *binding);
 void weft_binding_close(weft_binding *binding);
 weft_view weft_binding_view(const weft_binding *binding, uint64_t unit);
 /* The same over `units` units of one stretch. */

@@ -76,7 +76,9 @@ weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, u
     weft_status status = weft_binding_open(rollout->session->layout, pieces, count, &fresh);
     if (status != WEFT_OK)
         return status;
-    status = weft_session_check(rollout->session, &fresh);
+    status = weft_binding_apart(&fresh);
+    if (status == WEFT_OK)
+        status = weft_session_check(rollout->session, &fresh);
     if (status != WEFT_OK) {
         weft_binding_close(&fresh);
         return status;

@@ -47,6 +47,11 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
     weft_status status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
     if (status != WEFT_OK)
         return status;
+    status = weft_binding_apart(&prover.base);
+    if (status != WEFT_OK) {
+        weft_update_prover_close(&prover);
+        return status;
+    }
     status =
         weft_staging_open(&staging, prover.team.backend, prover.team.lanes[0].device,
                           work && work->memory_bytes ? work->memory_bytes : MEMORY_DEFAULT, layout->unit_count + 1);

@@ -238,7 +238,9 @@ WEFT_API weft_status weft_layout_fetch(const weft_site *site, const char *peer, 
                                        weft_layout **layout);
 
 /* Where a part of one tensor lies in memory. The pieces of a tensor cover it exactly, in any order; a piece may lie
- * inside a larger allocation (fused qkv, stacked experts). For packed dtypes first and count fill whole bytes. */
+ * inside a larger allocation (fused qkv, stacked experts). For packed dtypes first and count fill whole bytes. Where
+ * weights are written (a rollout's, weft_update_apply's) no two tensors may share memory: of tied ones leave all but
+ * one out of the layout. */
 typedef struct weft_piece {
     uint64_t tensor; /* number in the layout */
     uint64_t first;  /* first element of the row-major tensor that this piece holds */
@@ -258,9 +260,11 @@ typedef struct weft_version {
 } weft_version;
 
 typedef struct weft_options {
-    size_t size;     /* sizeof(weft_options) */
-    weft_log_fn log; /* receives log lines inside weft_events, weft_progress and weft_close; NULL: standard error */
-    void *log_user;  /* handed to `log` */
+    size_t size; /* sizeof(weft_options) */
+    /* Receives log lines inside weft_events, weft_progress and weft_close; NULL: standard error. What says how the
+     * session closed comes when it has: of a session that closes nothing may be asked in it. */
+    weft_log_fn log;
+    void *log_user;         /* handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end must have a higher one */
 } weft_options;
@@ -307,7 +311,9 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
                                uint64_t attachment_bytes, uint32_t flags);
 
 /* Closes the session: says goodbye to the other ends, stops its thread, gives everything back in reverse.
- * NULL is allowed. Blocks: at most the site's close_deadline. The weights stay as they are. */
+ * NULL is allowed. In a child that was forked after the session was opened it does nothing: the session is its
+ * parent's, and no other call may be made there. Blocks: at most the site's close_deadline. The weights stay as they
+ * are. */
 WEFT_API void weft_close(weft_session *session);
 
 /* ---------------------------------------------------------------- trainer */

@@ -59,6 +59,29 @@ static void bad_pieces_are_refused(void **state)
     weft_layout_free(layout);
 }
 
+/* What is written may have to be undone, which bits of two tensors cannot be. */
+static void tensors_that_share_memory_are_told(void **state)
+{
+    (void)state;
+    const weft_tensor tensors[] = {
+        {"embed", WEFT_F32, 1, SHAPE(100)}, {"norm", WEFT_F32, 1, SHAPE(4)}, {"head", WEFT_F32, 1, SHAPE(100)}};
+    weft_layout *layout = layout_of(tensors, 3);
+    uint32_t *words = (uint32_t *)memory;
+    uint32_t *const places[] = {words, words + 99, words + 96, words + 104, words + 100};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const weft_piece pieces[] = {
+            {1, 0, 4, words + 100}, {2, 0, 100, places[i]}, {0, 50, 50, words + 50}, {0, 0, 50, words}};
+        weft_binding binding;
+        const bool apart = places[i] == words + 104;
+        assert_int_equal(weft_binding_open(layout, pieces, 4, &binding), WEFT_OK);
+        assert_int_equal(weft_binding_apart(&binding), apart ? WEFT_OK : WEFT_E_LAYOUT);
+        if (!apart)
+            assert_non_null(strstr(weft_last_error(), "share memory"));
+        weft_binding_close(&binding);
+    }
+    weft_layout_free(layout);
+}
+
 static void pieces_go_in_any_order(void **state)
 {
     (void)state;
@@ -265,13 +288,10 @@ static void spans_join_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_pieces_are_refused),
-        cmocka_unit_test(pieces_go_in_any_order),
-        cmocka_unit_test(pieces_are_recounted_as_coded_elements),
-        cmocka_unit_test(image_is_aligned_and_covered),
-        cmocka_unit_test(nothing_binds_to_nothing),
-        cmocka_unit_test(runs_cover_each_unit),
-        cmocka_unit_test(spans_join_units),
+        cmocka_unit_test(bad_pieces_are_refused),       cmocka_unit_test(tensors_that_share_memory_are_told),
+        cmocka_unit_test(pieces_go_in_any_order),       cmocka_unit_test(pieces_are_recounted_as_coded_elements),
+        cmocka_unit_test(image_is_aligned_and_covered), cmocka_unit_test(nothing_binds_to_nothing),
+        cmocka_unit_test(runs_cover_each_unit),         cmocka_unit_test(spans_join_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
