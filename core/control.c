@@ -28,8 +28,10 @@ weft_status weft_control_open(weft_control *control)
 
 void weft_control_hang_up(weft_control *control)
 {
-    if (control->fd >= 0)
+    if (control->fd >= 0) {
+        shutdown(control->fd, SHUT_RDWR); /* a forked child may have it too, and keep it open */
         close(control->fd);
+    }
     control->fd = -1;
     control->connecting = control->watched = false;
     control->in_used = control->out_begin = control->out_end = 0;
@@ -212,6 +214,14 @@ weft_status weft_control_listen(const char *address, int *fd, char *bound)
     *fd = -1;
     return weft_fail(WEFT_E_SYSTEM, "cannot listen on %s: %s%s", address, strerror(error),
                      error == EADDRINUSE ? "; another trainer or relay runs there, or choose another port" : "");
+}
+
+void weft_control_unlisten(int fd)
+{
+    if (fd < 0)
+        return;
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
 }
 
 static weft_status lost(weft_control *control, const char *why)

@@ -50,6 +50,8 @@ bool weft_control_reaches(const char *numeric, const char *source);
 weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms);
 /* Takes over an accepted socket. */
 void weft_control_adopt(weft_control *control, int fd, uint64_t user_timeout_ms);
+/* Ends listening, also where a forked child still has the socket; -1 is allowed. */
+void weft_control_unlisten(int fd);
 /* Listens; writes the address with the port chosen to `bound` (64 bytes). Errors: WEFT_E_SYSTEM, WEFT_E_CONFIG. */
 weft_status weft_control_listen(const char *address, int *fd, char *bound);
 

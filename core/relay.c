@@ -368,8 +368,7 @@ void weft_relay_close(weft_rollout *rollout)
     for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++)
         if (relay->lanes[i].provider)
             weft_relay_lane_close(&relay->lanes[i]);
-    if (relay->listen_fd >= 0)
-        close(relay->listen_fd);
+    weft_control_unlisten(relay->listen_fd);
     weft_mem_give(relay->layout_bytes);
     weft_mem_give(relay->queues);
     weft_mem_give(relay->children);

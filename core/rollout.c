@@ -227,6 +227,8 @@ static void close_rollout(weft_session *session)
     if (rollout->relay)
         weft_relay_flush(rollout->relay, deadline_ns);
     weft_log_enter(before);
+    if (session->own_log) /* while a callback may still ask what the session holds */
+        weft_session_hand_out(session);
     give_back(rollout);
 }
 

@@ -123,6 +123,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for a session");
     made->allocations_before = allocations_before;
+    made->process = getpid();
     if (options)
         memcpy(&made->options, options, options->size < sizeof *options ? options->size : sizeof *options);
     made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
@@ -335,6 +336,6 @@ bool weft_session_wait(weft_session *session, uint64_t deadline_ns)
 
 void weft_close(weft_session *session)
 {
-    if (session)
+    if (session && session->process == getpid())
         session->close(session);
 }

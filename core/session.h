@@ -49,6 +49,7 @@ struct weft_session {
     char ended_text[320];     /* why */
     char backend_name[24];
     uint64_t incarnation;
+    pid_t process;         /* that opened it: a forked child has neither its threads nor a say */
     weft_trainer *trainer; /* one of the two */
     weft_rollout *rollout;
     /* One step: makes what progress can be made without waiting and says what to wait for. `work` false: heartbeats and

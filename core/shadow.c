@@ -135,8 +135,7 @@ static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
     if (status != WEFT_OK) {
         trainer->bound = false;
         trainer->attachment = NULL;
-        if (trainer->listen_fd >= 0)
-            close(trainer->listen_fd);
+        weft_control_unlisten(trainer->listen_fd);
         trainer->listen_fd = -1;
     }
     return status;

@@ -141,8 +141,7 @@ static void give_back(weft_trainer *trainer)
     weft_bridge_close(trainer);
     weft_history_close(&trainer->history);
     weft_journal_close(&trainer->journal);
-    if (trainer->listen_fd >= 0)
-        close(trainer->listen_fd);
+    weft_control_unlisten(trainer->listen_fd);
     weft_session_unmake(trainer->session);
     weft_mem_give(trainer);
 }
@@ -188,6 +187,8 @@ static void close_trainer(weft_session *session)
             weft_peer_lose(trainer, &trainer->peers[i], WEFT_OK, "the trainer closes");
         }
     weft_log_enter(before);
+    if (session->own_log) /* while a callback may still ask what the session holds */
+        weft_session_hand_out(session);
     give_back(trainer);
 }
 

@@ -1,7 +1,10 @@
 /* Goodbyes: each end says so, the other keeps what it has, and a trainer that comes back takes its rollouts again. */
 #include "tests/support/fleet.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int setup(void **state)
 {
@@ -139,13 +142,85 @@ static void close_at_once(void **state)
     fleet_leave(f, 0);
 }
 
+static void fork_and_close(weft_session *session)
+{
+    int status = -1;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        weft_close(session);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* A forked child has neither a session's threads nor a say: its close does nothing, and at once. */
+static void a_forked_child_has_no_say(void **state)
+{
+    fleet *f = *state;
+    fork_and_close(f->trainer.session);
+    fork_and_close(f->rollouts[0].session);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    assert_false(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, 0, NULL));
+    assert_false(fleet_event(f->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL));
+}
+
+/* Its copies of sockets keep neither a port nor a connection. */
+static void a_forked_child_holds_nothing(void **state)
+{
+    fleet *f = *state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    for (; child == 0;)
+        pause();
+    stop_trainer(f);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    fleet_leave(f, 0);
+    fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+typedef struct curious {
+    weft_session *session;
+    unsigned answers;
+} curious;
+
+static void ask(void *user, weft_log_level level, const char *line)
+{
+    curious *c = user;
+    weft_stats_info stats = {.size = sizeof stats};
+    (void)level;
+    (void)line;
+    c->answers += c->session && weft_stats(c->session, &stats) == WEFT_OK;
+}
+
+/* Lines that nobody took come out in weft_close, whose callback may still ask. */
+static void the_last_lines_may_ask(void **state)
+{
+    fleet *f = *state;
+    curious c = {0};
+    const weft_options options = {.size = sizeof options, .log = ask, .log_user = &c};
+    weft_site *site = fleet_site(f, NULL);
+    assert_int_equal(weft_rollout_open(site, "b", f->layout, &options, &c.session), WEFT_OK);
+    weft_site_free(site);
+    weft_close(c.session);
+    assert_true(c.answers > 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(same_bits_again), TEST(other_bits),           TEST(staged_before_goodbye),
-        TEST(unreachable),     TEST(rollout_says_goodbye), TEST(close_at_once),
+        TEST(same_bits_again),           TEST(other_bits),
+        TEST(staged_before_goodbye),     TEST(unreachable),
+        TEST(rollout_says_goodbye),      TEST(close_at_once),
+        TEST(a_forked_child_has_no_say), TEST(a_forked_child_holds_nothing),
+        TEST(the_last_lines_may_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
