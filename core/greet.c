@@ -76,6 +76,21 @@ static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
     return hello->incarnation == peer->hello.incarnation || (silent && hello->incarnation > peer->hello.incarnation);
 }
 
+/* A later incarnation may be the next life of a peer whose end nobody has told here. It is to come again until the old
+ * one is heard once more, and so lives, or has been silent for long enough. */
+static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
+{
+    if (hello->incarnation <= peer->hello.incarnation)
+        return false;
+    if (peer->rival != hello->incarnation) {
+        peer->rival = hello->incarnation;
+        peer->rival_ns = weft_clock_ns();
+        peer->pinged_ns = 0; /* it is asked at once */
+        trainer->again = true;
+    }
+    return peer->control.heard_ns <= peer->rival_ns;
+}
+
 /* The record for a name: its old one if it is not connected, else `guest` becomes it. */
 static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
 {
@@ -89,6 +104,9 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
             others += peer->greeted;
             continue;
         }
+        if (peer->greeted && !succeeds(peer, hello) && may_succeed(trainer, peer, hello))
+            return weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet",
+                                   hello->name, peer->control.peer);
         if (peer->greeted && !succeeds(peer, hello))
             return refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name",
                           hello->name, peer->control.peer);
@@ -162,6 +180,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
         peer->estimate = (weft_estimate){0};
         peer->decoding = (weft_decoding){0};
         peer->apart_until = 0;
+        peer->rival = 0;
         memset(peer->rails, 0, sizeof peer->rails); /* their figures; no port is open */
     }
     snprintf(peer->name, sizeof peer->name, "%s", hello->name);

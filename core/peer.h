@@ -148,6 +148,8 @@ struct weft_peer {
     uint32_t children;       /* peers behind it */
     bool followed;           /* the update sent last came from the relay's stream */
     uint64_t waits_since_ns; /* for its relay to begin an update; 0: it does not */
+    uint64_t rival;          /* a later incarnation that wants its place */
+    uint64_t rival_ns;       /* when it first asked */
     uint64_t apart_until;    /* order of the update up to which it is served alone; 0: it is not */
 };
 
