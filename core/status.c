@@ -42,6 +42,7 @@ static const char *const scope_names[] = {"none", "call", "peer", "version", "se
 
 static _Thread_local char last_error[WEFT_LOG_LINE];
 static _Thread_local bool last_error_logged;
+static _Thread_local uint64_t last_error_count;
 
 const char *weft_status_name(weft_status status)
 {
@@ -72,6 +73,11 @@ const char *weft_last_error(void)
     return last_error;
 }
 
+uint64_t weft_fail_count(void)
+{
+    return last_error_count;
+}
+
 bool weft_fail_was_logged(void)
 {
     return last_error_logged;
@@ -83,6 +89,7 @@ static void last_error_set(const char *format, va_list arguments)
     char text[WEFT_LOG_LINE];
     weft_log_compose(text, sizeof text, format, arguments);
     memcpy(last_error, text, strlen(text) + 1);
+    last_error_count++;
 }
 
 static void last_error_log(weft_status status)

@@ -22,6 +22,8 @@ weft_status weft_fail_quiet(weft_status status, const char *format, ...) __attri
 
 /* Whether the thread's last error went to the log when it was decided: whoever tells it again says it twice. */
 bool weft_fail_was_logged(void);
+/* How often the thread said an error so far: whether what was called said one. */
+uint64_t weft_fail_count(void);
 
 /* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -6,6 +6,7 @@
 #include "mem.h"
 #include "part.h"
 #include "status.h"
+#include "update_work.h"
 
 #define WINDOW (UINT64_C(1) << 20) /* read at once, beyond what the largest frame needs */
 
@@ -41,8 +42,7 @@ static weft_status look(weft_update_cursor *cursor, uint64_t bytes)
     memmove(cursor->memory, cursor->memory + (cursor->at - cursor->begin), kept);
     cursor->begin = cursor->at;
     more = more < left - kept ? more : left - kept;
-    weft_status status =
-        file->source.read(file->source.user, file->frames_at + cursor->end, cursor->memory + kept, more);
+    weft_status status = weft_update_read(&file->source, file->frames_at + cursor->end, cursor->memory + kept, more);
     cursor->end += status == WEFT_OK ? more : 0;
     return status;
 }

@@ -28,8 +28,8 @@ static weft_status run(digester *d, const weft_layout *layout, const weft_work *
     weft_update_team_begin(&d->team, 0, digest_group, d);
     while (status == WEFT_OK && weft_update_team_fill(&d->team)) {
         status = weft_update_team_run(&d->team);
-        if (status == WEFT_OK && work && work->progress)
-            status = work->progress(work->user, d->team.next_unit, layout->unit_count);
+        if (status == WEFT_OK)
+            status = weft_update_tell(work, d->team.next_unit, layout->unit_count);
     }
     return status;
 }

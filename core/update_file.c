@@ -12,6 +12,7 @@
 #include "update_format.h"
 #include "update_grid.h"
 #include "update_pack.h"
+#include "update_work.h"
 
 typedef unsigned long long ull;
 
@@ -21,7 +22,7 @@ typedef unsigned long long ull;
 
 static weft_status read_at(const weft_update_file *file, uint64_t offset, void *data, uint64_t bytes)
 {
-    return bytes ? file->source.read(file->source.user, offset, data, bytes) : WEFT_OK;
+    return weft_update_read(&file->source, offset, data, bytes);
 }
 
 static weft_status cut_short(const weft_update_file *file)

@@ -87,9 +87,8 @@ enum { PASS_DIGEST, PASS_CHOICE, PASS_FRAMES, PASSES };
 
 static weft_status told(const merger *m, uint32_t pass, uint64_t unit)
 {
-    const weft_work *work = m->work;
     const uint64_t units = m->layout->unit_count;
-    return work && work->progress ? work->progress(work->user, pass * units + unit, PASSES * units) : WEFT_OK;
+    return weft_update_tell(m->work, pass * units + unit, PASSES * units);
 }
 
 /* ---- a span of units */

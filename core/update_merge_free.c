@@ -6,6 +6,7 @@
 #include "status.h"
 #include "update_merge.h"
 #include "update_prove.h"
+#include "update_work.h"
 
 typedef struct weft_update_free_merge {
     weft_update_chain chain;
@@ -107,8 +108,7 @@ static weft_status frames_write(void *user, const uint8_t *frames, uint64_t byte
 static weft_status moved(void *user, uint64_t unit)
 {
     const free_merge *m = user;
-    const weft_work *work = m->work;
-    return work && work->progress ? work->progress(work->user, unit, m->chain.layout->unit_count) : WEFT_OK;
+    return weft_update_tell(m->work, unit, m->chain.layout->unit_count);
 }
 
 static weft_status write_file(free_merge *m, const weft_sink *sink)

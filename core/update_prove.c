@@ -6,6 +6,7 @@
 #include "digest.h"
 #include "mem.h"
 #include "status.h"
+#include "update_work.h"
 
 typedef unsigned long long ull;
 
@@ -218,9 +219,8 @@ weft_status weft_update_prove(weft_update_prover *prover)
 
 weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32_t pass, uint64_t unit)
 {
-    const weft_work *work = prover->work;
     uint64_t units = prover->layout->unit_count;
-    return work && work->progress ? work->progress(work->user, pass * units + unit, prover->passes * units) : WEFT_OK;
+    return weft_update_tell(prover->work, pass * units + unit, prover->passes * units);
 }
 
 void weft_update_prover_report(const weft_update_prover *prover, double apply_ms, weft_apply_info *info)

@@ -25,7 +25,7 @@ static weft_status unit_load(const rewriter *r)
 static weft_status unit_write(rewriter *r)
 {
     const weft_unit *unit = &r->prover->layout->units[r->unit];
-    weft_status status = r->sink->write(r->sink->user, r->dense, (uint64_t)unit->count * unit->width);
+    weft_status status = weft_update_write(r->sink, r->dense, (uint64_t)unit->count * unit->width);
     r->unit++;
     if (status == WEFT_OK && (r->unit % 16 == 0 || r->unit == r->prover->layout->unit_count))
         status = weft_update_prover_progress(r->prover, 1, r->unit);

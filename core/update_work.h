@@ -16,4 +16,10 @@ static inline const weft_work *weft_update_work_take(const weft_work *given, wef
     return own;
 }
 
+/* Tells the caller how far it is, if it wants to know; reads and writes by the caller's functions, nothing for no
+ * bytes. A status that the caller's function gives is passed on, with a text where it set none. */
+weft_status weft_update_tell(const weft_work *work, uint64_t done, uint64_t total);
+weft_status weft_update_read(const weft_source *source, uint64_t offset, void *data, uint64_t bytes);
+weft_status weft_update_write(const weft_sink *sink, const void *data, uint64_t bytes);
+
 #endif

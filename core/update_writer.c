@@ -8,12 +8,13 @@
 #include "status.h"
 #include "update_grid.h"
 #include "update_pack.h"
+#include "update_work.h"
 
 typedef unsigned long long ull;
 
 static weft_status put(weft_update_writer *writer, const void *data, uint64_t bytes)
 {
-    weft_status status = bytes ? writer->sink->write(writer->sink->user, data, bytes) : WEFT_OK;
+    weft_status status = weft_update_write(writer->sink, data, bytes);
     if (status == WEFT_OK)
         writer->bytes += bytes;
     return status;

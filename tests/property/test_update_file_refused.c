@@ -181,6 +181,50 @@ static void callers_may_stop_it(void **state)
     pair_free(&p);
 }
 
+/* Tied weights are nothing that an update could be undone in. */
+static void shared_memory_is_refused(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    pair_diff(&p, "fast", 1);
+    weft_update_file *file = pair_open(&p);
+    weft_piece pieces[TENSORS];
+    memcpy(pieces, p.work.pieces, sizeof pieces);
+    pieces[11].data = pieces[10].data;
+    assert_int_equal(weft_update_apply(file, p.base.layout, pieces, TENSORS, NULL, NULL), WEFT_E_LAYOUT);
+    assert_non_null(strstr(weft_last_error(), "model.layers.10.w"));
+    assert_non_null(strstr(weft_last_error(), "model.layers.11.w"));
+    same(&p.work, &p.base);
+    weft_update_close(file);
+    pair_free(&p);
+}
+
+/* A caller's function that ends the work says no text: the last error is not one from before. */
+static void callers_are_named(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    weft_sink sink = memory_sink(&p.file);
+    weft_work work = {.size = sizeof work, .threads = 1, .progress = stop_half};
+    weft_layout *none = NULL;
+    assert_int_not_equal(weft_layout_create(&(weft_tensor){NULL, WEFT_F32, 0, NULL}, 1, &none), WEFT_OK);
+    p.file.room = 1;
+    assert_int_equal(
+        weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, NULL, NULL, &sink, NULL),
+        WEFT_E_FILE);
+    assert_string_equal(weft_last_error(), "the caller's sink ended the work with 'file'");
+    p.file.room = 0;
+    p.file.bytes = 0;
+    pair_diff(&p, "fast", 1);
+    weft_update_file *file = pair_open(&p);
+    assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_TIMEOUT);
+    assert_string_equal(weft_last_error(), "the caller's progress ended the work with 'timeout'");
+    weft_update_close(file);
+    pair_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +235,8 @@ int main(void)
         cmocka_unit_test(budgets_hold),
         cmocka_unit_test(callers_may_stop_it),
         cmocka_unit_test(callers_may_stop_the_choice),
+        cmocka_unit_test(shared_memory_is_refused),
+        cmocka_unit_test(callers_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
