@@ -224,7 +224,7 @@ static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t
             worst = VERDICT_WAITS;
             *last = i;
         }
-        if (one != VERDICT_HOLDS)
+        if (one == VERDICT_WAITS || (one == VERDICT_LOST && worst == VERDICT_HOLDS))
             *who = peer->name;
     }
     return seen && lost == seen ? VERDICT_LOST : worst;

@@ -209,7 +209,9 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice = {.status = status,
-                               .version = rollout->queued ? rollout->queue[0].header.target.number : 0};
+                               .version = rollout->queued         ? rollout->queue[0].header.target.number
+                                          : status == WEFT_E_BASE ? rollout->held.number
+                                                                  : 0};
     snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
     weft_wire_put_notice(&out, &notice);
     if (weft_join_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)

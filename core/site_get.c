@@ -60,7 +60,7 @@ weft_status weft_site_get(const weft_site *site, const char *peer, const char *k
     weft_site_peer resolved;
     weft_site_value value;
     if (!site || !key || !text || !capacity)
-        return weft_fail(WEFT_E_ARGUMENT, "weft_site_get: site, key and text must not be NULL");
+        return weft_fail(WEFT_E_ARGUMENT, "weft_site_get: need a site, a key and room for a text");
     const weft_site_field *field = field_of(key, provider);
     if (!field)
         return weft_fail(WEFT_E_ARGUMENT, "weft_site_get: no key %.80s; need section.key of conf/weft.ini", key);

@@ -67,6 +67,24 @@ static void each_version_by_itself(void **state)
     assert_int_equal(weft_wait(f->trainer.session, 2, &a, 1, FLEET_WAIT_MS), WEFT_OK);
 }
 
+/* Who is missing is named: not one that is lost, and is not waited for. */
+static void the_missing_is_named(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    for (unsigned at = 0; at < 3; at++) {
+        fleet_join(f, at, FLEET_SAME);
+        fleet_catch_up(f, at);
+    }
+    fleet_leave(f, 2);
+    fleet_wait_state(f, "c", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    assert_int_equal(weft_staged(f->rollouts[1].session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    assert_int_equal(weft_wait(f->trainer.session, 1, NULL, 0, 0), WEFT_E_TIMEOUT);
+    assert_non_null(strstr(weft_last_error(), "wait: b does not hold version 1"));
+}
+
 /* A lost peer holds nothing new: waiting for it ends at once. */
 static void waiting_for_the_lost(void **state)
 {
@@ -96,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(held_moves_on_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(each_version_by_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_missing_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_for_the_lost, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,9 @@ static void altered_where_nothing_changes(void **state)
     assert_int_equal(weft_commit(f->rollouts[0].session, version, NULL, 0, &held), WEFT_OK);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_E_BASE);
     assert_non_null(strstr(weft_last_error(), "quant"));
+    weft_event event;
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_RESYNC, "a", FLEET_WAIT_MS, &event));
+    assert_int_equal(event.version.number, version); /* what rotted */
     assert_int_equal(fleet_commit(f, 0, FLEET_WAIT_MS), WEFT_OK);
     fleet_check_bytes(f, 0, f->dense);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
