@@ -89,10 +89,10 @@ static void report(const apply *a)
 {
     const weft_version *version = &a->info.version;
     if (a->args->json)
-        weft_output_object(json_pack("{s:o,s:o,s:o,s:s,s:f,s:f,s:f}", "digest", weft_json_hash(version->root), "target",
+        weft_output_object(json_pack("{s:o,s:o,s:o,s:o,s:f,s:f,s:f}", "digest", weft_json_hash(version->root), "target",
                                      weft_json_count(version->number), "changed", weft_json_count(a->info.changed),
-                                     "file", a->args->output, "digest_ms", a->info.digest_ms, "decode_ms",
-                                     a->info.decode_ms, "apply_ms", a->info.apply_ms));
+                                     "file", weft_json_text(a->args->output), "digest_ms", a->info.digest_ms,
+                                     "decode_ms", a->info.decode_ms, "apply_ms", a->info.apply_ms));
     else
         printf("%s: version %" PRIu64 ", digest %016" PRIx64 ", %" PRIu64
                " elements changed; digest %.1f ms, decode %.1f ms, write %.1f ms\n",

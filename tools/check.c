@@ -35,7 +35,7 @@ static json_t *peer_json(const weft_site *site, const char *peer)
     for (size_t i = 0; (key = weft_key_at(i)); i++) {
         char value[VALUE_ROOM];
         if (section_is(key, "peer") && key_value(site, peer, key, value) == WEFT_OK)
-            json_object_set_new(object, key->key, json_string(value));
+            json_object_set_new(object, key->key, weft_json_text(value));
     }
     return object;
 }
@@ -56,7 +56,7 @@ static json_t *patterns_json(const weft_site *site)
 
 static json_t *site_json(const weft_site *site, const char *path)
 {
-    json_t *object = json_pack("{s:s}", "path", path), *peers = json_array();
+    json_t *object = json_pack("{s:o}", "path", weft_json_text(path)), *peers = json_array();
     const weft_key *key;
     for (size_t i = 0; (key = weft_key_at(i)); i++) {
         char value[VALUE_ROOM];
@@ -65,7 +65,7 @@ static json_t *site_json(const weft_site *site, const char *path)
         json_t *section = json_object_get(object, key->section);
         if (!section)
             json_object_set_new(object, key->section, section = json_object());
-        json_object_set_new(section, key->key, json_string(value));
+        json_object_set_new(section, key->key, weft_json_text(value));
     }
     const char *name;
     for (size_t i = 0; weft_site_peer_name(site, i, &name) == WEFT_OK; i++)

@@ -72,7 +72,7 @@ static void report(const diff *d)
     if (d->args->json) {
         json_t *object = weft_json_update(&d->info);
         json_object_set_new(object, "base_digest", weft_json_hash(d->info.base.root));
-        json_object_set_new(object, "file", json_string(d->args->output));
+        json_object_set_new(object, "file", weft_json_text(d->args->output));
         weft_output_object(object);
         return;
     }

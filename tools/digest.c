@@ -43,7 +43,7 @@ static void report(const digest *d)
     weft_layout_hash(layout, hash);
     snprintf(text, sizeof text, "%016" PRIx64 "%016" PRIx64, hash[1], hash[0]);
     if (d->args->json)
-        weft_output_object(json_pack("{s:s,s:o,s:s,s:o,s:o}", "model", d->args->words[0], "digest",
+        weft_output_object(json_pack("{s:o,s:o,s:s,s:o,s:o}", "model", weft_json_text(d->args->words[0]), "digest",
                                      weft_json_hash(d->root), "layout", text, "tensors",
                                      weft_json_count(weft_layout_count(layout)), "dense_bytes",
                                      weft_json_count(weft_layout_bytes(layout))));

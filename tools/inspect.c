@@ -118,9 +118,9 @@ static json_t *tensors_json(const inspect *in)
         const weft_update_tensor *sum = &in->tensors[t];
         json_t *bits = sum->changed ? json_real(8 * sum->bytes / (double)sum->changed) : json_null();
         json_array_append_new(
-            list, json_pack("{s:s,s:s,s:o,s:o,s:f,s:o}", "name", in->layout->entries[t].tensor.name, "dtype",
-                            dtype_name(in, t), "elements", weft_json_count(in->layout->entries[t].coded), "changed",
-                            weft_json_count(sum->changed), "bytes", sum->bytes, "bits_per_change", bits));
+            list, json_pack("{s:o,s:s,s:o,s:o,s:f,s:o}", "name", weft_json_text(in->layout->entries[t].tensor.name),
+                            "dtype", dtype_name(in, t), "elements", weft_json_count(in->layout->entries[t].coded),
+                            "changed", weft_json_count(sum->changed), "bytes", sum->bytes, "bits_per_change", bits));
     }
     return list;
 }

@@ -74,7 +74,7 @@ static void report(const merge *m)
     }
     json_t *object = weft_json_update(&m->info);
     json_object_set_new(object, "base_digest", weft_json_hash(m->info.base.root));
-    json_object_set_new(object, "file", json_string(m->args->output));
+    json_object_set_new(object, "file", weft_json_text(m->args->output));
     weft_output_object(object);
 }
 

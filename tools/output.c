@@ -24,10 +24,46 @@ static int exit_code(weft_phase phase, weft_status status)
     return phase == WEFT_PHASE_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
 }
 
+/* Of the character that `text` begins with; 0: it begins with none. */
+static size_t character_bytes(const char *text)
+{
+    for (size_t bytes = 1; bytes <= 4 && text[bytes - 1]; bytes++) {
+        json_t *character = json_stringn(text, bytes);
+        json_decref(character);
+        if (character)
+            return bytes;
+    }
+    return 0;
+}
+
+static json_t *text_repaired(const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    char *repaired = malloc((sizeof replacement - 1) * strlen(text) + 1);
+    size_t used = 0;
+    if (!repaired)
+        return json_null();
+    while (*text) {
+        size_t bytes = character_bytes(text), put = bytes ? bytes : sizeof replacement - 1;
+        memcpy(repaired + used, bytes ? text : replacement, put);
+        used += put;
+        text += bytes ? bytes : 1;
+    }
+    json_t *string = json_stringn(repaired, used);
+    free(repaired);
+    return string;
+}
+
+json_t *weft_json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    return string ? string : text_repaired(text);
+}
+
 json_t *weft_json_error(weft_status status, const char *text)
 {
     return json_pack("{s:{s:s,s:s,s:o}}", "error", "status", weft_status_name(status), "scope",
-                     weft_scope_name(weft_status_scope(status)), "text", json_stringn(text, strlen(text)));
+                     weft_scope_name(weft_status_scope(status)), "text", weft_json_text(text));
 }
 
 int weft_output_error(bool json, weft_phase phase, weft_status status)

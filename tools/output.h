@@ -27,6 +27,8 @@ int weft_output_error(bool json, weft_phase phase, weft_status status);
 /* Prints one object as one line on stdout and flushes; takes the reference. */
 void weft_output_object(json_t *object);
 
+/* A text that may be anybody's, such as a path: JSON is UTF-8, so each byte that is not becomes U+FFFD. */
+json_t *weft_json_text(const char *text);
 json_t *weft_json_error(weft_status status, const char *text);
 json_t *weft_json_hash(uint64_t hash);
 json_t *weft_json_count(uint64_t count);

@@ -177,7 +177,7 @@ static void report_update(trainer *t, const weft_update_info *info, const char *
 {
     if (t->args->json) {
         json_t *object = weft_json_update(info);
-        json_object_set_new(object, "file", json_string(path));
+        json_object_set_new(object, "file", weft_json_text(path));
         json_object_set_new(object, "peers", weft_roster_json(&t->roster));
         weft_output_object(object);
     } else {

@@ -156,6 +156,19 @@ full() # full NAME BLOCKS OUTPUT COMMAND...
 full full_diff 4 "$work/no.weft" "$WEFT_BIN" diff "$v0" "$v1" -o "$work/no.weft"
 full full_apply 100 "$work/no.st" "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$work/no.st"
 
+# ---- paths that are no UTF-8: a byte that is none becomes U+FFFD in JSON, which stays whole
+odd=$(printf '%s/\377\303\251\342\202' "$work")
+cp "$v0" "$odd.0" && cp "$v1" "$odd.1" || fail "this file system takes only UTF-8"
+run odd_digest 0 "$WEFT_BIN" digest "$odd.0" --json
+json odd_digest "lines[0]['model'].endswith('/\\ufffd\\u00e9\\ufffd\\ufffd.0')"
+run odd_diff 0 "$WEFT_BIN" diff "$odd.0" "$odd.1" -o "$odd.weft" --json
+json odd_diff "lines[0]['file'].endswith('\\ufffd.weft')"
+run odd_apply 0 "$WEFT_BIN" apply "$odd.0" "$odd.weft" -o "$odd.st" --json
+json odd_apply "lines[0]['file'].endswith('\\ufffd.st')"
+run odd_merge 0 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$odd.all" --base "$v0" --json
+json odd_merge "lines[0]['file'].endswith('\\ufffd.all')"
+run odd_error 2 "$WEFT_BIN" digest "$odd.none" --json
+json odd_error "'\\ufffd.none: cannot be opened' in lines[0]['error']['text']"
 # ---- a signal in the middle
 models "$work/big" 1 2 40000
 start stopped "$WEFT_BIN" diff "$work/big/v0.safetensors" "$work/big/v1.safetensors" -o "$work/no.weft" --threads 1

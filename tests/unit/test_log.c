@@ -83,6 +83,27 @@ static void a_sink_belongs_to_one_thread(void **state)
     weft_log_enter(NULL);
 }
 
+/* Three of the four places where a line of this capacity may be cut lie within a character. */
+static void a_line_too_long_is_cut_between_characters(void **state)
+{
+    (void)state;
+    probe log = {.sink = {WEFT_LOG_WARN, probe_write}};
+    char text[WEFT_LOG_LINE + 8];
+    weft_log_enter(&log.sink);
+    for (size_t before = 0; before < 4; before++) {
+        memset(text, 'a', before);
+        for (size_t at = before; at + 4 < sizeof text; at += 4)
+            memcpy(text + at, "\xf0\x9f\xa7\xb6", 5);
+        weft_log(WEFT_LOG_WARN, "%s", text);
+        size_t length = strlen(log.line);
+        assert_true(length < WEFT_LOG_LINE && length + 4 >= WEFT_LOG_LINE);
+        assert_int_equal((length - 3 - before) % 4, 0);
+        assert_memory_equal(log.line, text, length - 3);
+        assert_string_equal(log.line + length - 3, "...");
+    }
+    weft_log_enter(NULL);
+}
+
 static void without_a_sink_lines_go_to_standard_error_at_info(void **state)
 {
     (void)state;
@@ -109,6 +130,7 @@ int main(void)
         cmocka_unit_test(lines_above_the_threshold_are_dropped),
         cmocka_unit_test(entering_returns_the_sink_before),
         cmocka_unit_test(a_sink_belongs_to_one_thread),
+        cmocka_unit_test(a_line_too_long_is_cut_between_characters),
         cmocka_unit_test(without_a_sink_lines_go_to_standard_error_at_info),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
