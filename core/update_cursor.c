@@ -54,11 +54,12 @@ static weft_status place(weft_update_cursor *cursor, const uint8_t *frame, uint6
     *unit = weft_bytes_get(frame, 4);
     *units = (weft_bytes_get(frame + 8, 4) >> 20) + 1;
     if (*unit >= cursor->layout->unit_count || *unit < cursor->unit)
-        return weft_fail(WEFT_E_CORRUPT, "update file: frame %llu has unit %llu of %llu, behind unit %llu",
-                         (ull)cursor->frame, (ull)*unit, (ull)cursor->layout->unit_count, (ull)cursor->unit);
+        return weft_fail(WEFT_E_CORRUPT, "%s: frame %llu has unit %llu of %llu, behind unit %llu",
+                         weft_update_name(cursor->file), (ull)cursor->frame, (ull)*unit,
+                         (ull)cursor->layout->unit_count, (ull)cursor->unit);
     if (*units > weft_layout_run(cursor->layout, *unit, shift))
-        return weft_fail(WEFT_E_CORRUPT, "update file: frame %llu codes %llu units, a run has at most %u",
-                         (ull)cursor->frame, (ull)*units, 1u << shift);
+        return weft_fail(WEFT_E_CORRUPT, "%s: frame %llu codes %llu units, a run has at most %u",
+                         weft_update_name(cursor->file), (ull)cursor->frame, (ull)*units, 1u << shift);
     return WEFT_OK;
 }
 
@@ -77,14 +78,15 @@ static weft_status check(const weft_update_cursor *cursor, const uint8_t *frame,
 {
     const weft_update_file *file = cursor->file;
     if (cursor->frame >= file->trailer.frames)
-        return weft_fail(WEFT_E_CORRUPT, "update file: more frames than the %llu of its trailer",
+        return weft_fail(WEFT_E_CORRUPT, "%s: more frames than the %llu of its trailer", weft_update_name(file),
                          (ull)file->trailer.frames);
     if (weft_frame_check(frame, bytes) == weft_bytes_get(file->checks + 8 * cursor->frame, 8))
         return WEFT_OK;
     char name[WEFT_PART_TEXT];
     name_frame(cursor->layout, frame, name);
-    return weft_fail(WEFT_E_CHECK, "update file: frame %llu of %llu, at byte %llu, is not what was written: %s",
-                     (ull)cursor->frame, (ull)file->trailer.frames, (ull)(file->frames_at + cursor->at), name);
+    return weft_fail(WEFT_E_CHECK, "%s: frame %llu of %llu, at byte %llu, is not what was written: %s",
+                     weft_update_name(file), (ull)cursor->frame, (ull)file->trailer.frames,
+                     (ull)(file->frames_at + cursor->at), name);
 }
 
 weft_status weft_update_cursor_next(weft_update_cursor *cursor, uint64_t unit_limit, const uint8_t **frame,
@@ -101,7 +103,7 @@ weft_status weft_update_cursor_next(weft_update_cursor *cursor, uint64_t unit_li
     available = cursor->end - cursor->at;
     uint64_t length = weft_frame_measure(at, available);
     if (length == 0 || length > cursor->layout->largest_frame)
-        return weft_fail(WEFT_E_CORRUPT, "update file: no frame at byte %llu",
+        return weft_fail(WEFT_E_CORRUPT, "%s: no frame at byte %llu", weft_update_name(cursor->file),
                          (ull)(cursor->file->frames_at + cursor->at));
     status = check(cursor, at, length);
     if (status == WEFT_OK)
@@ -121,6 +123,7 @@ weft_status weft_update_cursor_finish(const weft_update_cursor *cursor)
     const weft_wire_trailer *trailer = &cursor->file->trailer;
     if (cursor->at == trailer->frame_bytes && cursor->frame == trailer->frames)
         return WEFT_OK;
-    return weft_fail(WEFT_E_CORRUPT, "update file: %llu frames of %llu bytes, its trailer says %llu of %llu",
-                     (ull)cursor->frame, (ull)cursor->at, (ull)trailer->frames, (ull)trailer->frame_bytes);
+    return weft_fail(WEFT_E_CORRUPT, "%s: %llu frames of %llu bytes, its trailer says %llu of %llu",
+                     weft_update_name(cursor->file), (ull)cursor->frame, (ull)cursor->at, (ull)trailer->frames,
+                     (ull)trailer->frame_bytes);
 }

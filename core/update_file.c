@@ -27,9 +27,8 @@ static weft_status read_at(const weft_update_file *file, uint64_t offset, void *
 
 static weft_status cut_short(const weft_update_file *file)
 {
-    return weft_fail(WEFT_E_CORRUPT,
-                     "update file: its %llu bytes are not what its trailer says: cut short, or no such file",
-                     (ull)file->source.bytes);
+    return weft_fail(WEFT_E_CORRUPT, "%s: its %llu bytes are not what its trailer says: cut short, or no such file",
+                     weft_update_name(file), (ull)file->source.bytes);
 }
 
 /* ---- head */
@@ -37,11 +36,11 @@ static weft_status cut_short(const weft_update_file *file)
 static weft_status head_check(const weft_update_file *file, const uint8_t *head, uint64_t told)
 {
     if (file->header.snapshot || file->header.base.root || file->header.target.root)
-        return weft_fail(WEFT_E_PROTOCOL, "update file: a %s in its header: not known to protocol %u",
+        return weft_fail(WEFT_E_PROTOCOL, "%s: a %s in its header: not known to protocol %u", weft_update_name(file),
                          file->header.snapshot ? "snapshot" : "root", WEFT_PROTOCOL);
     for (uint64_t at = told; at < file->frames_at; at++)
         if (head[at])
-            return weft_fail(WEFT_E_CORRUPT, "update file: byte %llu is not zero", (ull)at);
+            return weft_fail(WEFT_E_CORRUPT, "%s: byte %llu is not zero", weft_update_name(file), (ull)at);
     return WEFT_OK;
 }
 
@@ -79,7 +78,7 @@ static weft_status end_measure(weft_update_file *file)
         left - rest - file->trailer.frame_bytes != 8 * file->trailer.frames || file->trailer.buckets)
         return cut_short(file);
     if (tail->packed_bytes > file->header.attachment_bytes || !tail->packed_bytes != !file->header.attachment_bytes)
-        return weft_fail(WEFT_E_CORRUPT, "update file: an attachment of %llu bytes in %u",
+        return weft_fail(WEFT_E_CORRUPT, "%s: an attachment of %llu bytes in %u", weft_update_name(file),
                          (ull)file->header.attachment_bytes, tail->packed_bytes);
     file->end_bytes = file->source.bytes - file->frames_at - file->trailer.frame_bytes;
     return WEFT_OK;
@@ -110,7 +109,7 @@ static weft_status prove(const weft_update_file *file, const uint8_t *head)
                                      .tail = file->checks + 8 * file->trailer.frames};
     sections.trailer = sections.tail + WEFT_TAIL_BYTES;
     if (weft_update_check(&sections) != file->tail.check)
-        return weft_fail(WEFT_E_CHECK, "update file: what is around its frames is not what was written");
+        return weft_fail(WEFT_E_CHECK, "%s: what is around its frames is not what was written", weft_update_name(file));
     return WEFT_OK;
 }
 
@@ -122,8 +121,8 @@ static weft_status trailer_read(weft_update_file *file)
         return status;
     weft_update_tail_get(bytes, &file->tail);
     if (memcmp(bytes + WEFT_TAIL_BYTES, "WFTR", 4) != 0)
-        return weft_fail(WEFT_E_CORRUPT, "update file: no trailer at the end of its %llu bytes: it is cut short",
-                         (unsigned long long)file->source.bytes);
+        return weft_fail(WEFT_E_CORRUPT, "%s: no trailer at the end of its %llu bytes: it is cut short",
+                         weft_update_name(file), (ull)file->source.bytes);
     return weft_wire_get_trailer(bytes + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
 }
 
@@ -143,7 +142,7 @@ static weft_status file_read(weft_update_file *file)
         status = prove(file, head);
     if (status == WEFT_OK && (file->header.target.run != file->trailer.target.run ||
                               file->header.target.number != file->trailer.target.number))
-        status = weft_fail(WEFT_E_PROTOCOL, "update file: header and trailer name different versions");
+        status = weft_fail(WEFT_E_PROTOCOL, "%s: header and trailer name different versions", weft_update_name(file));
     file->header.base.root = file->tail.base_root;
     file->header.target.root = file->trailer.target.root;
     return status;
@@ -190,7 +189,11 @@ static weft_status descriptor_read(void *user, uint64_t offset, void *data, uint
 static weft_status descriptor_open(weft_update_file *file, const char *path)
 {
     struct stat facts;
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    file->path = weft_mem_take(strlen(path) + 1, 1);
+    if (!file->path)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a name");
+    memcpy(file->path, path, strlen(path) + 1);
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is to be refused, not waited for */
     if (file->descriptor < 0 || fstat(file->descriptor, &facts) != 0)
         return weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
     if (!S_ISREG(facts.st_mode))
@@ -205,7 +208,7 @@ weft_status weft_update_open_path(const char *path, weft_update_file **update)
     if (!file)
         return WEFT_E_MEMORY;
     weft_status status = opened(file, descriptor_open(file, path), update);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK && strncmp(weft_last_error(), path, strlen(path)) != 0)
         weft_fail_about("%s", path);
     return status;
 }
@@ -218,6 +221,7 @@ void weft_update_close(weft_update_file *update)
         close(update->descriptor);
     weft_layout_free(update->layout);
     weft_mem_give(update->end);
+    weft_mem_give(update->path);
     weft_mem_give(update);
 }
 
@@ -234,7 +238,7 @@ weft_status weft_update_attachment(const weft_update_file *update, void *data, u
     if (status != WEFT_OK)
         return status;
     if (weft_blob_hash(plain, length) != update->header.attachment)
-        status = weft_fail(WEFT_E_CHECK, "update file: its attachment is not what was announced");
+        status = weft_fail(WEFT_E_CHECK, "%s: its attachment is not what was announced", weft_update_name(update));
     else
         memcpy(data, plain, length);
     weft_mem_give(plain);
@@ -253,7 +257,8 @@ static weft_status layout_unpack(weft_update_file *update)
     status = weft_layout_parse(plain, bytes, &update->layout);
     weft_mem_give(plain);
     if (status == WEFT_OK && memcmp(update->layout->hash, update->header.layout, sizeof update->header.layout) != 0)
-        status = weft_fail(WEFT_E_CORRUPT, "update file: its layout has another hash than its header says");
+        status =
+            weft_fail(WEFT_E_CORRUPT, "%s: its layout has another hash than its header says", weft_update_name(update));
     return status;
 }
 

@@ -33,6 +33,7 @@ void weft_update_tail_get(const uint8_t in[WEFT_TAIL_BYTES], weft_update_tail *t
 /* An update file, opened: everything but its frames. */
 typedef struct weft_update_file {
     weft_source source;
+    char *path;              /* NULL: opened by a source */
     int descriptor;          /* of a file opened by path; -1 */
     weft_wire_update header; /* roots filled in */
     weft_wire_trailer trailer;
@@ -43,6 +44,12 @@ typedef struct weft_update_file {
     const uint8_t *shape, *packed, *checks; /* in it */
     weft_layout *layout;                    /* of the shape; made when asked for */
 } weft_update_file;
+
+/* For messages. */
+static inline const char *weft_update_name(const weft_update_file *file)
+{
+    return file->path ? file->path : "update file";
+}
 
 /* Everything in a file that is no frame. */
 typedef struct weft_update_sections {

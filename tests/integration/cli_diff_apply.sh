@@ -140,6 +140,15 @@ for at in 0 9 63 111 127 140 300 2000 $((one / 2)) $((one - 1500)) $((one - 200)
 done
 damage longer "data += b'1234'"
 
+# which of several is damaged is told, where people look and where programs do
+damage frame "data[300] ^= 1"
+run merge_damaged 3 "$WEFT_BIN" merge "$work/damaged.weft" "$work/next.weft" -o "$work/no.weft" --base "$v0" --json
+grep -q 'damaged.weft: frame' "$work/merge_damaged.err" || fail "the damaged update is not named"
+json merge_damaged "'damaged.weft: frame' in lines[0]['error']['text']"
+run pipe_update 2 "$WEFT_BIN" apply "$v0" "$work/pipe" -o "$work/no.st"
+says pipe_update "pipe: not a regular file"
+absent "$work/no.weft"
+
 # ---- a disk that is full: nothing is left but what stood there
 full() # full NAME BLOCKS OUTPUT COMMAND...
 {
