@@ -171,7 +171,7 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     weft_names_give(names);
     weft_control_close(&control);
     if (status == WEFT_E_UNREACHABLE)
-        weft_fail_about("no layout from %s within %llu ms (connect_deadline); is the trainer running there?",
-                        site->trainer.listen, (unsigned long long)patience_ms);
+        weft_fail_about("no layout from %s within %llu ms%s; is the trainer running there?", site->trainer.listen,
+                        (unsigned long long)patience_ms, deadline_ms ? "" : " (connect_deadline)");
     return status;
 }
