@@ -86,12 +86,18 @@ static void elements_count(const weft_view *view, const uint8_t *now, const uint
     }
 }
 
+/* Bisects: tensors of one element each make as many runs as elements. */
 static const weft_run *run_of(const weft_view *view, uint32_t position)
 {
-    const weft_run *run = view->runs;
-    while (position - weft_run_position(view, run) >= run->count)
-        run++;
-    return run;
+    uint32_t low = 0, high = view->run_count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (weft_run_position(view, &view->runs[middle]) <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &view->runs[low];
 }
 
 /* What both views hold in one piece each from `position` on, at most `count`. */

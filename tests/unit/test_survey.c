@@ -125,9 +125,36 @@ static void pieces_make_no_difference(void **state)
     }
 }
 
+/* As of a pack of tensors of one element each. */
+static void as_many_runs_as_elements_make_no_difference(void **state)
+{
+    enum { COUNT = 5000 };
+    static const uint64_t size = COUNT;
+    static uint8_t memory[16 * COUNT];
+    static weft_piece pieces[COUNT];
+    weft_binding tiny;
+    unit_pair pair;
+    uint64_t random = 7;
+    (void)state;
+    pair_open(&pair, &random, WEFT_BF16, &size, 1, "portable");
+    pair_change(&pair, &random, 50000, false);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        pieces[i] = (weft_piece){0, i, 1, memory + 16 * i};
+        memcpy(pieces[i].data, pair.base + 2 * i, 2);
+    }
+    assert_int_equal(weft_binding_open(pair.layout, pieces, COUNT, &tiny), WEFT_OK);
+    assert_int_equal(tiny.run_count, COUNT);
+    survey_take(&pair, &pair.base_binding, &whole);
+    survey_take(&pair, &tiny, &cut);
+    assert_memory_equal(&whole, &cut, sizeof whole);
+    weft_binding_close(&tiny);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_those_of_the_sample),
-                                       cmocka_unit_test(pieces_make_no_difference)};
+                                       cmocka_unit_test(pieces_make_no_difference),
+                                       cmocka_unit_test(as_many_runs_as_elements_make_no_difference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
