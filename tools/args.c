@@ -234,6 +234,9 @@ static weft_status read_word(const weft_verb *verb, int argc, char **argv, int *
     for (uint8_t i = 0; i < verb->words + verb->more; i++)
         if (!args->words[i])
             return args->words[i] = word, WEFT_OK;
+    if (verb->more)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one file too many: weft %s takes at most %u", word, verb->name,
+                               verb->words + verb->more);
     if (!verb->site)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many: weft %s %s", word, verb->name,
                                verb->synopsis);

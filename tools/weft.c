@@ -40,7 +40,7 @@ static const weft_verb verbs[] = {
     {"inspect", "U.weft [--model BASE] [--json]", "Says what an update changes, tensor by tensor",
      WEFT_TAKES(JSON) | WEFT_TAKES(MODEL), false, 1, 0, weft_verb_inspect},
     {"merge", "A.weft B.weft [C.weft]... -o ABC.weft [--base MODEL] [--level L] [--threads N] [--json]",
-     "Makes one update of several that follow each other",
+     "Makes one update of several that follow each other, at most 32",
      OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(BASE), false, 2, WEFT_ARG_WORDS - 2,
      weft_verb_merge},
     {"digest", "MODEL [--threads N] [--json]", "Prints the digest by which versions are known", OVER_FILES, false, 1, 0,

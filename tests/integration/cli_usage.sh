@@ -16,6 +16,9 @@ says help_trainer "--follow DIR .*files alone"
 for verb in trainer rollout; do
     says "help_$verb" "--model FILE .*folder of shards"
 done
+# shellcheck disable=SC2046
+run many_merge 2 "$weft" merge $(seq 33) -o "$work/no.weft"
+says many_merge "'33' is one file too many: weft merge takes at most 32"
 run help_merge 0 "$weft" merge --help
 says help_merge "--base MODEL .*folder of shards"
 
