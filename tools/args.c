@@ -234,7 +234,7 @@ static weft_status read_word(const weft_verb *verb, int argc, char **argv, int *
     for (uint8_t i = 0; i < verb->words + verb->more; i++)
         if (!args->words[i])
             return args->words[i] = word, WEFT_OK;
-    if (verb->more)
+    if (verb->words + verb->more == WEFT_ARG_WORDS) /* its synopsis names no limit */
         return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one file too many: weft %s takes at most %u", word, verb->name,
                                verb->words + verb->more);
     if (!verb->site)

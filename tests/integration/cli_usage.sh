@@ -19,6 +19,8 @@ done
 # shellcheck disable=SC2046
 run many_merge 2 "$weft" merge $(seq 33) -o "$work/no.weft"
 says many_merge "'33' is one file too many: weft merge takes at most 32"
+run many_bench 2 "$weft" bench codec a b c
+says many_bench "'c' is one word too many: weft bench codec"
 run help_merge 0 "$weft" merge --help
 says help_merge "--base MODEL .*folder of shards"
 
