@@ -46,8 +46,7 @@ bool weft_log_wants(weft_log_level level)
     return level <= log_sink()->level && level <= WEFT_LOG_DEBUG;
 }
 
-/* Ends a full line in "...", before the first character that would be cut in two. */
-static void line_cut(char *line, size_t capacity)
+void weft_log_cut(char *line, size_t capacity)
 {
     size_t end = capacity - 4;
     for (int i = 0; i < 3 && end > 0 && ((unsigned char)line[end] & 0xc0) == 0x80; i++)
@@ -61,7 +60,7 @@ void weft_log_compose(char *line, size_t capacity, const char *format, va_list a
     if (length < 0)
         line[0] = '\0';
     else if ((size_t)length >= capacity)
-        line_cut(line, capacity);
+        weft_log_cut(line, capacity);
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' ';

@@ -29,6 +29,10 @@ bool weft_log_wants(weft_log_level level);
 
 void weft_log(weft_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Ends a line that fills its `capacity` bytes (at least 4) in "...", before the first character that would be cut in
+ * two. */
+void weft_log_cut(char *line, size_t capacity);
+
 /* Formats one line into `capacity` bytes (at least 4): what does not fit ends in "...", and control characters become
  * spaces, for texts may come from the other end of a wire. Always terminated. */
 void weft_log_compose(char *line, size_t capacity, const char *format, va_list arguments)

@@ -136,6 +136,6 @@ void weft_fail_about(const char *format, ...)
     va_end(arguments);
     int length = snprintf(text, sizeof text, "%s: %s", prefix, last_error);
     if (length >= (int)sizeof text)
-        memcpy(text + sizeof text - 4, "...", 4);
+        weft_log_cut(text, sizeof text);
     memcpy(last_error, text, sizeof text);
 }

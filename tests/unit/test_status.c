@@ -99,6 +99,21 @@ static void long_and_dirty_texts_are_cut_and_cleaned(void **state)
     assert_string_equal(weft_last_error(), "one two [2J \xc3\xa9");
 }
 
+static void what_is_put_before_a_text_cuts_it_between_characters(void **state)
+{
+    (void)state;
+    for (int before = 1; before <= 2; before++) {
+        char text[WEFT_LOG_LINE] = {0};
+        for (size_t at = 0; at + 3 < sizeof text; at += 2)
+            memcpy(text + at, "\xc3\xa9", 2);
+        weft_fail_quiet(WEFT_E_FILE, "%s", text);
+        weft_fail_about("%.*s", before, "ab");
+        size_t length = strlen(weft_last_error());
+        assert_int_equal((length - strlen("...") - strlen(": ") - (size_t)before) % 2, 0);
+        assert_string_equal(weft_last_error() + length - 3, "...");
+    }
+}
+
 static void the_log_level_follows_the_scope(void **state)
 {
     (void)state;
@@ -153,10 +168,15 @@ static void the_version_string_is_the_headers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_a_name_of_its_own),       cmocka_unit_test(a_scope_follows_from_the_group),
-        cmocka_unit_test(a_failure_keeps_its_text_and_errno),       cmocka_unit_test(a_text_may_quote_the_last_error),
-        cmocka_unit_test(long_and_dirty_texts_are_cut_and_cleaned), cmocka_unit_test(the_log_level_follows_the_scope),
-        cmocka_unit_test(the_last_error_is_the_threads_own),        cmocka_unit_test(the_version_string_is_the_headers),
+        cmocka_unit_test(every_status_has_a_name_of_its_own),
+        cmocka_unit_test(a_scope_follows_from_the_group),
+        cmocka_unit_test(a_failure_keeps_its_text_and_errno),
+        cmocka_unit_test(a_text_may_quote_the_last_error),
+        cmocka_unit_test(long_and_dirty_texts_are_cut_and_cleaned),
+        cmocka_unit_test(what_is_put_before_a_text_cuts_it_between_characters),
+        cmocka_unit_test(the_log_level_follows_the_scope),
+        cmocka_unit_test(the_last_error_is_the_threads_own),
+        cmocka_unit_test(the_version_string_is_the_headers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
