@@ -1,4 +1,4 @@
-/* update_pack.c - zstd at its densest, or the bytes as they are. */
+/* update_pack.c - zstd, at its densest where that is soon done, or the bytes as they are. */
 #include "update_pack.h"
 
 #include <string.h>
@@ -8,7 +8,14 @@
 #include "mem.h"
 #include "status.h"
 
-#define LEVEL 19 /* a few hundred KB at most: density is all that counts */
+#define DENSE_MOST (UINT64_C(1) << 20) /* bytes up to which density is all that counts */
+
+/* The densest level takes seconds a MB, in which nothing asks whether the work is still wanted. Readers know no level.
+ */
+static int level_for(uint64_t bytes)
+{
+    return bytes <= DENSE_MOST ? 19 : 3;
+}
 
 typedef unsigned long long ull;
 
@@ -17,7 +24,7 @@ weft_status weft_update_pack(const void *plain, uint64_t bytes, uint8_t **packed
     uint8_t *made = weft_mem_take(bytes ? bytes : 1, 1);
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory to pack %llu bytes", (ull)bytes);
-    size_t used = ZSTD_compress(made, bytes, plain, bytes, LEVEL); /* fails where it would not shrink */
+    size_t used = ZSTD_compress(made, bytes, plain, bytes, level_for(bytes)); /* fails where it would not shrink */
     if (ZSTD_isError(used) || used >= bytes) {
         memcpy(made, plain, bytes);
         used = bytes;

@@ -43,7 +43,9 @@ weft_status weft_update_writer_begin(weft_update_writer *writer, const weft_sink
     told.attachment_bytes = bytes;
     told.attachment = bytes ? weft_blob_hash(attachment, bytes) : 0;
     head_make(writer, &told);
+    uint64_t begun = weft_clock_ns();
     weft_status status = bytes ? weft_update_pack(attachment, bytes, &writer->packed, &writer->packed_bytes) : WEFT_OK;
+    writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
     return status == WEFT_OK ? put(writer, writer->head, writer->head_bytes) : status;
 }
 
@@ -107,7 +109,7 @@ weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layo
 /* ---- what is behind them */
 
 /* The whole layout where it costs next to nothing, else the grid. *shape comes from weft_mem_take. */
-static weft_status shape_make(const weft_update_writer *writer, const weft_layout *layout, bool named, uint8_t **shape,
+static weft_status shape_make(weft_update_writer *writer, const weft_layout *layout, bool named, uint8_t **shape,
                               weft_update_tail *tail)
 {
     uint64_t length = weft_layout_wire_bytes(layout), limit = writer->trailer.frame_bytes / WEFT_SHAPE_SHARE, used = 0;
@@ -116,8 +118,10 @@ static weft_status shape_make(const weft_update_writer *writer, const weft_layou
         uint8_t *plain = weft_mem_take(length, 1);
         if (!plain)
             return weft_fail(WEFT_E_MEMORY, "no memory for a layout of %llu bytes", (ull)length);
+        uint64_t begun = weft_clock_ns();
         weft_layout_write(layout, plain);
         status = weft_update_pack(plain, length, shape, &used);
+        writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
         weft_mem_give(plain);
         tail->whole = status == WEFT_OK && used <= limit && used < length && used <= WEFT_SHAPE_MAX;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <zstd.h>
 
 #include "log.h"
 #include "mem.h"
@@ -49,6 +50,26 @@ static void what_is_packed_comes_back(void **state)
             weft_mem_give(packed);
             free(plain);
         }
+    }
+}
+
+/* More than a MiB is packed at a level that is soon done. */
+static void much_is_packed_fast(void **state)
+{
+    static const uint64_t most = UINT64_C(1) << 20;
+    (void)state;
+    for (uint64_t bytes = most; bytes <= most + 1; bytes++) {
+        uint8_t *plain = malloc(bytes), *packed, *wanted = malloc(bytes);
+        uint64_t used, x = 1;
+        assert_true(plain && wanted);
+        for (uint64_t k = 0; k < bytes; k++)
+            plain[k] = (uint8_t)((x = x * 6364136223846793005u + 1) >> 61);
+        assert_int_equal(weft_update_pack(plain, bytes, &packed, &used), WEFT_OK);
+        assert_int_equal(used, ZSTD_compress(wanted, bytes, plain, bytes, bytes > most ? 3 : 19));
+        assert_memory_equal(packed, wanted, used);
+        weft_mem_give(packed);
+        free(wanted);
+        free(plain);
     }
 }
 
@@ -101,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_packed_comes_back),
+        cmocka_unit_test(much_is_packed_fast),
         cmocka_unit_test(bad_zstd_is_refused),
         cmocka_unit_test(more_bytes_than_they_unpack_to_are_refused),
     };
