@@ -71,6 +71,7 @@ static void each_version_by_itself(void **state)
 static void the_missing_is_named(void **state)
 {
     fleet *f = *state;
+    const char *a = "a";
     weft_staged_info staged = {.size = sizeof staged};
     for (unsigned at = 0; at < 3; at++) {
         fleet_join(f, at, FLEET_SAME);
@@ -81,6 +82,7 @@ static void the_missing_is_named(void **state)
     fleet_publish(f, 50);
     fleet_catch_up(f, 0);
     assert_int_equal(weft_staged(f->rollouts[1].session, FLEET_WAIT_MS, &staged), WEFT_OK);
+    assert_int_equal(weft_wait(f->trainer.session, 1, &a, 1, FLEET_WAIT_MS), WEFT_OK);
     assert_int_equal(weft_wait(f->trainer.session, 1, NULL, 0, 0), WEFT_E_TIMEOUT);
     assert_non_null(strstr(weft_last_error(), "wait: b does not hold version 1"));
 }

@@ -173,8 +173,10 @@ static void a_forked_child_holds_nothing(void **state)
     fleet *f = *state;
     pid_t child = fork();
     assert_true(child >= 0);
-    for (; child == 0;)
-        pause();
+    if (child == 0) {
+        pause(); /* until it is killed */
+        _exit(1);
+    }
     stop_trainer(f);
     fleet_start_trainer(f, NULL);
     fleet_catch_up(f, 0);
