@@ -189,21 +189,25 @@ static uint64_t run_bytes(const weft_binding *binding, const weft_run *run)
     return (uint64_t)run->count * binding->layout->entries[run->tensor].row->width;
 }
 
-static int run_order(const void *left, const void *right)
+typedef struct placed {
+    const weft_run *run;
+} placed;
+
+static int placed_order(const void *left, const void *right)
 {
-    const weft_run *const *a = left, *const *b = right;
-    return ((*a)->data > (*b)->data) - ((*a)->data < (*b)->data);
+    const placed *a = left, *b = right;
+    return (a->run->data > b->run->data) - (a->run->data < b->run->data);
 }
 
 /* Runs in order of address: each ends before the next begins. */
-static weft_status runs_apart(const weft_binding *binding, const weft_run **runs)
+static weft_status runs_apart(const weft_binding *binding, placed *runs)
 {
     const weft_layout_entry *entries = binding->layout->entries;
     for (uint64_t i = 0; i < binding->run_count; i++)
-        runs[i] = &binding->runs[i];
-    qsort(runs, binding->run_count, sizeof *runs, run_order);
+        runs[i].run = &binding->runs[i];
+    qsort(runs, binding->run_count, sizeof *runs, placed_order);
     for (uint64_t i = 1; i < binding->run_count; i++) {
-        const weft_run *before = runs[i - 1], *run = runs[i];
+        const weft_run *before = runs[i - 1].run, *run = runs[i].run;
         if ((uintptr_t)run->data - (uintptr_t)before->data < run_bytes(binding, before))
             return weft_fail(WEFT_E_LAYOUT, "tensors %s and %s share memory at %p: leave all but one out of the layout",
                              entries[before->tensor].tensor.name, entries[run->tensor].tensor.name, (void *)run->data);
@@ -213,7 +217,7 @@ static weft_status runs_apart(const weft_binding *binding, const weft_run **runs
 
 weft_status weft_binding_apart(const weft_binding *binding)
 {
-    const weft_run **runs = weft_mem_take(binding->run_count + 1, sizeof *runs);
+    placed *runs = weft_mem_take(binding->run_count + 1, sizeof *runs);
     if (!runs)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu runs", (unsigned long long)binding->run_count);
     weft_status status = runs_apart(binding, runs);
