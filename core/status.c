@@ -134,6 +134,9 @@ void weft_fail_about(const char *format, ...)
     va_start(arguments, format);
     weft_log_compose(prefix, sizeof prefix, format, arguments);
     va_end(arguments);
+    const size_t known = strlen(prefix);
+    if (strncmp(last_error, prefix, known) == 0 && last_error[known] == ':')
+        return;
     int length = snprintf(text, sizeof text, "%s: %s", prefix, last_error);
     if (length >= (int)sizeof text)
         weft_log_cut(text, sizeof text);

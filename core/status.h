@@ -25,7 +25,8 @@ bool weft_fail_was_logged(void);
 /* How often the thread said an error so far: whether what was called said one. */
 uint64_t weft_fail_count(void);
 
-/* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about. */
+/* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about, unless it
+ * says so already. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

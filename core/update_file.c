@@ -208,7 +208,7 @@ weft_status weft_update_open_path(const char *path, weft_update_file **update)
     if (!file)
         return WEFT_E_MEMORY;
     weft_status status = opened(file, descriptor_open(file, path), update);
-    if (status != WEFT_OK && strncmp(weft_last_error(), path, strlen(path)) != 0)
+    if (status != WEFT_OK)
         weft_fail_about("%s", path);
     return status;
 }

@@ -145,6 +145,8 @@ damage frame "data[300] ^= 1"
 run merge_damaged 3 "$WEFT_BIN" merge "$work/damaged.weft" "$work/next.weft" -o "$work/no.weft" --base "$v0" --json
 grep -q 'damaged.weft: frame' "$work/merge_damaged.err" || fail "the damaged update is not named"
 json merge_damaged "'damaged.weft: frame' in lines[0]['error']['text']"
+run inspect_damaged 3 "$WEFT_BIN" inspect "$work/damaged.weft" --json
+json inspect_damaged "lines[0]['error']['text'].count('damaged.weft') == 1"
 run pipe_update 2 "$WEFT_BIN" apply "$v0" "$work/pipe" -o "$work/no.st"
 says pipe_update "pipe: not a regular file"
 absent "$work/no.weft"
