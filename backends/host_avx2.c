@@ -17,12 +17,6 @@
 /* Bytes that diff asks for ahead of use in each stream, so that memory works on while lists are made. */
 #define STREAM_AHEAD 4096u
 
-/* Asking beyond the stream's end does no harm. */
-WEFT_ALWAYS_INLINE void stream_ahead(const uint8_t *at)
-{
-    _mm_prefetch((const char *)((uintptr_t)at + STREAM_AHEAD), _MM_HINT_T0);
-}
-
 WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
                                  uint32_t *position, uint8_t *before, uint8_t *after, unsigned width)
 {
@@ -33,10 +27,8 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
         uint32_t end = found;
         for (uint32_t i = 0; i < block; i++) {
             const uint8_t *x = a + (uint64_t)i * 64 * width, *y = b + (uint64_t)i * 64 * width;
-            for (unsigned line = 0; line < width; line++) {
-                stream_ahead(x + 64 * (uint64_t)line);
-                stream_ahead(y + 64 * (uint64_t)line);
-            }
+            weft_ahead_stream(x, STREAM_AHEAD, width);
+            weft_ahead_stream(y, STREAM_AHEAD, width);
             end += weft_word_list(weft_word_differ(x, y, width), first + done + 64 * i, position + end);
         }
         for (; found < end; found++) {

@@ -50,12 +50,6 @@ WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shado
 /* Bytes that diff asks for ahead of use in each stream, so that memory works on while lists are made. */
 #define STREAM_AHEAD 4096u
 
-/* Asking beyond the stream's end does no harm. */
-WEFT_ALWAYS_INLINE void stream_ahead(const uint8_t *at)
-{
-    _mm_prefetch((const char *)((uintptr_t)at + STREAM_AHEAD), _MM_HINT_T0);
-}
-
 WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint32_t count, uint32_t first,
                                  uint32_t *position, uint8_t *before, uint8_t *after, unsigned width)
 {
@@ -66,10 +60,8 @@ WEFT_ALWAYS_INLINE uint32_t diff(const uint8_t *now, const uint8_t *shadow, uint
         const uint8_t *a = now + (uint64_t)done * width, *b = shadow + (uint64_t)done * width;
         for (uint32_t i = 0; i < block; i++) {
             const uint8_t *x = a + (uint64_t)i * 64 * width, *y = b + (uint64_t)i * 64 * width;
-            for (unsigned line = 0; line < width; line++) {
-                stream_ahead(x + 64 * (uint64_t)line);
-                stream_ahead(y + 64 * (uint64_t)line);
-            }
+            weft_ahead_stream(x, STREAM_AHEAD, width);
+            weft_ahead_stream(y, STREAM_AHEAD, width);
             end += weft_lanes512_list(differ_word(x, y, width), numbers, first + done + 64 * i, position + end);
         }
         for (; found < end; found++) {

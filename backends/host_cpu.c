@@ -1,4 +1,5 @@
 /* host_cpu.c - what this CPU offers and which kernel set that makes. */
+#include "backends/host_ahead.h"
 #include "backends/host_state.h"
 
 #include <stdio.h>
@@ -100,6 +101,7 @@ weft_status weft_host_choose(const char *name, const weft_host_kernels **kernels
 {
     const char *forced = getenv("WEFT_KERNELS");
     kernel_set sets[SETS];
+    weft_host_ahead_take();
     sets_probe(sets);
     if (strcmp(name, AUTO) == 0 && forced && forced[0])
         name = forced;

@@ -56,7 +56,7 @@ WEFT_ALWAYS_INLINE bool weft_gaps_take(weft_gaps *gaps, uint32_t until, unsigned
 WEFT_ALWAYS_INLINE void weft_gaps_fetch(const weft_gaps *gaps, uint32_t first, uint32_t count, unsigned width)
 {
     for (uint32_t i = first; gaps->elements && i < first + count; i++)
-        _mm_prefetch((const char *)((uintptr_t)gaps->elements + (uint64_t)gaps->position[i] * width), _MM_HINT_T0);
+        weft_ahead_element((const uint8_t *)((uintptr_t)gaps->elements + (uint64_t)gaps->position[i] * width), 0);
 }
 
 /* What vectors leave over. */

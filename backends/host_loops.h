@@ -3,7 +3,7 @@
 #ifndef WEFT_BACKENDS_HOST_LOOPS_H
 #define WEFT_BACKENDS_HOST_LOOPS_H
 
-#include "backends/host_element.h"
+#include "backends/host_ahead.h"
 #include "digest.h"
 
 /* Lists the elements of one 8-byte word that differ; `index` is that of its first. */
@@ -79,11 +79,7 @@ WEFT_ALWAYS_INLINE void weft_loop_ahead(const uint8_t *data, const uint32_t *pos
 {
     if (i + WEFT_HOST_AHEAD >= count)
         return;
-    const uint8_t *element = data + (uint64_t)(position[i + WEFT_HOST_AHEAD] - first) * width;
-    if (write)
-        __builtin_prefetch(element, 1);
-    else
-        __builtin_prefetch(element, 0);
+    weft_ahead_element(data + (uint64_t)(position[i + WEFT_HOST_AHEAD] - first) * width, write);
 }
 
 WEFT_ALWAYS_INLINE void weft_loop_gather(const uint8_t *data, const uint32_t *position, uint32_t first, uint32_t count,

@@ -109,8 +109,7 @@ WEFT_ALWAYS_INLINE void weft_block_take(const uint8_t *data, const weft_block_ma
     for (uint32_t p = 0; p < WEFT_BLOCK_PARTS; p++) {
         const uint8_t *part = data + (uint64_t)p * WEFT_BLOCK_PART * width;
         __m256i *to = (__m256i *)(void *)(block->number + p * WEFT_BLOCK_PART), numbers[4];
-        weft_word_ahead(part, width);
-        weft_word_ahead(part + 64 * width, width);
+        weft_ahead_stream(part, WEFT_WORDS_AHEAD, 2 * width);
         for (unsigned i = 0; i < 4; i++) {
             __m256i over = _mm256_subs_epu8(BLOCK_EXPONENTS(part + 32 * i * width, map, width), map->below);
             numbers[i] = _mm256_shuffle_epi8(map->numbers, _mm256_min_epu8(over, top));

@@ -179,13 +179,6 @@ WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], weft
     }
 }
 
-/* Asking beyond the end does no harm. */
-WEFT_ALWAYS_INLINE void weft_wide_ahead(const uint8_t *at, unsigned bytes)
-{
-    for (unsigned line = 0; line < bytes; line += 64)
-        __builtin_prefetch((const void *)((uintptr_t)at + WEFT_WIDE_AHEAD + line), 0);
-}
-
 WEFT_ALWAYS_INLINE void weft_wide_take(const uint8_t *data, const weft_wide_map *map, weft_wide *block, uint32_t n,
                                        unsigned width)
 {
@@ -193,7 +186,7 @@ WEFT_ALWAYS_INLINE void weft_wide_take(const uint8_t *data, const weft_wide_map 
     for (uint32_t g = 0; g < WEFT_WIDE_GROUPS; g++) {
         const uint8_t *group = data + (uint64_t)g * 512 * width;
         __m512i two[4];
-        weft_wide_ahead(group, 512 * width);
+        weft_ahead_stream(group, WEFT_WIDE_AHEAD, 8 * width);
         WEFT_UNROLL for (uint32_t i = 0; i < 4; i++) two[i] = weft_wide_two(group + 128 * width * i, map, width);
         weft_wide_turn_planes(two, plane[g]);
     }

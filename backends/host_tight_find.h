@@ -9,13 +9,6 @@
 /* Bytes that are asked for ahead of use in each stream. */
 #define WEFT_FIND_AHEAD 4096u
 
-/* Asking beyond the stream's end does no harm. */
-WEFT_ALWAYS_INLINE void weft_find_ahead(const uint8_t *at, unsigned lines)
-{
-    for (unsigned line = 0; line < lines; line++)
-        __builtin_prefetch((const void *)((uintptr_t)at + WEFT_FIND_AHEAD + 64 * line), 0);
-}
-
 /* Class numbers of 32 elements. */
 WEFT_ALWAYS_INLINE void weft_block_number_32(const uint8_t *data, const weft_block_map *map, uint8_t *number,
                                              unsigned width)
@@ -38,7 +31,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_find_compare(const weft_host_pair *pair, uint32
     uint32_t found = 0;
     for (uint32_t at = begin; at < begin + WEFT_BLOCK_ELEMENTS; at += 64) {
         const uint8_t *now = pair->now + (uint64_t)at * width, *shadow = pair->shadow + (uint64_t)at * width;
-        weft_find_ahead(now, width);
+        weft_ahead_stream(now, WEFT_FIND_AHEAD, width);
         found += weft_word_list(weft_word_differ(now, shadow, width), pair->first + at, position + found);
         weft_block_number_32(shadow, map, block->number + (at - begin), width);
         weft_block_number_32(shadow + 32 * width, map, block->number + (at - begin) + 32, width);
@@ -53,7 +46,7 @@ WEFT_ALWAYS_INLINE void weft_block_count(const uint8_t *shadow, weft_block *bloc
     for (uint32_t p = 0; p < WEFT_BLOCK_PARTS; p++) {
         const uint8_t *part = block->number + p * WEFT_BLOCK_PART;
         __m256i numbers[4];
-        weft_find_ahead(shadow + (uint64_t)p * WEFT_BLOCK_PART * width, 2 * width);
+        weft_ahead_stream(shadow + (uint64_t)p * WEFT_BLOCK_PART * width, WEFT_FIND_AHEAD, 2 * width);
         for (unsigned i = 0; i < 4; i++)
             numbers[i] = WEFT_LOAD_256(part + 32 * i);
         _mm256_store_si256((__m256i *)(void *)block->before[p], before);

@@ -2,7 +2,7 @@
 #ifndef WEFT_BACKENDS_HOST_TIGHT_LOOPS_H
 #define WEFT_BACKENDS_HOST_TIGHT_LOOPS_H
 
-#include "backends/host_element.h"
+#include "backends/host_ahead.h"
 #include "backends/host_tight_kernels.h"
 
 WEFT_ALWAYS_INLINE uint32_t weft_loop_class(const uint8_t *data, uint32_t index, const weft_class_map *map,

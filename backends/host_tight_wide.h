@@ -134,8 +134,8 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32
         {
             const uint32_t at = begin + 512 * g + 128 * i;
             const uint8_t *now = pair->now + (uint64_t)at * width, *shadow = pair->shadow + (uint64_t)at * width;
-            weft_wide_ahead(now, 128 * width);
-            weft_wide_ahead(shadow, 128 * width);
+            weft_ahead_stream(now, WEFT_WIDE_AHEAD, 2 * width);
+            weft_ahead_stream(shadow, WEFT_WIDE_AHEAD, 2 * width);
             for (uint32_t w = 0; w < 2; w++) {
                 const uint64_t differ = weft_wide_differ(now + 64 * width * w, shadow + 64 * width * w, width);
                 found += weft_lanes512_list(differ, numbers, pair->first + at + 64 * w, position + found);

@@ -21,12 +21,6 @@
 /* Bytes that are asked for ahead of use. */
 #define WEFT_WORDS_AHEAD 2048u
 
-WEFT_ALWAYS_INLINE void weft_word_ahead(const uint8_t *word, unsigned width)
-{
-    for (unsigned line = 0; line < width; line++)
-        __builtin_prefetch((const void *)((uintptr_t)word + WEFT_WORDS_AHEAD + 64 * line), 0);
-}
-
 #define WEFT_UNROLL _Pragma("GCC unroll 16")
 
 /* Ranks of the changes in a word; returns the first change behind it. */
@@ -98,7 +92,7 @@ static __attribute__((noinline)) uint64_t weft_word_listed(weft_host_class *clas
         }                                                                                                              \
         for (; count - at >= 64; at += 64) {                                                                           \
             uint64_t changed = 0;                                                                                      \
-            weft_word_ahead(data + (uint64_t)at * W, W);                                                               \
+            weft_ahead_stream(data + (uint64_t)at * W, WEFT_WORDS_AHEAD, W);                                           \
             WORD_ABOVE(data + (uint64_t)at * W, thresholds, map, above + 1, N - 1, W);                                 \
             for (uint32_t rest = inverted; rest; rest &= rest - 1)                                                     \
                 changed |= above[__builtin_ctz(rest)] & ~above[__builtin_ctz(rest) + 1];                               \

@@ -1,6 +1,7 @@
-/* Every kernel set that this CPU runs gives the bytes of the portable one. */
+/* Every kernel set that this CPU runs gives the bytes of the portable one, however it asks for memory. */
 #include "tests/support/kernel_fast.h"
 
+#include "backends/host_ahead.h"
 #include "backends/host_state.h"
 
 static void set_equals_portable(const char *name)
@@ -9,8 +10,13 @@ static void set_equals_portable(const char *name)
     if (weft_host_choose(name, &kernels) != WEFT_OK)
         skip();
     assert_string_equal(kernels->name, name);
-    sets_give_equal_bytes(&weft_host_portable, kernels);
-    fast_gives_equal_bytes(&weft_host_portable, kernels);
+    const weft_host_ahead here = weft_host_ahead_here;
+    for (unsigned row = 0; row < 4; row++) {
+        weft_host_ahead_here = (weft_host_ahead){"a test's", .streams = row & 1, .second = row & 2};
+        sets_give_equal_bytes(&weft_host_portable, kernels);
+        fast_gives_equal_bytes(&weft_host_portable, kernels);
+    }
+    weft_host_ahead_here = here;
 }
 
 static void portable_equals_itself(void **state)
@@ -31,9 +37,22 @@ static void avx512_equals_portable(void **state)
     set_equals_portable("avx512");
 }
 
+static void a_cpu_has_its_row(void **state)
+{
+    (void)state;
+    const weft_host_ahead *five = weft_host_ahead_of("AuthenticAMD", 0x1a);
+    const weft_host_ahead *four = weft_host_ahead_of("AuthenticAMD", 0x19);
+    const weft_host_ahead *other = weft_host_ahead_of("GenuineIntel", 0x19);
+    assert_true(five->streams && !five->second);
+    assert_true(!four->streams && four->second);
+    assert_string_equal(other->cpus, "any");
+    assert_ptr_equal(weft_host_ahead_of("AuthenticAMD", 0x17), other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cpu_has_its_row),
         cmocka_unit_test(portable_equals_itself),
         cmocka_unit_test(avx2_equals_portable),
         cmocka_unit_test(avx512_equals_portable),
