@@ -41,6 +41,14 @@ static weft_status no_memory(void)
     return weft_fail(WEFT_E_MEMORY, "no memory for file names");
 }
 
+const char *weft_model_unopened(const char *path)
+{
+    struct stat facts;
+    int reason = errno;
+    bool link = reason == ENOENT && lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
+    return link ? "it is a link that leads to nothing" : strerror(reason);
+}
+
 /* ---- what lies in a folder */
 
 static bool is_checkpoint(const char *name)
@@ -62,6 +70,7 @@ static weft_status only_file(weft_folder *folder)
         folder->file_count = folder->files[0] ? 1 : 0;
     }
     closedir(listing);
+    folder->searched = true;
     if (found != 1)
         return weft_fail(WEFT_E_FILE,
                          "a folder with %llu *.safetensors and no " WEFT_MODEL_INDEX ": which is the model?",
@@ -90,7 +99,7 @@ static weft_status index_read(weft_folder *folder)
     if (!path)
         status = no_memory();
     else if (!file || fstat(fileno(file), &facts) != 0)
-        status = weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
+        status = weft_fail(WEFT_E_FILE, "cannot be opened: %s", weft_model_unopened(path));
     else if (!S_ISREG(facts.st_mode))
         status = weft_fail(WEFT_E_FILE, "not a regular file");
     else if ((uint64_t)facts.st_size > INDEX_MAX)
@@ -176,13 +185,20 @@ static weft_status split(weft_folder *folder, const char *path, char **name)
     return WEFT_OK;
 }
 
+/* Also one that cannot be opened, such as a link to nothing: a shard is never taken for the model in its place. */
+static bool index_stands(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 || errno != ENOENT;
+}
+
 static weft_status folder_take(weft_folder *folder, const char *path)
 {
     folder->path = joined(path, ends_with(path, "/") ? "" : "/");
     char *index = folder->path ? joined(folder->path, WEFT_MODEL_INDEX) : NULL;
     if (!index)
         return no_memory();
-    bool indexed = access(index, F_OK) == 0;
+    bool indexed = index_stands(index);
     weft_mem_give(index);
     if (!indexed)
         return only_file(folder);

@@ -85,7 +85,8 @@ typedef struct weft_folder {
     uint64_t index_bytes;
     char **files;
     uint64_t file_count;
-    void *map; /* the index's weight_map */
+    bool searched; /* without an index: files[0] was found in the folder, nobody named it */
+    void *map;     /* the index's weight_map */
 } weft_folder;
 
 /* Finds out what `path` is: a file, a folder or an index. Errors: WEFT_E_FILE, WEFT_E_LAYOUT, WEFT_E_MEMORY. */
@@ -93,5 +94,8 @@ weft_status weft_folder_open(const char *path, weft_folder *folder);
 /* The index names exactly the tensors of the files, each in the file that has it. Errors: WEFT_E_LAYOUT. */
 weft_status weft_folder_check(const weft_folder *folder, const weft_shards *shards);
 void weft_folder_close(weft_folder *folder);
+
+/* Why a file did not open, from errno. */
+const char *weft_model_unopened(const char *path);
 
 #endif

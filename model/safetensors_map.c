@@ -42,7 +42,7 @@ static weft_status file_open(const weft_folder *folder, const char *name, weft_m
         return weft_fail(WEFT_E_FILE, "cannot be opened: its path is longer than %d bytes", PATH_MAX);
     mapped->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
     if (mapped->file < 0 || fstat(mapped->file, &facts) != 0)
-        return weft_fail(WEFT_E_FILE, "cannot be opened: %s", strerror(errno));
+        return weft_fail(WEFT_E_FILE, "cannot be opened: %s", weft_model_unopened(path));
     if (!S_ISREG(facts.st_mode))
         return weft_fail(WEFT_E_FILE, "not a regular file");
     mapped->bytes = (uint64_t)facts.st_size;
@@ -227,6 +227,8 @@ static weft_status model_load(weft_model *model, const char *path, int writable)
     if (status != WEFT_OK)
         return status;
     status = files_load(model, &folder, writable);
+    if (status != WEFT_OK && folder.searched)
+        weft_fail_about("%s", folder.files[0]);
     weft_folder_close(&folder);
     return status;
 }

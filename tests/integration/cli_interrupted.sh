@@ -25,11 +25,11 @@ static int asked(const char *call)
     return at && strcmp(at, call) == 0;
 }
 
-int access(const char *path, int mode)
+int lstat(const char *path, struct stat *facts)
 {
     if (asked("base") && strstr(path, "model.safetensors.index.json"))
         raise(SIGINT);
-    return faccessat(AT_FDCWD, path, mode, 0);
+    return fstatat(AT_FDCWD, path, facts, AT_SYMLINK_NOFOLLOW);
 }
 
 int mkdir(const char *path, mode_t mode)

@@ -78,6 +78,11 @@ absent "$work/no"
 mkdir "$work/empty"
 run empty 2 "$WEFT_BIN" digest "$work/empty"
 says empty 'which is the model'
+mkdir "$work/link"
+cp "$work/m/v0.safetensors" "$work/link/model.safetensors"
+ln -s gone "$work/link/model.safetensors.index.json"
+run link 2 "$WEFT_BIN" digest "$work/link"
+says link 'link: model.safetensors.index.json: cannot be opened: it is a link that leads to nothing'
 rm "$work/s0/model-00002-of-00003.safetensors"
 run missing 2 "$WEFT_BIN" digest "$work/s0"
 says missing 'model-00002-of-00003.safetensors: cannot be opened'

@@ -193,6 +193,26 @@ static void one_file_needs_no_index(void **state)
     weft_model_close(model);
 }
 
+/* A link to nothing is there all the same: nothing else is taken in its place, and it is named. */
+static void links_to_nothing_are_named(void **state)
+{
+    (void)state;
+    unlink(in_folder("m-2.safetensors"));
+    assert_int_equal(symlink("nothing", in_folder("m-2.safetensors")), 0);
+    refused(WEFT_E_FILE, "model: m-2.safetensors: cannot be opened: it is a link that leads to nothing");
+    unlink(in_folder("m-1.safetensors"));
+    unlink(in_folder("m-3.safetensors"));
+    unlink(in_folder(WEFT_MODEL_INDEX));
+    refused(WEFT_E_FILE, "model: m-2.safetensors: cannot be opened: it is a link that leads to nothing");
+    weft_model *model = NULL;
+    assert_int_equal(weft_model_open(in_folder("m-2.safetensors"), 0, &model), WEFT_E_FILE);
+    assert_non_null(strstr(weft_last_error(), "m-2.safetensors: cannot be opened: it is a link that leads to nothing"));
+    unlink(in_folder("m-2.safetensors"));
+    shard_write("m-1.safetensors", "{" T("a", "BF16", "[5]", 0, 10) "}", 10);
+    assert_int_equal(symlink("nothing", in_folder(WEFT_MODEL_INDEX)), 0);
+    refused(WEFT_E_FILE, "model: " WEFT_MODEL_INDEX ": cannot be opened: it is a link that leads to nothing");
+}
+
 static void cut_shards_are_refused(void **state)
 {
     (void)state;
@@ -231,10 +251,10 @@ static void attachments_are_not_trusted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shard_test(tensors_go_by_file),          shard_test(save_is_byte_identical),
-        shard_test(longest_names_are_saved),     shard_test(wrong_indexes_are_refused),
-        shard_test(one_file_needs_no_index),     shard_test(cut_shards_are_refused),
-        shard_test(attachments_are_not_trusted),
+        shard_test(tensors_go_by_file),      shard_test(save_is_byte_identical),
+        shard_test(longest_names_are_saved), shard_test(wrong_indexes_are_refused),
+        shard_test(one_file_needs_no_index), shard_test(links_to_nothing_are_named),
+        shard_test(cut_shards_are_refused),  shard_test(attachments_are_not_trusted),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
