@@ -33,6 +33,7 @@ typedef struct weft_shards {
 /* A file that is mapped. */
 typedef struct weft_mapped {
     int file;
+    char *path; /* as it was opened, for messages */
     uint64_t bytes;
     uint64_t header_bytes;
     uint64_t offset; /* in the model's memory: whole pages */
@@ -63,8 +64,12 @@ weft_status weft_model_header_read(const uint8_t *header, uint64_t bytes, weft_l
  * *header comes from weft_mem_take. Errors: WEFT_E_LAYOUT (a name that is no UTF-8), WEFT_E_MEMORY. */
 weft_status weft_model_header_make(const weft_layout *layout, uint8_t **header, uint64_t *bytes);
 
-/* Whether a mapped file lost pages: what a guard once replaced by zeros raises no fault any more. */
-bool weft_model_shrunk(const weft_model *model);
+/* The first mapped file that lost pages, NULL if none did: what a guard once replaced by zeros raises no fault any
+ * more.
+ */
+const weft_mapped *weft_model_shrunk(const weft_model *model);
+/* Whether a mapped file is as it was at open. Errors: WEFT_E_FILE, naming it. */
+weft_status weft_mapped_unchanged(const weft_mapped *mapped);
 
 /* Reads and checks an attachment, which may come from anywhere: a raw header, or several in a sharded model's form
  * (docs/WIRE_FORMAT.md, Attachments of model files). `shards` borrows its bytes. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY.

@@ -36,7 +36,7 @@ const weft_piece *weft_model_pieces(const weft_model *model, uint64_t *count);
 const void *weft_model_header(const weft_model *model, uint64_t *bytes);
 
 /* Makes sure that a mapped file was not cut short while it was read: compares size and times with those at open.
- * Errors: WEFT_E_FILE. */
+ * Errors: WEFT_E_FILE (the text names the file, of a sharded model the shard). */
 weft_status weft_model_unchanged(const weft_model *model);
 
 /* Writes headers and data to `path`: to a temporary name beside it, synced, then renamed, so that nothing half-written
@@ -68,8 +68,8 @@ void weft_model_output_close(weft_model_output *output);
 
 /* Guards reads of mapped files: runs `body(user)`; if a page of these models' mappings cannot be read (a file shrank
  * under it: SIGBUS), the body goes on with zeros in its place, on whatever thread, and WEFT_E_FILE comes back instead
- * of its status: nothing that it made may be kept. Other faults go to the handler that stood before. Threads: one
- * guard at a time in the process (else WEFT_E_STATE). */
+ * of its status, with the file named in its text: nothing that it made may be kept. Other faults go to the handler that
+ * stood before. Threads: one guard at a time in the process (else WEFT_E_STATE). */
 weft_status weft_model_guard(const weft_model *model, weft_status (*body)(void *user), void *user);
 weft_status weft_model_guard_all(const weft_model *const *models, size_t count, weft_status (*body)(void *user),
                                  void *user);

@@ -19,8 +19,8 @@ typedef struct range {
 
 /* What the handler needs; set before it is installed, and only one at a time. */
 static struct {
-    bool taken; /* atomic */
-    bool cut;   /* atomic: a page was missing */
+    bool taken;    /* atomic */
+    uint8_t *lost; /* atomic: a page that was missing; NULL: none was */
     uint64_t page;
     range ranges[WEFT_MODEL_GUARDED];
     size_t count;
@@ -46,7 +46,7 @@ static void bus_error(int number, siginfo_t *info, void *context)
         if (address < own->begin || address >= own->end)
             continue;
         uint8_t *page = own->begin + (uint64_t)(address - own->begin) / guard.page * guard.page;
-        __atomic_store_n(&guard.cut, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&guard.lost, page, __ATOMIC_RELAXED);
         if (mmap(page, guard.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
             MAP_FAILED)
             return;
@@ -63,13 +63,43 @@ static void ranges_take(const weft_model *const *models, size_t count)
             guard.ranges[guard.count++] = (range){models[i]->memory, models[i]->memory + models[i]->memory_bytes};
 }
 
-bool weft_model_shrunk(const weft_model *model)
+const weft_mapped *weft_model_shrunk(const weft_model *model)
 {
     struct stat facts;
     for (uint64_t i = 0; i < model->file_count; i++)
         if (fstat(model->files[i].file, &facts) != 0 || (uint64_t)facts.st_size < model->files[i].bytes)
-            return true;
-    return false;
+            return &model->files[i];
+    return NULL;
+}
+
+/* The file that the page, one of the models', is of. */
+static const weft_mapped *file_of(const weft_model *const *models, size_t count, const uint8_t *page, uint64_t *at)
+{
+    const weft_mapped *found = NULL;
+    for (size_t m = 0; m < count; m++)
+        for (uint64_t i = 0; i < models[m]->file_count; i++) {
+            const weft_mapped *mapped = &models[m]->files[i];
+            const uint8_t *begin = models[m]->memory + mapped->offset;
+            if (page < begin || page >= begin + mapped->bytes)
+                continue;
+            found = mapped;
+            *at = (uint64_t)(page - begin);
+        }
+    return found;
+}
+
+/* The file that was changed decides, else `status`; a page may also be lost to a disk at fault. */
+static weft_status judge(const weft_model *const *models, size_t count, const uint8_t *lost, weft_status status)
+{
+    uint64_t at = 0;
+    const weft_mapped *mapped = lost ? file_of(models, count, lost, &at) : NULL;
+    for (size_t i = 0; i < count && !mapped; i++)
+        mapped = weft_model_shrunk(models[i]);
+    weft_status found = mapped ? weft_mapped_unchanged(mapped) : WEFT_OK;
+    if (lost && mapped && found == WEFT_OK)
+        return weft_fail(WEFT_E_FILE, "%s: cannot be read at byte %llu: its file system failed", mapped->path,
+                         (unsigned long long)at);
+    return found == WEFT_OK ? status : found;
 }
 
 weft_status weft_model_guard_all(const weft_model *const *models, size_t count, weft_status (*body)(void *user),
@@ -80,18 +110,14 @@ weft_status weft_model_guard_all(const weft_model *const *models, size_t count, 
         return weft_fail(WEFT_E_STATE, "another guard is at work, or it has %zu models; one guard of %d at a time",
                          count, WEFT_MODEL_GUARDED);
     ranges_take(models, count);
-    guard.cut = false;
+    guard.lost = NULL;
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, &guard.before);
     weft_status status = body(user);
     sigaction(SIGBUS, &guard.before, NULL);
-    bool cut = __atomic_load_n(&guard.cut, __ATOMIC_RELAXED);
+    uint8_t *lost = __atomic_load_n(&guard.lost, __ATOMIC_RELAXED);
     __atomic_clear(&guard.taken, __ATOMIC_RELEASE);
-    for (size_t i = 0; i < count; i++)
-        cut = cut || weft_model_shrunk(models[i]);
-    return cut ? weft_fail(WEFT_E_FILE,
-                           "the model file was cut short while it was read; replace files by rename, never in place")
-               : status;
+    return judge(models, count, lost, status);
 }
 
 weft_status weft_model_guard(const weft_model *model, weft_status (*body)(void *user), void *user)

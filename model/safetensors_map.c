@@ -40,6 +40,9 @@ static weft_status file_open(const weft_folder *folder, const char *name, weft_m
     struct stat facts;
     if (snprintf(path, sizeof path, "%s%s", folder->path, name) >= PATH_MAX)
         return weft_fail(WEFT_E_FILE, "cannot be opened: its path is longer than %d bytes", PATH_MAX);
+    mapped->path = weft_mem_text(path);
+    if (!mapped->path)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a file name");
     mapped->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
     if (mapped->file < 0 || fstat(mapped->file, &facts) != 0)
         return weft_fail(WEFT_E_FILE, "cannot be opened: %s", weft_model_unopened(path));
@@ -292,9 +295,11 @@ void weft_model_close(weft_model *model)
 {
     if (!model)
         return;
-    for (uint64_t i = 0; i < model->file_count; i++)
+    for (uint64_t i = 0; i < model->file_count; i++) {
         if (model->files[i].file >= 0)
             close(model->files[i].file);
+        weft_mem_give(model->files[i].path);
+    }
     if (model->memory && model->file_count)
         munmap(model->memory, model->memory_bytes);
     else if (model->memory)
@@ -323,19 +328,20 @@ const void *weft_model_header(const weft_model *model, uint64_t *bytes)
     return model->header;
 }
 
-static weft_status file_unchanged(const weft_mapped *mapped)
+weft_status weft_mapped_unchanged(const weft_mapped *mapped)
 {
     struct stat facts;
     if (fstat(mapped->file, &facts) != 0)
-        return weft_fail(WEFT_E_FILE, "the model file cannot be looked at: %s", strerror(errno));
+        return weft_fail(WEFT_E_FILE, "%s: cannot be looked at: %s", mapped->path, strerror(errno));
     if ((uint64_t)facts.st_size != mapped->bytes)
         return weft_fail(WEFT_E_FILE,
-                         "the model file changed while in use: it had %llu bytes, now it has %llu; replace files by "
-                         "rename, never in place",
+                         "%s: %s while in use: it had %llu bytes, now it has %llu; replace files by rename, never in "
+                         "place",
+                         mapped->path, (uint64_t)facts.st_size < mapped->bytes ? "cut short" : "written to",
                          (ull)mapped->bytes, (ull)facts.st_size);
     if (facts.st_mtim.tv_sec != mapped->modified.tv_sec || facts.st_mtim.tv_nsec != mapped->modified.tv_nsec)
-        return weft_fail(WEFT_E_FILE,
-                         "the model file was written while in use; replace files by rename, never in place");
+        return weft_fail(WEFT_E_FILE, "%s: written to while in use; replace files by rename, never in place",
+                         mapped->path);
     return WEFT_OK;
 }
 
@@ -343,6 +349,6 @@ weft_status weft_model_unchanged(const weft_model *model)
 {
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; i < model->file_count && status == WEFT_OK; i++)
-        status = file_unchanged(&model->files[i]);
+        status = weft_mapped_unchanged(&model->files[i]);
     return status;
 }

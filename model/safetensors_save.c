@@ -280,8 +280,9 @@ weft_status weft_model_save(const weft_model *model, const void *attachment, uin
     if (status != WEFT_OK)
         return status;
     status = data_write(model, output);
-    if (status == WEFT_OK && weft_model_shrunk(model))
-        status = weft_fail(WEFT_E_FILE, "%s: not written: the model file was cut short while it was read", path);
+    const weft_mapped *shrunk = weft_model_shrunk(model);
+    if (shrunk)
+        status = weft_mapped_unchanged(shrunk);
     if (status == WEFT_OK)
         status = weft_model_output_finish(output);
     weft_model_output_close(output);

@@ -198,6 +198,7 @@ static void shrunken_file_is_an_error(void **state)
     for (int round = 0; round < 2; round++) { /* the guard is whole again after it fired */
         assert_int_equal(weft_model_guard(model, model_sum, model), WEFT_E_FILE);
         assert_non_null(strstr(weft_last_error(), "cut short"));
+        assert_non_null(strstr(weft_last_error(), path));
     }
     uint64_t bytes;
     const void *header = weft_model_header(model, &bytes);
