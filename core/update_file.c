@@ -183,7 +183,10 @@ weft_status weft_update_open(const weft_source *source, weft_update_file **updat
 static weft_status descriptor_read(void *user, uint64_t offset, void *data, uint64_t bytes)
 {
     const weft_update_file *file = user;
-    return weft_file_read(file->descriptor, data, bytes, offset);
+    weft_status status = weft_file_read(file->descriptor, data, bytes, offset);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", file->path);
+    return status;
 }
 
 static weft_status descriptor_open(weft_update_file *file, const char *path)
