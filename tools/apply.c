@@ -49,6 +49,8 @@ static weft_status open_all(apply *a)
     if (status != WEFT_OK)
         weft_fail_about("%s", a->args->words[1]);
     if (status == WEFT_OK)
+        status = weft_offline_fits(a->update, a->base, a->args->words[0]);
+    if (status == WEFT_OK)
         status = weft_offline_wanted();
     return status == WEFT_OK ? open_output(a) : status;
 }
@@ -78,10 +80,9 @@ static weft_status apply_run(apply *a)
     weft_status status = open_all(a);
     if (status != WEFT_OK)
         return status;
-    status = weft_model_guard(a->base, body, a);
-    a->phase = status == WEFT_E_LAYOUT ? WEFT_PHASE_INPUT : WEFT_PHASE_WORK; /* an update for another model */
-    if (status == WEFT_OK)
-        status = weft_model_unchanged(a->base);
+    const weft_model *base = a->base;
+    a->phase = WEFT_PHASE_WORK;
+    status = weft_offline_guarded(&base, 1, body, a);
     return status == WEFT_OK ? weft_model_output_finish(a->output) : status;
 }
 

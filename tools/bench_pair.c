@@ -82,7 +82,7 @@ static weft_status models_read(models *m, const char *before, const char *after)
     if (status == WEFT_OK)
         status = images_open(m->pair, weft_model_layout(m->before));
     const weft_model *both[] = {m->before, m->after};
-    return status == WEFT_OK ? weft_model_guard_all(both, 2, models_copy, m) : status;
+    return status == WEFT_OK ? weft_offline_guarded(both, 2, models_copy, m) : status;
 }
 
 static const char *name_of(const char *path)

@@ -26,10 +26,7 @@ static weft_status open_all(diff *d)
         status = weft_offline_wanted();
     if (status != WEFT_OK)
         return status;
-    status = weft_file_begin(&d->file, d->args->output);
-    if (status != WEFT_OK)
-        weft_fail_about("%s", d->args->output);
-    return status;
+    return weft_offline_begin(&d->file, d->args->output);
 }
 
 static weft_status body(void *user)
@@ -56,15 +53,9 @@ static weft_status diff_run(diff *d)
     if (status != WEFT_OK)
         return status;
     const weft_model *models[] = {d->base, d->target};
-    status = weft_model_guard_all(models, 2, body, d);
+    status = weft_offline_guarded(models, 2, body, d);
     d->phase = status == WEFT_E_ARGUMENT ? WEFT_PHASE_INPUT : WEFT_PHASE_WORK; /* a level that is none */
-    for (int i = 0; i < 2 && status == WEFT_OK; i++)
-        status = weft_model_unchanged(models[i]);
-    if (status == WEFT_OK)
-        status = weft_file_finish(&d->file);
-    if (status == WEFT_E_FILE)
-        weft_fail_about("%s", d->args->output);
-    return status;
+    return status == WEFT_OK ? weft_offline_finish(&d->file, d->args->output) : status;
 }
 
 static void report(const diff *d)

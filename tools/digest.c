@@ -31,8 +31,8 @@ static weft_status digest_run(digest *d)
     if (status != WEFT_OK)
         return status;
     d->phase = WEFT_PHASE_WORK;
-    status = weft_model_guard(d->model, body, d);
-    return status == WEFT_OK ? weft_model_unchanged(d->model) : status;
+    const weft_model *model = d->model;
+    return weft_offline_guarded(&model, 1, body, d);
 }
 
 static void report(const digest *d)

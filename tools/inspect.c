@@ -35,6 +35,8 @@ static weft_status open_all(inspect *in)
     if (status == WEFT_OK && in->args->model)
         status = weft_model_open(in->args->model, 0, &in->model);
     if (status == WEFT_OK && in->model)
+        status = weft_offline_fits(in->update, in->model, in->args->model);
+    if (status == WEFT_OK && in->model)
         in->layout = weft_model_layout(in->model);
     return status;
 }
@@ -55,8 +57,10 @@ static weft_status inspect_run(inspect *in)
     in->tensors = calloc(weft_layout_count(in->layout) + 1, sizeof *in->tensors);
     if (!in->tensors)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory for %" PRIu64 " tensors", weft_layout_count(in->layout));
-    status = in->model ? weft_model_guard(in->model, body, in) : body(in);
-    if (status != WEFT_OK)
+    const weft_model *model = in->model;
+    in->phase = WEFT_PHASE_WORK;
+    status = weft_offline_guarded(&model, model ? 1 : 0, body, in);
+    if (status != WEFT_OK && status != WEFT_E_FILE) /* which says whose it is */
         weft_fail_about("%s", in->args->words[0]);
     return status;
 }

@@ -27,10 +27,7 @@ static weft_status open_all(merge *m)
         status = weft_offline_wanted();
     if (status != WEFT_OK)
         return status;
-    status = weft_file_begin(&m->file, m->args->output);
-    if (status != WEFT_OK)
-        weft_fail_about("%s", m->args->output);
-    return status;
+    return weft_offline_begin(&m->file, m->args->output);
 }
 
 static weft_status body(void *user)
@@ -54,16 +51,11 @@ static weft_status merge_run(merge *m)
     weft_status status = open_all(m);
     if (status != WEFT_OK)
         return status;
-    status = m->base ? weft_model_guard(m->base, body, m) : body(m);
+    const weft_model *base = m->base;
+    status = weft_offline_guarded(&base, base ? 1 : 0, body, m);
     if (status != WEFT_E_ARGUMENT && status != WEFT_E_LAYOUT)
         m->phase = WEFT_PHASE_WORK;
-    if (status == WEFT_OK && m->base)
-        status = weft_model_unchanged(m->base);
-    if (status == WEFT_OK)
-        status = weft_file_finish(&m->file);
-    if (status == WEFT_E_FILE)
-        weft_fail_about("%s", m->args->output);
-    return status;
+    return status == WEFT_OK ? weft_offline_finish(&m->file, m->args->output) : status;
 }
 
 static void report(const merge *m)

@@ -1,5 +1,6 @@
 #include "offline.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,6 +61,32 @@ weft_status weft_offline_same_layout(const weft_model *a, const weft_model *b, c
     return weft_weights_differ(path, weft_model_layout(a), weft_model_layout(b));
 }
 
+weft_status weft_offline_fits(weft_update_file *update, const weft_model *model, const char *path)
+{
+    weft_update_header header = {.size = sizeof header};
+    uint64_t have[2];
+    weft_status status = weft_update_describe(update, &header);
+    weft_layout_hash(weft_model_layout(model), have);
+    if (status != WEFT_OK || (header.layout[0] == have[0] && header.layout[1] == have[1]))
+        return status;
+    return weft_fail_quiet(WEFT_E_LAYOUT,
+                           "%s: the update is for a layout with hash %016" PRIx64 "%016" PRIx64
+                           ", the model has %016" PRIx64 "%016" PRIx64,
+                           path, header.layout[1], header.layout[0], have[1], have[0]);
+}
+
+weft_status weft_offline_guarded(const weft_model *const *models, size_t count, weft_status (*body)(void *user),
+                                 void *user)
+{
+    weft_status status = weft_model_guard_all(models, count, body, user);
+    for (size_t i = 0; i < count; i++) {
+        weft_status changed = weft_model_unchanged(models[i]);
+        if (changed != WEFT_OK)
+            return changed;
+    }
+    return status;
+}
+
 const void *weft_offline_new_header(const weft_model *base, const weft_model *model, uint64_t *bytes)
 {
     uint64_t base_bytes;
@@ -71,9 +98,29 @@ const void *weft_offline_new_header(const weft_model *base, const weft_model *mo
 
 /* ---- files */
 
+weft_status weft_offline_begin(weft_file *file, const char *path)
+{
+    weft_status status = weft_file_begin(file, path);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", path);
+    return status;
+}
+
+weft_status weft_offline_finish(weft_file *file, const char *path)
+{
+    weft_status status = weft_file_finish(file);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", path);
+    return status;
+}
+
 static weft_status file_write(void *user, const void *data, uint64_t bytes)
 {
-    return weft_file_put(user, data, bytes);
+    const weft_file *file = user;
+    weft_status status = weft_file_put(user, data, bytes);
+    if (status != WEFT_OK)
+        weft_fail_about("%s", file->path);
+    return status;
 }
 
 weft_sink weft_offline_sink(weft_file *file)

@@ -27,10 +27,22 @@ void weft_offline_bar_end(weft_offline_bar *bar);
  * differs. */
 weft_status weft_offline_same_layout(const weft_model *a, const weft_model *b, const char *path);
 
+/* Whether the update is for the layout of the model read from `path`. Errors: WEFT_E_LAYOUT, naming that; those of
+ * weft_update_describe. */
+weft_status weft_offline_fits(weft_update_file *update, const weft_model *model, const char *path);
+
+/* Works on models (none is allowed) under their guard. A model that is another than at open decides, whatever the body
+ * made of it. Errors: WEFT_E_FILE, naming the file that changed; the body's. */
+weft_status weft_offline_guarded(const weft_model *const *models, size_t count, weft_status (*body)(void *user),
+                                 void *user);
+
 /* The header of `model` where it is another than the base's; 0 bytes: it is the same. */
 const void *weft_offline_new_header(const weft_model *base, const weft_model *model, uint64_t *bytes);
 
-/* A sink that writes a file. */
+/* An output begun, written by a sink, and put in its place: as weft_file_begin, weft_file_put and weft_file_finish,
+ * with `path` named in errors. */
+weft_status weft_offline_begin(weft_file *file, const char *path);
+weft_status weft_offline_finish(weft_file *file, const char *path);
 weft_sink weft_offline_sink(weft_file *file);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "offline.h"
 #include "status.h"
 
 void weft_weights_place(const weft_site *site, const char *peer, weft_weights *weights)
@@ -60,9 +61,7 @@ static weft_status copy_body(void *user)
 static weft_status copy_model(const weft_model *from, weft_weights *weights)
 {
     copy_job job = {.from = from, .to = weights};
-    weft_status status = weft_model_guard(from, copy_body, &job);
-    if (status == WEFT_OK)
-        status = weft_model_unchanged(from);
+    weft_status status = weft_offline_guarded(&from, 1, copy_body, &job);
     if (status != WEFT_OK) {
         free(job.header);
         return status;
@@ -76,7 +75,7 @@ static weft_status copy_model(const weft_model *from, weft_weights *weights)
 static weft_status copy_file(const weft_model *from, const char *path, weft_weights *weights)
 {
     weft_status status = copy_model(from, weights);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK && status != WEFT_E_FILE) /* which says whose it is */
         weft_fail_about("%s", path);
     return status;
 }
