@@ -85,12 +85,13 @@ static const char *dtype_name(const inspect *in, uint64_t tensor)
     return in->layout->entries[tensor].row->name;
 }
 
-static bool dtype_is_new(const inspect *in, uint64_t tensor)
+/* `seen` has a bit a dtype. */
+static bool dtype_is_new(const inspect *in, uint64_t tensor, uint32_t *seen)
 {
-    for (uint64_t t = 0; t < tensor; t++)
-        if (in->layout->entries[t].row == in->layout->entries[tensor].row)
-            return false;
-    return true;
+    const uint32_t bit = UINT32_C(1) << in->layout->entries[tensor].tensor.dtype;
+    bool fresh = !(*seen & bit);
+    *seen |= bit;
+    return fresh;
 }
 
 static size_t classes_of(const inspect *in, uint64_t tensor, uint32_t thresholds[CLASSES_MAX])
@@ -103,9 +104,9 @@ static size_t classes_of(const inspect *in, uint64_t tensor, uint32_t thresholds
 static json_t *classes_json(const inspect *in)
 {
     json_t *object = json_object();
-    uint32_t thresholds[CLASSES_MAX];
+    uint32_t thresholds[CLASSES_MAX], seen = 0;
     for (uint64_t t = 0; t < in->layout->count; t++) {
-        if (!dtype_is_new(in, t))
+        if (!dtype_is_new(in, t, &seen))
             continue;
         json_t *list = json_array();
         for (size_t i = 0, count = classes_of(in, t, thresholds); i < count; i++)
@@ -149,9 +150,9 @@ static void print_json(const inspect *in)
 
 static void print_classes(const inspect *in)
 {
-    uint32_t thresholds[CLASSES_MAX];
+    uint32_t thresholds[CLASSES_MAX], seen = 0;
     for (uint64_t t = 0; t < in->layout->count; t++) {
-        size_t count = dtype_is_new(in, t) ? classes_of(in, t, thresholds) : 0;
+        size_t count = dtype_is_new(in, t, &seen) ? classes_of(in, t, thresholds) : 0;
         if (count == 0)
             continue;
         printf("classes of %s begin at exponents", dtype_name(in, t));
