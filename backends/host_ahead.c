@@ -18,13 +18,13 @@ typedef struct ahead_row {
 /* docs/PERFORMANCE.md has the figures: what makes diff and encode a tenth faster on Zen 5 costs a quarter on Zen 4.
  * Scattered elements were not timed both ways on Zen 3, whose loads are much like those of Zen 4. */
 static const ahead_row rows[] = {
-    {AMD, 0x1a, {"Zen 5", .streams = true, .second = false}},
-    {AMD, 0x19, {"Zen 3 and 4", .streams = false, .second = true}},
+    {AMD, 0x1a, {"Zen 5", .second = false}},
+    {AMD, 0x19, {"Zen 3 and 4", .second = true}},
 };
 
-static const weft_host_ahead unknown = {"any", .streams = true, .second = false};
+static const weft_host_ahead unknown = {"any", .second = false};
 
-weft_host_ahead weft_host_ahead_here = {"any", .streams = true, .second = false};
+weft_host_ahead weft_host_ahead_here = {"any", .second = false};
 
 const weft_host_ahead *weft_host_ahead_of(const char *vendor, unsigned family)
 {

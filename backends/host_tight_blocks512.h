@@ -15,7 +15,8 @@
 #define WEFT_WIDE_ELEMENTS 2048u
 #define WEFT_WIDE_WORDS    32u
 #define WEFT_WIDE_GROUPS   4u
-#define WEFT_WIDE_AHEAD    6144u /* bytes that are asked for ahead of use */
+#define WEFT_WIDE_AHEAD    6144u  /* bytes that are asked for ahead of use, while they are read */
+#define WEFT_WIDE_COMING   12288u /* and while a block is counted */
 
 #define WEFT_WIDE_SPAN 63u /* exponents from the first to the last threshold */
 
@@ -158,15 +159,20 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_sum(__m512i counts, uint16_t *before)
     return (uint32_t)((uint64_t)_mm_cvtsi128_si64(_mm512_castsi512_si128(groups)) >> 48);
 }
 
-/* Members and counts of the first n classes, from the planes of all groups. */
-WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], weft_wide *block, uint32_t n)
+/* Members and counts of the first n classes, from the planes of all groups. Memory would rest meanwhile: if `stream` is
+ * not NULL, as many bytes of it as a block has are asked for in n equal parts. */
+WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], const uint8_t *stream, weft_wide *block,
+                                        uint32_t n, unsigned width)
 {
+    const uint32_t lines = WEFT_WIDE_ELEMENTS * width / 64 / n;
     for (uint32_t q = 0; q < n / 4; q++) {
         __m512i counts[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
                              _mm512_setzero_si512()};
         WEFT_UNROLL for (uint32_t g = 0; g < WEFT_WIDE_GROUPS; g++)
         {
             const __m512i quarter = weft_wide_quarter(plane[g], q);
+            if (stream)
+                weft_ahead_counting(stream, WEFT_WIDE_COMING + 64 * lines * (4 * q + g), lines);
             WEFT_UNROLL for (uint32_t c = 0; c < 4; c++)
             {
                 const __m512i members = weft_wide_class(plane[g], quarter, c);
@@ -190,7 +196,7 @@ WEFT_ALWAYS_INLINE void weft_wide_take(const uint8_t *data, const weft_wide_map 
         WEFT_UNROLL for (uint32_t i = 0; i < 4; i++) two[i] = weft_wide_two(group + 128 * width * i, map, width);
         weft_wide_turn_planes(two, plane[g]);
     }
-    weft_wide_count(plane, block, n);
+    weft_wide_count(plane, data, block, n, width);
 }
 
 #endif

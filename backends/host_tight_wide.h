@@ -144,7 +144,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32
         }
         weft_wide_turn_planes(two, plane[g]);
     }
-    weft_wide_count(plane, block, n);
+    weft_wide_count(plane, NULL, block, n, width);
     return found;
 }
 
