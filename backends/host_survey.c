@@ -1,5 +1,5 @@
 /* host_survey.c - a sample of two views, counted by exponent of the base. */
-#include "backends/host_element.h"
+#include "backends/host_ahead.h"
 #include "backends/host_state.h"
 #include "codec/survey.h"
 
@@ -122,8 +122,8 @@ static void stretch_fetch(const weft_survey_job *job, uint64_t begin)
         return;
     const piece next = piece_at(job, (uint32_t)begin, job->count);
     for (uint32_t byte = 0; byte < next.count * job->now.width; byte += LINE) {
-        __builtin_prefetch(next.now + byte);
-        __builtin_prefetch(next.shadow + byte);
+        weft_ahead_element(next.now + byte, 0);
+        weft_ahead_element(next.shadow + byte, 0);
     }
 }
 
@@ -136,8 +136,8 @@ static void pages_fetch(const weft_survey_job *job, uint64_t begin)
     if (begin >= job->now.count)
         return;
     const piece next = piece_at(job, (uint32_t)begin, job->count);
-    __builtin_prefetch(next.now);
-    __builtin_prefetch(next.shadow);
+    weft_ahead_element(next.now, 0);
+    weft_ahead_element(next.shadow, 0);
 }
 
 weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
