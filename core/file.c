@@ -31,6 +31,62 @@ char *weft_file_beside(const char *path)
     return name;
 }
 
+/* "a/b" and "a/b/" lie in "a", "/b" in "/", "b" in ".". There is room for the ".". */
+static void directory_of(char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        path[--length] = 0;
+    char *slash = strrchr(path, '/');
+    if (slash == path)
+        slash[1] = 0;
+    else if (slash)
+        *slash = 0;
+    else
+        strcpy(path, ".");
+}
+
+static weft_status directory_check(const char *path)
+{
+    const size_t room = strlen(path) + sizeof "./.";
+    char *directory = weft_mem_take(room, 1);
+    if (!directory)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a file name");
+    snprintf(directory, room, "%s", path);
+    directory_of(directory);
+    size_t length = strlen(directory);
+    snprintf(directory + length, room - length, "/."); /* so that a file is no directory */
+    bool usable = access(directory, W_OK | X_OK) == 0;
+    int reason = errno;
+    directory[length] = 0;
+    weft_status status =
+        usable ? WEFT_OK : weft_fail(WEFT_E_FILE, "cannot be created in %s: %s", directory, strerror(reason));
+    weft_mem_give(directory);
+    return status;
+}
+
+/* Kernels before 5.8 do not say. */
+static bool is_mounted_on(const char *path)
+{
+    struct statx facts;
+    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &facts) == 0 &&
+           (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+weft_status weft_file_place_check(const char *path)
+{
+    struct stat facts;
+    weft_status status = directory_check(path);
+    if (status != WEFT_OK)
+        return status;
+    if (lstat(path, &facts) != 0)
+        return errno == ENOENT ? WEFT_OK : weft_fail(WEFT_E_FILE, "cannot be created: %s", strerror(errno));
+    if (is_mounted_on(path))
+        return weft_fail(WEFT_E_FILE, "something is mounted there, and an output is renamed into its place when whole; "
+                                      "name what is not there yet");
+    return WEFT_OK;
+}
+
 /* A rename onto a device, or onto a link that stands for one, would take it away from everybody. */
 weft_status weft_file_check(const char *path)
 {
@@ -39,7 +95,7 @@ weft_status weft_file_check(const char *path)
     if (length > 0 && path[length - 1] == '/')
         return weft_fail(WEFT_E_FILE, "is the name of a folder: name a file");
     if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode))
-        return WEFT_OK;
+        return weft_file_place_check(path);
     return weft_fail(WEFT_E_FILE, "is a %s: an output is renamed into its place when whole; name a file",
                      S_ISDIR(facts.st_mode)   ? "folder"
                      : S_ISLNK(facts.st_mode) ? "link"
@@ -97,18 +153,6 @@ static weft_status descriptor_close(weft_file *file)
     int result = close(file->descriptor);
     file->descriptor = -1;
     return result == 0 ? WEFT_OK : weft_fail(WEFT_E_FILE, "cannot be closed: %s", strerror(errno));
-}
-
-/* "a/b" lies in "a", "/b" in "/", "b" in ".". */
-static void directory_of(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash == path)
-        slash[1] = 0;
-    else if (slash)
-        *slash = 0;
-    else
-        strcpy(path, ".");
 }
 
 weft_status weft_file_sync_directory(const char *path)

@@ -16,8 +16,12 @@ typedef struct weft_file {
 /* Creates the temporary, with the mode that the umask grants. Errors: WEFT_E_FILE (also when something that is no
  * ordinary file stands under the name), WEFT_E_MEMORY. */
 weft_status weft_file_begin(weft_file *file, const char *path);
-/* Whether an output could be renamed to the path, as far as what stands there tells. Errors: WEFT_E_FILE. */
+/* Whether a whole file could be renamed to the path: its directory is there and may be written to, and nothing that is
+ * no ordinary file stands there. What comes later, such as a full disk, is not told. Errors: WEFT_E_FILE,
+ * WEFT_E_MEMORY. */
 weft_status weft_file_check(const char *path);
+/* The same for a file or a folder, whatever stands there, but not what is mounted there. Slashes may end the path. */
+weft_status weft_file_place_check(const char *path);
 /* Appends. Errors: WEFT_E_FILE (disk full, or memory of a mapped file that shrank). */
 weft_status weft_file_put(weft_file *file, const void *data, uint64_t bytes);
 /* Syncs, renames, syncs the directory; on an error nothing of it is left but what stood under the name before. */

@@ -47,11 +47,11 @@ weft_status weft_model_unchanged(const weft_model *model);
  * Errors: WEFT_E_FILE (with the reason: disk full and so on), WEFT_E_LAYOUT (it does not fit the tensors). */
 weft_status weft_model_save(const weft_model *model, const void *attachment, uint64_t bytes, const char *path);
 
-/* Whether a folder of shards could be renamed to the path: nothing is there, or an empty folder. */
+/* Whether nothing is in the way of a folder of shards: nothing is there, or an empty folder, by a name of its own. */
 bool weft_model_folder_fits(const char *path);
 
-/* Whether what weft_model_save makes of an attachment, a file or a folder, could take the path's place. Errors:
- * WEFT_E_FILE. */
+/* Whether what weft_model_save makes of an attachment, a file or a folder, could take the path's place: the folder that
+ * it is to lie in is there and may be written to, and nothing is in the way. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
 weft_status weft_model_save_check(const void *attachment, uint64_t bytes, const char *path);
 
 /* The same for data that comes as a stream: every tensor's bytes in layout order, nothing in between. */

@@ -66,10 +66,24 @@ static weft_status shards_step(weft_model_output *output)
 
 /* ---- open */
 
+/* Whether the last name of the path is . or .., which no rename takes. */
+static bool ends_in_dots(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] == '.')
+        begin--;
+    return end - begin >= 1 && end - begin <= 2 && (begin == 0 || path[begin - 1] == '/');
+}
+
 bool weft_model_folder_fits(const char *path)
 {
     uint64_t found = 0;
     struct stat facts;
+    if (ends_in_dots(path))
+        return false;
     if (lstat(path, &facts) != 0)
         return errno == ENOENT;
     DIR *listing = S_ISDIR(facts.st_mode) ? opendir(path) : NULL;
@@ -82,8 +96,12 @@ bool weft_model_folder_fits(const char *path)
 
 static weft_status folder_check(const char *path)
 {
-    if (weft_model_folder_fits(path))
-        return WEFT_OK;
+    if (ends_in_dots(path))
+        return weft_fail(WEFT_E_FILE, "is not the folder's own name, and an output is renamed into its place when "
+                                      "whole; name a folder that is not there yet");
+    weft_status status = weft_file_place_check(path);
+    if (status != WEFT_OK || weft_model_folder_fits(path))
+        return status;
     return weft_fail(WEFT_E_FILE, "there is something; name a folder that is not there yet");
 }
 

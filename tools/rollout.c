@@ -1,13 +1,9 @@
 /* rollout.c - weft rollout: joins a trainer and commits its versions as they come. */
-#include <errno.h>
 #include <inttypes.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "file.h"
 #include "layout.h"
 #include "model/safetensors.h"
 #include "output.h"
@@ -29,30 +25,17 @@ typedef struct rollout {
     uint64_t commits;
 } rollout;
 
-/* Whether neither a file nor a folder of shards could be renamed onto it. */
-static bool is_in_the_way(const char *path)
-{
-    struct stat facts;
-    bool file = lstat(path, &facts) == 0 && S_ISREG(facts.st_mode);
-    return !file && !weft_model_folder_fits(path);
-}
-
 /* Better told now than after hours of training. Whether a file or a folder is to be saved is not known yet. */
 static weft_status check_save(const char *path)
 {
-    char directory[PATH_MAX];
-    if (strlen(path) >= sizeof directory)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--save: the path is longer than %d bytes", PATH_MAX);
-    snprintf(directory, sizeof directory, "%s", path);
-    const char *parent = dirname(directory);
-    if (access(parent, W_OK | X_OK) != 0)
-        return weft_fail_quiet(WEFT_E_FILE, "--save %s: %s cannot be written to: %s", path, parent, strerror(errno));
-    if (is_in_the_way(path))
-        return weft_fail_quiet(WEFT_E_FILE,
-                               "--save %s: there is something that is no file; name one, or for a model "
-                               "of shards a folder that is not there yet",
-                               path);
-    return WEFT_OK;
+    weft_status status = weft_file_place_check(path);
+    if (status == WEFT_OK && weft_file_check(path) != WEFT_OK && !weft_model_folder_fits(path))
+        status =
+            weft_fail_quiet(WEFT_E_FILE, "there is something that is no file; name one, or for a model of shards a "
+                                         "folder that is not there yet");
+    if (status != WEFT_OK)
+        weft_fail_about("--save %s", path);
+    return status;
 }
 
 static weft_status check_arguments(rollout *r)

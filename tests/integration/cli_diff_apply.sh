@@ -100,6 +100,11 @@ for output in pipe link; do
     says no_place "is a .*$output"
     run no_place 2 "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$work/$output"
 done
+printf -v long '%0300d' 7
+run no_place 2 "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$work/$long"
+says no_place "$long: cannot be created: File name too long"
+run no_place 2 "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$v0/no.st"
+says no_place "no.st: cannot be created in $v0: Not a directory"
 [ -p "$work/pipe" ] && [ -L "$work/link" ] || fail "an output took the place of what is no file"
 run no_update 2 "$WEFT_BIN" inspect "$v0"
 says no_update 'no update file'

@@ -69,6 +69,36 @@ if fabric_is_here tcp; then
     done
 fi
 
+# ---- where no folder can be put: told before any work
+mkdir "$work/place" "$work/place/in"
+echo text >"$work/place/text"
+unfit() # unfit OUTPUT PATTERN [COMMAND...]: as seen from an empty folder
+{
+    run unfit 2 env -C "$work/place/in" "${@:3}" "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$1"
+    says unfit "^weft: $1: $2"
+    [ "$(find "$work/place" | sort | xargs -n1 basename | tr '\n' ' ')" = 'place in text ' ] ||
+        fail "$1: something was left behind, or taken away"
+}
+long=$(printf '%0300d' 7)
+unfit . 'is not the folder.s own name'
+unfit ./ 'is not the folder.s own name'
+unfit .. 'is not the folder.s own name'
+unfit ../in/. 'is not the folder.s own name'
+unfit ../text/new 'cannot be created in ../text: Not a directory'
+unfit ../text/new/er 'cannot be created in ../text/new: Not a directory'
+unfit ../none/new 'cannot be created in ../none: No such file or directory'
+unfit "$long" 'cannot be created: File name too long'
+unfit "$long/new" "cannot be created in $long: File name too long"
+# shellcheck disable=SC2016
+mounted='mount --bind "$0" "$0" && mount -o "remount,bind,$1" "$0" && shift && exec "$@"'
+if unshare -rm bash -c "$mounted" "$work/place/in" ro true 2>/dev/null; then
+    unfit ../in 'something is mounted there' unshare -rm bash -c "$mounted" "$work/place/in" rw
+    unfit ../in/new 'cannot be created in ../in: Read-only file system' unshare -rm bash -c "$mounted" \
+        "$work/place/in" ro
+else
+    echo "not run: outputs where something is mounted (may not mount)"
+fi
+
 # ---- a full disk leaves no half folder
 # shellcheck disable=SC2016
 run full 1 bash -c 'ulimit -f 100 && exec "$@"' "" "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/no"

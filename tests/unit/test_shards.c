@@ -161,6 +161,41 @@ static void longest_names_are_saved(void **state)
     }
 }
 
+static void not_saved(const weft_model *model, const char *where, const char *text)
+{
+    uint64_t bytes;
+    const void *attachment = weft_model_header(model, &bytes);
+    weft_model_output *output = NULL; /* nothing is written yet when it is told */
+    assert_int_equal(weft_model_save_check(attachment, bytes, where), WEFT_E_FILE);
+    assert_int_equal(weft_model_output_open(weft_model_layout(model), attachment, bytes, where, &output), WEFT_E_FILE);
+    if (!strstr(weft_last_error(), text) || strncmp(weft_last_error(), where, 20) != 0)
+        fail_msg("wanted \"%s\" about %s, got \"%s\"", text, where, weft_last_error());
+}
+
+static void where_no_folder_can_be_is_told_at_once(void **state)
+{
+    char empty[700], where[1100];
+    (void)state;
+    weft_model *model = opened(model_folder);
+    snprintf(empty, sizeof empty, "%s/empty", folder);
+    assert_int_equal(mkdir(empty, 0700), 0);
+    static const char *const dots[] = {"/.", "/./", "/..", "/..//"};
+    for (size_t i = 0; i < sizeof dots / sizeof *dots; i++) {
+        snprintf(where, sizeof where, "%s%s", empty, dots[i]);
+        not_saved(model, where, "is not the folder's own name");
+        assert_false(weft_model_folder_fits(where));
+    }
+    snprintf(where, sizeof where, "%s/%0256d", empty, 1);
+    not_saved(model, where, "cannot be created: File name too long");
+    snprintf(where, sizeof where, "%s/%s/copy", model_folder, WEFT_MODEL_INDEX);
+    not_saved(model, where, "cannot be created in ");
+    not_saved(model, where, "json: Not a directory");
+    snprintf(where, sizeof where, "%s/none/copy", empty);
+    not_saved(model, where, "none: No such file or directory");
+    weft_model_close(model);
+    assert_int_equal(rmdir(empty), 0);
+}
+
 static void wrong_indexes_are_refused(void **state)
 {
     (void)state;
@@ -251,10 +286,11 @@ static void attachments_are_not_trusted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shard_test(tensors_go_by_file),      shard_test(save_is_byte_identical),
-        shard_test(longest_names_are_saved), shard_test(wrong_indexes_are_refused),
-        shard_test(one_file_needs_no_index), shard_test(links_to_nothing_are_named),
-        shard_test(cut_shards_are_refused),  shard_test(attachments_are_not_trusted),
+        shard_test(tensors_go_by_file),          shard_test(save_is_byte_identical),
+        shard_test(longest_names_are_saved),     shard_test(where_no_folder_can_be_is_told_at_once),
+        shard_test(wrong_indexes_are_refused),   shard_test(one_file_needs_no_index),
+        shard_test(links_to_nothing_are_named),  shard_test(cut_shards_are_refused),
+        shard_test(attachments_are_not_trusted),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
