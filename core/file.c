@@ -114,8 +114,10 @@ weft_status weft_file_begin(weft_file *file, const char *path)
         if (!file->temporary)
             break;
         file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file->descriptor >= 0)
+        if (file->descriptor >= 0) {
+            weft_file_note(file->temporary);
             return WEFT_OK;
+        }
         int reason = errno;
         weft_mem_give(file->temporary);
         file->temporary = NULL;
@@ -182,7 +184,7 @@ weft_status weft_file_finish(weft_file *file)
     if (status == WEFT_OK && rename(file->temporary, file->path) != 0)
         status = weft_fail(WEFT_E_FILE, "cannot be put in its place: %s", strerror(errno));
     if (status == WEFT_OK) {
-        weft_mem_give(file->temporary);
+        weft_file_forget(file->temporary);
         file->temporary = NULL;
         status = weft_file_sync_directory(file->path);
     }
@@ -197,7 +199,7 @@ void weft_file_drop(weft_file *file)
             close(file->descriptor);
         unlink(file->temporary);
     }
-    weft_mem_give(file->temporary);
+    weft_file_forget(file->temporary);
     weft_mem_give(file->path);
     *file = (weft_file){.descriptor = -1};
 }

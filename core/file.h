@@ -36,6 +36,15 @@ weft_status weft_file_sync_directory(const char *path);
  * without memory. */
 char *weft_file_beside(const char *path);
 
+/* Such names as long as something stands under them, so that a process that ends at once need not leave it behind:
+ * noted by who made it, and forgotten, which gives the name back, when it is gone or in its place. NULL may be
+ * forgotten. */
+void weft_file_note(char *temporary);
+void weft_file_forget(char *temporary);
+/* Removes all that is noted, folders with the files in them. For a signal handler that ends the process: nothing else
+ * is sound after it. Async-signal-safe. */
+void weft_file_abandon(void);
+
 /* Reads exactly `bytes` at `offset`. Errors: WEFT_E_FILE (also when the file ends before). */
 weft_status weft_file_read(int descriptor, void *out, uint64_t bytes, uint64_t offset);
 

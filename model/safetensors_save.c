@@ -134,6 +134,7 @@ static weft_status folder_begin(weft_model_output *output)
         output->folder = NULL;
         return weft_fail(WEFT_E_FILE, "cannot create a folder beside it: %s", strerror(reason));
     }
+    weft_file_note(output->folder);
     char *path = inside(output, output->shards.index_name);
     status = path ? weft_file_begin(&index, path) : no_memory();
     weft_mem_give(path);
@@ -227,7 +228,7 @@ static weft_status folder_finish(weft_model_output *output)
     if (rename(output->folder, output->path) != 0)
         return weft_fail(WEFT_E_FILE, "cannot be put in its place: %s%s", strerror(errno),
                          errno == ENOTEMPTY || errno == EEXIST ? "; name a folder that is not there yet" : "");
-    weft_mem_give(output->folder);
+    weft_file_forget(output->folder);
     output->folder = NULL;
     return weft_file_sync_directory(output->path);
 }
@@ -265,7 +266,7 @@ void weft_model_output_close(weft_model_output *output)
         folder_remove(output);
     weft_shards_close(&output->shards);
     weft_mem_give(output->attachment);
-    weft_mem_give(output->folder);
+    weft_file_forget(output->folder);
     weft_mem_give(output->path);
     weft_mem_give(output);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "output.h"
 
 static volatile sig_atomic_t stop_requested, deadly;
@@ -43,6 +44,7 @@ static void on_signal(int number)
     if (deadly || (stop_requested && now > first + SAME_MS)) {
         if (deadly)
             say_last_words();
+        weft_file_abandon();
         signal(number, SIG_DFL);
         raise(number);
         return;

@@ -7,7 +7,8 @@
 #include "weft.h"
 
 /* From now on a first signal asks for an orderly end; a second one, half a second later or more, ends the process at
- * once. Before this call a signal ends the process, which then has nothing to put in order. */
+ * once, and what stands unfinished in files is removed. Before this call a signal ends the process, which then has
+ * nothing to put in order. */
 void weft_signals_catch(void);
 
 /* While true a signal ends the process at once, caught or not: it may be waiting for what nothing interrupts, and there

@@ -115,7 +115,9 @@ same() # same A B: equal bytes
 
 absent() # absent PATH: neither it nor a temporary beside it
 {
-    [ -z "$(find "$(dirname "$1")" -name "*$(basename "$1")*" -print -quit)" ] || fail "$1 or a part of it was left behind"
+    local left
+    left=$(find "$(dirname "$1")" \( -name "*$(basename "$1")*" -o -name 'weft-*.tmp' \) -print -quit)
+    [ -z "$left" ] || fail "$left was left behind"
 }
 
 # json NAME EXPRESSION: python expression over `lines`, the objects that the process printed
