@@ -35,7 +35,15 @@ static weft_status open_output(apply *a)
 {
     uint64_t bytes = a->header_bytes;
     const void *header = a->header ? a->header : weft_model_header(a->base, &bytes);
-    return weft_model_output_open(weft_model_layout(a->base), header, bytes, a->args->output, &a->output);
+    weft_status status = weft_model_save_check(header, bytes, a->args->output);
+    if (status != WEFT_OK) {
+        weft_fail_about("%s", a->args->output);
+        return status;
+    }
+    status = weft_model_output_open(weft_model_layout(a->base), header, bytes, a->args->output, &a->output);
+    if (status != WEFT_E_LAYOUT) /* wrong input is a header that is not this model's, but no disk that is full */
+        a->phase = WEFT_PHASE_WORK;
+    return status;
 }
 
 static weft_status open_all(apply *a)

@@ -24,9 +24,7 @@ static weft_status open_all(diff *d)
         status = weft_offline_same_layout(d->base, d->target, d->args->words[1]);
     if (status == WEFT_OK)
         status = weft_offline_wanted();
-    if (status != WEFT_OK)
-        return status;
-    return weft_offline_begin(&d->file, d->args->output);
+    return status == WEFT_OK ? weft_offline_begin(&d->file, d->args->output, &d->phase) : status;
 }
 
 static weft_status body(void *user)
@@ -54,7 +52,8 @@ static weft_status diff_run(diff *d)
         return status;
     const weft_model *models[] = {d->base, d->target};
     status = weft_offline_guarded(models, 2, body, d);
-    d->phase = status == WEFT_E_ARGUMENT ? WEFT_PHASE_INPUT : WEFT_PHASE_WORK; /* a level that is none */
+    if (status == WEFT_E_ARGUMENT) /* a level that is none */
+        d->phase = WEFT_PHASE_INPUT;
     return status == WEFT_OK ? weft_offline_finish(&d->file, d->args->output) : status;
 }
 

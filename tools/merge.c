@@ -25,9 +25,7 @@ static weft_status open_all(merge *m)
         status = weft_model_open(m->args->base, 0, &m->base);
     if (status == WEFT_OK)
         status = weft_offline_wanted();
-    if (status != WEFT_OK)
-        return status;
-    return weft_offline_begin(&m->file, m->args->output);
+    return status == WEFT_OK ? weft_offline_begin(&m->file, m->args->output, &m->phase) : status;
 }
 
 static weft_status body(void *user)
@@ -53,8 +51,8 @@ static weft_status merge_run(merge *m)
         return status;
     const weft_model *base = m->base;
     status = weft_offline_guarded(&base, base ? 1 : 0, body, m);
-    if (status != WEFT_E_ARGUMENT && status != WEFT_E_LAYOUT)
-        m->phase = WEFT_PHASE_WORK;
+    if (status == WEFT_E_ARGUMENT || status == WEFT_E_LAYOUT) /* they do not fit each other, or the base */
+        m->phase = WEFT_PHASE_INPUT;
     return status == WEFT_OK ? weft_offline_finish(&m->file, m->args->output) : status;
 }
 

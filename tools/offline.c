@@ -98,9 +98,13 @@ const void *weft_offline_new_header(const weft_model *base, const weft_model *mo
 
 /* ---- files */
 
-weft_status weft_offline_begin(weft_file *file, const char *path)
+weft_status weft_offline_begin(weft_file *file, const char *path, weft_phase *phase)
 {
-    weft_status status = weft_file_begin(file, path);
+    weft_status status = weft_file_check(path);
+    if (status == WEFT_OK) {
+        *phase = WEFT_PHASE_WORK;
+        status = weft_file_begin(file, path);
+    }
     if (status != WEFT_OK)
         weft_fail_about("%s", path);
     return status;

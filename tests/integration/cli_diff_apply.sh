@@ -172,6 +172,25 @@ full() # full NAME BLOCKS OUTPUT COMMAND...
 full full_diff 4 "$work/no.weft" "$WEFT_BIN" diff "$v0" "$v1" -o "$work/no.weft"
 full full_apply 100 "$work/no.st" "$WEFT_BIN" apply "$v0" "$work/tight.weft" -o "$work/no.st"
 
+# an output that cannot even be begun there is no wrong use: no file more, or none with anything in it
+mkdir "$work/disk"
+python3 "$support/shards.py" "$v0" "$work/shards" 3 || fail "no shards"
+# shellcheck disable=SC2016
+disk='mount -t tmpfs -o "$1" tmpfs "$0" && cd "$0" && { head -c 4096 /dev/zero >full; shift; exec "$@"; }'
+if unshare -rm bash -c "$disk" "$work/disk" size=4k true 2>/dev/null; then
+    run shards 0 "$WEFT_BIN" diff "$work/shards" "$work/shards" -o "$work/shards.weft"
+    for room in nr_inodes=1 size=4k; do
+        for verb in "diff $v0 $v1" "merge $work/fast.weft $work/next.weft" "apply $v0 $work/tight.weft" \
+            "apply $work/shards $work/shards.weft"; do
+            # shellcheck disable=SC2086
+            run begun 1 unshare -rm bash -c "$disk" "$work/disk" $room "$WEFT_BIN" $verb -o not
+            says begun '^weft: not: .*: No space left on device'
+        done
+    done
+else
+    echo "not run: outputs on a disk that is full from the start (may not mount)"
+fi
+
 # ---- paths that are no UTF-8: a byte that is none becomes U+FFFD in JSON, which stays whole
 odd=$(printf '%s/\377\303\251\342\202' "$work")
 cp "$v0" "$odd.0" && cp "$v1" "$odd.1" || fail "this file system takes only UTF-8"
