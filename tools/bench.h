@@ -31,13 +31,17 @@ typedef struct weft_bench_pair {
     bool words;     /* all elements have 16 bits: the image is an array of them */
     uint8_t *before, *after, *work;
     weft_piece *pieces_before, *pieces_after, *pieces_work;
-    uint64_t count; /* pieces */
+    uint64_t count;   /* pieces */
+    uint64_t *places; /* of the lines of memory in which before and after differ, in bytes from the image's first */
+    uint64_t place_count;
 } weft_bench_pair;
 
 /* Errors: WEFT_E_MEMORY, WEFT_E_LAYOUT (two layouts), those of the model files. */
 weft_status weft_bench_pair_open(weft_bench_pair *pair, const char *before, const char *after);
 /* A made-up model (model/synth.h) and one step of it; `share` in 0..1. */
 weft_status weft_bench_pair_make(weft_bench_pair *pair, uint64_t params, double share, uint64_t seed);
+/* Lists the places, which the yardsticks need. Errors: WEFT_E_MEMORY. */
+weft_status weft_bench_pair_compare(weft_bench_pair *pair);
 void weft_bench_pair_close(weft_bench_pair *pair);
 
 /* ---- updates in memory */
@@ -120,14 +124,16 @@ typedef enum weft_bench_yard {
     WEFT_BENCH_READ_TWO,
     WEFT_BENCH_READ_ONE_WIDE, /* at four places at once: the most that memory gives */
     WEFT_BENCH_READ_TWO_WIDE,
+    WEFT_BENCH_VISIT,      /* the lines that change are read; when all are, they are written */
+    WEFT_BENCH_READ_VISIT, /* one stream is read in order; when all is, the lines that change are written */
     WEFT_BENCH_YARDS
 } weft_bench_yard;
 
 const char *weft_bench_yard_name(weft_bench_yard yard);
-/* The one that reads the same as fast as memory can. */
-weft_bench_yard weft_bench_yard_most(weft_bench_yard yard);
-/* Times each yardstick once, on the pair's images. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
+/* Times each yardstick once, on the pair's images, which keep their bits. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS]);
+/* Reads both sets of weights, so that nothing of the third is in a cache. */
+void weft_bench_cool(const weft_bench_pair *pair);
 
 typedef enum weft_bench_stage {
     WEFT_BENCH_ENCODE_TIGHT, /* parameters chosen, compared and encoded: bench/codec/rig.h */
@@ -145,6 +151,7 @@ typedef struct weft_bench_stage_row {
     const char *name;
     weft_bench_yard yard; /* the bar is a ratio to it */
     double bar;           /* 0: none */
+    weft_bench_yard most; /* what the stage cannot do without, as fast as memory can */
 } weft_bench_stage_row;
 
 extern const weft_bench_stage_row weft_bench_stages[WEFT_BENCH_STAGES];

@@ -78,7 +78,7 @@ static json_t *json_stage(const weft_bench_case *c, uint32_t set, uint32_t team,
                      "yardstick", weft_bench_yard_name(row->yard), "ratio",
                      weft_json_known(weft_bench_ratio(s, set, team, stage, row->yard)), "bar",
                      weft_json_known(row->bar), "ratio_of_most",
-                     weft_json_known(weft_bench_ratio(s, set, team, stage, weft_bench_yard_most(row->yard))), "speedup",
+                     weft_json_known(weft_bench_ratio(s, set, team, stage, row->most)), "speedup",
                      weft_json_known(weft_bench_gain(s, set, team, stage)), "speedup_bar",
                      weft_json_known(weft_bench_gain_bar(s, set, team, stage)));
 }

@@ -9,6 +9,8 @@
 #include "offline.h"
 #include "status.h"
 
+#define LINE 64u /* bytes */
+
 /* ---- images */
 
 static uint64_t image_offset(const weft_layout *layout, uint64_t tensor)
@@ -120,6 +122,20 @@ weft_status weft_bench_pair_make(weft_bench_pair *pair, uint64_t params, double 
     return status;
 }
 
+weft_status weft_bench_pair_compare(weft_bench_pair *pair)
+{
+    pair->places = weft_mem_take(pair->bytes / LINE + 1, sizeof *pair->places);
+    if (!pair->places)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the places of %llu bytes that change",
+                         (unsigned long long)pair->bytes);
+    for (uint64_t at = 0; at < pair->bytes; at += LINE) {
+        const uint64_t bytes = pair->bytes - at < LINE ? pair->bytes - at : LINE;
+        if (memcmp(pair->before + at, pair->after + at, bytes) != 0)
+            pair->places[pair->place_count++] = at;
+    }
+    return WEFT_OK;
+}
+
 static void image_close(const weft_bench_pair *pair, uint8_t *image, weft_piece *pieces)
 {
     if (image)
@@ -129,6 +145,7 @@ static void image_close(const weft_bench_pair *pair, uint8_t *image, weft_piece 
 
 void weft_bench_pair_close(weft_bench_pair *pair)
 {
+    weft_mem_give(pair->places);
     image_close(pair, pair->work, pair->pieces_work);
     image_close(pair, pair->after, pair->pieces_after);
     image_close(pair, pair->before, pair->pieces_before);

@@ -112,7 +112,7 @@ static void print_stage(const weft_bench_case *c, uint32_t set, uint32_t team, w
         printf(" %5.2f", row->bar);
     else
         printf(" %5s", "");
-    printf(" %8.2f", weft_bench_ratio(s, set, team, stage, weft_bench_yard_most(row->yard)));
+    printf(" %8.2f", weft_bench_ratio(s, set, team, stage, row->most));
     if (team > 0)
         print_gain(s, set, team, stage);
     printf("\n");

@@ -15,14 +15,14 @@
 #define GAIN_OF_YARD 0.85
 
 const weft_bench_stage_row weft_bench_stages[WEFT_BENCH_STAGES] = {
-    [WEFT_BENCH_ENCODE_TIGHT] = {"diff + encode tight", WEFT_BENCH_READ_TWO, 0.60},
-    [WEFT_BENCH_ENCODE_FAST] = {"diff + encode fast", WEFT_BENCH_READ_TWO, 0.75},
-    [WEFT_BENCH_DECODE_TIGHT] = {"decode + apply tight", WEFT_BENCH_READ_ONE, 0.40},
-    [WEFT_BENCH_DECODE_FAST] = {"decode + apply fast", WEFT_BENCH_READ_ONE, 0.70},
-    [WEFT_BENCH_CHOOSE] = {"parameters of tight", WEFT_BENCH_READ_TWO, 0},
-    [WEFT_BENCH_DIGEST] = {"digest", WEFT_BENCH_READ_ONE, 0},
-    [WEFT_BENCH_PACK] = {"pack byte planes", WEFT_BENCH_COPY, 0},
-    [WEFT_BENCH_UNPACK] = {"unpack byte planes", WEFT_BENCH_COPY, 0},
+    [WEFT_BENCH_ENCODE_TIGHT] = {"diff + encode tight", WEFT_BENCH_READ_TWO, 0.60, WEFT_BENCH_READ_TWO_WIDE},
+    [WEFT_BENCH_ENCODE_FAST] = {"diff + encode fast", WEFT_BENCH_READ_TWO, 0.75, WEFT_BENCH_READ_TWO_WIDE},
+    [WEFT_BENCH_DECODE_TIGHT] = {"decode + apply tight", WEFT_BENCH_READ_ONE, 0.40, WEFT_BENCH_READ_VISIT},
+    [WEFT_BENCH_DECODE_FAST] = {"decode + apply fast", WEFT_BENCH_READ_ONE, 0.70, WEFT_BENCH_VISIT},
+    [WEFT_BENCH_CHOOSE] = {"parameters of tight", WEFT_BENCH_READ_TWO, 0, WEFT_BENCH_READ_TWO_WIDE},
+    [WEFT_BENCH_DIGEST] = {"digest", WEFT_BENCH_READ_ONE, 0, WEFT_BENCH_READ_ONE_WIDE},
+    [WEFT_BENCH_PACK] = {"pack byte planes", WEFT_BENCH_COPY, 0, WEFT_BENCH_COPY},
+    [WEFT_BENCH_UNPACK] = {"unpack byte planes", WEFT_BENCH_COPY, 0, WEFT_BENCH_COPY},
 };
 
 /* ---- kernel sets */
@@ -61,19 +61,17 @@ typedef struct speed_run {
 } speed_run;
 
 /* Old weights to work on, and none of them near. */
-static weft_status work_restore(weft_bench_pair *pair)
+static void work_restore(weft_bench_pair *pair)
 {
-    double ms[WEFT_BENCH_YARDS];
     memcpy(pair->work, pair->before, pair->bytes);
-    return weft_bench_yards_time(pair, 1, ms);
+    weft_bench_cool(pair);
 }
 
 static weft_status level_time(weft_bench_pair *pair, weft_bench_rig *rig, const char *level, double *encode_ms,
                               double *decode_ms, double *choose_ms)
 {
     weft_status status = weft_bench_rig_encode(rig, level, encode_ms, choose_ms);
-    if (status == WEFT_OK)
-        status = work_restore(pair);
+    work_restore(pair);
     if (status == WEFT_OK)
         status = weft_bench_rig_apply(rig, decode_ms);
     if (status == WEFT_OK && memcmp(pair->work, pair->after, pair->bytes) != 0)
@@ -168,6 +166,8 @@ static weft_status rounds_run(speed_run *run)
 {
     const double begun = weft_now_ms(), waited = weft_bench_waited_ms();
     weft_status status = rigs_open(run);
+    if (status == WEFT_OK)
+        status = weft_bench_pair_compare(run->pair);
     if (status == WEFT_OK)
         status = weft_bench_bytes_open(&run->file, 2 * run->pair->bytes + (1u << 20));
     for (uint32_t turn = 0; turn <= run->speed->rounds && status == WEFT_OK; turn++)

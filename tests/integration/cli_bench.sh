@@ -14,7 +14,7 @@ json made "lines[1]['levels'][0]['bytes'] < lines[1]['levels'][1]['bytes'] < lin
 json made "all(m['skipped'] or m['bytes'] > lines[1]['levels'][0]['bytes'] for m in lines[1]['methods'])"
 json made "sum(not m['skipped'] for m in lines[1]['methods']) >= 4"
 json made "{s['threads'] for s in lines[1]['stages']} == {1, 2} and all(s['ms'] > 0 for s in lines[1]['stages'])"
-json made "len(lines[1]['yardsticks']) == 10"
+json made "len(lines[1]['yardsticks']) == 14"
 
 # Weights of several dtypes, in files.
 run given 0 "$WEFT_BIN" bench codec "$work/m/v0.safetensors" "$work/m/v1.safetensors" --runs 1
