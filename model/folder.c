@@ -124,6 +124,20 @@ static int by_name(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
+static weft_status file_name_take(const char *tensor, const json_t *value, const char **name)
+{
+    *name = json_string_value(value);
+    if (!*name)
+        return weft_fail(WEFT_E_LAYOUT, "weight_map: the file of tensor %s is no string", tensor);
+    if (!weft_shards_name_fits(*name))
+        return weft_fail(
+            WEFT_E_LAYOUT,
+            "weight_map: the file of tensor %.200s is '%.260s': only a file beside the index can be named, "
+            "by 1 to 255 bytes without a slash and without a dot in front",
+            tensor, *name);
+    return WEFT_OK;
+}
+
 /* The files of the weight_map, each once, in byte order of their names. */
 static weft_status files_take(weft_folder *folder, json_t *map)
 {
@@ -136,12 +150,11 @@ static weft_status files_take(weft_folder *folder, json_t *map)
     weft_status status = folder->files && names ? WEFT_OK : no_memory();
     json_object_foreach(map, tensor, value)
     {
+        if (status == WEFT_OK)
+            status = file_name_take(tensor, value, &names[used]);
         if (status != WEFT_OK)
             break;
-        if (!json_is_string(value))
-            status = weft_fail(WEFT_E_LAYOUT, "weight_map: the file of tensor %s is no string", tensor);
-        else
-            names[used++] = json_string_value(value);
+        used++;
     }
     qsort(names, used, sizeof *names, by_name);
     for (uint64_t i = 0; i < used && status == WEFT_OK; i++) {
@@ -219,6 +232,8 @@ static weft_status take(weft_folder *folder, const char *path)
         return folder_take(folder, path);
     if (ends_with(path, ".json")) {
         weft_status status = split(folder, path, &folder->index_name);
+        if (status == WEFT_OK && !weft_shards_name_fits(folder->index_name))
+            status = weft_fail(WEFT_E_FILE, "an index has no dot in front of its name");
         return status == WEFT_OK ? index_take(folder) : status;
     }
     weft_status status = split(folder, path, &folder->files[0]);
@@ -251,6 +266,18 @@ weft_status weft_folder_check(const weft_folder *folder, const weft_shards *shar
         return weft_fail(WEFT_E_LAYOUT, "the index names %llu tensors, the files have %llu",
                          (ull)json_object_size(folder->map), (ull)at);
     return WEFT_OK;
+}
+
+const char *weft_folder_tensor(const weft_folder *folder, const char *file)
+{
+    const char *tensor;
+    json_t *value;
+    json_object_foreach((json_t *)folder->map, tensor, value)
+    {
+        if (strcmp(json_string_value(value), file) == 0)
+            return tensor;
+    }
+    return NULL;
 }
 
 void weft_folder_close(weft_folder *folder)

@@ -78,6 +78,9 @@ weft_status weft_shards_read(const uint8_t *attachment, uint64_t bytes, weft_sha
 /* Whether it has a sharded model's form. */
 bool weft_shards_are_many(const uint8_t *attachment, uint64_t bytes);
 void weft_shards_close(weft_shards *shards);
+/* Whether a file of a sharded model may have this name: names become files, and nothing may lead out of the folder or
+ * hide in it. */
+bool weft_shards_name_fits(const char *name);
 
 /* Makes a sharded model's attachment; *attachment comes from weft_mem_take. `items` need name, header, header_bytes. */
 weft_status weft_shards_write(const weft_shards *shards, uint8_t **attachment, uint64_t *bytes);
@@ -98,6 +101,8 @@ typedef struct weft_folder {
 weft_status weft_folder_open(const char *path, weft_folder *folder);
 /* The index names exactly the tensors of the files, each in the file that has it. Errors: WEFT_E_LAYOUT. */
 weft_status weft_folder_check(const weft_folder *folder, const weft_shards *shards);
+/* A tensor that lies in this file, as the index says; NULL: none. */
+const char *weft_folder_tensor(const weft_folder *folder, const char *file);
 void weft_folder_close(weft_folder *folder);
 
 /* Why a file did not open, from errno. */

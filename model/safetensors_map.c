@@ -47,7 +47,7 @@ static weft_status file_open(const weft_folder *folder, const char *name, weft_m
     if (mapped->file < 0 || fstat(mapped->file, &facts) != 0)
         return weft_fail(WEFT_E_FILE, "cannot be opened: %s", weft_model_unopened(path));
     if (!S_ISREG(facts.st_mode))
-        return weft_fail(WEFT_E_FILE, "not a regular file");
+        return weft_fail(WEFT_E_FILE, S_ISDIR(facts.st_mode) ? "is a folder, not a file" : "not a regular file");
     mapped->bytes = (uint64_t)facts.st_size;
     mapped->modified = facts.st_mtim;
     return WEFT_OK;
@@ -84,6 +84,9 @@ static weft_status file_take(weft_model *model, const weft_folder *folder, uint6
         status = header_take(&model->files[i], header);
     if (status != WEFT_OK && folder->index_name)
         weft_fail_about("%s", folder->files[i]);
+    if (status == WEFT_E_FILE && folder->index_name)
+        weft_fail_quiet(status, "%s; %s says that tensor %s lies there", weft_last_error(), folder->index_name,
+                        weft_folder_tensor(folder, folder->files[i]));
     return status;
 }
 

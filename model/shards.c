@@ -15,18 +15,21 @@
 
 typedef unsigned long long ull;
 
-/* Names become files: nothing may lead out of the folder or hide in it. */
-static bool name_is_plain(const char *name)
+bool weft_shards_name_fits(const char *name)
 {
-    return name[0] && name[0] != '.' && !strchr(name, '/');
+    return name[0] && name[0] != '.' && !strchr(name, '/') && strlen(name) <= NAME_BYTES;
 }
 
 static weft_status text_take(weft_in *in, char **text)
 {
     char name[NAME_BYTES + 1];
     weft_in_text(in, name, sizeof name);
-    if (in->bad || !name_is_plain(name))
-        return weft_fail(WEFT_E_LAYOUT, "the headers of a sharded model are cut short or name no plain file");
+    if (in->bad)
+        return weft_fail(WEFT_E_LAYOUT, "the headers of a sharded model are cut short, or too long, at the name of a file");
+    if (!weft_shards_name_fits(name))
+        return weft_fail(WEFT_E_LAYOUT,
+                         "the headers of a sharded model name a file '%s': a name has no slash and no dot in front",
+                         name);
     *text = weft_mem_text(name);
     return *text ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for a file name");
 }

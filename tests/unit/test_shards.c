@@ -211,10 +211,37 @@ static void wrong_indexes_are_refused(void **state)
     refused(WEFT_E_LAYOUT, "names 2 tensors, the files have 1");
     index_write(INDEX("\"a\":\"m-2.safetensors\",\"z\":\"m-1.safetensors\""));
     refused(WEFT_E_LAYOUT, "tensor y lies in m-1.safetensors, the index says nothing of it");
-    index_write(INDEX("\"a\":\"../model/m-2.safetensors\""));
-    refused(WEFT_E_LAYOUT, "name no plain file");
     unlink(in_folder(WEFT_MODEL_INDEX));
     refused(WEFT_E_FILE, "3 *.safetensors and no");
+}
+
+/* Which entry of which index it is, and what would do. */
+static void indexes_that_name_no_file_beside_them_are_told(void **state)
+{
+    char json[600], name_too_long[257];
+    (void)state;
+    snprintf(name_too_long, sizeof name_too_long, "%0256d", 7);
+    const char *const names[] = {"../model/m-2.safetensors", "/m-2.safetensors", "sub/m-2.safetensors", "", ".", "..",
+                                 ".m-2.safetensors",         name_too_long};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[600];
+        snprintf(json, sizeof json, INDEX("\"z\":\"m-1.safetensors\",\"a\":\"%s\""), names[i]);
+        index_write(json);
+        snprintf(text, sizeof text,
+                 "model: " WEFT_MODEL_INDEX ": weight_map: the file of tensor a is '%s': ", names[i]);
+        refused(WEFT_E_LAYOUT, text);
+        refused(WEFT_E_LAYOUT, "only a file beside the index can be named, by 1 to 255 bytes without a slash");
+    }
+    assert_int_equal(mkdir(in_folder("sub"), 0700), 0);
+    index_write(INDEX("\"z\":\"m-1.safetensors\",\"a\":\"sub\""));
+    refused(WEFT_E_FILE, "model: sub: is a folder, not a file; " WEFT_MODEL_INDEX " says that tensor a lies there");
+    assert_int_equal(rmdir(in_folder("sub")), 0);
+    refused(WEFT_E_FILE, "sub: cannot be opened: No such file or directory; " WEFT_MODEL_INDEX " says that tensor a");
+    weft_model *model = NULL;
+    assert_int_equal(rename(in_folder(WEFT_MODEL_INDEX), strcat(strcpy(json, model_folder), "/.i.json")), 0);
+    assert_int_equal(weft_model_open(json, 0, &model), WEFT_E_FILE);
+    assert_non_null(strstr(weft_last_error(), "/.i.json: an index has no dot in front of its name"));
+    unlink(json);
 }
 
 static void one_file_needs_no_index(void **state)
@@ -286,11 +313,11 @@ static void attachments_are_not_trusted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        shard_test(tensors_go_by_file),          shard_test(save_is_byte_identical),
-        shard_test(longest_names_are_saved),     shard_test(where_no_folder_can_be_is_told_at_once),
-        shard_test(wrong_indexes_are_refused),   shard_test(one_file_needs_no_index),
-        shard_test(links_to_nothing_are_named),  shard_test(cut_shards_are_refused),
-        shard_test(attachments_are_not_trusted),
+        shard_test(tensors_go_by_file),        shard_test(save_is_byte_identical),
+        shard_test(longest_names_are_saved),   shard_test(where_no_folder_can_be_is_told_at_once),
+        shard_test(wrong_indexes_are_refused), shard_test(indexes_that_name_no_file_beside_them_are_told),
+        shard_test(one_file_needs_no_index),   shard_test(links_to_nothing_are_named),
+        shard_test(cut_shards_are_refused),    shard_test(attachments_are_not_trusted),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
