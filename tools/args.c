@@ -300,6 +300,14 @@ bool weft_args_given(const weft_args *args, weft_option option)
     return (args->given >> option) & 1;
 }
 
+const char *weft_args_name(weft_option option)
+{
+    size_t i = 0;
+    while (rows[i].option != option)
+        i++;
+    return rows[i].name;
+}
+
 void weft_args_help(const weft_verb *verb)
 {
     printf("weft %s %s\n\n%s.\n\n", verb->name, verb->synopsis, verb->summary);

@@ -105,6 +105,8 @@ typedef struct weft_verb {
 weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_args *args);
 void weft_args_close(weft_args *args);
 bool weft_args_given(const weft_args *args, weft_option option);
+/* As it is given: "--model". */
+const char *weft_args_name(weft_option option);
 
 /* Prints what a verb takes to stdout. */
 void weft_args_help(const weft_verb *verb);

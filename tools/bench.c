@@ -108,9 +108,6 @@ static weft_status plan_make(plan *plan)
 {
     const weft_args *args = plan->args;
     double threads[WEFT_BENCH_TEAMS_MAX];
-    if (strcmp(args->words[0], "codec") != 0)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench has no '%s'; it has codec, fleet, fabric and gpu",
-                               args->words[0]);
     if (args->words[1] && !args->words[2])
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench codec takes two models, or none and makes them up");
     if (args->words[1] && (args->given & (WEFT_TAKES(DENSITY) | WEFT_TAKES(PARAMS))))
@@ -133,15 +130,9 @@ static weft_status plan_make(plan *plan)
     return WEFT_OK;
 }
 
-int weft_verb_bench(const weft_args *args)
+static int codec_run(const weft_args *args)
 {
     plan plan = {.args = args};
-    if (strcmp(args->words[0], "fleet") == 0)
-        return weft_bench_fleet(args);
-    if (strcmp(args->words[0], "fabric") == 0)
-        return weft_bench_fabric(args);
-    if (strcmp(args->words[0], "gpu") == 0)
-        return weft_bench_gpu_verb(args);
     weft_status status = plan_make(&plan);
     if (status != WEFT_OK)
         return weft_output_error(args->json, WEFT_PHASE_INPUT, status);
@@ -149,4 +140,56 @@ int weft_verb_bench(const weft_args *args)
     for (uint32_t number = 0; number < plan.cases && code == WEFT_EXIT_DONE; number++)
         code = case_measure(&plan, number);
     return code;
+}
+
+/* ---- which one */
+
+typedef struct bench {
+    const char *name;
+    uint32_t options; /* of those that the verb takes */
+    uint32_t words;   /* behind its name, at most */
+    int (*run)(const weft_args *args);
+} bench;
+
+static const bench benches[] = {
+    {"codec", WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(DENSITY) | WEFT_TAKES(TEAMS) | WEFT_TAKES(RUNS), 2,
+     codec_run},
+    {"fleet",
+     WEFT_TAKES(JSON) | WEFT_TAKES(PEERS) | WEFT_TAKES(PROCESSES) | WEFT_TAKES(PARAMS) | WEFT_TAKES(CHANGED) |
+         WEFT_TAKES(UPDATES),
+     0, weft_bench_fleet},
+    {"fabric",
+     WEFT_TAKES(JSON) | WEFT_TAKES(SET) | WEFT_TAKES(PEER) | WEFT_TAKES(SERVE) | WEFT_TAKES(JOIN) |
+         WEFT_TAKES(MEGABYTES) | WEFT_TAKES(RUNS),
+     1, weft_bench_fabric},
+    {"gpu", WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(CHANGED) | WEFT_TAKES(MEGABYTES) | WEFT_TAKES(RUNS), 1,
+     weft_bench_gpu_verb},
+};
+
+/* What another bench would use means that another one is meant. */
+static weft_status asked_check(const bench *asked, const weft_args *args)
+{
+    const uint32_t foreign = args->given & ~asked->options;
+    const char *word = args->words[asked->words + 1];
+    if (foreign)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench %s takes no %s; see weft bench --help", asked->name,
+                               weft_args_name((weft_option)__builtin_ctz(foreign)));
+    if (word)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many for weft bench %s; see weft bench --help",
+                               word, asked->name);
+    return WEFT_OK;
+}
+
+int weft_verb_bench(const weft_args *args)
+{
+    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++) {
+        if (strcmp(args->words[0], benches[i].name) != 0)
+            continue;
+        weft_status status = asked_check(&benches[i], args);
+        return status == WEFT_OK ? benches[i].run(args) : weft_output_error(args->json, WEFT_PHASE_INPUT, status);
+    }
+    return weft_output_error(args->json, WEFT_PHASE_INPUT,
+                             weft_fail_quiet(WEFT_E_ARGUMENT,
+                                             "weft bench has no '%s'; it has codec, fleet, fabric and gpu",
+                                             args->words[0]));
 }

@@ -153,9 +153,6 @@ static weft_status check_words(const weft_args *args)
 {
     if (!args->words[1])
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench fabric needs a SITE.ini");
-    if (args->words[2])
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many after the site file '%s'", args->words[2],
-                               args->words[1]);
     if (args->serve && args->join)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--serve is the trainer's host, --join the peer's: not both");
     if ((args->serve || args->join) && !args->peer)

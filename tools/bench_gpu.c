@@ -158,8 +158,6 @@ static weft_status measure(const weft_args *args, const weights *w, const weft_d
 
 static weft_status check_words(const weft_args *args)
 {
-    if (args->words[2])
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many: weft bench gpu [cuda|hip]", args->words[2]);
     if (args->runs < 1 || args->runs > WEFT_BENCH_ROUNDS_MAX)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--runs must be 1 to %u", WEFT_BENCH_ROUNDS_MAX);
     if ((args->given & WEFT_TAKES(PARAMS)) && args->params < PARAMS_LEAST)

@@ -21,6 +21,27 @@ run many_merge 2 "$weft" merge $(seq 33) -o "$work/no.weft"
 says many_merge "'33' is one file too many: weft merge takes at most 32"
 run many_bench 2 "$weft" bench codec a b c
 says many_bench "'c' is one word too many: weft bench codec"
+# Each bench takes its own options and words; those of the others are not ignored.
+foreign() # foreign OPTION BENCH ARGUMENT...
+{
+    local option=$1
+    shift
+    run foreign_bench 2 "$weft" bench "$@"
+    says foreign_bench "weft bench $1 takes no $option; see weft bench --help"
+}
+foreign --peers codec --peers 3
+foreign --set codec --set trainer.listen=127.0.0.1:1
+foreign --runs fleet --runs 1
+foreign --threads fleet --threads 1
+foreign --params fabric site.ini --params 1K
+foreign --processes fabric site.ini --processes
+foreign --density gpu --density 1
+foreign --peer gpu cuda --json --peer a
+for words in "fleet a" "fabric a.ini b" "gpu cuda b"; do
+    # shellcheck disable=SC2086
+    run many_words 2 "$weft" bench $words
+    says many_words "'${words##* }' is one word too many for weft bench ${words%% *}"
+done
 run help_merge 0 "$weft" merge --help
 says help_merge "--base MODEL .*folder of shards"
 
