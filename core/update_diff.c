@@ -5,6 +5,7 @@
 #include "encode.h"
 #include "mem.h"
 #include "status.h"
+#include "update_grid.h"
 #include "update_work.h"
 #include "update_writer.h"
 
@@ -133,6 +134,8 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
     d.header.base = taken.base;
     d.header.target = taken.target;
     memcpy(d.header.layout, layout->hash, sizeof d.header.layout);
+    if (status == WEFT_OK)
+        status = weft_update_grid_room(layout);
     if (status == WEFT_OK)
         status = weft_binding_open(bound, base, base_count, &d.base);
     if (status == WEFT_OK)

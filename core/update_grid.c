@@ -62,11 +62,19 @@ static uint64_t copy_find(const weft_layout *layout, uint64_t at, uint64_t *dist
     return longest;
 }
 
+weft_status weft_update_grid_room(const weft_layout *layout)
+{
+    return layout->count <= TENSORS_MAX
+               ? WEFT_OK
+               : weft_fail(WEFT_E_LAYOUT, "an update file holds at most %llu tensors, the layout has %llu",
+                           (ull)TENSORS_MAX, (ull)layout->count);
+}
+
 weft_status weft_update_grid_write(const weft_layout *layout, uint8_t **bytes, uint64_t *length)
 {
-    if (layout->count > TENSORS_MAX)
-        return weft_fail(WEFT_E_LAYOUT, "an update file holds at most %llu tensors, the layout has %llu",
-                         (ull)TENSORS_MAX, (ull)layout->count);
+    weft_status status = weft_update_grid_room(layout);
+    if (status != WEFT_OK)
+        return status;
     uint64_t room = layout->count * ITEM_BYTES + 1, distance = 0, copied;
     weft_out out = {weft_mem_take(room, 1), room, 0, false};
     if (!out.data)

@@ -7,8 +7,10 @@
 
 #include "layout.h"
 
-/* Makes the grid of a layout; *bytes comes from weft_mem_take. Errors: WEFT_E_LAYOUT (too many tensors),
- * WEFT_E_MEMORY. */
+/* Whether a grid has room for the layout. Errors: WEFT_E_LAYOUT (too many tensors). */
+weft_status weft_update_grid_room(const weft_layout *layout);
+
+/* Makes the grid of a layout; *bytes comes from weft_mem_take. Errors: as weft_update_grid_room, WEFT_E_MEMORY. */
 weft_status weft_update_grid_write(const weft_layout *layout, uint8_t **bytes, uint64_t *length);
 
 /* Reads a grid and trusts nothing. The layout's tensors are named "#0", "#1" and so on, and have one dimension; its

@@ -52,7 +52,9 @@ static weft_status diff_run(diff *d)
         return status;
     const weft_model *models[] = {d->base, d->target};
     status = weft_offline_guarded(models, 2, body, d);
-    if (status == WEFT_E_ARGUMENT) /* a level that is none */
+    if (status == WEFT_E_LAYOUT) /* more tensors than an update file holds */
+        weft_fail_about("%s", d->args->words[0]);
+    if (status == WEFT_E_LAYOUT || status == WEFT_E_ARGUMENT) /* a level that is none */
         d->phase = WEFT_PHASE_INPUT;
     return status == WEFT_OK ? weft_offline_finish(&d->file, d->args->output) : status;
 }

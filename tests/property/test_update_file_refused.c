@@ -225,6 +225,44 @@ static void callers_are_named(void **state)
     pair_free(&p);
 }
 
+static weft_status count_progress(void *user, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    ++*(uint64_t *)user;
+    return WEFT_OK;
+}
+
+/* More tensors than a file holds: told before the work, which takes long on so many. */
+static void too_many_tensors_are_refused_at_once(void **state)
+{
+    (void)state;
+    const uint64_t count = (UINT64_C(1) << 20) + 1, shape = 1;
+    weft_tensor *tensors = calloc(count, sizeof *tensors);
+    weft_piece *pieces = calloc(count, sizeof *pieces);
+    char(*names)[12] = calloc(count, sizeof *names), byte = 0;
+    assert_true(tensors && pieces && names);
+    for (uint64_t t = 0; t < count; t++) {
+        snprintf(names[t], sizeof names[t], "t%u", (unsigned)t);
+        tensors[t] = (weft_tensor){names[t], WEFT_U8, 1, &shape};
+        pieces[t] = (weft_piece){t, 0, 1, &byte};
+    }
+    weft_layout *layout;
+    assert_int_equal(weft_layout_create(tensors, count, &layout), WEFT_OK);
+    uint64_t told = 0;
+    const weft_work work = {.size = sizeof work, .threads = 1, .progress = count_progress, .user = &told};
+    memory_file file = {0};
+    const weft_sink sink = memory_sink(&file);
+    assert_int_equal(weft_diff(layout, pieces, count, pieces, count, NULL, &work, &sink, NULL), WEFT_E_LAYOUT);
+    assert_non_null(strstr(weft_last_error(), "at most 1048576 tensors, the layout has 1048577"));
+    assert_int_equal(told + file.bytes, 0);
+    free(file.data);
+    weft_layout_free(layout);
+    free(names);
+    free(pieces);
+    free(tensors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +275,7 @@ int main(void)
         cmocka_unit_test(callers_may_stop_the_choice),
         cmocka_unit_test(shared_memory_is_refused),
         cmocka_unit_test(callers_are_named),
+        cmocka_unit_test(too_many_tensors_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
