@@ -25,7 +25,8 @@ static weft_status text_take(weft_in *in, char **text)
     char name[NAME_BYTES + 1];
     weft_in_text(in, name, sizeof name);
     if (in->bad)
-        return weft_fail(WEFT_E_LAYOUT, "the headers of a sharded model are cut short, or too long, at the name of a file");
+        return weft_fail(WEFT_E_LAYOUT,
+                         "the headers of a sharded model are cut short, or too long, at the name of a file");
     if (!weft_shards_name_fits(name))
         return weft_fail(WEFT_E_LAYOUT,
                          "the headers of a sharded model name a file '%s': a name has no slash and no dot in front",
