@@ -9,6 +9,17 @@ typedef unsigned long long ull;
 
 /* ---- open */
 
+/* Numbers are labels, which need not meet in between: updates of several makers may each count from 0. */
+static weft_status numbers_check(const weft_version *base, const weft_version *target)
+{
+    if (base->run != target->run || base->number <= target->number)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_ARGUMENT,
+                     "the first update starts from version %llu, the last ends at version %llu: numbers grow; label "
+                     "the updates in their order",
+                     (ull)base->number, (ull)target->number);
+}
+
 static weft_status chain_check(const weft_update_chain *chain)
 {
     const uint64_t *layout = chain->header.layout;
@@ -21,7 +32,7 @@ static weft_status chain_check(const weft_update_chain *chain)
             return weft_fail(WEFT_E_ARGUMENT, "update %zu starts from %016llx, the one before ends at %016llx", i + 1,
                              (ull)header->base.root, (ull)before->root);
     }
-    return WEFT_OK;
+    return numbers_check(&chain->header.base, &chain->header.target);
 }
 
 weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *const *updates, size_t count,

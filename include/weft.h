@@ -727,13 +727,14 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
  * "tight" need their base. Any of "fast" and "full" become one, and any of "pairs" and "full", unless what they make
  * of some unit is as large as that unit; "pairs" and "fast" do not mix.
  *
- * updates  `count` of them, each from where the one before ends; the newest attachment goes along
+ * updates  `count` of them, each from where the one before ends, by their roots; the newest attachment goes along, and
+ *          the numbers are the first one's base's and the last one's target's, which may not be less
  * layout   may be NULL without the base: the updates' own
  * base     the weights that the first starts from, or NULL with base_count 0
  * level    as in weft_diff_options; NULL without the base: the one that they can have
  * As weft_diff otherwise; with the base the target is proved before the sink has all of its file.
- * Errors: WEFT_E_ARGUMENT (they do not follow each other; the base is needed), WEFT_E_LAYOUT, WEFT_E_BASE,
- * WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY, those of sources, sink and progress. */
+ * Errors: WEFT_E_ARGUMENT (they do not follow each other, their numbers lead back; the base is needed), WEFT_E_LAYOUT,
+ * WEFT_E_BASE, WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY, those of sources, sink and progress. */
 WEFT_API weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
                                        const weft_piece *base, uint64_t base_count, const char *level,
                                        const weft_work *work, const weft_sink *sink, weft_update_info *info);

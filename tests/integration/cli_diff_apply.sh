@@ -53,6 +53,12 @@ run there_and_back 0 "$WEFT_BIN" merge "$work/tight.weft" "$work/back.weft" -o "
 json there_and_back "lines[0]['changed'] == 0"
 run merge_wrong 2 "$WEFT_BIN" merge "$work/next.weft" "$work/tight.weft" -o "$work/no.weft" --base "$v1" --json
 json merge_wrong "lines[0]['error']['status'] == 'argument'"
+run late 0 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/late.weft" --level fast --first-version 5
+for base in "" "--base $v0"; do
+    # shellcheck disable=SC2086
+    run merge_back 2 "$WEFT_BIN" merge "$work/late.weft" "$work/next.weft" -o "$work/no.weft" $base
+    says merge_back 'starts from version 5, the last ends at version 2: numbers grow'
+done
 run merge_base 3 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft" --base "$v1"
 absent "$work/no.weft"
 
