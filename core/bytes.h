@@ -97,6 +97,16 @@ static inline void weft_in_text(weft_in *in, char *text, uint64_t capacity)
     text[length] = 0;
 }
 
+/* Bytes, of at most `length`, of the control character that `text` begins with: C0, DEL, or C1 in UTF-8, which steers
+ * some terminals as ESC does. 0: it begins with none. */
+static inline uint32_t weft_bytes_control(const char *text, uint64_t length)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    if (length > 0 && (at[0] < ' ' || at[0] == 0x7f))
+        return 1;
+    return length > 1 && at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0 ? 2 : 0;
+}
+
 /* Words to a human go to terminals and logs: what is not printable ASCII becomes '?'. */
 static inline void weft_bytes_clean(char *text)
 {

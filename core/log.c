@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bytes.h"
+
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 static void log_to_standard_error(weft_log_sink *sink, weft_log_level level, const char *line)
@@ -54,6 +56,13 @@ void weft_log_cut(char *line, size_t capacity)
     memcpy(line + end, "...", 4);
 }
 
+void weft_log_clean(char *line)
+{
+    for (char *end = line + strlen(line); line < end; line++)
+        for (uint32_t bytes = weft_bytes_control(line, (uint64_t)(end - line)); bytes > 0; bytes--)
+            line[bytes - 1] = ' ';
+}
+
 void weft_log_compose(char *line, size_t capacity, const char *format, va_list arguments)
 {
     int length = vsnprintf(line, capacity, format, arguments);
@@ -61,9 +70,7 @@ void weft_log_compose(char *line, size_t capacity, const char *format, va_list a
         line[0] = '\0';
     else if ((size_t)length >= capacity)
         weft_log_cut(line, capacity);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = ' ';
+    weft_log_clean(line);
 }
 
 void weft_log(weft_log_level level, const char *format, ...)

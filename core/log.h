@@ -33,6 +33,9 @@ void weft_log(weft_log_level level, const char *format, ...) __attribute__((form
  * two. */
 void weft_log_cut(char *line, size_t capacity);
 
+/* Makes spaces of control characters. */
+void weft_log_clean(char *line);
+
 /* Formats one line into `capacity` bytes (at least 4): what does not fit ends in "...", and control characters become
  * spaces, for texts may come from the other end of a wire. Always terminated. */
 void weft_log_compose(char *line, size_t capacity, const char *format, va_list arguments)

@@ -1,6 +1,7 @@
 /* site_locate.c - line numbers of headers and keys, which iniparser does not keep. It looks at no value. */
 #include <string.h>
 
+#include "bytes.h"
 #include "mem.h"
 #include "site_file.h"
 #include "status.h"
@@ -84,12 +85,10 @@ static weft_status take_key(locator *at, char *line)
 /* iniparser would stop at a 0 byte and let the other control characters into names; tabs are blanks. */
 static bool is_printable(const char *line, uint64_t length)
 {
-    for (uint64_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)line[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return false;
-    }
-    return true;
+    uint64_t i = 0;
+    while (i < length && (line[i] == '\t' || weft_bytes_control(line + i, length - i) == 0))
+        i++;
+    return i == length;
 }
 
 static weft_status take_line(locator *at, char *line, uint64_t length)

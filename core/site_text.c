@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "bytes.h"
+
 /* No isalnum: a locale must not widen what goes over the wire as a name. */
 static bool is_lower_or_digit(char c)
 {
@@ -170,9 +172,8 @@ uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SI
 
 bool weft_site_is_clean(const char *text)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at < 0x20 || *at == 0x7f)
-            return false;
-    }
-    return true;
+    const char *end = text + strlen(text);
+    while (text < end && weft_bytes_control(text, (uint64_t)(end - text)) == 0)
+        text++;
+    return text == end;
 }

@@ -105,8 +105,8 @@ static void report(const apply *a)
     else
         printf("%s: version %" PRIu64 ", digest %016" PRIx64 ", %" PRIu64
                " elements changed; digest %.1f ms, decode %.1f ms, write %.1f ms\n",
-               a->args->output, version->number, version->root, a->info.changed, a->info.digest_ms, a->info.decode_ms,
-               a->info.apply_ms);
+               weft_output_plain(a->args->output).text, version->number, version->root, a->info.changed,
+               a->info.digest_ms, a->info.decode_ms, a->info.apply_ms);
 }
 
 int weft_verb_apply(const weft_args *args)

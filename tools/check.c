@@ -134,7 +134,7 @@ static void print_lines(const json_t *site)
 {
     const char *section, *key;
     json_t *object, *value;
-    printf("%s is valid\n", text_of(site, "path"));
+    printf("%s is valid\n", weft_output_plain(text_of(site, "path")).text);
     json_object_foreach((json_t *)site, section, object)
     {
         if (!json_is_object(object))

@@ -268,7 +268,7 @@ static void print_totals(const demo *d, const json_t *object, bool identical)
            number_of(object, "bits_per_change"), weft_output_size(number_of(object, "snapshot_bytes")).text,
            number_of(object, "seconds"));
     if (d->plan.args->keep)
-        printf("kept in %s\n", d->plan.directory);
+        printf("kept in %s\n", weft_output_plain(d->plan.directory).text);
 }
 
 static int prove(demo *d)

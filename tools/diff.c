@@ -69,7 +69,8 @@ static void report(const diff *d)
         return;
     }
     weft_output_update(&d->info);
-    printf("%s: from %016" PRIx64 " to %016" PRIx64 "\n", d->args->output, d->info.base.root, d->info.target.root);
+    printf("%s: from %016" PRIx64 " to %016" PRIx64 "\n", weft_output_plain(d->args->output).text, d->info.base.root,
+           d->info.target.root);
 }
 
 int weft_verb_diff(const weft_args *args)

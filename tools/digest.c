@@ -48,7 +48,7 @@ static void report(const digest *d)
                                      weft_json_count(weft_layout_count(layout)), "dense_bytes",
                                      weft_json_count(weft_layout_bytes(layout))));
     else
-        printf("%016" PRIx64 "  %s\n", d->root, d->args->words[0]);
+        printf("%016" PRIx64 "  %s\n", d->root, weft_output_plain(d->args->words[0]).text);
 }
 
 int weft_verb_digest(const weft_args *args)

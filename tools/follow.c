@@ -248,7 +248,8 @@ static void leave(const weft_follow *follow, entry *item, const char *why)
 {
     item->taken = true;
     if (!item->warned)
-        fprintf(stderr, "weft: warn: left alone: %s/%s %s\n", follow->directory, item->name, why);
+        fprintf(stderr, "weft: warn: left alone: %s/%s %s\n", weft_output_plain(follow->directory).text,
+                weft_output_plain(item->name).text, why);
     item->warned = true;
 }
 

@@ -184,8 +184,9 @@ static void print_lines(const inspect *in)
 {
     const weft_update_header *header = &in->header;
     double bits = header->changed ? 8.0 * (double)header->bytes / (double)header->changed : 0;
-    printf("%s: level %s, version %" PRIu64 " (%016" PRIx64 ") to %" PRIu64 " (%016" PRIx64 ")\n", in->args->words[0],
-           header->level, header->base.number, header->base.root, header->target.number, header->target.root);
+    printf("%s: level %s, version %" PRIu64 " (%016" PRIx64 ") to %" PRIu64 " (%016" PRIx64 ")\n",
+           weft_output_plain(in->args->words[0]).text, header->level, header->base.number, header->base.root,
+           header->target.number, header->target.root);
     printf("%" PRIu64 " of %" PRIu64 " elements changed (%.3f %%), ", header->changed, header->elements,
            header->elements ? 100.0 * (double)header->changed / (double)header->elements : 0);
     printf("%s, dense %s, %.2f bits a change\n", weft_output_size((double)header->bytes).text,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "log.h"
 #include "status.h"
 
 static bool input_is_wrong(weft_status status)
@@ -174,6 +175,14 @@ weft_size_text weft_output_size(double bytes)
         bytes /= 1024;
     snprintf(size.text, sizeof size.text, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
     return size;
+}
+
+weft_plain_text weft_output_plain(const char *text)
+{
+    weft_plain_text plain;
+    snprintf(plain.text, sizeof plain.text, "%s", text);
+    weft_log_clean(plain.text);
+    return plain;
 }
 
 void weft_output_update(const weft_update_info *info)

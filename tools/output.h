@@ -5,6 +5,7 @@
 #define WEFT_TOOLS_OUTPUT_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 
 #include "weft.h"
@@ -44,6 +45,13 @@ typedef struct weft_size_text {
 
 /* "1.50 MiB" */
 weft_size_text weft_output_size(double bytes);
+
+typedef struct weft_plain_text {
+    char text[PATH_MAX];
+} weft_plain_text;
+
+/* A text that may be anybody's, such as a path, for people: what steers a terminal becomes spaces, as in errors. */
+weft_plain_text weft_output_plain(const char *text);
 
 /* One line for people about one update. */
 void weft_output_update(const weft_update_info *info);

@@ -245,7 +245,8 @@ static weft_status save_after_error(rollout *r)
     bool told = !r->save_fits;
     weft_status status = save(r);
     if (status == WEFT_OK)
-        fprintf(stderr, "weft: --save %s: %s was written\n", r->args->save, weft_output_version(&held).text);
+        fprintf(stderr, "weft: --save %s: %s was written\n", weft_output_plain(r->args->save).text,
+                weft_output_version(&held).text);
     return told ? WEFT_OK : status;
 }
 

@@ -141,6 +141,21 @@ run steer_inspect 0 "$WEFT_BIN" inspect "$work/steer.weft" --model "$work/steer0
 grep -q 'a?\[2Jb' "$work/steer_inspect.out" || fail "the name is not told"
 ! grep -q $'\033' "$work/steer_inspect.out" || fail "the name steers the terminal"
 
+# So are paths: ESC, and CSI as one character of UTF-8.
+steer=$work/$(printf 'e\033[2Jc\302\2332J')
+for step in 0 1; do
+    cp "$work/steer$step.st" "$steer.$step"
+done
+run path_diff 0 "$WEFT_BIN" diff "$steer.0" "$steer.1" -o "$steer.weft"
+run path_digest 0 "$WEFT_BIN" digest "$steer.0"
+run path_inspect 0 "$WEFT_BIN" inspect "$steer.weft"
+run path_apply 0 "$WEFT_BIN" apply "$steer.0" "$steer.weft" -o "$steer.new"
+run path_none 2 "$WEFT_BIN" digest "$steer.none"
+for name in diff digest inspect apply none; do
+    says path_$name '/e \[2Jc  2J\.'
+    ! grep -q $'\033\|\302\233' "$work/path_$name".{out,err} || fail "the path steers the terminal: $name"
+done
+
 # ---- damaged files
 damage() # damage NAME PYTHON: applies the expression over `data`; the result must be refused and leave nothing
 {

@@ -52,6 +52,8 @@ touch "$work"/in/v{8,10,100}.safetensors
 put 1 v7
 put 1 v9
 put 2 v13
+put 1 $'v7\033[2J\302\2332J'
+await said trainer 'left alone: .*/v7 \[2J  2J.safetensors '
 for name in v7 v8 v9 v10 v13 v100; do
     await said trainer "left alone: .*/$name.safetensors "
 done

@@ -49,6 +49,19 @@ static void lines_above_the_threshold_are_dropped(void **state)
     weft_log_enter(NULL);
 }
 
+/* What steers a terminal is a space a byte; other characters stay whole, at the end of the text too. */
+static void control_characters_are_spaces(void **state)
+{
+    (void)state;
+    probe log = {.sink = {WEFT_LOG_WARN, probe_write}};
+    weft_log_enter(&log.sink);
+    weft_log(WEFT_LOG_WARN, "%s",
+             "a\x1b[2J\x7f \xc2\x9b"
+             "2J\xc2\x80\xc2\xa0\xc3\x9b\n\xc2");
+    assert_string_equal(log.line, "a [2J    2J  \xc2\xa0\xc3\x9b \xc2");
+    weft_log_enter(NULL);
+}
+
 static void entering_returns_the_sink_before(void **state)
 {
     (void)state;
@@ -128,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_above_the_threshold_are_dropped),
+        cmocka_unit_test(control_characters_are_spaces),
         cmocka_unit_test(entering_returns_the_sink_before),
         cmocka_unit_test(a_sink_belongs_to_one_thread),
         cmocka_unit_test(a_line_too_long_is_cut_between_characters),

@@ -173,6 +173,7 @@ static void lines_that_would_be_misread_are_refused(void **state)
         {"[a]\nk = 1\rl = 2\n", 0, "odd.ini:2: a control character"},
         {"[a]\nk = 1\fl\n", 0, "odd.ini:2: a control character"},
         {"# \x7f\n", 0, "odd.ini:1: a control character"},
+        {"[a]\nk = v\xc2\x9b\n", 0, "odd.ini:2: a control character"},
         {"\x7f"
          "ELF\x02\x01\x01",
          0, "odd.ini:1: a control character"},

@@ -210,6 +210,7 @@ static void overrides(void **state)
         {"peer.a.bucket_min=1GiB", "override peer.a.bucket_min=1GiB: for [peer.a] bucket_min 1GiB exceeds"},
         {"peer.gpu-1.bucket_min=1GiB", "override peer.gpu-1.bucket_min=1GiB: for [peer.gpu-1] bucket_min 1GiB"},
         {"trainer.model=a\nb", "an override holds a control character"},
+        {"trainer.model=a\xc2\x80", "an override holds a control character"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_refused(&(bad_site){"[peer.a]\n[peer.gpu-*]\n", 0, bad[i].says}, bad[i].override);
