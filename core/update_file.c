@@ -16,7 +16,8 @@
 
 typedef unsigned long long ull;
 
-#define FIXED_BYTES   (WEFT_UPDATE_HEADER_BYTES + WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
+#define LAST_BYTES    (WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
+#define FIXED_BYTES   (WEFT_UPDATE_HEADER_BYTES + LAST_BYTES)
 #define MARK          UINT32_C(0x50554657) /* "WFUP" */
 #define PARAMETERS_AT 110u                 /* their number, in the header */
 
@@ -54,7 +55,7 @@ static weft_status head_read(weft_update_file *file, uint8_t head[WEFT_HEAD_MAX]
     if (words > WEFT_PARAMETER_WORDS_MAX) /* the header's judge says what is wrong with it */
         return weft_wire_get_update(head, WEFT_UPDATE_HEADER_BYTES, &file->header);
     file->frames_at = weft_frame_pad(told);
-    if (file->frames_at > file->source.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES)
+    if (file->frames_at > file->source.bytes - LAST_BYTES)
         return cut_short(file);
     if (status == WEFT_OK)
         status = read_at(file, WEFT_UPDATE_HEADER_BYTES, head + WEFT_UPDATE_HEADER_BYTES,
@@ -69,7 +70,7 @@ static weft_status head_read(weft_update_file *file, uint8_t head[WEFT_HEAD_MAX]
 /* Sizes of the sections against the file's: nothing is taken before they agree. */
 static weft_status end_measure(weft_update_file *file)
 {
-    uint64_t left = file->source.bytes - file->frames_at - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    uint64_t left = file->source.bytes - file->frames_at - LAST_BYTES;
     const weft_update_tail *tail = &file->tail;
     uint64_t rest = (uint64_t)tail->shape_bytes + tail->packed_bytes;
     if (tail->shape_bytes > WEFT_SHAPE_MAX || tail->packed_bytes > WEFT_ATTACHMENT_MAX || rest > left ||
@@ -84,16 +85,18 @@ static weft_status end_measure(weft_update_file *file)
     return WEFT_OK;
 }
 
-static weft_status end_take(weft_update_file *file)
+/* Tail and trailer are not read again: what the sizes were taken from is what the check is over. */
+static weft_status end_take(weft_update_file *file, const uint8_t last[LAST_BYTES])
 {
-    uint64_t at = file->frames_at + file->trailer.frame_bytes;
+    uint64_t at = file->frames_at + file->trailer.frame_bytes, before = file->end_bytes - LAST_BYTES;
     file->end = weft_mem_take(file->end_bytes, 1);
     if (!file->end)
         return weft_fail(WEFT_E_MEMORY, "no memory for the %llu bytes behind the frames", (ull)file->end_bytes);
     file->shape = file->end;
     file->packed = file->shape + file->tail.shape_bytes;
     file->checks = file->packed + file->tail.packed_bytes;
-    return read_at(file, at, file->end, file->end_bytes);
+    memcpy(file->end + before, last, LAST_BYTES);
+    return read_at(file, at, file->end, before);
 }
 
 static weft_status prove(const weft_update_file *file, const uint8_t *head)
@@ -113,31 +116,30 @@ static weft_status prove(const weft_update_file *file, const uint8_t *head)
     return WEFT_OK;
 }
 
-static weft_status trailer_read(weft_update_file *file)
+static weft_status trailer_read(weft_update_file *file, uint8_t last[LAST_BYTES])
 {
-    uint8_t bytes[WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES];
-    weft_status status = read_at(file, file->source.bytes - sizeof bytes, bytes, sizeof bytes);
+    weft_status status = read_at(file, file->source.bytes - LAST_BYTES, last, LAST_BYTES);
     if (status != WEFT_OK)
         return status;
-    weft_update_tail_get(bytes, &file->tail);
-    if (memcmp(bytes + WEFT_TAIL_BYTES, "WFTR", 4) != 0)
+    weft_update_tail_get(last, &file->tail);
+    if (memcmp(last + WEFT_TAIL_BYTES, "WFTR", 4) != 0)
         return weft_fail(WEFT_E_CORRUPT, "%s: no trailer at the end of its %llu bytes: it is cut short",
                          weft_update_name(file), (ull)file->source.bytes);
-    return weft_wire_get_trailer(bytes + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
+    return weft_wire_get_trailer(last + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
 }
 
 static weft_status file_read(weft_update_file *file)
 {
-    uint8_t head[WEFT_HEAD_MAX];
+    uint8_t head[WEFT_HEAD_MAX], last[LAST_BYTES];
     if (file->source.bytes < FIXED_BYTES)
         return cut_short(file);
     weft_status status = head_read(file, head);
     if (status == WEFT_OK)
-        status = trailer_read(file);
+        status = trailer_read(file, last);
     if (status == WEFT_OK)
         status = end_measure(file);
     if (status == WEFT_OK)
-        status = end_take(file);
+        status = end_take(file, last);
     if (status == WEFT_OK)
         status = prove(file, head);
     if (status == WEFT_OK && (file->header.target.run != file->trailer.target.run ||

@@ -89,6 +89,47 @@ static void flipped_bits_are_refused(void **state)
     }
 }
 
+/* A source that gives one byte differently, when it is asked for it the first time or each time but that. */
+typedef struct fickle {
+    const memory_file *file;
+    uint64_t at;
+    bool first;
+    unsigned asked;
+} fickle;
+
+static weft_status fickle_read(void *user, uint64_t offset, void *data, uint64_t bytes)
+{
+    fickle *source = user;
+    memcpy(data, source->file->data + offset, bytes);
+    if (source->at - offset < bytes && (source->asked++ == 0) == source->first)
+        ((uint8_t *)data)[source->at - offset] ^= 1;
+    return WEFT_OK;
+}
+
+static void answers_that_change_are_damage(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 3000);
+    pair_diff(&p, "fast", 1);
+    for (uint64_t round = 0; round < 600; round++) {
+        uint64_t byte = round / 2;
+        fickle changing = {&p.file, byte < 150 ? byte : p.file.bytes - 300 + byte, round % 2 == 0, 0};
+        weft_source source = {&changing, fickle_read, p.file.bytes};
+        weft_update_file *file = NULL;
+        weft_status status = weft_update_open(&source, &file);
+        if (status == WEFT_OK)
+            status = weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, NULL, NULL);
+        weft_update_close(file);
+        if (status == WEFT_E_BASE || status == WEFT_E_TARGET || (status == WEFT_OK) == changing.first)
+            fail_msg("byte %llu of %llu: %s", (unsigned long long)changing.at, (unsigned long long)p.file.bytes,
+                     weft_status_name(status));
+        same(&p.work, status == WEFT_OK ? &p.target : &p.base);
+        model_copy(&p.work, &p.base);
+    }
+    pair_free(&p);
+}
+
 static void other_layouts_are_refused(void **state)
 {
     (void)state;
@@ -269,6 +310,7 @@ int main(void)
         cmocka_unit_test(wrong_bases_are_refused),
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(flipped_bits_are_refused),
+        cmocka_unit_test(answers_that_change_are_damage),
         cmocka_unit_test(other_layouts_are_refused),
         cmocka_unit_test(budgets_hold),
         cmocka_unit_test(callers_may_stop_it),
