@@ -43,6 +43,11 @@ static weft_log_sink *log_sink(void)
     return current ? current : &standard_error;
 }
 
+bool weft_log_entered(void)
+{
+    return current != NULL;
+}
+
 bool weft_log_wants(weft_log_level level)
 {
     return level <= log_sink()->level && level <= WEFT_LOG_DEBUG;

@@ -10,7 +10,8 @@
 
 #define WEFT_LOG_LINE 1024 /* bytes of the longest line, terminator included */
 
-/* Where lines go: the callback ring of a session, or standard error. */
+/* Where lines go: the callback ring of a session, or standard error. Errors without a session are in no log: whoever
+ * called has them (status.h). */
 typedef struct weft_log_sink {
     weft_log_level level; /* lines above it are dropped */
     void (*write)(struct weft_log_sink *sink, weft_log_level level, const char *line);
@@ -23,6 +24,9 @@ weft_log_sink *weft_log_enter(weft_log_sink *sink);
 /* Makes one that writes nothing the calling thread's sink and returns the one before: what is said until that one is
  * entered again is said by somebody else too, or is nothing new. */
 weft_log_sink *weft_log_quiet(void);
+
+/* Whether the calling thread has a sink, that is works for a session. */
+bool weft_log_entered(void);
 
 /* Whether a line of this level would be written now. */
 bool weft_log_wants(weft_log_level level);

@@ -92,11 +92,12 @@ static void last_error_set(const char *format, va_list arguments)
     last_error_count++;
 }
 
+/* Without a session there is nobody but the caller to tell. */
 static void last_error_log(weft_status status)
 {
     weft_scope scope = weft_status_scope(status);
     weft_log_level level = scope == WEFT_SCOPE_SESSION ? WEFT_LOG_ERROR : WEFT_LOG_WARN;
-    last_error_logged = scope >= WEFT_SCOPE_PEER && weft_log_wants(level);
+    last_error_logged = scope >= WEFT_SCOPE_PEER && weft_log_entered() && weft_log_wants(level);
     if (last_error_logged)
         weft_log(level, "%s", last_error);
 }

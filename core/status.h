@@ -7,7 +7,8 @@
 #include "weft.h"
 
 /* Decides an error: stores printf-style text as the thread's last error, logs it at `error` for session scope and
- * `warn` for the rest but the call's (which only the caller needs to see), and returns `status`.
+ * `warn` for the rest but the call's (which only the caller needs to see), where the thread works for a session, and
+ * returns `status`.
  * Callers above pass the status on silently. */
 weft_status weft_fail(weft_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -98,7 +98,8 @@ WEFT_API const char *weft_scope_name(weft_scope scope);
 WEFT_API const char *weft_version_string(void);
 
 /* The text of the last error decided on the calling thread: what failed, with which values, what to do.
- * Kept per thread, so that another thread's error never replaces it; "" if there was none.
+ * Kept per thread, so that another thread's error never replaces it; "" if there was none. An error of a call without a
+ * session is told nowhere else.
  * Memory: the string is valid until the next weft call of this thread. Blocks: never. */
 WEFT_API const char *weft_last_error(void);
 

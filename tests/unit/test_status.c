@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -138,6 +139,24 @@ static void the_log_level_follows_the_scope(void **state)
     weft_log_enter(before);
 }
 
+static void an_error_without_a_session_is_the_callers_alone(void **state)
+{
+    (void)state;
+    int ends[2], saved = dup(STDERR_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    weft_fail(WEFT_E_CHECK, "an update");
+    weft_fail(WEFT_E_MEMORY, "no memory");
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[1]);
+    char written;
+    assert_int_equal(read(ends[0], &written, 1), 0);
+    close(ends[0]);
+    assert_false(weft_fail_was_logged());
+    assert_string_equal(weft_last_error(), "no memory");
+}
+
 static void *other_thread(void *nothing)
 {
     (void)nothing;
@@ -176,6 +195,7 @@ int main(void)
         cmocka_unit_test(long_and_dirty_texts_are_cut_and_cleaned),
         cmocka_unit_test(what_is_put_before_a_text_cuts_it_between_characters),
         cmocka_unit_test(the_log_level_follows_the_scope),
+        cmocka_unit_test(an_error_without_a_session_is_the_callers_alone),
         cmocka_unit_test(the_last_error_is_the_threads_own),
         cmocka_unit_test(the_version_string_is_the_headers),
     };
