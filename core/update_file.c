@@ -16,10 +16,15 @@
 
 typedef unsigned long long ull;
 
-#define LAST_BYTES    (WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
-#define FIXED_BYTES   (WEFT_UPDATE_HEADER_BYTES + LAST_BYTES)
-#define MARK          UINT32_C(0x50554657) /* "WFUP" */
-#define PARAMETERS_AT 110u                 /* their number, in the header */
+#define LAST_BYTES (WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
+#define MARK       UINT32_C(0x50554657) /* "WFUP" */
+#define MARK_END   UINT32_C(0x52544657) /* "WFTR" */
+
+/* Where the words lie that the sections' sizes follow from. */
+#define PROTOCOL_AT    4u   /* in the header and the trailer */
+#define PARAMETERS_AT  110u /* their number, in the header */
+#define FRAMES_AT      40u  /* in the trailer */
+#define FRAME_BYTES_AT 48u
 
 static weft_status read_at(const weft_update_file *file, uint64_t offset, void *data, uint64_t bytes)
 {
@@ -32,61 +37,62 @@ static weft_status cut_short(const weft_update_file *file)
                      weft_update_name(file), (ull)file->source.bytes);
 }
 
-/* ---- head */
+/* ---- both ends, as bytes: what they say is looked at when they are proved */
 
-static weft_status head_check(const weft_update_file *file, const uint8_t *head, uint64_t told)
-{
-    if (file->header.snapshot || file->header.base.root || file->header.target.root)
-        return weft_fail(WEFT_E_PROTOCOL, "%s: a %s in its header: not known to protocol %u", weft_update_name(file),
-                         file->header.snapshot ? "snapshot" : "root", WEFT_PROTOCOL);
-    for (uint64_t at = told; at < file->frames_at; at++)
-        if (head[at])
-            return weft_fail(WEFT_E_CORRUPT, "%s: byte %llu is not zero", weft_update_name(file), (ull)at);
-    return WEFT_OK;
-}
-
-static weft_status head_read(weft_update_file *file, uint8_t head[WEFT_HEAD_MAX])
+static weft_status ends_read(const weft_update_file *file, uint8_t head[WEFT_HEAD_MAX], uint8_t last[LAST_BYTES])
 {
     weft_status status = read_at(file, 0, head, WEFT_UPDATE_HEADER_BYTES);
     if (status == WEFT_OK && weft_bytes_get(head, 4) != MARK)
         return weft_fail(WEFT_E_FILE, "no update file: it does not begin with WFUP");
-    uint64_t words = status == WEFT_OK ? weft_bytes_get(head + PARAMETERS_AT, 2) : 0;
-    uint64_t told = WEFT_UPDATE_HEADER_BYTES + 2 * words;
-    if (words > WEFT_PARAMETER_WORDS_MAX) /* the header's judge says what is wrong with it */
-        return weft_wire_get_update(head, WEFT_UPDATE_HEADER_BYTES, &file->header);
-    file->frames_at = weft_frame_pad(told);
-    if (file->frames_at > file->source.bytes - LAST_BYTES)
-        return cut_short(file);
     if (status == WEFT_OK)
-        status = read_at(file, WEFT_UPDATE_HEADER_BYTES, head + WEFT_UPDATE_HEADER_BYTES,
-                         file->frames_at - WEFT_UPDATE_HEADER_BYTES);
-    if (status == WEFT_OK)
-        status = weft_wire_get_update(head, told, &file->header);
-    return status == WEFT_OK ? head_check(file, head, told) : status;
+        status = read_at(file, file->source.bytes - LAST_BYTES, last, LAST_BYTES);
+    if (status == WEFT_OK && weft_bytes_get(last + WEFT_TAIL_BYTES, 4) != MARK_END)
+        return weft_fail(WEFT_E_CORRUPT, "%s: no trailer at the end of its %llu bytes: it is cut short",
+                         weft_update_name(file), (ull)file->source.bytes);
+    return status;
 }
 
-/* ---- end */
-
-/* Sizes of the sections against the file's: nothing is taken before they agree. */
-static weft_status end_measure(weft_update_file *file)
+static weft_status protocol_check(const weft_update_file *file, const uint8_t *head, const uint8_t *last)
 {
-    uint64_t left = file->source.bytes - file->frames_at - LAST_BYTES;
-    const weft_update_tail *tail = &file->tail;
-    uint64_t rest = (uint64_t)tail->shape_bytes + tail->packed_bytes;
-    if (tail->shape_bytes > WEFT_SHAPE_MAX || tail->packed_bytes > WEFT_ATTACHMENT_MAX || rest > left ||
-        file->trailer.frame_bytes > left - rest || file->trailer.frame_bytes % WEFT_FRAME_ALIGN ||
-        file->trailer.frames > (left - rest - file->trailer.frame_bytes) / 8 ||
-        left - rest - file->trailer.frame_bytes != 8 * file->trailer.frames || file->trailer.buckets)
-        return cut_short(file);
-    if (tail->packed_bytes > file->header.attachment_bytes || !tail->packed_bytes != !file->header.attachment_bytes)
-        return weft_fail(WEFT_E_CORRUPT, "%s: an attachment of %llu bytes in %u", weft_update_name(file),
-                         (ull)file->header.attachment_bytes, tail->packed_bytes);
-    file->end_bytes = file->source.bytes - file->frames_at - file->trailer.frame_bytes;
+    unsigned first = (unsigned)weft_bytes_get(head + PROTOCOL_AT, 2);
+    unsigned second = (unsigned)weft_bytes_get(last + WEFT_TAIL_BYTES + PROTOCOL_AT, 2);
+    if (first != second)
+        return weft_fail(WEFT_E_CORRUPT, "%s: damaged: protocol %u in its header, %u in its trailer",
+                         weft_update_name(file), first, second);
+    if (first != WEFT_PROTOCOL)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: of protocol %u, this weft knows only %u; read it with another",
+                         weft_update_name(file), first, WEFT_PROTOCOL);
     return WEFT_OK;
 }
 
-/* Tail and trailer are not read again: what the sizes were taken from is what the check is over. */
-static weft_status end_take(weft_update_file *file, const uint8_t last[LAST_BYTES])
+/* Sizes of the sections against the file's: nothing is taken before they agree. */
+static weft_status sections_measure(weft_update_file *file, const uint8_t *head, const uint8_t *last)
+{
+    const weft_update_tail *tail = &file->tail;
+    const uint8_t *trailer = last + WEFT_TAIL_BYTES;
+    uint64_t words = weft_bytes_get(head + PARAMETERS_AT, 2), frames = weft_bytes_get(trailer + FRAMES_AT, 8);
+    if (words > WEFT_PARAMETER_WORDS_MAX)
+        return weft_fail(WEFT_E_CORRUPT, "%s: damaged: %llu parameter words in its header, at most %u",
+                         weft_update_name(file), (ull)words, WEFT_PARAMETER_WORDS_MAX);
+    weft_update_tail_get(last, &file->tail);
+    file->frames_at = weft_frame_pad(WEFT_UPDATE_HEADER_BYTES + 2 * words);
+    uint64_t rest = (uint64_t)tail->shape_bytes + tail->packed_bytes, left = file->source.bytes - LAST_BYTES;
+    uint64_t frame_bytes = weft_bytes_get(trailer + FRAME_BYTES_AT, 8);
+    if (file->frames_at > left || tail->shape_bytes > WEFT_SHAPE_MAX || tail->packed_bytes > WEFT_ATTACHMENT_MAX)
+        return cut_short(file);
+    left -= file->frames_at;
+    if (rest > left || frame_bytes > left - rest || frame_bytes % WEFT_FRAME_ALIGN ||
+        frames > (left - rest - frame_bytes) / 8 || left - rest - frame_bytes != 8 * frames)
+        return cut_short(file);
+    file->trailer.frames = frames;
+    file->trailer.frame_bytes = frame_bytes;
+    file->end_bytes = file->source.bytes - file->frames_at - frame_bytes;
+    return WEFT_OK;
+}
+
+/* Reads the rest of the header and what is behind the frames, but for what was read already: the check is over what the
+ * sizes were taken from. */
+static weft_status sections_take(weft_update_file *file, uint8_t head[WEFT_HEAD_MAX], const uint8_t last[LAST_BYTES])
 {
     uint64_t at = file->frames_at + file->trailer.frame_bytes, before = file->end_bytes - LAST_BYTES;
     file->end = weft_mem_take(file->end_bytes, 1);
@@ -96,7 +102,9 @@ static weft_status end_take(weft_update_file *file, const uint8_t last[LAST_BYTE
     file->packed = file->shape + file->tail.shape_bytes;
     file->checks = file->packed + file->tail.packed_bytes;
     memcpy(file->end + before, last, LAST_BYTES);
-    return read_at(file, at, file->end, before);
+    weft_status status = read_at(file, WEFT_UPDATE_HEADER_BYTES, head + WEFT_UPDATE_HEADER_BYTES,
+                                 file->frames_at - WEFT_UPDATE_HEADER_BYTES);
+    return status == WEFT_OK ? read_at(file, at, file->end, before) : status;
 }
 
 static weft_status prove(const weft_update_file *file, const uint8_t *head)
@@ -116,35 +124,60 @@ static weft_status prove(const weft_update_file *file, const uint8_t *head)
     return WEFT_OK;
 }
 
-static weft_status trailer_read(weft_update_file *file, uint8_t last[LAST_BYTES])
+/* ---- what they say */
+
+static weft_status words_read(weft_update_file *file, const uint8_t *head, const uint8_t *last)
 {
-    weft_status status = read_at(file, file->source.bytes - LAST_BYTES, last, LAST_BYTES);
+    uint64_t told = WEFT_UPDATE_HEADER_BYTES + 2 * weft_bytes_get(head + PARAMETERS_AT, 2);
+    weft_status status = weft_wire_get_update(head, told, &file->header);
+    if (status == WEFT_OK)
+        status = weft_wire_get_trailer(last + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
     if (status != WEFT_OK)
-        return status;
-    weft_update_tail_get(last, &file->tail);
-    if (memcmp(last + WEFT_TAIL_BYTES, "WFTR", 4) != 0)
-        return weft_fail(WEFT_E_CORRUPT, "%s: no trailer at the end of its %llu bytes: it is cut short",
-                         weft_update_name(file), (ull)file->source.bytes);
-    return weft_wire_get_trailer(last + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
+        weft_fail_about("%s: it is whole, but not for this weft, which knows only protocol %u", weft_update_name(file),
+                        WEFT_PROTOCOL);
+    for (uint64_t at = told; status == WEFT_OK && at < file->frames_at; at++)
+        if (head[at])
+            status = weft_fail(WEFT_E_CORRUPT, "%s: byte %llu is not zero", weft_update_name(file), (ull)at);
+    return status;
+}
+
+static weft_status words_check(const weft_update_file *file)
+{
+    const char *name = weft_update_name(file);
+    const weft_wire_update *header = &file->header;
+    const weft_wire_trailer *trailer = &file->trailer;
+    uint32_t packed = file->tail.packed_bytes;
+    if (header->snapshot || header->base.root || header->target.root)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: a %s in its header: not known to protocol %u", name,
+                         header->snapshot ? "snapshot" : "root", WEFT_PROTOCOL);
+    if (header->target.run != trailer->target.run || header->target.number != trailer->target.number)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: header and trailer name different versions", name);
+    if (trailer->buckets)
+        return weft_fail(WEFT_E_CORRUPT, "%s: %llu buckets in its trailer", name, (ull)trailer->buckets);
+    if (packed > header->attachment_bytes || !packed != !header->attachment_bytes)
+        return weft_fail(WEFT_E_CORRUPT, "%s: an attachment of %llu bytes in %u", name, (ull)header->attachment_bytes,
+                         packed);
+    return WEFT_OK;
 }
 
 static weft_status file_read(weft_update_file *file)
 {
     uint8_t head[WEFT_HEAD_MAX], last[LAST_BYTES];
-    if (file->source.bytes < FIXED_BYTES)
+    if (file->source.bytes < WEFT_UPDATE_HEADER_BYTES + LAST_BYTES)
         return cut_short(file);
-    weft_status status = head_read(file, head);
+    weft_status status = ends_read(file, head, last);
     if (status == WEFT_OK)
-        status = trailer_read(file, last);
+        status = protocol_check(file, head, last);
     if (status == WEFT_OK)
-        status = end_measure(file);
+        status = sections_measure(file, head, last);
     if (status == WEFT_OK)
-        status = end_take(file, last);
+        status = sections_take(file, head, last);
     if (status == WEFT_OK)
         status = prove(file, head);
-    if (status == WEFT_OK && (file->header.target.run != file->trailer.target.run ||
-                              file->header.target.number != file->trailer.target.number))
-        status = weft_fail(WEFT_E_PROTOCOL, "%s: header and trailer name different versions", weft_update_name(file));
+    if (status == WEFT_OK)
+        status = words_read(file, head, last);
+    if (status == WEFT_OK)
+        status = words_check(file);
     file->header.base.root = file->tail.base_root;
     file->header.target.root = file->trailer.target.root;
     return status;

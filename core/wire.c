@@ -17,7 +17,7 @@ const char *weft_message_name(uint32_t type)
 
 static weft_status corrupt(const char *what)
 {
-    return weft_fail(WEFT_E_CORRUPT, "%s: malformed (wrong length or text); the other end may be another weft version",
+    return weft_fail(WEFT_E_CORRUPT, "%s: malformed (wrong length or text); another version of weft may have made it",
                      what);
 }
 
@@ -51,7 +51,7 @@ weft_status weft_in_identity(weft_in *in, const char *what, uint64_t layout[2])
     for (size_t i = 0; i < RESERVED_ROWS; i++) {
         uint64_t value = weft_in_word(in, reserved_rows[i].width);
         if (!in->bad && value != reserved_rows[i].value)
-            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, protocol %u knows only %llu; update this end", what,
+            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, protocol %u knows only %llu; update this weft", what,
                              reserved_rows[i].name, (unsigned long long)value, WEFT_PROTOCOL,
                              (unsigned long long)reserved_rows[i].value);
     }

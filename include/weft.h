@@ -62,7 +62,7 @@ typedef enum weft_status {
 
     WEFT_E_PEER_LOST = -20,   /* the peer died, left or missed its deadline */
     WEFT_E_REFUSED = -21,     /* the other end refused: see the text */
-    WEFT_E_PROTOCOL = -22,    /* the other end broke or speaks another protocol */
+    WEFT_E_PROTOCOL = -22,    /* the other end broke or speaks another protocol; a file is of another */
     WEFT_E_UNREACHABLE = -23, /* nobody answered before the deadline */
 
     WEFT_E_CORRUPT = -30, /* bytes that are no well-formed frame, header or message */
@@ -629,8 +629,8 @@ typedef struct weft_update_file weft_update_file;
  * source  copied; what it names must live until weft_update_close
  * update  receives it; give it back with weft_update_close
  * Threads: one at a time. Blocks: for the reads.
- * Errors: WEFT_E_FILE (no update file), WEFT_E_CORRUPT (cut short), WEFT_E_CHECK, WEFT_E_PROTOCOL, WEFT_E_MEMORY, the
- * source's. */
+ * Errors: WEFT_E_FILE (no update file), WEFT_E_CORRUPT (cut short or damaged), WEFT_E_CHECK (damaged), WEFT_E_PROTOCOL
+ * (whole, but for another version of weft), WEFT_E_MEMORY, the source's. */
 WEFT_API weft_status weft_update_open(const weft_source *source, weft_update_file **update);
 /* The same for a file on disk, which is replaced by rename if at all. */
 WEFT_API weft_status weft_update_open_path(const char *path, weft_update_file **update);

@@ -13,7 +13,7 @@
 static bool input_is_wrong(weft_status status)
 {
     return status == WEFT_E_ARGUMENT || status == WEFT_E_CONFIG || status == WEFT_E_LAYOUT || status == WEFT_E_FILE ||
-           status == WEFT_E_MISSING;
+           status == WEFT_E_MISSING || status == WEFT_E_PROTOCOL;
 }
 
 static int exit_code(weft_phase phase, weft_status status)

@@ -73,6 +73,8 @@ static weft_status take_model(rollout *r)
         return open_model(r);
     weft_layout *layout = NULL;
     weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
+    if (status == WEFT_E_PROTOCOL)
+        r->phase = WEFT_PHASE_WORK; /* the trainer's, and no input */
     if (status != WEFT_OK)
         return status;
     status = weft_weights_create(layout, &r->weights);

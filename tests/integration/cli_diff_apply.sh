@@ -177,6 +177,18 @@ for at in 0 9 63 111 127 140 300 2000 $((one / 2)) $((one - 1500)) $((one - 200)
 done
 damage longer "data += b'1234'"
 
+# one bit of the header is damage of a file, and named as such; a newer file is no input for this weft
+for at in 4 8 12 20 60 108 109 110 120; do
+    damage "header_$at" "data[$at] ^= 2"
+    run "header_$at" 3 "$WEFT_BIN" inspect "$work/damaged.weft" --json
+    says "header_$at" '^weft: .*damaged.weft: '
+    json "header_$at" "lines[0]['error']['status'] in ('check', 'corrupt')"
+done
+damage newer "data[4] = data[-124] = 2"
+run newer 2 "$WEFT_BIN" inspect "$work/damaged.weft" --json
+says newer '^weft: .*damaged.weft: of protocol 2, this weft knows only 1'
+json newer "lines[0]['error']['status'] == 'protocol'"
+
 # which of several is damaged is told, where people look and where programs do
 damage frame "data[300] ^= 1"
 run merge_damaged 3 "$WEFT_BIN" merge "$work/damaged.weft" "$work/next.weft" -o "$work/no.weft" --base "$v0" --json

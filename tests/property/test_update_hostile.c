@@ -199,6 +199,41 @@ static void resealed_mutants(void **state)
     assert_true(opened > 200); /* or the checks were not made right */
 }
 
+/* What only another weft knows: the file is told, not an other end. */
+static void refused_with(memory_file *file, const char *words)
+{
+    weft_update_file *update = NULL;
+    weft_source source = memory_source(file);
+    assert_int_equal(weft_update_open(&source, &update), WEFT_E_PROTOCOL);
+    const char *text = weft_last_error();
+    if (strncmp(text, "update file: ", 13) != 0 || !strstr(text, words) || strstr(text, "end"))
+        fail_msg("%s", text);
+}
+
+static void files_of_another_weft_are_told_as_files(void **state)
+{
+    static const struct {
+        uint64_t at;
+        const char *words;
+    } news[] = {{8, "this weft, which knows only protocol 1: UPDATE: stream is 7"},
+                {16, "layout epoch is 7"},
+                {108, "kind 7"},
+                {109, "level 7"}};
+    (void)state;
+    memory_file file = {0};
+    file_make(&file, "fast");
+    for (size_t i = 0; i < sizeof news / sizeof *news; i++) {
+        uint8_t *at = file.data + news[i].at, kept = *at;
+        *at = 7;
+        reseal(file.data, file.bytes);
+        refused_with(&file, news[i].words);
+        *at = kept;
+    }
+    file.data[4] = file.data[file.bytes - WEFT_UPDATE_TRAILER_BYTES + 4] = 2;
+    refused_with(&file, "of protocol 2, this weft knows only 1");
+    memory_free(&file);
+}
+
 /* ---- grids */
 
 static void grids_are_not_trusted(void **state)
@@ -266,9 +301,8 @@ static void bombs_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resealed_mutants),
-        cmocka_unit_test(grids_are_not_trusted),
-        cmocka_unit_test(grids_are_short_and_true),
+        cmocka_unit_test(resealed_mutants),      cmocka_unit_test(files_of_another_weft_are_told_as_files),
+        cmocka_unit_test(grids_are_not_trusted), cmocka_unit_test(grids_are_short_and_true),
         cmocka_unit_test(bombs_are_refused),
     };
     return cmocka_run_group_tests(tests, world_make, world_free);
