@@ -98,15 +98,16 @@ static weft_status base_judge(sums *s)
                      (unsigned long long)root, (unsigned long long)base->root, (unsigned long long)base->number);
 }
 
-/* Where positions are unknown each tensor gets its share by its elements. */
-static void share_out(sums *s, const weft_view *view, uint32_t changed, uint64_t bytes)
+/* Where positions are unknown each tensor gets its share by its elements; a full frame does not say which of them, of
+ * all that it codes, differ from the base. */
+static void share_out(sums *s, const weft_view *view, const weft_frame_header *header, uint64_t bytes)
 {
     for (uint32_t r = 0; r < view->run_count; r++) {
         const weft_run *run = &view->runs[r];
         s->tensors[run->tensor].bytes += (double)bytes * run->count / view->count;
-        s->tensors[run->tensor].changed += (uint64_t)changed * run->count / view->count;
-        s->exact = s->exact && view->run_count == 1;
+        s->tensors[run->tensor].changed += (uint64_t)header->changed * run->count / view->count;
     }
+    s->exact = s->exact && view->run_count == 1 && header->level != WEFT_LEVEL_FULL;
 }
 
 static void count_positions(sums *s, const weft_view *view, const weft_changes *changes, uint64_t bytes)
@@ -133,7 +134,7 @@ static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
     const weft_frame_header *header = &job.frame.header;
     job.base = weft_binding_span(&s->base, header->unit, header->units);
     if (!s->bound && (header->level == WEFT_LEVEL_TIGHT || header->level == WEFT_LEVEL_FULL)) {
-        share_out(s, &job.base, header->changed, length);
+        share_out(s, &job.base, header, length);
         return WEFT_OK;
     }
     status = weft_backend_wait(s->team.backend, lane->device, s->team.backend->decode(lane->device, &job), &job);

@@ -682,9 +682,10 @@ typedef struct weft_update_tensor {
 /* Sums an update by tensor.
  *
  * pieces   the base's weights, or NULL with piece_count 0: then level "tight" does not tell which tensor of a frame
- *          changed, and `changed` of such a frame is shared out by the tensors' elements
+ *          changed, and `changed` of such a frame is shared out by the tensors' elements; and of a frame coded as
+ *          "full", whatever the update's level, all elements count as changed, which is the most that can have
  * tensors  array of weft_layout_count entries
- * exact    receives 1 if nothing had to be shared out, or NULL
+ * exact    receives 1 if every `changed` is what changed, 0 if one may not be; or NULL
  * Blocks: for decoding all frames, and with pieces for a pass over the weights, which proves the base. Errors: as
  * weft_update_apply; without pieces neither WEFT_E_BASE nor WEFT_E_LAYOUT. */
 WEFT_API weft_status weft_update_tensors(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,

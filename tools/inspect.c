@@ -177,7 +177,8 @@ static void print_tensors(const inspect *in)
                sum->changed, entry->coded ? 100.0 * (double)sum->changed / (double)entry->coded : 0, bits);
     }
     if (!in->exact)
-        puts("Some frames code several tensors: what changed in each is an estimate; --model BASE counts it.");
+        puts("Not all is counted: what changed is an estimate where a frame codes several tensors, and the most it can "
+             "be where one is coded as full; --model BASE counts it.");
 }
 
 static void print_lines(const inspect *in)

@@ -128,9 +128,46 @@ static void files_tell_what_they_are(void **state)
             changed += tensors[t].changed;
         assert_int_equal(changed, info.changed);
         assert_int_equal(weft_update_tensors(file, layout, NULL, 0, tensors, &exact), WEFT_OK);
+        uint64_t told = 0;
+        for (uint64_t t = 0; t < TENSORS; t++)
+            told += tensors[t].changed;
+        assert_true(!exact || told == info.changed);
         weft_update_close(file);
         pair_free(&p);
     }
+}
+
+/* Frames coded as full say of one tensor, too, no more than which elements may have changed. */
+static void full_frames_are_not_counted_without_the_base(void **state)
+{
+    static const uint64_t shape = 5000;
+    static uint16_t base[5000], target[5000];
+    (void)state;
+    weft_layout *layout;
+    weft_tensor only = {"a", WEFT_BF16, 1, &shape};
+    assert_int_equal(weft_layout_create(&only, 1, &layout), WEFT_OK);
+    const weft_piece from = {0, 0, shape, base}, to = {0, 0, shape, target};
+    target[7] = 1;
+    for (size_t l = 0; l < LEVELS; l++) {
+        memory_file file = {0};
+        weft_sink sink = memory_sink(&file);
+        weft_diff_options options = {.size = sizeof options, .level = levels[l]};
+        weft_update_tensor tensor;
+        weft_update_file *update = NULL;
+        int exact = -1;
+        assert_int_equal(weft_diff(layout, &from, 1, &to, 1, &options, NULL, &sink, NULL), WEFT_OK);
+        weft_source source = memory_source(&file);
+        assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+        assert_int_equal(weft_update_tensors(update, layout, NULL, 0, &tensor, &exact), WEFT_OK);
+        assert_int_equal(exact, l > 0);
+        assert_int_equal(tensor.changed, l > 0 ? 1 : shape);
+        assert_int_equal(weft_update_tensors(update, layout, &from, 1, &tensor, &exact), WEFT_OK);
+        assert_int_equal(exact, 1);
+        assert_int_equal(tensor.changed, 1);
+        weft_update_close(update);
+        memory_free(&file);
+    }
+    weft_layout_free(layout);
 }
 
 static void attachments_travel(void **state)
@@ -160,9 +197,8 @@ static void attachments_travel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_level_there_and_back),
-        cmocka_unit_test(threads_make_the_same_bytes),
-        cmocka_unit_test(files_tell_what_they_are),
+        cmocka_unit_test(every_level_there_and_back), cmocka_unit_test(threads_make_the_same_bytes),
+        cmocka_unit_test(files_tell_what_they_are),   cmocka_unit_test(full_frames_are_not_counted_without_the_base),
         cmocka_unit_test(attachments_travel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
