@@ -156,7 +156,7 @@ static weft_status open_parts(weft_rollout *rollout)
         status = weft_unpacker_open(&rollout->unpacker);
     if (status == WEFT_OK)
         status = weft_staging_open(&rollout->staging, rollout->session->backend, rollout->session->device,
-                                   rollout->site.staging, rollout->session->layout->unit_count + 1);
+                                   rollout->site.staging, rollout->session->layout->unit_count + 1, "[peers] staging");
     if (status == WEFT_OK)
         status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)

@@ -27,7 +27,8 @@ static weft_status open_windows(weft_trainer *trainer, const weft_backend *backe
         status = weft_window_open(&trainer->shadow_loads, backend, device);
     if (status == WEFT_OK)
         status = weft_window_open(&trainer->bridge_loads, backend, device);
-    return status == WEFT_OK ? weft_staging_open(&trainer->scratch, backend, device, bytes + 16, backend->depth)
+    return status == WEFT_OK ? weft_staging_open(&trainer->scratch, backend, device, bytes + 16, backend->depth,
+                                                 "of the largest tile")
                              : status;
 }
 

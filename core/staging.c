@@ -16,7 +16,7 @@ uint64_t weft_staging_largest(const weft_layout *layout)
 }
 
 weft_status weft_staging_open(weft_staging *staging, const weft_backend *backend, weft_backend_state *device,
-                              uint64_t bytes, uint64_t lists)
+                              uint64_t bytes, uint64_t lists, const char *source)
 {
     void *memory = NULL;
     *staging = (weft_staging){.backend = backend, .device = device, .bytes = bytes / 16 * 16, .most = lists};
@@ -25,8 +25,8 @@ weft_status weft_staging_open(weft_staging *staging, const weft_backend *backend
                                           : weft_fail_quiet(WEFT_E_MEMORY, "no memory for its records");
     staging->memory = memory;
     return status == WEFT_OK ? WEFT_OK
-                             : weft_fail(status, "no memory for change lists of %llu bytes ([peers] staging): %s",
-                                         (unsigned long long)bytes, weft_last_error());
+                             : weft_fail(status, "no memory for change lists of %llu bytes (%s): %s",
+                                         (unsigned long long)bytes, source, weft_last_error());
 }
 
 void weft_staging_close(weft_staging *staging)

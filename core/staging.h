@@ -29,9 +29,9 @@ static inline uint64_t weft_staging_need(uint64_t changed, uint8_t width)
 /* The most that the changes of one unit of the layout can take: less staging than that is of no use. */
 uint64_t weft_staging_largest(const weft_layout *layout);
 
-/* For at most `lists` lists. Errors: WEFT_E_MEMORY. */
+/* For at most `lists` lists; `source` says where `bytes` come from, for the error. Errors: WEFT_E_MEMORY. */
 weft_status weft_staging_open(weft_staging *staging, const weft_backend *backend, weft_backend_state *device,
-                              uint64_t bytes, uint64_t lists);
+                              uint64_t bytes, uint64_t lists, const char *source);
 void weft_staging_close(weft_staging *staging);
 void weft_staging_clear(weft_staging *staging);
 /* Room for the changes of one frame; NULL if there is none (WEFT_E_BUDGET is the caller's to say). */

@@ -145,7 +145,7 @@ static weft_status lists_open(weft_bench_gpu *rig)
     for (uint64_t unit = 0; unit < frames; unit++)
         width = rig->layout->units[unit].width > width ? rig->layout->units[unit].width : width;
     const uint64_t bytes = weft_staging_need(rig->facts.changed, width) + frames * (sizeof(weft_changes) + 64);
-    weft_status status = weft_staging_open(&rig->staging, rig->backend, rig->state, bytes, frames);
+    weft_status status = weft_staging_open(&rig->staging, rig->backend, rig->state, bytes, frames, "of all frames");
     return status == WEFT_OK ? weft_window_open(&rig->window, rig->backend, rig->state) : status;
 }
 

@@ -162,6 +162,11 @@ static void budgets_hold(void **state)
     weft_work work = {.size = sizeof work, .threads = 1, .memory_bytes = 100000};
     assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_BUDGET);
     same(&p.work, &p.base);
+    work.memory_bytes = UINT64_C(1) << 60;
+    assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_MEMORY);
+    assert_non_null(strstr(weft_last_error(), "memory_bytes"));
+    assert_null(strstr(weft_last_error(), "[peers]"));
+    same(&p.work, &p.base);
     weft_update_close(file);
     pair_free(&p);
 }

@@ -72,7 +72,7 @@ static uint64_t take_until_full(weft_staging *staging, uint64_t seed, uint8_t wi
 
 static weft_status staging_open(weft_staging *staging, uint64_t bytes)
 {
-    return weft_staging_open(staging, &weft_backend_host, NULL, bytes, LISTS);
+    return weft_staging_open(staging, &weft_backend_host, NULL, bytes, LISTS, "a test");
 }
 
 static void until_full(void **state)
@@ -139,7 +139,7 @@ static void too_many(void **state)
 {
     (void)state;
     weft_staging staging;
-    assert_int_equal(weft_staging_open(&staging, &weft_backend_host, NULL, 1u << 20, 3), WEFT_OK);
+    assert_int_equal(weft_staging_open(&staging, &weft_backend_host, NULL, 1u << 20, 3, "a test"), WEFT_OK);
     for (int list = 0; list < 3; list++)
         assert_non_null(weft_staging_take(&staging, 0, 1, 8));
     assert_null(weft_staging_take(&staging, 0, 1, 8));
