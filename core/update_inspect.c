@@ -159,14 +159,15 @@ static weft_status frames_count(sums *s)
 weft_status weft_update_tensors(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                 uint64_t piece_count, weft_update_tensor *tensors, int *exact)
 {
-    sums s = {.file = update, .layout = layout, .bound = pieces != NULL, .tensors = tensors, .exact = true};
+    sums s = {.file = update, .layout = layout, .bound = pieces != NULL, .exact = true};
     weft_status status = s.bound ? weft_update_layout_fits(update, layout) : bind_zeros(&s);
     if (status == WEFT_OK && s.bound)
         status = weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, piece_count, &s.base);
     s.discard = weft_mem_take(layout->part_count + 1, sizeof *s.discard);
-    memset(tensors, 0, layout->count * sizeof *tensors);
-    if (status == WEFT_OK && !s.discard)
-        status = weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
+    s.tensors = weft_mem_take(layout->count + 1, sizeof *s.tensors);
+    if (status == WEFT_OK && (!s.discard || !s.tensors))
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %llu digests and the sums of %llu tensors",
+                           (unsigned long long)layout->part_count, (unsigned long long)layout->count);
     if (status == WEFT_OK)
         status = weft_update_team_open(&s.team, layout, NULL);
     if (status == WEFT_OK)
@@ -175,10 +176,13 @@ weft_status weft_update_tensors(weft_update_file *update, const weft_layout *lay
         status = base_judge(&s);
     if (status == WEFT_OK)
         status = frames_count(&s);
+    if (status == WEFT_OK)
+        memcpy(tensors, s.tensors, layout->count * sizeof *tensors);
     if (status == WEFT_OK && exact)
         *exact = s.exact;
     weft_update_cursor_close(&s.cursor);
     weft_update_team_close(&s.team);
+    weft_mem_give(s.tensors);
     weft_mem_give(s.discard);
     weft_binding_close(&s.base);
     if (s.zeros)

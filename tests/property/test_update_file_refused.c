@@ -29,9 +29,10 @@ static void wrong_bases_are_refused(void **state)
             assert_int_equal(weft_update_rewrite(file, p.base.layout, p.work.pieces, TENSORS, NULL, &sink, NULL),
                              WEFT_E_BASE);
             assert_int_equal(out.bytes, 0);
-            weft_update_tensor tensors[TENSORS];
+            weft_update_tensor tensors[TENSORS] = {{.changed = 7}};
             assert_int_equal(weft_update_tensors(file, p.base.layout, p.work.pieces, TENSORS, tensors, NULL),
                              WEFT_E_BASE);
+            assert_int_equal(tensors[0].changed, 7); /* as it was */
             assert_memory_equal(before, p.work.data, p.work.bytes);
             free(before);
         }
