@@ -72,9 +72,10 @@ static weft_status hopeless(const weft_rollout *rollout)
     if (rollout->said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
     if (weft_clock_ns() > rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
-        return weft_fail_quiet(
-            WEFT_E_UNREACHABLE, "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
-            rollout->session->site->trainer.listen, (unsigned long long)deadline_ms, rollout->away_text);
+        return weft_fail_quiet(WEFT_E_UNREACHABLE,
+                               "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
+                               rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
+                               rollout->away_text[0] ? rollout->away_text : "it does not answer");
     return WEFT_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Goodbyes: each end says so, the other keeps what it has, and a trainer that comes back takes its rollouts again. */
 #include "tests/support/fleet.h"
+#include "tests/support/fleet_fake.h"
 
 #include <signal.h>
 #include <string.h>
@@ -114,6 +115,22 @@ static void unreachable(void **state)
     weft_site_free(site);
 }
 
+/* Nothing but silence so far: it is said as what it is. */
+static void silent(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_leave(f, 0);
+    fleet_stop_trainer(f);
+    int listener = fake_listen(f);
+    fleet_open_rollout(f, 0, "session.connect_deadline=200ms");
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_UNREACHABLE);
+    assert_non_null(strstr(weft_last_error(), "(connect_deadline): it does not answer; is it running there?"));
+    fleet_leave(f, 0);
+    close(listener);
+}
+
 static void rollout_says_goodbye(void **state)
 {
     fleet *f = *state;
@@ -218,10 +235,15 @@ static void the_last_lines_may_ask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(same_bits_again),           TEST(other_bits),
-        TEST(staged_before_goodbye),     TEST(unreachable),
-        TEST(rollout_says_goodbye),      TEST(close_at_once),
-        TEST(a_forked_child_has_no_say), TEST(a_forked_child_holds_nothing),
+        TEST(same_bits_again),
+        TEST(other_bits),
+        TEST(staged_before_goodbye),
+        TEST(unreachable),
+        TEST(silent),
+        TEST(rollout_says_goodbye),
+        TEST(close_at_once),
+        TEST(a_forked_child_has_no_say),
+        TEST(a_forked_child_holds_nothing),
         TEST(the_last_lines_may_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
