@@ -55,9 +55,9 @@ const char *weft_status_name(weft_status status)
 /* A status of no known group hurts the session: the widest scope is the safe one. */
 weft_scope weft_status_scope(weft_status status)
 {
-    if ((int)status >= 0)
+    if (status == WEFT_OK || status == WEFT_AGAIN)
         return WEFT_SCOPE_NONE;
-    int group = -(int)status / 10;
+    int group = -((int)status / 10); /* in this order: there is no -INT_MIN */
     return group >= WEFT_SCOPE_CALL && group <= WEFT_SCOPE_SESSION ? (weft_scope)group : WEFT_SCOPE_SESSION;
 }
 

@@ -88,7 +88,7 @@ typedef enum weft_scope {
 /* Names a status in lower case ("peer_lost"). Any thread; never NULL; the string is static. */
 WEFT_API const char *weft_status_name(weft_status status);
 
-/* Tells whom a status hurts. Any thread; pure. */
+/* Tells whom a status hurts; a number that is no status: the session. Any thread; pure. */
 WEFT_API weft_scope weft_status_scope(weft_status status);
 
 /* Names a scope ("call", "peer", "version", "session", "none"). Any thread; the string is static. */

@@ -1,5 +1,6 @@
 /* Statuses have names and scopes; the last error belongs to its thread. */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,6 +60,9 @@ static void a_scope_follows_from_the_group(void **state)
     assert_int_equal(weft_status_scope(WEFT_E_DEVICE), WEFT_SCOPE_SESSION);
     assert_int_equal(weft_status_scope((weft_status)-5), WEFT_SCOPE_SESSION);
     assert_int_equal(weft_status_scope((weft_status)-999), WEFT_SCOPE_SESSION);
+    assert_int_equal(weft_status_scope((weft_status)INT_MIN), WEFT_SCOPE_SESSION);
+    assert_int_equal(weft_status_scope((weft_status)INT_MAX), WEFT_SCOPE_SESSION);
+    assert_int_equal(weft_status_scope((weft_status)2), WEFT_SCOPE_SESSION);
     assert_string_equal(weft_scope_name(WEFT_SCOPE_VERSION), "version");
     assert_string_equal(weft_scope_name((weft_scope)77), "unknown");
 }
