@@ -16,14 +16,15 @@ weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t 
                       uint64_t attachment_bytes, uint32_t flags)
 {
     bool empty = flags & WEFT_BIND_EMPTY;
-    if (flags & ~WEFT_BIND_EMPTY || (session->trainer && flags) || (attachment_bytes && !attachment) ||
-        attachment_bytes > WEFT_ATTACHMENT_MAX)
-        return weft_fail(WEFT_E_ARGUMENT, "bind: flags %x or attachment %p of %llu bytes make no sense here", flags,
-                         attachment, (unsigned long long)attachment_bytes);
+    if (flags & ~WEFT_BIND_EMPTY || (session->trainer && flags))
+        return weft_fail(WEFT_E_ARGUMENT, "bind: flags %x; a %s", flags,
+                         session->trainer ? "trainer takes none" : "rollout takes none but WEFT_BIND_EMPTY");
+    weft_status status = weft_blob_check("bind", attachment, attachment_bytes);
+    if (status != WEFT_OK)
+        return status;
     weft_log_sink *before = weft_session_enter(session);
-    weft_status status = session->trainer
-                             ? weft_shadow_bind(session->trainer, pieces, count, attachment, attachment_bytes)
-                             : weft_rollout_bind(session->rollout, pieces, count, attachment, attachment_bytes, empty);
+    status = session->trainer ? weft_shadow_bind(session->trainer, pieces, count, attachment, attachment_bytes)
+                              : weft_rollout_bind(session->rollout, pieces, count, attachment, attachment_bytes, empty);
     weft_session_leave(session, before);
     return status;
 }

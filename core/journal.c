@@ -14,6 +14,16 @@ uint64_t weft_blob_hash(const void *data, uint64_t bytes)
     return hash ? hash : 1;
 }
 
+weft_status weft_blob_check(const char *call, const void *data, uint64_t bytes)
+{
+    if (bytes > WEFT_ATTACHMENT_MAX)
+        return weft_fail(WEFT_E_ARGUMENT, "%s: an attachment of %llu bytes; the most is %llu", call,
+                         (unsigned long long)bytes, WEFT_ATTACHMENT_MAX);
+    if (bytes && !data)
+        return weft_fail(WEFT_E_ARGUMENT, "%s: an attachment of %llu bytes at NULL", call, (unsigned long long)bytes);
+    return WEFT_OK;
+}
+
 weft_blob *weft_blob_take(uint64_t bytes)
 {
     weft_blob *blob = weft_mem_take(1, sizeof *blob + bytes);

@@ -22,6 +22,8 @@ typedef struct weft_blob {
 weft_blob *weft_blob_take(uint64_t bytes);
 /* A copy of `bytes` bytes; NULL if memory is out. */
 weft_blob *weft_blob_make(const void *data, uint64_t bytes);
+/* Whether an attachment that `call` was given can be one. Errors: WEFT_E_ARGUMENT. */
+weft_status weft_blob_check(const char *call, const void *data, uint64_t bytes);
 uint64_t weft_blob_hash(const void *data, uint64_t bytes);
 weft_blob *weft_blob_hold(weft_blob *blob);
 void weft_blob_drop(weft_blob *blob);

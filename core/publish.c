@@ -187,15 +187,16 @@ static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_o
     weft_publish_options given = {0};
     if (options)
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
-    if (given.attachment_bytes > WEFT_ATTACHMENT_MAX || (given.attachment_bytes && !given.attachment))
-        return weft_fail(WEFT_E_ARGUMENT, "publish: an attachment at %p of %llu bytes; the most is %llu",
-                         given.attachment, (unsigned long long)given.attachment_bytes,
-                         (unsigned long long)WEFT_ATTACHMENT_MAX);
+    weft_status status = weft_blob_check("publish", given.attachment, given.attachment_bytes);
+    if (status != WEFT_OK)
+        return status;
     bool same = given.attachment_bytes == 0 ||
                 (trainer->attachment && trainer->attachment->bytes == given.attachment_bytes &&
                  memcmp(trainer->attachment->data, given.attachment, given.attachment_bytes) == 0);
     *blob = same ? weft_blob_hold(trainer->attachment) : weft_blob_make(given.attachment, given.attachment_bytes);
-    return same || *blob ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for an attachment");
+    return same || *blob ? WEFT_OK
+                         : weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
+                                     (unsigned long long)given.attachment_bytes);
 }
 
 static uint64_t target_root(const weft_trainer *trainer)

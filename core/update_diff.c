@@ -3,6 +3,7 @@
 
 #include "digest.h"
 #include "encode.h"
+#include "journal.h"
 #include "mem.h"
 #include "status.h"
 #include "update_grid.h"
@@ -30,7 +31,8 @@ static weft_status options_take(const weft_diff_options *given, weft_diff_option
     if (given)
         memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
     *level = WEFT_LEVEL_TIGHT;
-    return options->level ? weft_level_by_name(options->level, level) : WEFT_OK;
+    weft_status status = weft_blob_check("diff", options->attachment, options->attachment_bytes);
+    return status == WEFT_OK && options->level ? weft_level_by_name(options->level, level) : status;
 }
 
 static weft_status lanes_open(diff *d)

@@ -37,9 +37,6 @@ weft_status weft_update_writer_begin(weft_update_writer *writer, const weft_sink
     weft_wire_update told = *header;
     told.base.root = told.target.root = 0;
     *writer = (weft_update_writer){.sink = sink};
-    if (bytes > WEFT_ATTACHMENT_MAX || (bytes && !attachment))
-        return weft_fail(WEFT_E_ARGUMENT, "an attachment at %p of %llu bytes; the most is %llu", attachment, (ull)bytes,
-                         (ull)WEFT_ATTACHMENT_MAX);
     told.attachment_bytes = bytes;
     told.attachment = bytes ? weft_blob_hash(attachment, bytes) : 0;
     head_make(writer, &told);

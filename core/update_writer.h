@@ -21,7 +21,7 @@ typedef struct weft_update_writer {
 } weft_update_writer;
 
 /* Writes the head. Roots in `header` are left out, what it says of the attachment is made from its bytes.
- * Errors: the sink's, WEFT_E_MEMORY, WEFT_E_ARGUMENT. */
+ * Errors: the sink's, WEFT_E_MEMORY. */
 weft_status weft_update_writer_begin(weft_update_writer *writer, const weft_sink *sink, const weft_wire_update *header,
                                      const void *attachment, uint64_t bytes);
 /* Appends `bytes` bytes of whole frames, in order of their units. */

@@ -18,10 +18,9 @@
 #define WEFT_BUCKET_HEADER_BYTES 144u
 #define WEFT_SLOT_HEADER_BYTES   4096u /* a slot's header page; its payload begins behind it */
 #define WEFT_SLOTS_MAX           256u
-#define WEFT_PORTS_MAX           8u             /* of one connection, at each end */
-#define WEFT_CHUNKS_MAX          4095u          /* payload chunks of one bucket */
-#define WEFT_ATTACHMENT_MAX      (256ull << 20) /* bytes of an attachment */
-#define WEFT_UPDATES_AHEAD       2u             /* updates a trainer may send beyond what the peer holds */
+#define WEFT_PORTS_MAX           8u    /* of one connection, at each end */
+#define WEFT_CHUNKS_MAX          4095u /* payload chunks of one bucket */
+#define WEFT_UPDATES_AHEAD       2u    /* updates a trainer may send beyond what the peer holds */
 
 typedef enum weft_message {
     WEFT_MESSAGE_HELLO = 1,    /* rollout: who I am, what I hold, where buckets may land */

@@ -292,6 +292,8 @@ WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout 
 WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
                                        const weft_options *options, weft_session **session);
 
+#define WEFT_ATTACHMENT_MAX (256ull << 20) /* bytes that travel with a version, at most */
+
 #define WEFT_BIND_EMPTY 1u /* rollout: the memory holds no model yet; join by snapshot */
 
 /* Binds the weights in place and starts the session's work.
@@ -303,7 +305,7 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  * pieces      array of `count` pieces that cover every tensor exactly, in memory that the backend works in; what was
  *             queued on the default stream before comes first
  * attachment  opaque bytes that travel with the weights outside digest and layout hash (the raw header of a model
- *             file), or NULL; copied
+ *             file), or NULL; at most WEFT_ATTACHMENT_MAX bytes; copied
  * Memory: the weights stay the caller's; they must stay valid until close or rebind.
  * Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY,
  * WEFT_E_SYSTEM (the listen address cannot be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE,
@@ -334,9 +336,9 @@ typedef struct weft_update_info {
 } weft_update_info;
 
 typedef struct weft_publish_options {
-    size_t size;            /* sizeof(weft_publish_options) */
-    const void *attachment; /* the version's attachment as in weft_bind; NULL with bytes 0 keeps the last one */
-    uint64_t attachment_bytes;
+    size_t size;               /* sizeof(weft_publish_options) */
+    const void *attachment;    /* the version's attachment as in weft_bind; NULL with bytes 0 keeps the last one */
+    uint64_t attachment_bytes; /* at most WEFT_ATTACHMENT_MAX */
 } weft_publish_options;
 
 /* Publishes the bound weights as a version: finds what changed since the last one, encodes it, hands it to the
@@ -597,12 +599,12 @@ typedef struct weft_work {
 } weft_work;
 
 typedef struct weft_diff_options {
-    size_t size;            /* sizeof(weft_diff_options) */
-    const char *level;      /* "full", "pairs", "fast" or "tight"; NULL: "tight" */
-    weft_version base;      /* labels: run and number; roots are found out */
-    weft_version target;    /* number above the base's */
-    const void *attachment; /* travels along, for instance the target's file header if it changed; NULL: none */
-    uint64_t attachment_bytes;
+    size_t size;               /* sizeof(weft_diff_options) */
+    const char *level;         /* "full", "pairs", "fast" or "tight"; NULL: "tight" */
+    weft_version base;         /* labels: run and number; roots are found out */
+    weft_version target;       /* number above the base's */
+    const void *attachment;    /* travels along, for instance the target's file header if it changed; NULL: none */
+    uint64_t attachment_bytes; /* at most WEFT_ATTACHMENT_MAX */
 } weft_diff_options;
 
 /* Writes the update that makes `target` of `base`.

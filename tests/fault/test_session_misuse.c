@@ -71,6 +71,9 @@ static void versions_in_order(void **state)
     fleet_catch_up(f, 0);
     spoken(weft_publish(f->trainer.session, 1, NULL, NULL, &info), WEFT_E_STATE);
     spoken(weft_publish(f->trainer.session, 0, NULL, NULL, &info), WEFT_E_STATE);
+    weft_publish_options none = {.size = sizeof none, .attachment_bytes = 3};
+    spoken(weft_publish(f->trainer.session, 2, NULL, &none, &info), WEFT_E_ARGUMENT);
+    assert_string_equal(weft_last_error(), "publish: an attachment of 3 bytes at NULL");
     assert_int_equal(info.changed, 99);
     unchanged(f, 1);
     spoken(weft_wait(f->trainer.session, 2, NULL, 0, 10), WEFT_E_STATE);
@@ -137,7 +140,11 @@ static void binds(void **state)
     fleet_model *model = &f->rollouts[0].model, *trainers = &f->trainer.model;
     weft_session *session = f->rollouts[0].session;
     spoken(weft_bind(session, model->pieces, model->piece_count, NULL, 0, 2), WEFT_E_ARGUMENT);
+    assert_non_null(strstr(weft_last_error(), "flags 2"));
     spoken(weft_bind(session, model->pieces, model->piece_count, NULL, 8, 0), WEFT_E_ARGUMENT);
+    assert_string_equal(weft_last_error(), "bind: an attachment of 8 bytes at NULL");
+    spoken(weft_bind(session, model->pieces, model->piece_count, f, WEFT_ATTACHMENT_MAX + 1, 0), WEFT_E_ARGUMENT);
+    assert_string_equal(weft_last_error(), "bind: an attachment of 268435457 bytes; the most is 268435456");
     spoken(weft_bind(session, model->pieces, model->piece_count - 1, NULL, 0, 0), WEFT_E_LAYOUT);
     spoken(weft_bind(f->trainer.session, trainers->pieces, trainers->piece_count, NULL, 0, WEFT_BIND_EMPTY),
            WEFT_E_ARGUMENT);

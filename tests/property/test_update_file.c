@@ -191,6 +191,21 @@ static void attachments_travel(void **state)
         assert_memory_equal(got, text, length);
         weft_update_close(file);
     }
+    static const struct {
+        const void *data;
+        uint64_t bytes;
+        const char *words;
+    } none[] = {{text, WEFT_ATTACHMENT_MAX + 1, "diff: an attachment of 268435457 bytes; the most is 268435456"},
+                {NULL, 7, "diff: an attachment of 7 bytes at NULL"}};
+    for (size_t i = 0; i < 2; i++) {
+        weft_sink sink = memory_sink(&p.file);
+        weft_diff_options options = {
+            .size = sizeof options, .attachment = none[i].data, .attachment_bytes = none[i].bytes};
+        assert_int_equal(
+            weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, &options, NULL, &sink, NULL),
+            WEFT_E_ARGUMENT);
+        assert_string_equal(weft_last_error(), none[i].words);
+    }
     pair_free(&p);
 }
 
