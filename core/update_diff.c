@@ -35,6 +35,15 @@ static weft_status options_take(const weft_diff_options *given, weft_diff_option
     return status == WEFT_OK && options->level ? weft_level_by_name(options->level, level) : status;
 }
 
+/* As for updates that are merged: a way back within a run has a number of its own, and without labels both are 0. */
+static weft_status labels_check(const weft_version *base, const weft_version *target)
+{
+    if (base->run != target->run || base->number <= target->number)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_ARGUMENT, "diff: the base is version %llu, the target version %llu: numbers grow",
+                     (ull)base->number, (ull)target->number);
+}
+
 static weft_status lanes_open(diff *d)
 {
     static const weft_backend_options options = {-1, "auto", 0};
@@ -133,6 +142,8 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
     weft_diff_options taken;
     weft_layout *bound = (weft_layout *)(uintptr_t)layout; /* bindings only read it */
     weft_status status = options_take(options, &taken, &d.header.level);
+    if (status == WEFT_OK)
+        status = labels_check(&taken.base, &taken.target);
     d.header.base = taken.base;
     d.header.target = taken.target;
     memcpy(d.header.layout, layout->hash, sizeof d.header.layout);

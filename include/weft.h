@@ -602,7 +602,7 @@ typedef struct weft_diff_options {
     size_t size;               /* sizeof(weft_diff_options) */
     const char *level;         /* "full", "pairs", "fast" or "tight"; NULL: "tight" */
     weft_version base;         /* labels: run and number; roots are found out */
-    weft_version target;       /* number above the base's */
+    weft_version target;       /* the same; in the base's run its number is not below the base's */
     const void *attachment;    /* travels along, for instance the target's file header if it changed; NULL: none */
     uint64_t attachment_bytes; /* at most WEFT_ATTACHMENT_MAX */
 } weft_diff_options;
@@ -618,8 +618,8 @@ typedef struct weft_diff_options {
  * sink          receives the file; after an error what it got is none
  * info          receives the figures, or NULL: bytes is what the sink got; diff_ms and encode_ms are the lanes' mean
  * Threads: any; the weights must not change meanwhile. Blocks: for one pass over both.
- * Errors: WEFT_E_ARGUMENT, WEFT_E_LAYOUT (the pieces; more than 2^20 tensors), WEFT_E_MEMORY, WEFT_E_SYSTEM, those of
- * sink and progress. */
+ * Errors: WEFT_E_ARGUMENT (level, labels, attachment), WEFT_E_LAYOUT (the pieces; more than 2^20 tensors),
+ * WEFT_E_MEMORY, WEFT_E_SYSTEM, those of sink and progress. */
 WEFT_API weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_t base_count,
                                const weft_piece *target, uint64_t target_count, const weft_diff_options *options,
                                const weft_work *work, const weft_sink *sink, weft_update_info *info);

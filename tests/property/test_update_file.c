@@ -137,6 +137,33 @@ static void files_tell_what_they_are(void **state)
     }
 }
 
+/* Bits are matched by their roots, but numbers of one run grow; no labels, and those of other runs, are as they are. */
+static void labels_do_not_lead_back(void **state)
+{
+    static const struct {
+        weft_version base, target;
+        weft_status status;
+    } rows[] = {{{7, 5, 0}, {7, 4, 0}, WEFT_E_ARGUMENT},
+                {{0, 1, 0}, {0, 0, 0}, WEFT_E_ARGUMENT},
+                {{0, 0, 0}, {0, 0, 0}, WEFT_OK},
+                {{9, 8, 0}, {2, 1, 0}, WEFT_OK}};
+    (void)state;
+    pair p;
+    pair_make(&p, 1000);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_sink sink = memory_sink(&p.file);
+        weft_diff_options options = {.size = sizeof options, .base = rows[i].base, .target = rows[i].target};
+        weft_update_info info = {.size = sizeof info};
+        p.file.bytes = 0;
+        assert_int_equal(
+            weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, &options, NULL, &sink, &info),
+            rows[i].status);
+        assert_int_equal(p.file.bytes, info.bytes); /* nothing where it is refused */
+        assert_true(info.target.number == rows[i].target.number || rows[i].status != WEFT_OK);
+    }
+    pair_free(&p);
+}
+
 /* Frames coded as full say of one tensor, too, no more than which elements may have changed. */
 static void full_frames_are_not_counted_without_the_base(void **state)
 {
@@ -214,7 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_level_there_and_back), cmocka_unit_test(threads_make_the_same_bytes),
         cmocka_unit_test(files_tell_what_they_are),   cmocka_unit_test(full_frames_are_not_counted_without_the_base),
-        cmocka_unit_test(attachments_travel),
+        cmocka_unit_test(attachments_travel),         cmocka_unit_test(labels_do_not_lead_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
