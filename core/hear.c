@@ -21,7 +21,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->was_joined = true;
     rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
     rollout->retries = rollout->faults;
-    rollout->said_goodbye = false;
+    rollout->said_goodbye = rollout->told_alone = false;
     char name[WEFT_SITE_NAME + 8];
     weft_way_name(rollout, name);
     weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,

@@ -155,6 +155,7 @@ struct weft_rollout {
 
     weft_join join;
     bool said_goodbye; /* the trainer left in good order and has not been seen since */
+    bool told_alone;   /* weft_staged said that there is no trainer, and none has been seen since */
     weft_status refusal;
     char refusal_text[256];
     weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */

@@ -56,10 +56,9 @@ static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
     return true;
 }
 
-/* Why nothing will come, if nothing will. */
-static weft_status hopeless(const weft_rollout *rollout)
+/* Why nothing will come however long it is waited for. */
+static weft_status check_end(const weft_rollout *rollout)
 {
-    uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
     if (!rollout->bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
     if (rollout->session->ended != WEFT_OK)
@@ -67,6 +66,13 @@ static weft_status hopeless(const weft_rollout *rollout)
     if (rollout->join == WEFT_JOIN_REFUSED)
         return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
                                weft_status_name(rollout->refusal), rollout->refusal_text);
+    return WEFT_OK;
+}
+
+/* Why nothing will come unless a trainer does. */
+static weft_status check_trainer(const weft_rollout *rollout)
+{
+    uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
     if (rollout->join == WEFT_JOIN_JOINED)
         return WEFT_OK;
     if (rollout->said_goodbye)
@@ -83,13 +89,18 @@ weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, wef
 {
     uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
     while (!describe_staged(rollout, info)) {
-        weft_status status = hopeless(rollout);
+        weft_status status = check_end(rollout);
         if (status != WEFT_OK)
             return status;
+        status = check_trainer(rollout);
+        if (status != WEFT_OK && !rollout->told_alone) {
+            rollout->told_alone = true;
+            return status;
+        }
         if (weft_session_interrupted(rollout->session))
             return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
         if (!weft_session_wait(rollout->session, deadline_ns))
-            return WEFT_AGAIN;
+            return status == WEFT_OK ? WEFT_AGAIN : status;
     }
     return WEFT_OK;
 }

@@ -389,10 +389,15 @@ typedef struct weft_staged_info {
 } weft_staged_info;
 
 /* Tells whether a version is whole, proved and ready to commit. Waits at most deadline_ms for one.
+ *
+ * That there is no trainer is said at once, and once: the rollout goes on dialing, and from the next call on
+ * weft_staged waits to its deadline for a trainer's version before it says so again. Who is not to wait for one that
+ * comes back ends at the first WEFT_E_PEER_LOST.
+ *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_REFUSED (the trainer
  * will not have this rollout: see the text), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said goodbye and
- * nothing is staged), WEFT_E_DEVICE (nothing will be any more: the text says what the weights are; close the session).
- */
+ * nothing is staged), WEFT_E_DEVICE (nothing will be any more: the text says what the weights are; close the session),
+ * WEFT_E_TIMEOUT (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
 /* Moves the bound weights to the staged version, every tensor or none.

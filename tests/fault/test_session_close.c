@@ -24,14 +24,19 @@ static int teardown(void **state)
     return 0;
 }
 
-static void stop_trainer(fleet *f)
+static void hear_goodbye(fleet *f)
 {
     weft_staged_info staged = {.size = sizeof staged};
-    weft_version held;
     fleet_stop_trainer(f);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, FLEET_WAIT_MS, NULL));
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_PEER_LOST);
     assert_non_null(strstr(weft_last_error(), "goodbye"));
+}
+
+static void stop_trainer(fleet *f)
+{
+    weft_version held;
+    hear_goodbye(f);
     assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
     assert_int_equal(held.number, 1);
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
@@ -93,6 +98,33 @@ static void staged_before_goodbye(void **state)
     assert_int_equal(snapshots(f), 0);
 }
 
+/* Only a wait is broken off by an interrupt. */
+static void waits_now(fleet *f)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    weft_interrupt(f->rollouts[0].session);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_TIMEOUT);
+}
+
+/* Once it is told that the trainer left, an engine's loop waits for the one that comes back. */
+static void waits_for_the_next_trainer(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = f->rollouts[0].session;
+    weft_staged_info staged = {.size = sizeof staged};
+    for (unsigned life = 0; life < 2; life++) { /* each goodbye is told at once */
+        hear_goodbye(f);
+        assert_int_equal(weft_staged(session, 0, &staged), WEFT_E_PEER_LOST);
+        waits_now(f);
+        assert_int_equal(weft_staged(session, 10, &staged), WEFT_E_PEER_LOST);
+        assert_non_null(strstr(weft_last_error(), "goodbye"));
+        f->dense[0] ^= 1;
+        fleet_start_trainer(f, NULL);
+        assert_int_equal(weft_staged(session, FLEET_WAIT_MS, &staged), WEFT_OK);
+        fleet_catch_up(f, 0);
+    }
+}
+
 /* No trainer for connect_deadline: said, and the weights are as they were; a trainer that comes later is found. */
 static void unreachable(void **state)
 {
@@ -104,6 +136,8 @@ static void unreachable(void **state)
     fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_UNREACHABLE);
     assert_string_not_equal(weft_last_error(), "");
+    waits_now(f);
+    assert_int_equal(weft_staged(f->rollouts[0].session, 0, &staged), WEFT_E_UNREACHABLE);
     fleet_check_bytes(f, 0, f->dense);
     fleet_start_trainer(f, NULL);
     fleet_catch_up(f, 0);
@@ -238,6 +272,7 @@ int main(void)
         TEST(same_bits_again),
         TEST(other_bits),
         TEST(staged_before_goodbye),
+        TEST(waits_for_the_next_trainer),
         TEST(unreachable),
         TEST(silent),
         TEST(rollout_says_goodbye),
