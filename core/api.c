@@ -49,6 +49,8 @@ static weft_status need_rollout(const weft_session *session, const char *call)
 weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info)
 {
     weft_status status = need_rollout(session, "weft_staged");
+    if (status == WEFT_OK)
+        status = weft_size_check(info, "weft_staged_info");
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
@@ -142,8 +144,11 @@ static void put_peer(weft_peer_info *peers, size_t size, size_t at, weft_peer_in
 weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count)
 {
     size_t found = 0;
-    if (!count || (capacity > 0 && (!peers || peers->size == 0)))
-        return weft_fail(WEFT_E_ARGUMENT, "weft_peers: count or peers is NULL, or peers[0].size is not set");
+    if (!count || (capacity > 0 && !peers))
+        return weft_fail(WEFT_E_ARGUMENT, "weft_peers: count and peers must not be NULL");
+    weft_status status = weft_size_check(capacity > 0 ? peers : NULL, "weft_peer_info");
+    if (status != WEFT_OK)
+        return status;
     const size_t size = capacity > 0 ? peers->size : 0;
     weft_peer_info all;
     weft_log_sink *before = weft_session_enter(session);

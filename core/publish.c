@@ -284,7 +284,11 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
     weft_update update = {0};
     if (!trainer)
         return weft_fail(WEFT_E_STATE, "publish: this session is a rollout's");
-    weft_status status = check_publish(trainer, version);
+    weft_status status = weft_size_check(options, "weft_publish_options");
+    if (status == WEFT_OK)
+        status = weft_size_check(info, "weft_update_info");
+    if (status == WEFT_OK)
+        status = check_publish(trainer, version);
     if (status == WEFT_OK)
         status = choose_attachment(trainer, options, &update.attachment);
     if (status != WEFT_OK)

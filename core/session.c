@@ -119,6 +119,9 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
                               weft_session **session)
 {
     uint64_t allocations_before = weft_mem_allocations();
+    weft_status status = weft_size_check(options, "weft_options");
+    if (status != WEFT_OK)
+        return status;
     weft_session *made = weft_mem_take(1, sizeof *made);
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for a session");
@@ -132,7 +135,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     made->wake_fd = made->caller_fd = -1;
     made->caller_blind_ns = BLIND_MIN_NS;
     init_lock(made);
-    weft_status status = make_parts(made, site, backend, work, fds);
+    status = make_parts(made, site, backend, work, fds);
     if (status != WEFT_OK) {
         weft_session_unmake(made);
         return status;

@@ -64,10 +64,13 @@ void weft_session_event(weft_session *session, weft_event_kind kind, weft_status
 
 weft_status weft_events(weft_session *session, weft_event *event)
 {
-    if (!event || event->size == 0)
-        return weft_fail(WEFT_E_ARGUMENT, "weft_events: event is NULL, or event.size is not set");
+    if (!event)
+        return weft_fail(WEFT_E_ARGUMENT, "weft_events: event must not be NULL");
+    weft_status status = weft_size_check(event, "weft_event");
+    if (status != WEFT_OK)
+        return status;
     weft_log_sink *before = weft_session_enter(session);
-    weft_status status = WEFT_AGAIN;
+    status = WEFT_AGAIN;
     if (session->events_begin < session->events_end) {
         weft_event *all = &session->events[session->events_begin++ % WEFT_EVENTS];
         all->size = event->size < sizeof *all ? event->size : sizeof *all;
@@ -95,8 +98,11 @@ weft_status weft_progress(weft_session *session, uint32_t deadline_ms)
 
 weft_status weft_stats(weft_session *session, weft_stats_info *stats)
 {
-    if (!stats || stats->size == 0)
-        return weft_fail(WEFT_E_ARGUMENT, "weft_stats: stats is NULL, or stats.size is not set");
+    if (!stats)
+        return weft_fail(WEFT_E_ARGUMENT, "weft_stats: stats must not be NULL");
+    weft_status status = weft_size_check(stats, "weft_stats_info");
+    if (status != WEFT_OK)
+        return status;
     weft_log_sink *before = weft_session_enter(session);
     weft_stats_info all = session->stats;
     size_t size = stats->size < sizeof all ? stats->size : sizeof all;

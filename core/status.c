@@ -143,3 +143,11 @@ void weft_fail_about(const char *format, ...)
         weft_log_cut(text, sizeof text);
     memcpy(last_error, text, sizeof text);
 }
+
+weft_status weft_size_check(const void *given, const char *type)
+{
+    size_t size = 1;
+    if (given)
+        memcpy(&size, given, sizeof size);
+    return size ? WEFT_OK : weft_fail(WEFT_E_ARGUMENT, "%s has size 0: set it to sizeof(%s)", type, type);
+}

@@ -30,4 +30,8 @@ uint64_t weft_fail_count(void);
  * says so already. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Whether a caller's struct that begins with `size` has it set; NULL is none. A size that was forgotten would pass for
+ * a struct without fields, whose wishes nobody sees. Errors: WEFT_E_ARGUMENT. */
+weft_status weft_size_check(const void *given, const char *type);
+
 #endif

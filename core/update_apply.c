@@ -43,8 +43,11 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
     weft_update_prover prover;
     weft_staging staging;
     weft_work own;
+    weft_status status = weft_update_sizes_check(work, info, "weft_apply_info");
+    if (status != WEFT_OK)
+        return status;
     work = weft_update_work_take(work, &own);
-    weft_status status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
+    status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
     if (status != WEFT_OK)
         return status;
     status = weft_binding_apart(&prover.base);

@@ -28,10 +28,13 @@ typedef struct weft_update_diff {
 static weft_status options_take(const weft_diff_options *given, weft_diff_options *options, weft_level *level)
 {
     *options = (weft_diff_options){0};
+    weft_status status = weft_size_check(given, "weft_diff_options");
+    if (status != WEFT_OK)
+        return status;
     if (given)
         memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
     *level = WEFT_LEVEL_TIGHT;
-    weft_status status = weft_blob_check("diff", options->attachment, options->attachment_bytes);
+    status = weft_blob_check("diff", options->attachment, options->attachment_bytes);
     return status == WEFT_OK && options->level ? weft_level_by_name(options->level, level) : status;
 }
 
@@ -139,9 +142,11 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
 {
     weft_work own;
     diff d = {.layout = layout, .work = weft_update_work_take(work, &own)};
-    weft_diff_options taken;
+    weft_diff_options taken = {0};
     weft_layout *bound = (weft_layout *)(uintptr_t)layout; /* bindings only read it */
-    weft_status status = options_take(options, &taken, &d.header.level);
+    weft_status status = weft_update_sizes_check(work, info, "weft_update_info");
+    if (status == WEFT_OK)
+        status = options_take(options, &taken, &d.header.level);
     if (status == WEFT_OK)
         status = labels_check(&taken.base, &taken.target);
     d.header.base = taken.base;

@@ -52,10 +52,13 @@ weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pie
                                 const weft_work *work, uint64_t *tensors, uint64_t *root)
 {
     weft_work own;
+    weft_status status = weft_size_check(work, "weft_work");
+    if (status != WEFT_OK)
+        return status;
     uint64_t *parts = weft_mem_take(layout->part_count + 1, sizeof *parts);
     if (!parts)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
-    weft_status status = weft_update_digest(layout, pieces, count, weft_update_work_take(work, &own), parts);
+    status = weft_update_digest(layout, pieces, count, weft_update_work_take(work, &own), parts);
     for (uint64_t t = 0; t < layout->count && status == WEFT_OK && tensors; t++)
         tensors[t] = weft_digest_tensor(layout, parts, t);
     if (status == WEFT_OK)

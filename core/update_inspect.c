@@ -10,7 +10,9 @@ weft_status weft_update_describe(weft_update_file *update, weft_update_header *h
 {
     const weft_layout *layout;
     int named;
-    weft_status status = weft_update_layout(update, &layout, &named);
+    weft_status status = weft_size_check(header, "weft_update_header");
+    if (status == WEFT_OK)
+        status = weft_update_layout(update, &layout, &named);
     if (status != WEFT_OK)
         return status;
     weft_update_header all = {.base = update->header.base,

@@ -287,11 +287,14 @@ weft_status weft_update_merge(weft_update_file *const *updates, size_t count, co
     weft_work own;
     merger m = {.layout = layout, .work = weft_update_work_take(work, &own)};
     weft_level wanted = WEFT_LEVEL_TIGHT;
+    weft_status status = weft_update_sizes_check(work, info, "weft_update_info");
+    if (status != WEFT_OK)
+        return status;
     if (count == 0)
         return weft_fail(WEFT_E_ARGUMENT, "no updates to merge");
     if (!base)
         return weft_update_merge_free(updates, count, layout, level, m.work, sink, info);
-    weft_status status = level ? weft_level_by_name(level, &wanted) : WEFT_OK;
+    status = level ? weft_level_by_name(level, &wanted) : WEFT_OK;
     if (status == WEFT_OK)
         status = merger_open(&m, updates, count, base, base_count);
     m.chain.header.level = wanted;

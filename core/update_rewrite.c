@@ -116,8 +116,11 @@ weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *lay
 {
     weft_update_prover prover;
     weft_work own;
+    weft_status status = weft_update_sizes_check(work, info, "weft_apply_info");
+    if (status != WEFT_OK)
+        return status;
     work = weft_update_work_take(work, &own);
-    weft_status status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
+    status = weft_update_prover_open(&prover, update, layout, pieces, count, work);
     if (status != WEFT_OK)
         return status;
     rewriter r = {.prover = &prover, .sink = sink, .dense = weft_mem_take(layout->largest_frame, 1)};

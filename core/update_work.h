@@ -16,6 +16,9 @@ static inline const weft_work *weft_update_work_take(const weft_work *given, wef
     return own;
 }
 
+/* Whether the caller's structs say their size: how work is done, and what receives its figures. */
+weft_status weft_update_sizes_check(const weft_work *work, const void *info, const char *info_type);
+
 /* Tells the caller how far it is, if it wants to know; reads and writes by the caller's functions, nothing for no
  * bytes. A status that the caller's function gives is passed on, with a text where it set none. */
 weft_status weft_update_tell(const weft_work *work, uint64_t done, uint64_t total);

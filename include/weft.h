@@ -19,7 +19,7 @@
  *     default stream; ignored by the host backend), which must not be being captured into a graph (WEFT_E_ARGUMENT).
  *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow: what a caller
  *     has no room for is left out, and `size` tells how much was written. In an array the first one's counts for all.
- *     Those without it never grow.
+ *     A size of 0 was forgotten: WEFT_E_ARGUMENT, and nothing is done. Structs without a size never grow.
  *   - Pointers must not be NULL. Where one is tolerated, or told as WEFT_E_ARGUMENT, the function says so.
  *   - Strings are UTF-8; what weft returns as const char * lives until the call named in its comment.
  *   - After any error but WEFT_E_DEVICE the weights are bit for bit what they were; weft_status_scope() tells what to

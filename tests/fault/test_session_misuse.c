@@ -225,6 +225,55 @@ static void what_is_asked_needs_room(void **state)
     unchanged(f, f->newest);
 }
 
+static void forgotten(weft_status status, const char *text)
+{
+    spoken(status, WEFT_E_ARGUMENT);
+    assert_string_equal(weft_last_error(), text);
+}
+
+static void open_without_size(fleet *f)
+{
+    const char *text = "weft_options has size 0: set it to sizeof(weft_options)";
+    const weft_options options = {.first_version = 7};
+    weft_session *session = NULL;
+    weft_site *site = fleet_site(f, "trainer.listen=127.0.0.1:0");
+    forgotten(weft_trainer_open(site, f->layout, &options, &session), text);
+    forgotten(weft_rollout_open(site, f->rollouts[0].name, f->layout, &options, &session), text);
+    assert_null(session);
+    weft_site_free(site);
+}
+
+/* Whoever forgets a size would lose the attachment, the log or the figures without a word. */
+static void sizes_that_were_forgotten(void **state)
+{
+    fleet *f = *state;
+    weft_session *session = f->trainer.session;
+    weft_publish_options options = {.attachment = "header", .attachment_bytes = 6};
+    weft_update_info info = {.changed = 99};
+    weft_staged_info staged = {.changed = 99};
+    const void *data;
+    uint64_t bytes;
+    size_t count;
+    open_without_size(f);
+    forgotten(weft_publish(session, 1, NULL, &options, NULL),
+              "weft_publish_options has size 0: set it to sizeof(weft_publish_options)");
+    forgotten(weft_publish(session, 1, NULL, NULL, &info),
+              "weft_update_info has size 0: set it to sizeof(weft_update_info)");
+    forgotten(weft_staged(f->rollouts[0].session, 0, &staged),
+              "weft_staged_info has size 0: set it to sizeof(weft_staged_info)");
+    forgotten(weft_peers(session, &(weft_peer_info){0}, 1, &count),
+              "weft_peer_info has size 0: set it to sizeof(weft_peer_info)");
+    forgotten(weft_stats(session, &(weft_stats_info){0}),
+              "weft_stats_info has size 0: set it to sizeof(weft_stats_info)");
+    forgotten(weft_events(session, &(weft_event){0}), "weft_event has size 0: set it to sizeof(weft_event)");
+    assert_true(info.changed == 99 && staged.changed == 99);
+    unchanged(f, 0);
+    options.size = sizeof options;
+    assert_int_equal(weft_publish(session, 1, NULL, &options, NULL), WEFT_OK);
+    assert_int_equal(weft_attachment(session, &data, &bytes), WEFT_OK);
+    assert_int_equal(bytes, 6);
+}
+
 /* A caller of another age has another size: each entry of an array is where that caller looks for it. */
 static void callers_of_another_age(void **state)
 {
@@ -279,6 +328,7 @@ int main(void)
         TEST(rebinds),
         TEST(opens),
         TEST(what_is_asked_needs_room),
+        TEST(sizes_that_were_forgotten),
         TEST(callers_of_another_age),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

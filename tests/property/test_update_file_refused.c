@@ -311,20 +311,59 @@ static void too_many_tensors_are_refused_at_once(void **state)
     free(tensors);
 }
 
+static void forgotten(weft_status status, const char *type)
+{
+    char text[120];
+    snprintf(text, sizeof text, "%s has size 0: set it to sizeof(%s)", type, type);
+    assert_int_equal(status, WEFT_E_ARGUMENT);
+    assert_string_equal(weft_last_error(), text);
+}
+
+/* Of a caller's struct without its size no wish would be seen, and no figure told. */
+static void forgotten_sizes_are_refused(void **state)
+{
+    (void)state;
+    pair p;
+    pair_make(&p, 100);
+    pair_diff(&p, "fast", 1);
+    weft_update_file *file = pair_open(&p);
+    memory_file out = {0};
+    const weft_sink sink = memory_sink(&out);
+    const weft_layout *layout = p.base.layout;
+    const weft_piece *base = p.base.pieces, *target = p.target.pieces, *own = p.work.pieces;
+    const weft_diff_options options = {.level = "fast"};
+    const weft_work work = {.threads = 1};
+    weft_update_info info = {.changed = 99};
+    weft_apply_info applied = {.changed = 99};
+    weft_update_header header = {.changed = 99};
+    uint64_t root = 7;
+    forgotten(weft_diff(layout, base, TENSORS, target, TENSORS, &options, NULL, &sink, NULL), "weft_diff_options");
+    forgotten(weft_diff(layout, base, TENSORS, target, TENSORS, NULL, &work, &sink, NULL), "weft_work");
+    forgotten(weft_diff(layout, base, TENSORS, target, TENSORS, NULL, NULL, &sink, &info), "weft_update_info");
+    forgotten(weft_update_merge(&file, 1, NULL, NULL, 0, NULL, &work, &sink, NULL), "weft_work");
+    forgotten(weft_update_merge(&file, 1, layout, base, TENSORS, NULL, NULL, &sink, &info), "weft_update_info");
+    forgotten(weft_update_rewrite(file, layout, own, TENSORS, &work, &sink, NULL), "weft_work");
+    forgotten(weft_update_rewrite(file, layout, own, TENSORS, NULL, &sink, &applied), "weft_apply_info");
+    forgotten(weft_update_apply(file, layout, own, TENSORS, &work, NULL), "weft_work");
+    forgotten(weft_update_apply(file, layout, own, TENSORS, NULL, &applied), "weft_apply_info");
+    forgotten(weft_update_describe(file, &header), "weft_update_header");
+    forgotten(weft_digest_tensors(layout, base, TENSORS, &work, NULL, &root), "weft_work");
+    assert_true(info.changed == 99 && applied.changed == 99 && header.changed == 99 && root == 7);
+    assert_int_equal(out.bytes, 0);
+    same(&p.work, &p.base);
+    weft_update_close(file);
+    pair_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_bases_are_refused),
-        cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(flipped_bits_are_refused),
-        cmocka_unit_test(answers_that_change_are_damage),
-        cmocka_unit_test(other_layouts_are_refused),
-        cmocka_unit_test(budgets_hold),
-        cmocka_unit_test(callers_may_stop_it),
-        cmocka_unit_test(callers_may_stop_the_choice),
-        cmocka_unit_test(shared_memory_is_refused),
-        cmocka_unit_test(callers_are_named),
-        cmocka_unit_test(too_many_tensors_are_refused_at_once),
+        cmocka_unit_test(wrong_bases_are_refused),     cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(flipped_bits_are_refused),    cmocka_unit_test(answers_that_change_are_damage),
+        cmocka_unit_test(other_layouts_are_refused),   cmocka_unit_test(budgets_hold),
+        cmocka_unit_test(callers_may_stop_it),         cmocka_unit_test(callers_may_stop_the_choice),
+        cmocka_unit_test(shared_memory_is_refused),    cmocka_unit_test(callers_are_named),
+        cmocka_unit_test(forgotten_sizes_are_refused), cmocka_unit_test(too_many_tensors_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
