@@ -135,13 +135,25 @@ static void tell_away(weft_rollout *rollout, weft_status status, const char *why
                        &rollout->held, away);
 }
 
-void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
+/* The trainer was there throughout: what is wrong is here. Of the end of the session it was said already. */
+static void tell_again(const weft_rollout *rollout, weft_status status, const char *why)
 {
-    weft_session *session = rollout->session;
+    const bool base = status == WEFT_E_BASE;
+    if (rollout->session->ended != WEFT_OK)
+        return;
+    if (base || rollout->queued)
+        weft_log(WEFT_LOG_WARN, "joins again to have version %llu %s: %s",
+                 (unsigned long long)(base ? rollout->held.number : rollout->queue[0].header.target.number),
+                 base ? "repaired" : "sent again", why);
+    else
+        weft_log(WEFT_LOG_WARN, "joins again: %s", why);
+}
+
+/* Ends the connection, or the attempt at one; true: it was joined. */
+static bool leave(weft_rollout *rollout, weft_status status, const char *text)
+{
     uint64_t now_ns = weft_clock_ns(), wait_ns = RETRY_MIN_NS << (rollout->retries < 6 ? rollout->retries : 6);
     bool joined = rollout->join == WEFT_JOIN_JOINED;
-    char text[192];
-    snprintf(text, sizeof text, "%s", why);
     if (rollout->relay)
         weft_relay_lose(rollout->relay, status, text);
     weft_inlet_close(rollout, false);
@@ -164,11 +176,19 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     }
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
     snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
-    if (!joined)
-        return;
-    rollout->away_since_ns = now_ns;
-    tell_away(rollout, status, text);
-    weft_session_changed(session);
+    if (joined) {
+        rollout->away_since_ns = now_ns;
+        weft_session_changed(rollout->session);
+    }
+    return joined;
+}
+
+void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
+{
+    char text[192];
+    snprintf(text, sizeof text, "%s", why);
+    if (leave(rollout, status, text))
+        tell_away(rollout, status, text);
 }
 
 /* The weights, digested anew, are not what was held: they are bits without a label. */
@@ -221,7 +241,8 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
     weft_version version = {rollout->welcome.run, notice.version, 0};
     weft_session_event(rollout->session, WEFT_EVENT_RESYNC, status, rollout->site.name, &version, notice.text);
     rollout->doubt = rollout->doubt || (doubt && rollout->holds);
-    weft_join_lose(rollout, status, notice.text);
+    tell_again(rollout, status, notice.text);
+    leave(rollout, status, notice.text);
 }
 
 /* ---- greet */

@@ -530,7 +530,7 @@ WEFT_API weft_status weft_stats(weft_session *session, weft_stats_info *stats);
 
 typedef enum weft_event_kind {
     WEFT_EVENT_JOINED = 1, /* trainer: a peer joined; rollout: joined the trainer */
-    WEFT_EVENT_LOST = 2,   /* trainer: a peer is lost; rollout: the trainer is lost */
+    WEFT_EVENT_LOST = 2,   /* trainer: a peer is lost; rollout: the trainer is, other than by a RESYNC of its own */
     WEFT_EVENT_HELD = 3,   /* trainer: a peer proved that it holds `version` */
     WEFT_EVENT_STAGED = 4, /* rollout: `version` is ready to commit */
     WEFT_EVENT_RESYNC =

@@ -146,6 +146,55 @@ static void by_scrub(void **state)
     mended(f, 0);
 }
 
+static weft_event next_event(weft_session *session)
+{
+    weft_event event = {.size = sizeof event};
+    for (uint64_t end = fleet_now_ms() + FLEET_WAIT_MS; weft_events(session, &event) != WEFT_OK; fleet_sleep_ms(2))
+        assert_true(fleet_now_ms() < end);
+    return event;
+}
+
+typedef struct told {
+    bool again, away;
+} told;
+
+static void note(void *user, weft_log_level level, const char *line)
+{
+    told *t = user;
+    (void)level;
+    t->again = t->again || strstr(line, "joins again to have version 1 repaired: scrub: tensor wide");
+    t->away = t->away || strstr(line, "away");
+}
+
+/* The trainer was there throughout, and nothing says otherwise. */
+static void tells_what_it_is(void **state)
+{
+    fleet *f = *state;
+    told t = {false, false};
+    const weft_options options = {.size = sizeof options, .log = note, .log_user = &t};
+    weft_site *site = fleet_site(f, NULL);
+    assert_int_equal(weft_rollout_open(site, "a", f->layout, &options, &f->rollouts[0].session), WEFT_OK);
+    weft_site_free(site);
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    fleet_publish(f, 10);
+    fleet_catch_up(f, 0);
+    weft_session *session = f->rollouts[0].session;
+    weft_event event = {.size = sizeof event};
+    while (weft_events(session, &event) == WEFT_OK)
+        continue;
+    flip(f, 0, "wide", 77);
+    assert_int_equal(weft_scrub(session), WEFT_E_BASE);
+    event = next_event(session);
+    assert_int_equal(event.kind, WEFT_EVENT_RESYNC);
+    assert_int_equal(event.version.number, 1);
+    assert_int_equal(next_event(session).kind, WEFT_EVENT_JOINED);
+    assert_int_equal(next_event(session).kind, WEFT_EVENT_STAGED);
+    mended(f, 0);
+    fleet_leave(f, 0);
+    assert_true(t.again);
+    assert_false(t.away);
+}
+
 static void by_verify(void **state)
 {
     fleet *f = *state;
@@ -346,6 +395,7 @@ int main(void)
         TEST(no_way_back),
         cmocka_unit_test_setup_teardown(more_than_staging_holds, setup_small_staging, teardown),
         TEST(by_scrub),
+        TEST(tells_what_it_is),
         cmocka_unit_test_setup_teardown(by_verify, setup_full, teardown),
         TEST(the_same_bits),
         TEST(an_older_checkpoint),
