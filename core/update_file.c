@@ -17,6 +17,7 @@
 typedef unsigned long long ull;
 
 #define LAST_BYTES (WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES)
+#define MARK_BYTES 4u
 #define MARK       UINT32_C(0x50554657) /* "WFUP" */
 #define MARK_END   UINT32_C(0x52544657) /* "WFTR" */
 
@@ -33,17 +34,27 @@ static weft_status read_at(const weft_update_file *file, uint64_t offset, void *
 
 static weft_status cut_short(const weft_update_file *file)
 {
-    return weft_fail(WEFT_E_CORRUPT, "%s: its %llu bytes are not what its trailer says: cut short, or no such file",
+    return weft_fail(WEFT_E_CORRUPT, "%s: its %llu bytes are not what its trailer says: cut short, or no update file",
                      weft_update_name(file), (ull)file->source.bytes);
 }
 
 /* ---- both ends, as bytes: what they say is looked at when they are proved */
 
+/* What is too short for both ends is still told by its mark from what never was an update file. */
+static weft_status mark_read(const weft_update_file *file, uint8_t head[WEFT_HEAD_MAX])
+{
+    const bool whole = file->source.bytes >= WEFT_UPDATE_HEADER_BYTES + LAST_BYTES;
+    if (file->source.bytes < MARK_BYTES)
+        return cut_short(file);
+    weft_status status = read_at(file, 0, head, whole ? WEFT_UPDATE_HEADER_BYTES : MARK_BYTES);
+    if (status == WEFT_OK && weft_bytes_get(head, MARK_BYTES) != MARK)
+        return weft_fail(WEFT_E_FILE, "no update file: it does not begin with WFUP");
+    return status == WEFT_OK && !whole ? cut_short(file) : status;
+}
+
 static weft_status ends_read(const weft_update_file *file, uint8_t head[WEFT_HEAD_MAX], uint8_t last[LAST_BYTES])
 {
-    weft_status status = read_at(file, 0, head, WEFT_UPDATE_HEADER_BYTES);
-    if (status == WEFT_OK && weft_bytes_get(head, 4) != MARK)
-        return weft_fail(WEFT_E_FILE, "no update file: it does not begin with WFUP");
+    weft_status status = mark_read(file, head);
     if (status == WEFT_OK)
         status = read_at(file, file->source.bytes - LAST_BYTES, last, LAST_BYTES);
     if (status == WEFT_OK && weft_bytes_get(last + WEFT_TAIL_BYTES, 4) != MARK_END)
@@ -163,8 +174,6 @@ static weft_status words_check(const weft_update_file *file)
 static weft_status file_read(weft_update_file *file)
 {
     uint8_t head[WEFT_HEAD_MAX], last[LAST_BYTES];
-    if (file->source.bytes < WEFT_UPDATE_HEADER_BYTES + LAST_BYTES)
-        return cut_short(file);
     weft_status status = ends_read(file, head, last);
     if (status == WEFT_OK)
         status = protocol_check(file, head, last);

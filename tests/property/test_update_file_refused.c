@@ -70,6 +70,30 @@ static void cut_files_are_refused(void **state)
     pair_free(&p);
 }
 
+/* However short, text is no update file, and the beginning of one is one that was cut. */
+static void short_files_are_told_apart(void **state)
+{
+    (void)state;
+    const uint64_t lengths[] = {0, 3, 4, 40, 112, 200, 215, 216, 217};
+    pair p;
+    pair_make(&p, 5000);
+    pair_diff(&p, "fast", 1);
+    uint8_t text[217];
+    memset(text, 't', sizeof text);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        memory_file none = {.data = text, .bytes = lengths[i]};
+        weft_source sources[] = {memory_source(&none), memory_source(&p.file)};
+        weft_update_file *file = NULL;
+        sources[1].bytes = lengths[i];
+        assert_int_equal(weft_update_open(&sources[0], &file), lengths[i] < 4 ? WEFT_E_CORRUPT : WEFT_E_FILE);
+        assert_non_null(strstr(weft_last_error(), "no update file"));
+        assert_int_equal(weft_update_open(&sources[1], &file), WEFT_E_CORRUPT);
+        assert_non_null(strstr(weft_last_error(), "cut short"));
+        assert_null(file);
+    }
+    pair_free(&p);
+}
+
 static void flipped_bits_are_refused(void **state)
 {
     (void)state;
@@ -358,12 +382,19 @@ static void forgotten_sizes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_bases_are_refused),     cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(flipped_bits_are_refused),    cmocka_unit_test(answers_that_change_are_damage),
-        cmocka_unit_test(other_layouts_are_refused),   cmocka_unit_test(budgets_hold),
-        cmocka_unit_test(callers_may_stop_it),         cmocka_unit_test(callers_may_stop_the_choice),
-        cmocka_unit_test(shared_memory_is_refused),    cmocka_unit_test(callers_are_named),
-        cmocka_unit_test(forgotten_sizes_are_refused), cmocka_unit_test(too_many_tensors_are_refused_at_once),
+        cmocka_unit_test(wrong_bases_are_refused),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(flipped_bits_are_refused),
+        cmocka_unit_test(short_files_are_told_apart),
+        cmocka_unit_test(answers_that_change_are_damage),
+        cmocka_unit_test(other_layouts_are_refused),
+        cmocka_unit_test(budgets_hold),
+        cmocka_unit_test(callers_may_stop_it),
+        cmocka_unit_test(callers_may_stop_the_choice),
+        cmocka_unit_test(shared_memory_is_refused),
+        cmocka_unit_test(callers_are_named),
+        cmocka_unit_test(forgotten_sizes_are_refused),
+        cmocka_unit_test(too_many_tensors_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
