@@ -155,6 +155,15 @@ void weft_bridge_sweep(weft_trainer *trainer)
     }
 }
 
+void weft_bridge_amend(weft_trainer *trainer, const weft_version *version)
+{
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_version *target = &trainer->bridge.entries[i].update.target;
+        if (target->run == version->run && target->number == version->number)
+            target->root = version->root;
+    }
+}
+
 bool weft_bridge_yield(weft_trainer *trainer)
 {
     weft_bridge *bridge = &trainer->bridge;

@@ -108,6 +108,8 @@ weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_
                                    const uint32_t *limits);
 /* There is a newer version: forgets what leads elsewhere and nobody waits for. */
 void weft_bridge_sweep(weft_trainer *trainer);
+/* The version of this run and number has this root: what leads to it names that. */
+void weft_bridge_amend(weft_trainer *trainer, const weft_version *version);
 
 /* ---- room, for publish */
 /* An update was made: the next ones may be as large. */

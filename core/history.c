@@ -51,6 +51,12 @@ void weft_history_append(weft_history *history, const uint64_t *delta, uint64_t 
     history->ends[order % WEFT_JOURNAL_UPDATES] = end;
 }
 
+void weft_history_amend(weft_history *history, const uint64_t *delta, uint64_t parts)
+{
+    history->next--;
+    weft_history_append(history, delta, parts);
+}
+
 bool weft_history_reaches(const weft_history *history, uint64_t order)
 {
     return order + 1 >= history->oldest && order < history->next;

@@ -28,6 +28,8 @@ weft_status weft_history_open(weft_history *history, uint64_t parts, uint64_t jo
 void weft_history_close(weft_history *history);
 /* Takes note of the next update, which moved `parts` words by `delta`. */
 void weft_history_append(weft_history *history, const uint64_t *delta, uint64_t parts);
+/* The newest update, whose digests were told by then, moved them by `delta` instead. */
+void weft_history_amend(weft_history *history, const uint64_t *delta, uint64_t parts);
 /* Whether the digests after update `order` can be told; 0: before the first. */
 bool weft_history_reaches(const weft_history *history, uint64_t order);
 /* Turns `count` words from part `first` on, which are the newest digests, into those after update `order`. */

@@ -192,7 +192,7 @@ struct weft_trainer {
     bool bound;
     uint64_t *digests; /* of the shadow, one per part */
     uint64_t *delta;   /* scratch of publish */
-    uint64_t *discard; /* deltas that were counted already */
+    uint64_t *discard; /* the same: what is counted to compare */
     weft_encoder encoder;
     weft_staging scratch; /* some frames' changes, for bringing the shadow up to date */
     weft_version newest;

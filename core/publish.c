@@ -147,6 +147,26 @@ static void hand_over(weft_trainer *trainer, weft_update *update, const weft_enc
     weft_session_changed(session);
 }
 
+/* The version is what the shadow has. Who took frames of it for what was announced comes again, and gets the units that
+ * differ from the shadow. */
+static void amend(weft_trainer *trainer, weft_update *update)
+{
+    const weft_layout *layout = trainer->session->layout;
+    weft_update *kept = weft_journal_at(&trainer->journal, trainer->newest_order);
+    for (uint64_t part = 0; part < layout->part_count; part++)
+        trainer->digests[part] += trainer->discard[part] - trainer->delta[part];
+    weft_history_amend(&trainer->history, trainer->discard, layout->part_count);
+    update->target.root = weft_digest_parts_root(layout, trainer->digests);
+    kept->target = trainer->newest = update->target;
+    kept->snapshot_only = true; /* its levels may have different bits; they stay for who reads them */
+    weft_bridge_break(trainer, kept);
+    weft_bridge_amend(trainer, &update->target);
+    weft_log(WEFT_LOG_ERROR,
+             "version %llu: the weights changed while it was published: it is %016llx now, and peers that fail it get "
+             "what differs anew; publish when they are still",
+             (unsigned long long)update->target.number, (unsigned long long)update->target.root);
+}
+
 /* The version goes out; snapshots stand still until the shadow has it too. */
 static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
 {
@@ -155,8 +175,11 @@ static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_e
     trainer->shadow_busy = true;
     hand_over(trainer, update, pass);
     weft_session_leave(session, before);
-    weft_status status = weft_shadow_update(trainer, update);
+    bool torn = false;
+    weft_status status = weft_shadow_update(trainer, update, &torn);
     before = weft_session_enter(session);
+    if (torn)
+        amend(trainer, update);
     if (status == WEFT_OK)
         trainer->shadow_busy = false;
     else
@@ -272,6 +295,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
     uint64_t begun_ns = weft_clock_ns();
     status = seal(trainer, update, &pass);
     all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
+    all.target = update->target;
     if (status == WEFT_OK)
         tell(update, &all, info);
     return status;

@@ -30,8 +30,9 @@ void weft_shadow_close(weft_trainer *trainer);
 /* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
                              uint64_t attachment_bytes);
-/* Brings the shadow, which is busy, to the update's target. */
-weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update);
+/* Brings the shadow, which is busy, to the update's target. `*torn`: it is another one, for the weights changed
+ * meanwhile, and trainer->discard tells how the digests moved instead of by trainer->delta. */
+weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn);
 
 /* ---- trainer.c */
 /* Starts to listen for peers and the progress thread. */

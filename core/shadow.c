@@ -273,16 +273,34 @@ static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
     return status;
 }
 
-/* Should the frames not lead to the target, which no data can cause, the weights
- * themselves still do. */
-weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update)
+/* How far the shadow's digests are from those of the version before; the trainer's are the announced ones already. */
+static weft_status count_whole(weft_trainer *trainer)
 {
+    uint64_t root;
+    weft_status status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->discard, &root);
+    for (uint64_t part = 0; part < trainer->session->layout->part_count; part++)
+        trainer->discard[part] -= trainer->digests[part] - trainer->delta[part];
+    return status;
+}
+
+/* Frames and digests come of several looks at the weights: what changes in between makes them of different bits, or
+ * makes frames that do not decode. What the shadow has then is what the next version starts from. */
+weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn)
+{
+    const uint64_t bytes = trainer->session->layout->part_count * sizeof *trainer->discard;
+    memset(trainer->discard, 0, bytes);
     weft_status status =
         update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[WEFT_JOURNAL_LEVEL]);
-    if (status == WEFT_OK)
-        return WEFT_OK;
-    if (!update->snapshot_only && status != WEFT_E_DEVICE)
-        weft_log(WEFT_LOG_ERROR, "version %llu: own frames do not decode (%s): shadow copied whole; report this",
+    const bool framed = status == WEFT_OK, broken = !framed && !update->snapshot_only && status != WEFT_E_DEVICE;
+    if (broken)
+        weft_log(WEFT_LOG_WARN,
+                 "version %llu: own frames do not decode (%s): shadow copied whole; report this if nothing "
+                 "changed the weights meanwhile",
                  (unsigned long long)update->target.number, weft_last_error());
-    return copy_to_shadow(trainer);
+    if (!framed)
+        status = copy_to_shadow(trainer);
+    if (!framed && status == WEFT_OK)
+        status = count_whole(trainer);
+    *torn = status == WEFT_OK && (broken || memcmp(trainer->discard, trainer->delta, bytes) != 0);
+    return status;
 }

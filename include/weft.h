@@ -349,6 +349,10 @@ typedef struct weft_publish_options {
  * no more. A version that changes nothing is a version. An update that does not fit the journal becomes snapshot-only,
  * with a warning.
  *
+ * Weights that change before it returns (with `stream`: before the pass ends) make a version that may be none of the
+ * bits they ever had. Where that shows an error is logged and the version's root, here and in weft_held, is that of
+ * the bits kept; a rollout may fail it. The next version of weights that stand still is right everywhere.
+ *
  * version  must exceed the last one; gaps are allowed
  * stream   device stream to order against: weights are read after what was queued on it before, and what is queued on
  *          it afterwards comes after the pass that finds the changes, so that the weights may change again (host

@@ -98,12 +98,36 @@ static void more_than_the_journal_keeps(void **state)
     weft_history_close(&history);
 }
 
+/* Told wrongly first, with more or fewer parts than it moved. */
+static void the_newest_is_amended(void **state)
+{
+    (void)state;
+    weft_history history;
+    uint64_t seed = 8, delta[PARTS];
+    memset(kept, 0, sizeof kept);
+    assert_int_equal(weft_history_open(&history, PARTS, 0), WEFT_OK);
+    for (uint64_t order = 1; order <= 40; order++) {
+        publish(&history, order, order % 3 ? 1 : 20, &seed);
+        for (uint64_t part = 0; part < PARTS; part++) {
+            delta[part] = part % (1 + order % 5) ? 0 : weft_mix64(++seed);
+            kept[order][part] = kept[order - 1][part] + delta[part];
+        }
+        weft_history_amend(&history, delta, PARTS);
+        assert_true(weft_history_reaches(&history, order));
+        assert_true(weft_history_reaches(&history, order - 1));
+        assert_false(weft_history_reaches(&history, order + 1));
+        ranges_are_right(&history, order, &seed);
+    }
+    weft_history_close(&history);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(versions_are_told),
         cmocka_unit_test(the_oldest_give_way),
         cmocka_unit_test(more_than_the_journal_keeps),
+        cmocka_unit_test(the_newest_is_amended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,163 @@
+/* Weights that a caller changes while publish looks at them: the trainer says so, and with the next version all is
+ * well again. */
+#include "tests/support/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "peer.h"
+
+#define PEERS 4u
+
+typedef struct tear {
+    const weft_backend *real;
+    weft_backend backend;
+    bool armed;
+    int said; /* errors at the trainer that name the cause */
+    void (*write)(weft_log_sink *sink, weft_log_level level, const char *line);
+} tear;
+
+static tear torn;
+
+static void flip(const weft_view *view)
+{
+    *(uint8_t *)view->runs[0].data ^= 0x10;
+    torn.armed = false;
+}
+
+/* The second look at a run: its units one by one, for the levels that do not take them together. */
+static weft_status encode(weft_backend_state *state, weft_encode_job *job)
+{
+    if (torn.armed && !(job->levels >> WEFT_JOURNAL_LEVEL & 1))
+        flip(&job->now);
+    return torn.real->encode(state, job);
+}
+
+/* All was encoded, and the shadow is copied. */
+static weft_status load(weft_backend_state *state, weft_load_job *job)
+{
+    if (torn.armed)
+        flip(&job->view);
+    return torn.real->load(state, job);
+}
+
+static void hear(weft_log_sink *sink, weft_log_level level, const char *line)
+{
+    torn.said += level == WEFT_LOG_ERROR && strstr(line, "the weights changed while it was published");
+    torn.write(sink, level, line);
+}
+
+static fleet *start(void)
+{
+    static const char *const overrides[] = {"peer.a.level=tight", "peer.b.level=pairs", "peer.c.level=fast",
+                                            "peer.x*.level=full", "trainer.threads=1",  NULL};
+    static const char *const names[PEERS] = {"a", "b", "c", "x1"};
+    fleet *f = fleet_open_device(FLEET_LARGE, overrides, false, false, 1);
+    fleet_start_trainer(f, NULL);
+    for (unsigned at = 0; at < PEERS; at++)
+        fleet_join(f, at, FLEET_SAME);
+    for (unsigned at = 0; at < PEERS; at++) /* levels are encoded for peers that are there */
+        fleet_wait_state(f, names[at], WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    weft_session *session = f->trainer.session;
+    torn = (tear){.real = session->backend, .backend = *session->backend, .write = session->sink.write};
+    session->sink.write = hear;
+    torn.backend.encode = encode;
+    torn.backend.load = load;
+    session->trainer->encoder.backend = session->calls.backend = &torn.backend;
+    return f;
+}
+
+static void stop(fleet *f)
+{
+    weft_session *session = f->trainer.session;
+    session->trainer->encoder.backend = session->calls.backend = torn.real;
+    session->sink.write = torn.write;
+    fleet_close(f);
+}
+
+static uint64_t root_of(fleet *f)
+{
+    const fleet_model *model = &f->trainer.model;
+    uint64_t root = 0;
+    assert_int_equal(weft_digest(f->layout, model->pieces, model->piece_count, &root), WEFT_OK);
+    return root;
+}
+
+static uint64_t root_published(fleet *f)
+{
+    weft_version held;
+    assert_int_equal(weft_held(f->trainer.session, &held), WEFT_OK);
+    return held.root;
+}
+
+/* Of the version that was torn peers may hold what the weights are now: it was announced so for a moment. */
+static void admit_weights(fleet *f)
+{
+    fleet_model_get(&f->trainer.model, f->dense);
+    fleet_version *version = &f->history[f->history_count++];
+    *version = (fleet_version){root_of(f), f->newest, malloc(f->bytes)};
+    memcpy(version->dense, f->dense, f->bytes);
+}
+
+static void still_weights_heal(fleet *f)
+{
+    const int said = torn.said;
+    for (int i = 0; i < 2; i++) {
+        if (i == 0)
+            fleet_publish_dense(f, NULL); /* as they are */
+        else
+            fleet_publish(f, 1);
+        assert_int_equal(root_published(f), root_of(f));
+        for (unsigned at = 0; at < PEERS; at++) {
+            fleet_catch_up(f, at);
+            fleet_check_bytes(f, at, f->dense);
+        }
+    }
+    const fleet_model *model = &f->trainer.model;
+    assert_int_equal(weft_bind(f->trainer.session, model->pieces, model->piece_count, NULL, 0, 0), WEFT_OK);
+    assert_int_equal(torn.said, said);
+}
+
+/* The frames that the shadow takes are of the first look, the digests of the second. */
+static void between_two_looks_at_a_run(void **state)
+{
+    (void)state;
+    fleet *f = start();
+    fleet_publish(f, 1);
+    assert_int_equal(torn.said, 0);
+    for (unsigned at = 0; at < PEERS; at++)
+        fleet_catch_up(f, at);
+    torn.armed = true;
+    fleet_publish(f, 1);
+    assert_false(torn.armed);
+    assert_int_equal(torn.said, 1);
+    assert_int_not_equal(root_published(f), root_of(f)); /* it is what the frames of the first look lead to */
+    admit_weights(f);
+    still_weights_heal(f);
+    stop(f);
+}
+
+/* The version has no frames, and its bits are of a later look than its digests. */
+static void before_the_shadow_is_copied(void **state)
+{
+    (void)state;
+    fleet *f = start();
+    fleet_publish(f, 1);
+    torn.armed = true;
+    fleet_publish(f, 1000);
+    assert_false(torn.armed);
+    assert_int_equal(torn.said, 1);
+    assert_int_equal(root_published(f), root_of(f));
+    admit_weights(f);
+    still_weights_heal(f);
+    stop(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(between_two_looks_at_a_run),
+        cmocka_unit_test(before_the_shadow_is_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
