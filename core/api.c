@@ -192,31 +192,30 @@ static const weft_peer *find_peer(const weft_trainer *trainer, const char *name)
     return NULL;
 }
 
-/* The worst verdict over the named peers; `who` gets the first peer that decides it. */
-static verdict judge_named(const weft_trainer *trainer, uint64_t version, const char *const *names, size_t count,
-                           const char **who)
+static verdict judge_name(const weft_trainer *trainer, const char *name, uint64_t version)
+{
+    const weft_peer *peer = find_peer(trainer, name);
+    return peer ? judge(trainer, peer, version) : VERDICT_WAITS;
+}
+
+/* The worst verdict over the named peers. */
+static verdict judge_named(const weft_trainer *trainer, uint64_t version, const char *const *names, size_t count)
 {
     verdict worst = VERDICT_HOLDS;
     for (size_t i = 0; i < count; i++) {
-        const weft_peer *peer = find_peer(trainer, names[i]);
-        verdict one = peer ? judge(trainer, peer, version) : VERDICT_WAITS;
-        if (one > worst) {
-            worst = one;
-            *who = names[i];
-        }
+        verdict one = judge_name(trainer, names[i], version);
+        worst = one > worst ? one : worst;
     }
     return worst;
 }
 
 /* Every peer that has joined: lost ones are left out unless all are. `*last` is who was waited for last: while that one
  * has not moved, nobody else need be asked. */
-static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t *last, const char **who)
+static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t *last)
 {
     const weft_peer *waited = &trainer->peers[*last];
-    if (waited->known && judge(trainer, waited, version) == VERDICT_WAITS) {
-        *who = waited->name;
+    if (waited->known && judge(trainer, waited, version) == VERDICT_WAITS)
         return VERDICT_WAITS;
-    }
     uint32_t seen = 0, lost = 0;
     verdict worst = VERDICT_HOLDS;
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
@@ -230,10 +229,54 @@ static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t
             worst = VERDICT_WAITS;
             *last = i;
         }
-        if (one == VERDICT_WAITS || (one == VERDICT_LOST && worst == VERDICT_HOLDS))
-            *who = peer->name;
     }
     return seen && lost == seen ? VERDICT_LOST : worst;
+}
+
+#define NAME_SHOWN 63 /* bytes, as many as a peer's name can have; what is waited for may be no peer's */
+
+/* Names for an error's text: as many as have room, and how many more there are. */
+typedef struct name_list {
+    char text[256];
+    size_t used, more;
+} name_list;
+
+static void list_add(name_list *list, const char *name)
+{
+    const size_t room = sizeof list->text - list->used, need = strnlen(name, NAME_SHOWN) + sizeof ", ";
+    if (list->more || need > room)
+        list->more++;
+    else
+        list->used +=
+            (size_t)snprintf(list->text + list->used, room, "%s%.*s", list->used ? ", " : "", NAME_SHOWN, name);
+}
+
+/* Those that are waited for of whom `found` is true. */
+static name_list list_found(const weft_trainer *trainer, uint64_t version, const char *const *names, size_t count,
+                            verdict found)
+{
+    name_list list = {0};
+    for (size_t i = 0; names && i < count; i++)
+        if (judge_name(trainer, names[i], version) == found)
+            list_add(&list, names[i]);
+    for (uint32_t i = 0; !names && i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        if (peer->known && judge(trainer, peer, version) == found)
+            list_add(&list, peer->name);
+    }
+    return list;
+}
+
+static weft_status wait_failed(verdict found, const name_list *missing, uint64_t version, uint32_t deadline_ms)
+{
+    char more[40] = "";
+    if (missing->more)
+        snprintf(more, sizeof more, " and %zu more", missing->more);
+    if (found == VERDICT_LOST)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "wait: lost without version %llu: %s%s", (unsigned long long)version,
+                               missing->text, more);
+    return weft_fail_quiet(WEFT_E_TIMEOUT, "wait: after %u ms version %llu is not held by %s%s", deadline_ms,
+                           (unsigned long long)version, missing->text, more);
 }
 
 weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
@@ -246,19 +289,16 @@ weft_status weft_wait(weft_session *session, uint64_t version, const char *const
     weft_log_sink *before = weft_session_enter(session);
     verdict found;
     bool interrupted;
-    const char *who = "";
     uint32_t last = 0;
     do {
-        found = peers ? judge_named(trainer, version, peers, count, &who) : judge_all(trainer, version, &last, &who);
+        found = peers ? judge_named(trainer, version, peers, count) : judge_all(trainer, version, &last);
         interrupted = found == VERDICT_WAITS && weft_session_interrupted(session);
     } while (found == VERDICT_WAITS && !interrupted && weft_session_wait(session, deadline_ns));
+    const name_list missing =
+        found == VERDICT_HOLDS ? (name_list){0} : list_found(trainer, version, peers, count, found);
     weft_session_leave(session, before);
     if (found == VERDICT_HOLDS)
         return WEFT_OK;
-    if (interrupted)
-        return weft_fail_quiet(WEFT_E_TIMEOUT, "wait: interrupted");
-    if (found == VERDICT_LOST)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "wait: %s is lost", who);
-    return weft_fail_quiet(WEFT_E_TIMEOUT, "wait: %s does not hold version %llu after %u ms", who,
-                           (unsigned long long)version, deadline_ms);
+    return interrupted ? weft_fail_quiet(WEFT_E_TIMEOUT, "wait: interrupted")
+                       : wait_failed(found, &missing, version, deadline_ms);
 }

@@ -369,8 +369,8 @@ WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void 
  * peers        array of `count` names; NULL: every peer that has joined and is not lost
  * deadline_ms  0 asks without waiting
  * Blocks: at most deadline_ms (with manual progress it makes the progress).
- * Errors: WEFT_E_TIMEOUT (the text names who is missing), WEFT_E_PEER_LOST (a named peer is lost, or with NULL every
- * one is), WEFT_E_STATE (the version was not published). */
+ * Errors: WEFT_E_TIMEOUT (the text names who is missing, and how many more), WEFT_E_PEER_LOST (a named peer is lost, or
+ * with NULL every one is; the text names them), WEFT_E_STATE (the version was not published). */
 WEFT_API weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
                                uint32_t deadline_ms);
 

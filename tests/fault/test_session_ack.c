@@ -67,24 +67,50 @@ static void each_version_by_itself(void **state)
     assert_int_equal(weft_wait(f->trainer.session, 2, &a, 1, FLEET_WAIT_MS), WEFT_OK);
 }
 
-/* Who is missing is named: not one that is lost, and is not waited for. */
-static void the_missing_is_named(void **state)
+static void missing(fleet *f, const char *const *names, size_t count, const char *text)
+{
+    assert_int_equal(weft_wait(f->trainer.session, 1, names, count, 0), WEFT_E_TIMEOUT);
+    assert_string_equal(weft_last_error(), text);
+}
+
+/* All who are missing are named: not one that is lost, and is not waited for. */
+static void the_missing_are_named(void **state)
 {
     fleet *f = *state;
-    const char *a = "a";
-    weft_staged_info staged = {.size = sizeof staged};
-    for (unsigned at = 0; at < 3; at++) {
+    const char *names[] = {"a", "b", "nobody", "c"};
+    for (unsigned at = 0; at < 4; at++) {
         fleet_join(f, at, FLEET_SAME);
         fleet_catch_up(f, at);
     }
-    fleet_leave(f, 2);
-    fleet_wait_state(f, "c", WEFT_PEER_LOST, FLEET_WAIT_MS);
+    fleet_leave(f, 3);
+    fleet_wait_state(f, f->rollouts[3].name, WEFT_PEER_LOST, FLEET_WAIT_MS);
     fleet_publish(f, 50);
+    fleet_catch_up(f, 1);
+    assert_int_equal(weft_wait(f->trainer.session, 1, names + 1, 1, FLEET_WAIT_MS), WEFT_OK);
+    missing(f, NULL, 0, "wait: after 0 ms version 1 is not held by a, c");
+    missing(f, names, 4, "wait: after 0 ms version 1 is not held by a, nobody, c");
     fleet_catch_up(f, 0);
-    assert_int_equal(weft_staged(f->rollouts[1].session, FLEET_WAIT_MS, &staged), WEFT_OK);
-    assert_int_equal(weft_wait(f->trainer.session, 1, &a, 1, FLEET_WAIT_MS), WEFT_OK);
-    assert_int_equal(weft_wait(f->trainer.session, 1, NULL, 0, 0), WEFT_E_TIMEOUT);
-    assert_non_null(strstr(weft_last_error(), "wait: b does not hold version 1"));
+    assert_int_equal(weft_wait(f->trainer.session, 1, names, 2, FLEET_WAIT_MS), WEFT_OK);
+    missing(f, NULL, 0, "wait: after 0 ms version 1 is not held by c");
+}
+
+/* A text has room for some. */
+static void many_missing_are_counted(void **state)
+{
+    fleet *f = *state;
+    char name[101];
+    const char *names[40];
+    memset(name, 'x', 100);
+    name[100] = '\0';
+    for (size_t i = 0; i < 40; i++)
+        names[i] = i % 4 < 2 ? name : "short";
+    fleet_publish(f, 50);
+    assert_int_equal(weft_wait(f->trainer.session, 1, names, 40, 0), WEFT_E_TIMEOUT);
+    const char *text = weft_last_error();
+    assert_true(strlen(text) < 320);
+    assert_non_null(strstr(text, "not held by xxxxxxxx"));
+    assert_non_null(strstr(text, "x, short, short, x"));
+    assert_string_equal(strstr(text, " and "), " and 35 more");
 }
 
 /* A lost peer holds nothing new: waiting for it ends at once. */
@@ -103,12 +129,13 @@ static void waiting_for_the_lost(void **state)
     fleet_catch_up(f, 0);
     assert_int_equal(weft_wait(f->trainer.session, 1, names, 1, FLEET_WAIT_MS), WEFT_OK);
     assert_int_equal(weft_wait(f->trainer.session, 1, names, 2, FLEET_WAIT_MS), WEFT_E_PEER_LOST);
-    assert_non_null(strstr(weft_last_error(), "b"));
+    assert_string_equal(weft_last_error(), "wait: lost without version 1: b");
     assert_int_equal(weft_wait(f->trainer.session, 1, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
     fleet_leave(f, 0);
     fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
     fleet_publish(f, 50);
     assert_int_equal(weft_wait(f->trainer.session, 2, NULL, 0, FLEET_WAIT_MS), WEFT_E_PEER_LOST);
+    assert_string_equal(weft_last_error(), "wait: lost without version 2: a, b");
 }
 
 int main(void)
@@ -116,7 +143,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(held_moves_on_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(each_version_by_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_missing_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_missing_are_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_missing_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_for_the_lost, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
