@@ -13,7 +13,7 @@ typedef struct tear {
     const weft_backend *real;
     weft_backend backend;
     bool armed;
-    int said; /* errors at the trainer that name the cause */
+    _Atomic int said; /* errors at the trainer that name the cause */
     void (*write)(weft_log_sink *sink, weft_log_level level, const char *line);
 } tear;
 
@@ -59,19 +59,23 @@ static fleet *start(void)
     for (unsigned at = 0; at < PEERS; at++) /* levels are encoded for peers that are there */
         fleet_wait_state(f, names[at], WEFT_PEER_LIVE, FLEET_WAIT_MS);
     weft_session *session = f->trainer.session;
+    pthread_mutex_lock(&session->lock);
     torn = (tear){.real = session->backend, .backend = *session->backend, .write = session->sink.write};
     session->sink.write = hear;
     torn.backend.encode = encode;
     torn.backend.load = load;
     session->trainer->encoder.backend = session->calls.backend = &torn.backend;
+    pthread_mutex_unlock(&session->lock);
     return f;
 }
 
 static void stop(fleet *f)
 {
     weft_session *session = f->trainer.session;
+    pthread_mutex_lock(&session->lock);
     session->trainer->encoder.backend = session->calls.backend = torn.real;
     session->sink.write = torn.write;
+    pthread_mutex_unlock(&session->lock);
     fleet_close(f);
 }
 
