@@ -5,6 +5,7 @@
 #include "peer.h"
 #include "site_link.h"
 #include "status.h"
+#include "stream.h"
 
 static weft_status refuse(weft_status status, const char *format, const char *name, const char *detail)
 {
@@ -129,14 +130,17 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
     return WEFT_OK;
 }
 
-/* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. */
+/* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. Where it lacks
+ * the newest one's attachment it holds bits without a label until that comes, in an update that changes nothing. */
 static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
 {
     weft_version nothing = {0, 0, 0};
     peer->held = nothing;
     peer->held_order = WEFT_ORDER_UNKNOWN;
+    peer->sent_attachment = hello->attachment;
     if (hello->holds && hello->held.root == trainer->newest.root) {
-        peer->held = trainer->newest;
+        bool owed = weft_stream_owes_attachment(trainer, peer);
+        peer->held = owed ? (weft_version){0, 0, trainer->newest.root} : trainer->newest;
         peer->held_order = trainer->newest_order;
     }
     for (uint64_t order = trainer->newest_order; hello->holds && peer->held_order == WEFT_ORDER_UNKNOWN; order--) {
@@ -152,7 +156,6 @@ static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_h
     peer->single_until = 0;
     peer->joined_order = trainer->newest_order;
     peer->lagging = false;
-    peer->sent_attachment = hello->attachment;
 }
 
 static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
@@ -162,9 +165,8 @@ static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wir
     welcome->run = trainer->run;
     welcome->incarnation = trainer->session->incarnation;
     memcpy(welcome->layout, trainer->session->layout->hash, sizeof welcome->layout);
-    bool owed = trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
-    if (!owed || peer->held_order != trainer->newest_order)
-        welcome->held = peer->held; /* else the label comes with the attachment, as a version that changes nothing */
+    if (peer->held.run)
+        welcome->held = peer->held;
     welcome->newest = trainer->newest;
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
     welcome->chunk_bytes = peer->chunk_bytes;
@@ -232,18 +234,19 @@ static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
 static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
 {
     weft_session *session = trainer->session;
-    bool current = peer->held_order == trainer->newest_order;
+    bool current = peer->held_order == trainer->newest_order, labelled = current && peer->held.run;
     char text[320];
     snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->name, peer->control.peer,
              peer->lane->facts.fabric, peer->parent ? ", behind relay " : "", peer->parent ? peer->parent->name : "",
              peer->hello.backend,
-             current                                  ? "the newest version"
+             labelled                                 ? "the newest version"
+             : current                                ? "the newest version but its attachment"
              : peer->held_order == WEFT_ORDER_UNKNOWN ? "no version known here"
                                                       : "an older version");
     weft_log(WEFT_LOG_INFO, "joined: %s", text);
     session->stats.peers_joined++;
     weft_session_event(session, WEFT_EVENT_JOINED, WEFT_OK, peer->name, &peer->held, text);
-    if (current)
+    if (labelled)
         weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, peer->name, &peer->held, "");
     weft_session_changed(session);
     return weft_peer_move(trainer, peer, current ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);

@@ -364,7 +364,7 @@ typedef struct weft_publish_options {
 WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
                                   const weft_publish_options *options, weft_update_info *info);
 
-/* Waits until peers have proved that they hold a version (or a later one of this run).
+/* Waits until peers have proved that they hold a version (or a later one of this run), its attachment with it.
  *
  * peers        array of `count` names; NULL: every peer that has joined and is not lost
  * deadline_ms  0 asks without waiting
@@ -477,7 +477,7 @@ typedef struct weft_peer_info {
     const char *provider;    /* static */
     char backend[24];        /* as the peer reports it */
     const char *level;       /* of the last version sent; a rollout's: committed, "" before the first; static */
-    weft_version held;       /* proved by the peer; all 0: nothing */
+    weft_version held;       /* proved by the peer; all 0: nothing; all but root: the attachment is on its way */
     uint64_t lag;            /* versions published that it does not hold */
     uint64_t bucket_bytes;   /* chosen now */
     uint64_t bytes;          /* of updates sent so far: frames, headers, trailers */

@@ -71,6 +71,28 @@ static void only_the_joiner_differs(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
+/* Who has the bits alone does not hold the version yet. */
+static void waited_for_by_the_trainer(void **state)
+{
+    fleet *f = *state;
+    weft_event event;
+    weft_peer_info a;
+    weft_version held;
+    fleet_start_trainer(f, "header");
+    fleet_join(f, 0, FLEET_SAME);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_JOINED, "a", FLEET_WAIT_MS, NULL));
+    assert_int_equal(weft_wait(f->trainer.session, 0, NULL, 0, 0), WEFT_E_TIMEOUT);
+    assert_int_equal(weft_wait(f->trainer.session, 0, (const char *[]){"a"}, 1, 20), WEFT_E_TIMEOUT);
+    assert_false(fleet_event(f->trainer.session, WEFT_EVENT_HELD, "a", 0, NULL));
+    assert_true(fleet_peer(f, "a", &a));
+    assert_int_equal(a.held.run, 0);
+    await(f, 0, "header");
+    assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK);
+    assert_int_equal(weft_wait(f->trainer.session, 0, NULL, 0, FLEET_WAIT_MS), WEFT_OK);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_HELD, "a", 0, &event));
+    assert_memory_equal(&event.version, &held, sizeof held);
+}
+
 static void comes_with_a_snapshot(void **state)
 {
     fleet *f = *state;
@@ -120,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(travels_when_it_changes),
         TEST(only_the_joiner_differs),
+        TEST(waited_for_by_the_trainer),
         TEST(comes_with_a_snapshot),
         cmocka_unit_test_setup_teardown(large_and_overtaken, setup_slow, teardown),
     };
