@@ -300,7 +300,9 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  *
  * Trainer: copies the weights to the shadow as version options.first_version and listens for peers.
  * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with what it holds.
- * A later call with the same layout rebinds: same bits, new addresses, for engines that move their weights.
+ * A later call with the same layout rebinds: same bits, new addresses, for engines that move their weights. Attachment
+ * and flags are judged then, but not used, so that the call may be made again as it was: what is held keeps its
+ * attachment, which weft_publish changes, and its bits are proved, WEFT_BIND_EMPTY or not.
  *
  * pieces      array of `count` pieces that cover every tensor exactly, in memory that the backend works in; what was
  *             queued on the default stream before comes first

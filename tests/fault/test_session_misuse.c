@@ -174,6 +174,37 @@ static void rebinds(void **state)
     fleet_check_bytes(f, 0, f->dense);
 }
 
+static void attachment_is(weft_session *session, const char *text)
+{
+    const void *data;
+    uint64_t bytes;
+    assert_int_equal(weft_attachment(session, &data, &bytes), WEFT_OK);
+    assert_int_equal(bytes, strlen(text));
+    assert_memory_equal(data, text, bytes);
+}
+
+/* Called again as at first, when another version's attachment is held: that one stays. Bits are proved whatever the
+ * flags say. */
+static void rebinds_keep_the_attachment(void **state)
+{
+    fleet *f = *state;
+    fleet_end *ends[] = {&f->trainer, &f->rollouts[0]};
+    fleet_publish_dense(f, "published");
+    fleet_catch_up(f, 0);
+    for (size_t i = 0; i < 2; i++) {
+        fleet_end *end = ends[i];
+        const weft_piece *pieces = end->model.pieces;
+        const uint64_t count = end->model.piece_count;
+        const uint32_t flags = i == 0 ? 0 : WEFT_BIND_EMPTY;
+        assert_int_equal(weft_bind(end->session, pieces, count, "first", 5, flags), WEFT_OK);
+        attachment_is(end->session, "published");
+        *fleet_model_at(&end->model, 9) ^= 1;
+        spoken(weft_bind(end->session, pieces, count, "first", 5, flags), WEFT_E_BASE);
+        *fleet_model_at(&end->model, 9) ^= 1;
+    }
+    unchanged(f, 1);
+}
+
 /* A number that is taken, and a site that names what is not there. */
 static void opens(void **state)
 {
@@ -326,6 +357,7 @@ int main(void)
         TEST(the_other_ends_calls),
         TEST(binds),
         TEST(rebinds),
+        TEST(rebinds_keep_the_attachment),
         TEST(opens),
         TEST(what_is_asked_needs_room),
         TEST(sizes_that_were_forgotten),
