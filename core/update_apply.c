@@ -55,9 +55,9 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
         weft_update_prover_close(&prover);
         return status;
     }
-    status = weft_staging_open(&staging, prover.team.backend, prover.team.lanes[0].device,
-                               work && work->memory_bytes ? work->memory_bytes : MEMORY_DEFAULT, layout->unit_count + 1,
-                               "memory_bytes of weft_work, or its default");
+    prover.memory_bytes = work && work->memory_bytes ? work->memory_bytes : MEMORY_DEFAULT;
+    status = weft_staging_open(&staging, prover.team.backend, prover.team.lanes[0].device, prover.memory_bytes,
+                               layout->unit_count + 1, "memory_bytes of weft_work, or its default");
     if (status == WEFT_OK) {
         prover.staging = &staging;
         status = weft_update_prove(&prover);

@@ -121,8 +121,9 @@ static weft_status list_take(weft_update_prover *prover, const uint8_t *frame)
     uint32_t changed = (uint32_t)weft_bytes_get(frame + 8, 4) & ((1u << 20) - 1);
     if (weft_staging_take(prover->staging, (uint32_t)weft_bytes_get(frame, 4), changed, unit->width))
         return WEFT_OK;
-    return weft_fail(WEFT_E_BUDGET, "the changes need more than the %llu bytes of memory given for them",
-                     (ull)prover->staging->bytes);
+    return weft_fail(WEFT_E_BUDGET,
+                     "the changes need more than memory_bytes = %llu; give more, or use weft_update_rewrite",
+                     (ull)prover->memory_bytes);
 }
 
 static weft_status group_read(weft_update_prover *prover, weft_update_group *group)

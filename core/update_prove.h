@@ -18,6 +18,7 @@ typedef struct weft_update_prover {
     weft_update_team team;
     weft_update_cursor cursor;
     weft_staging *staging; /* keeps the changes of every frame; NULL: forgets them */
+    uint64_t memory_bytes; /* given for that */
     uint64_t changed;
     bool failed; /* some frame did not decode, which may be the base's fault */
 } weft_update_prover;

@@ -186,6 +186,9 @@ static void budgets_hold(void **state)
     weft_update_file *file = pair_open(&p);
     weft_work work = {.size = sizeof work, .threads = 1, .memory_bytes = 100000};
     assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_BUDGET);
+    work.memory_bytes = 1;
+    assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_BUDGET);
+    assert_non_null(strstr(weft_last_error(), "memory_bytes = 1;"));
     same(&p.work, &p.base);
     work.memory_bytes = UINT64_C(1) << 60;
     assert_int_equal(weft_update_apply(file, p.base.layout, p.work.pieces, TENSORS, &work, NULL), WEFT_E_MEMORY);
