@@ -3,11 +3,9 @@
 # code is that of failed work, and nothing is written.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 source "$(dirname "$0")/../support/cli.sh"
-command -v "${WEFT_CC:-cc}" >/dev/null || { echo "skipped: no C compiler" && exit 77; }
+compiler
 models "$work/m" 2
-for v in 0 1; do
-    python3 "$support/shards.py" "$work/m/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
-done
+sharded "$work/m" 0 1
 run update 0 "$WEFT_BIN" diff "$work/m/v0.safetensors" "$work/m/v1.safetensors" -o "$work/u.weft" --level fast
 run next 0 "$WEFT_BIN" diff "$work/m/v1.safetensors" "$work/m/v2.safetensors" -o "$work/next.weft" --level fast
 

@@ -2,11 +2,9 @@
 # A signal that comes before the work of a verb over files: told, and nothing stays behind, finished or not.
 # shellcheck source=tests/support/cli.sh
 source "$(dirname "$0")/../support/cli.sh"
-command -v "${WEFT_CC:-cc}" >/dev/null || { echo "skipped: no C compiler" && exit 77; }
+compiler
 models "$work/m" 2
-for v in 0 1; do
-    python3 "$support/shards.py" "$work/m/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
-done
+sharded "$work/m" 0 1
 run diff 0 "$WEFT_BIN" diff "$work/s0" "$work/s1" -o "$work/u.weft"
 
 # SIGINT comes in a call that the command makes once: while the base is opened, and when a folder was just made.

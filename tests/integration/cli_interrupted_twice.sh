@@ -2,12 +2,10 @@
 # A second signal ends a verb at once wherever it is, and still no temporary stays behind.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 source "$(dirname "$0")/../support/cli.sh"
-command -v "${WEFT_CC:-cc}" >/dev/null || { echo "skipped: no C compiler" && exit 77; }
+compiler
 models "$work/m" 2
 v0=$work/m/v0.safetensors v1=$work/m/v1.safetensors
-for v in 0 1; do
-    python3 "$support/shards.py" "$work/m/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
-done
+sharded "$work/m" 0 1
 run u 0 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/u.weft"
 run next 0 "$WEFT_BIN" diff "$v1" "$work/m/v2.safetensors" -o "$work/next.weft"
 run shards 0 "$WEFT_BIN" diff "$work/s0" "$work/s1" -o "$work/s.weft"

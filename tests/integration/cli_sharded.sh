@@ -3,9 +3,7 @@
 # shellcheck source=tests/support/cli.sh
 source "$(dirname "$0")/../support/cli.sh"
 models "$work/m" 2
-for v in 0 1; do
-    python3 "$support/shards.py" "$work/m/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
-done
+sharded "$work/m" 0 1
 run single 0 "$WEFT_BIN" digest "$work/m/v1.safetensors" --json
 run folder 0 "$WEFT_BIN" digest "$work/s1" --json
 run index 0 "$WEFT_BIN" digest "$work/s1/model.safetensors.index.json" --json

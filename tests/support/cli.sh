@@ -177,8 +177,21 @@ fabric()
     fabric_is_here "$1" || { echo "skipped: the provider $1 cannot be had here" && exit 77; }
 }
 
+compiler() # skips the test where there is none for its shim
+{
+    command -v "${WEFT_CC:-cc}" >/dev/null || { echo "skipped: no C compiler" && exit 77; }
+}
+
 models() # models DIR COUNT [SEED]: v0.safetensors to vCOUNT.safetensors
 {
     mkdir -p "$1"
     python3 "$support/models.py" "$@" || fail "no models"
+}
+
+sharded() # sharded DIR VERSION...: models of it in three files each, $work/sVERSION
+{
+    local v
+    for v in "${@:2}"; do
+        python3 "$support/shards.py" "$1/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
+    done
 }

@@ -1,4 +1,6 @@
 /* Every kernel set that this CPU runs gives the bytes of the portable one, however it asks for memory. */
+#include <stdio.h>
+
 #include "tests/support/kernel_fast.h"
 
 #include "backends/host_ahead.h"
@@ -49,12 +51,29 @@ static void a_cpu_has_its_row(void **state)
     assert_ptr_equal(weft_host_ahead_of("AuthenticAMD", 0x17), other);
 }
 
+/* Linux tells the vendor and the family too. */
+static void this_cpu_has_its_own(void **state)
+{
+    (void)state;
+    const weft_host_kernels *kernels;
+    char line[4096], vendor[16] = "";
+    unsigned family = 0;
+    FILE *facts = fopen("/proc/cpuinfo", "re");
+    while (facts && family == 0 && fgets(line, sizeof line, facts)) {
+        (void)sscanf(line, "vendor_id : %15s", vendor);
+        (void)sscanf(line, "cpu family : %u", &family);
+    }
+    if (facts)
+        fclose(facts);
+    assert_int_equal(weft_host_choose("portable", &kernels), WEFT_OK);
+    assert_string_equal(weft_host_ahead_here.cpus, weft_host_ahead_of(vendor, family)->cpus);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cpu_has_its_row),
-        cmocka_unit_test(portable_equals_itself),
-        cmocka_unit_test(avx2_equals_portable),
+        cmocka_unit_test(a_cpu_has_its_row),      cmocka_unit_test(this_cpu_has_its_own),
+        cmocka_unit_test(portable_equals_itself), cmocka_unit_test(avx2_equals_portable),
         cmocka_unit_test(avx512_equals_portable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

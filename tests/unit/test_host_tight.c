@@ -1,6 +1,8 @@
-/* The loops of level tight of every kernel set that this CPU runs do what their contract says. */
+/* The loops of level tight of every kernel set that this CPU runs do what their contract says, however they
+ * ask for memory. */
 #include "tests/support/kernel_tight.h"
 
+#include "backends/host_ahead.h"
 #include "backends/host_state.h"
 
 static void set_is_right(const char *name)
@@ -9,7 +11,12 @@ static void set_is_right(const char *name)
     weft_backend_state *state = NULL;
     if (weft_backend_host.open(&options, &state) != WEFT_OK)
         skip();
-    tight_is_right(state->tight, state->kernels);
+    const weft_host_ahead here = weft_host_ahead_here;
+    for (int second = 0; second < 2; second++) {
+        weft_host_ahead_here = (weft_host_ahead){"a test's", .second = second};
+        tight_is_right(state->tight, state->kernels);
+    }
+    weft_host_ahead_here = here;
     weft_backend_host.close(state);
 }
 
