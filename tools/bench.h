@@ -132,7 +132,7 @@ typedef enum weft_bench_yard {
 const char *weft_bench_yard_name(weft_bench_yard yard);
 /* Times each yardstick once, on the pair's images, which keep their bits. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS]);
-/* Reads both sets of weights, so that nothing of the third is in a cache. */
+/* Sees to it that no image is in a cache: some hold more than three small models. */
 void weft_bench_cool(const weft_bench_pair *pair);
 
 typedef enum weft_bench_stage {

@@ -60,7 +60,7 @@ typedef struct speed_run {
     weft_bench_bytes file;
 } speed_run;
 
-/* Old weights to work on, and none of them near. */
+/* Old weights to work on, and none of them in a cache. */
 static void work_restore(weft_bench_pair *pair)
 {
     memcpy(pair->work, pair->before, pair->bytes);
@@ -70,6 +70,7 @@ static void work_restore(weft_bench_pair *pair)
 static weft_status level_time(weft_bench_pair *pair, weft_bench_rig *rig, const char *level, double *encode_ms,
                               double *decode_ms, double *choose_ms)
 {
+    weft_bench_cool(pair);
     weft_status status = weft_bench_rig_encode(rig, level, encode_ms, choose_ms);
     work_restore(pair);
     if (status == WEFT_OK)
@@ -83,6 +84,7 @@ static weft_status digest_time(const weft_bench_pair *pair, uint32_t threads, do
 {
     const weft_work work = {.size = sizeof work, .threads = threads};
     uint64_t root;
+    weft_bench_cool(pair);
     double begun = weft_now_ms();
     weft_status status = weft_digest_tensors(pair->layout, pair->pieces_before, pair->count, &work, NULL, &root);
     *ms = weft_now_ms() - begun;
@@ -93,6 +95,7 @@ static weft_status planes_time(speed_run *run, uint32_t threads, double *pack_ms
 {
     weft_update_info diffed;
     weft_apply_info applied;
+    weft_bench_cool(run->pair);
     weft_status status = weft_bench_diff(run->pair, "full", threads, &run->file, &diffed);
     if (status == WEFT_OK)
         status = weft_bench_rewrite(run->pair, &run->file, threads, &applied);
