@@ -117,15 +117,31 @@ typedef struct coded {
 } coded;
 #define LARGE_BASE UINT64_C(256)
 
-/* One step up or down for each change. */
+/* Steps of the four changes whose directions are the low bits of `down`, in elements of two bytes: the product has bit
+ * i at bit 16 i, since no two of its sixteen partial ones meet, and an element is 1, or -1 by its other 15 bits. */
+static inline uint64_t directions_four(uint64_t down)
+{
+    const uint64_t ones = UINT64_C(0x0001000100010001);
+    return ones ^ ((down & 15) * UINT64_C(0x0000200040008001) & ones) * 0xfffe;
+}
+
+/* One step up or down for each of at most 32 changes. */
+WEFT_ALWAYS_INLINE void directions_some(uint64_t down, uint32_t first, uint32_t count, uint8_t *steps, unsigned width)
+{
+    uint32_t i = 0;
+    if (width == 2)
+        for (; count - i >= 4; i += 4)
+            weft_element_put(steps + 2 * (uint64_t)(first + i), 0, directions_four(down >> i), 8);
+    for (; i < count; i++)
+        weft_element_put(steps, first + i, 1 - 2 * (down >> i & 1), width);
+}
+
 WEFT_ALWAYS_INLINE void directions_put(const weft_bit_source *source, uint64_t at, uint32_t count, uint8_t *steps,
                                        unsigned width)
 {
     for (uint32_t i = 0; i < count; i += 32) {
         const uint32_t some = count - i < 32 ? count - i : 32;
-        uint64_t down = weft_bits_get(source, at + i, some);
-        for (uint32_t j = 0; j < some; j++, down >>= 1)
-            weft_element_put(steps, i + j, 1 - 2 * (down & 1), width);
+        directions_some(weft_bits_get(source, at + i, some), i, some, steps, width);
     }
 }
 
