@@ -15,8 +15,6 @@
 #define WEFT_WIDE_ELEMENTS 2048u
 #define WEFT_WIDE_WORDS    32u
 #define WEFT_WIDE_GROUPS   4u
-#define WEFT_WIDE_AHEAD    6144u  /* bytes that are asked for ahead of use, while they are read */
-#define WEFT_WIDE_COMING   12288u /* and while a block is counted */
 
 #define WEFT_WIDE_SPAN 63u /* exponents from the first to the last threshold */
 
@@ -26,7 +24,7 @@ typedef struct weft_wide_map {
     __m512i numbers; /* classes of the exponents from there on */
     __m512i mask;
     __m512i pick; /* bytes of the exponents, each eight of them backwards: so the transposition wants them */
-    __m128i shift;
+    __m512i shift;
 } weft_wide_map;
 
 typedef struct weft_wide {
@@ -34,6 +32,36 @@ typedef struct weft_wide {
     _Alignas(64) uint16_t before[WEFT_CLASS_MAX][WEFT_WIDE_WORDS]; /* how many come before a word */
     uint32_t all[WEFT_CLASS_MAX];                                  /* and in the block */
 } weft_wide;
+
+/* What is asked for ahead of a stream of blocks. */
+typedef struct weft_wide_stream {
+    uintptr_t next; /* the first line that was not asked for */
+    bool second;
+    uint32_t distance;                               /* bytes */
+    uint32_t reading, counting, collecting, listing; /* lines a group, a class and group, a class, and a word */
+} weft_wide_stream;
+
+/* The part of a block's lines for each of n times. */
+WEFT_ALWAYS_INLINE uint32_t weft_wide_part(uint32_t eighths, uint32_t n, unsigned width)
+{
+    return (WEFT_WIDE_ELEMENTS * width / 64 * eighths / 8 + n / 2) / n;
+}
+
+WEFT_ALWAYS_INLINE weft_wide_stream weft_wide_stream_of(uint32_t n, unsigned width)
+{
+    const weft_ahead_blocks *row = &weft_host_ahead_here.blocks;
+    return (weft_wide_stream){.second = row->second,
+                              .distance = row->distance,
+                              .reading = weft_wide_part(row->reading, WEFT_WIDE_GROUPS, width),
+                              .counting = weft_wide_part(row->counting, n, width),
+                              .collecting = weft_wide_part(row->collecting, n, width),
+                              .listing = weft_wide_part(row->listing, WEFT_WIDE_WORDS, width)};
+}
+
+WEFT_ALWAYS_INLINE void weft_wide_ask(weft_wide_stream *stream, uint32_t lines)
+{
+    stream->next = weft_ahead_lines(stream->next, lines, stream->second);
+}
 
 static inline bool weft_wide_can(const weft_class_map *map)
 {
@@ -43,6 +71,7 @@ static inline bool weft_wide_can(const weft_class_map *map)
 
 WEFT_ALWAYS_INLINE weft_wide_map weft_wide_map_of(const weft_class_map *map, unsigned width)
 {
+    const int shift = (int)map->shift; /* for every lane: one for all would be moved to all of them each time */
     const uint32_t below = map->count > 1 ? map->classes->threshold[0] - 1 : 0;
     uint8_t numbers[64], pick[64];
     for (uint32_t i = 0; i < 64; i++) {
@@ -53,7 +82,7 @@ WEFT_ALWAYS_INLINE weft_wide_map weft_wide_map_of(const weft_class_map *map, uns
                            .numbers = _mm512_loadu_si512(numbers),
                            .mask = _mm512_set1_epi8((char)map->mask),
                            .pick = _mm512_loadu_si512(pick),
-                           .shift = _mm_cvtsi32_si128((int)map->shift)};
+                           .shift = width == 4 ? _mm512_set1_epi32(shift) : _mm512_set1_epi16((short)shift)};
 }
 
 /* The exponents of 64 elements, a byte each, as `pick` orders them. */
@@ -62,7 +91,7 @@ WEFT_ALWAYS_INLINE __m512i weft_wide_exponents(const uint8_t *data, const weft_w
     __m512i lanes[4];
     for (unsigned i = 0; i < width; i++) {
         __m512i in = _mm512_loadu_si512(data + 64 * i);
-        lanes[i] = width == 4 ? _mm512_srl_epi32(in, map->shift) : _mm512_srl_epi16(in, map->shift);
+        lanes[i] = width == 4 ? _mm512_srlv_epi32(in, map->shift) : _mm512_srlv_epi16(in, map->shift);
     }
     if (width == 1)
         return _mm512_permutexvar_epi8(map->pick, lanes[0]);
@@ -160,11 +189,10 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_sum(__m512i counts, uint16_t *before)
 }
 
 /* Members and counts of the first n classes, from the planes of all groups. Memory would rest meanwhile: if `stream` is
- * not NULL, as many bytes of it as a block has are asked for in n equal parts. */
-WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], const uint8_t *stream, weft_wide *block,
-                                        uint32_t n, unsigned width)
+ * not NULL, some of it is asked for. */
+WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], weft_wide_stream *stream, weft_wide *block,
+                                        uint32_t n)
 {
-    const uint32_t lines = WEFT_WIDE_ELEMENTS * width / 64 / n;
     for (uint32_t q = 0; q < n / 4; q++) {
         __m512i counts[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
                              _mm512_setzero_si512()};
@@ -172,7 +200,7 @@ WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], cons
         {
             const __m512i quarter = weft_wide_quarter(plane[g], q);
             if (stream)
-                weft_ahead_counting(stream, WEFT_WIDE_COMING + 64 * lines * (4 * q + g), lines);
+                weft_wide_ask(stream, stream->counting);
             WEFT_UNROLL for (uint32_t c = 0; c < 4; c++)
             {
                 const __m512i members = weft_wide_class(plane[g], quarter, c);
@@ -185,18 +213,20 @@ WEFT_ALWAYS_INLINE void weft_wide_count(__m512i plane[WEFT_WIDE_GROUPS][4], cons
     }
 }
 
-WEFT_ALWAYS_INLINE void weft_wide_take(const uint8_t *data, const weft_wide_map *map, weft_wide *block, uint32_t n,
-                                       unsigned width)
+/* Takes a block apart, and asks for others from `distance` on. */
+WEFT_ALWAYS_INLINE void weft_wide_take(const uint8_t *data, const weft_wide_map *map, weft_wide_stream *stream,
+                                       weft_wide *block, uint32_t n, unsigned width)
 {
     __m512i plane[WEFT_WIDE_GROUPS][4];
+    stream->next = (uintptr_t)data + stream->distance;
     for (uint32_t g = 0; g < WEFT_WIDE_GROUPS; g++) {
         const uint8_t *group = data + (uint64_t)g * 512 * width;
         __m512i two[4];
-        weft_ahead_stream(group, WEFT_WIDE_AHEAD, 8 * width);
+        weft_wide_ask(stream, stream->reading);
         WEFT_UNROLL for (uint32_t i = 0; i < 4; i++) two[i] = weft_wide_two(group + 128 * width * i, map, width);
         weft_wide_turn_planes(two, plane[g]);
     }
-    weft_wide_count(plane, data, block, n, width);
+    weft_wide_count(plane, stream, block, n);
 }
 
 #endif

@@ -63,11 +63,12 @@ static uint32_t weft_wide_turn(const uint64_t *member, uint64_t *changed)
 
 /* Marks what changed. */
 WEFT_ALWAYS_INLINE void weft_wide_mark_all(const weft_wide *block, weft_host_class *classes, uint32_t classes_count,
-                                           weft_wide_set *changed)
+                                           weft_wide_stream *stream, weft_wide_set *changed)
 {
     weft_wide_hits hits;
     uint32_t count = 0, filled = 0;
     for (uint32_t c = 0; c < classes_count; c++) {
+        weft_wide_ask(stream, stream->collecting);
         if (classes[c].inverted)
             filled |= weft_wide_turn(block->member[c], changed->word);
         count = weft_wide_collect(block->all[c], c, &classes[c], &hits, count);
@@ -86,7 +87,8 @@ static uint32_t weft_wide_ones(const weft_wide_set *set)
 }
 
 /* Lists the positions in a set; returns how many, or room + 1. */
-WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, uint32_t begin, uint32_t *position, uint32_t room)
+WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, weft_wide_stream *stream, uint32_t begin,
+                                           uint32_t *position, uint32_t room)
 {
     const __m512i numbers = weft_lanes512_numbers();
     uint32_t found = 0;
@@ -96,6 +98,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, uint32_t begin, u
         const uint32_t w = (uint32_t)__builtin_ctz(words);
         uint64_t word = set->word[w];
         set->word[w] = 0;
+        weft_wide_ask(stream, stream->listing);
         if (room - found >= 64)
             found += weft_lanes512_list(word, numbers, begin + 64 * w, position + found);
         else
@@ -106,6 +109,9 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, uint32_t begin, u
 }
 
 /* ---- from positions to ranks */
+
+/* Bytes that are asked for ahead of use in each of the two. */
+#define WEFT_WIDE_PAIR_AHEAD 6144u
 
 /* Which of 64 elements differ. */
 WEFT_ALWAYS_INLINE uint64_t weft_wide_differ(const uint8_t *now, const uint8_t *shadow, unsigned width)
@@ -134,8 +140,8 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32
         {
             const uint32_t at = begin + 512 * g + 128 * i;
             const uint8_t *now = pair->now + (uint64_t)at * width, *shadow = pair->shadow + (uint64_t)at * width;
-            weft_ahead_stream(now, WEFT_WIDE_AHEAD, 2 * width);
-            weft_ahead_stream(shadow, WEFT_WIDE_AHEAD, 2 * width);
+            weft_ahead_stream(now, WEFT_WIDE_PAIR_AHEAD, 2 * width);
+            weft_ahead_stream(shadow, WEFT_WIDE_PAIR_AHEAD, 2 * width);
             for (uint32_t w = 0; w < 2; w++) {
                 const uint64_t differ = weft_wide_differ(now + 64 * width * w, shadow + 64 * width * w, width);
                 found += weft_lanes512_list(differ, numbers, pair->first + at + 64 * w, position + found);
@@ -144,7 +150,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_compare(const weft_host_pair *pair, uint32
         }
         weft_wide_turn_planes(two, plane[g]);
     }
-    weft_wide_count(plane, NULL, block, n, width);
+    weft_wide_count(plane, NULL, block, n);
     return found;
 }
 
@@ -173,19 +179,20 @@ WEFT_ALWAYS_INLINE void weft_wide_look(const weft_host_pair *pair, uint32_t begi
                                              uint32_t room)                                                            \
     {                                                                                                                  \
         const weft_wide_map of = weft_wide_map_of(map, W);                                                             \
+        weft_wide_stream stream = weft_wide_stream_of(N, W);                                                           \
         const uint32_t end = count / WEFT_WIDE_ELEMENTS * WEFT_WIDE_ELEMENTS;                                          \
         uint32_t found = 0;                                                                                            \
         weft_wide block[2];                                                                                            \
         weft_wide_set changed = {.filled = 0};                                                                         \
         memset(block[0].all, 0, sizeof block[0].all);                                                                  \
         memset(block[1].all, 0, sizeof block[1].all);                                                                  \
-        weft_wide_take(data, &of, &block[0], N, W);                                                                    \
+        weft_wide_take(data, &of, &stream, &block[0], N, W);                                                           \
         for (uint32_t at = 0, next; at < end && found <= room; at = next) {                                            \
             next = at + WEFT_WIDE_ELEMENTS;                                                                            \
             if (next < end)                                                                                            \
-                weft_wide_take(data + (uint64_t)next * W, &of, &block[next / WEFT_WIDE_ELEMENTS % 2], N, W);           \
-            weft_wide_mark_all(&block[at / WEFT_WIDE_ELEMENTS % 2], classes, map->count, &changed);                    \
-            found += weft_wide_list(&changed, first + at, position + found, room - found);                             \
+                weft_wide_take(data + (uint64_t)next * W, &of, &stream, &block[next / WEFT_WIDE_ELEMENTS % 2], N, W);  \
+            weft_wide_mark_all(&block[at / WEFT_WIDE_ELEMENTS % 2], classes, map->count, &stream, &changed);           \
+            found += weft_wide_list(&changed, &stream, first + at, position + found, room - found);                    \
         }                                                                                                              \
         return found;                                                                                                  \
     }                                                                                                                  \

@@ -12,8 +12,8 @@ static void set_is_right(const char *name)
     if (weft_backend_host.open(&options, &state) != WEFT_OK)
         skip();
     const weft_host_ahead here = weft_host_ahead_here;
-    for (int second = 0; second < 2; second++) {
-        weft_host_ahead_here = (weft_host_ahead){"a test's", .second = second};
+    for (int row = 1; row < WEFT_HOST_AHEAD_ROWS; row++) { /* the first is the last but for its name */
+        weft_host_ahead_here = weft_host_ahead_rows[row];
         tight_is_right(state->tight, state->kernels);
     }
     weft_host_ahead_here = here;
