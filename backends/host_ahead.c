@@ -7,39 +7,37 @@
 #include <cpuid.h>
 #endif
 
+#define AMD   "AuthenticAMD"
+#define INTEL "GenuineIntel"
+
 #define NEAR                                                                                                           \
     {                                                                                                                  \
         6144, false, .reading = 8                                                                                      \
     }
 #define ANY                                                                                                            \
     {                                                                                                                  \
-        "any", .streams = true, .blocks = NEAR                                                                         \
+        "any", NULL, 0, .streams = true, .blocks = NEAR                                                                \
     }
 
 /* docs/PERFORMANCE.md has the figures: what makes diff and encode a tenth faster on Zen 5 costs a quarter on Zen 4.
  * Scattered elements were not timed both ways on Zen 3, whose loads are much like those of Zen 4. Of Intel's, Emerald
  * Rapids was timed: it gains by lines asked for at an even pace, whatever is done meanwhile. */
 const weft_host_ahead weft_host_ahead_rows[WEFT_HOST_AHEAD_ROWS] = {
-    {"Zen 5", .streams = true, .blocks = NEAR},
-    {"Zen 3 and 4", .scattered = true, .blocks = {12288, true, .counting = 8}},
-    {"Intel", true, true, {6144, false, .reading = 2, .counting = 2, .collecting = 1, .listing = 4}},
+    {"Zen 5", AMD, 0x1a, .streams = true, .blocks = NEAR},
+    {"Zen 3 and 4", AMD, 0x19, .scattered = true, .blocks = {12288, true, .counting = 8}},
+    {"Intel's family 6", INTEL, 6, .streams = true, .scattered = true,
+     .blocks = {6144, false, .reading = 2, .counting = 2, .collecting = 1, .listing = 4}},
     ANY,
 };
-
-/* Whose row it is, in their order. */
-static const struct {
-    const char *vendor;
-    unsigned family;
-} owners[WEFT_HOST_AHEAD_ROWS - 1] = {{"AuthenticAMD", 0x1a}, {"AuthenticAMD", 0x19}, {"GenuineIntel", 6}};
 
 weft_host_ahead weft_host_ahead_here = ANY;
 
 const weft_host_ahead *weft_host_ahead_of(const char *vendor, unsigned family)
 {
-    size_t i = 0;
-    while (i < WEFT_HOST_AHEAD_ROWS - 1 && (strcmp(owners[i].vendor, vendor) != 0 || owners[i].family != family))
-        i++;
-    return &weft_host_ahead_rows[i];
+    const weft_host_ahead *row = weft_host_ahead_rows;
+    while (row->vendor && (strcmp(row->vendor, vendor) != 0 || row->family != family))
+        row++;
+    return row;
 }
 
 #if defined(__x86_64__)

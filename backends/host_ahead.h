@@ -5,7 +5,7 @@
 #include "backends/host_element.h"
 
 /* When the lines of blocks to come are asked for by a loop that reads a block, counts what is in it and looks for some
- * of it (host_tight_blocks512.h): eighths of a block's lines for each of its steps. */
+ * of it (host_tight_blocks512.h): eighths of a block's lines, at most, for each of its steps. */
 typedef struct weft_ahead_blocks {
     uint32_t distance; /* bytes from the block that is read to the first line asked for */
     bool second;       /* into the second cache */
@@ -16,6 +16,8 @@ typedef struct weft_ahead_blocks {
 /* What is known of a kind of CPU. Asking is a hint: no row changes a byte. */
 typedef struct weft_host_ahead {
     const char *cpus;
+    const char *vendor; /* as CPUID tells it; NULL: of CPUs that nothing is known of */
+    unsigned family;
     bool streams;   /* streams that are read are asked for; left to the CPU if not */
     bool scattered; /* scattered elements are asked into the second cache: the first takes few at a time */
     weft_ahead_blocks blocks;

@@ -38,13 +38,13 @@ typedef struct weft_wide_stream {
     uintptr_t next; /* the first line that was not asked for */
     bool second;
     uint32_t distance;                               /* bytes */
-    uint32_t reading, counting, collecting, listing; /* lines a group, a class and group, a class, and a word */
+    uint32_t reading, counting, collecting, listing; /* lines a group, four classes of one, a class, and a word */
 } weft_wide_stream;
 
-/* The part of a block's lines for each of n times. */
+/* The part of a block's lines for each of n times, in whole lines. */
 WEFT_ALWAYS_INLINE uint32_t weft_wide_part(uint32_t eighths, uint32_t n, unsigned width)
 {
-    return (WEFT_WIDE_ELEMENTS * width / 64 * eighths / 8 + n / 2) / n;
+    return WEFT_WIDE_ELEMENTS * width / 64 * eighths / 8 / n;
 }
 
 WEFT_ALWAYS_INLINE weft_wide_stream weft_wide_stream_of(uint32_t n, unsigned width)

@@ -95,7 +95,6 @@ static weft_status planes_time(speed_run *run, uint32_t threads, double *pack_ms
 {
     weft_update_info diffed;
     weft_apply_info applied;
-    weft_bench_cool(run->pair);
     weft_status status = weft_bench_diff(run->pair, "full", threads, &run->file, &diffed);
     if (status == WEFT_OK)
         status = weft_bench_rewrite(run->pair, &run->file, threads, &applied);

@@ -13,7 +13,7 @@ static void set_equals_portable(const char *name)
         skip();
     assert_string_equal(kernels->name, name);
     const weft_host_ahead here = weft_host_ahead_here;
-    for (int row = 1; row < WEFT_HOST_AHEAD_ROWS; row++) { /* the first is the last but for its name */
+    for (int row = 1; row < WEFT_HOST_AHEAD_ROWS; row++) { /* the first asks as the last does */
         weft_host_ahead_here = weft_host_ahead_rows[row];
         sets_give_equal_bytes(&weft_host_portable, kernels);
         fast_gives_equal_bytes(&weft_host_portable, kernels);
@@ -48,7 +48,10 @@ static void a_cpu_has_its_row(void **state)
     const weft_host_ahead *intel = weft_host_ahead_of("GenuineIntel", 6);
     assert_string_equal(five->cpus, "Zen 5");
     assert_string_equal(four->cpus, "Zen 3 and 4");
-    assert_string_equal(intel->cpus, "Intel");
+    assert_string_equal(intel->cpus, "Intel's family 6");
+    assert_true(five->streams == other->streams && five->scattered == other->scattered);
+    assert_true(!four->streams && four->scattered);
+    assert_true(intel->streams && intel->scattered);
     assert_string_equal(other->cpus, "any");
     assert_ptr_equal(weft_host_ahead_of("AuthenticAMD", 0x17), other);
 }

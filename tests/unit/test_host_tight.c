@@ -12,7 +12,7 @@ static void set_is_right(const char *name)
     if (weft_backend_host.open(&options, &state) != WEFT_OK)
         skip();
     const weft_host_ahead here = weft_host_ahead_here;
-    for (int row = 1; row < WEFT_HOST_AHEAD_ROWS; row++) { /* the first is the last but for its name */
+    for (int row = 0; row < WEFT_HOST_AHEAD_ROWS; row++) {
         weft_host_ahead_here = weft_host_ahead_rows[row];
         tight_is_right(state->tight, state->kernels);
     }
