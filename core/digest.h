@@ -3,22 +3,14 @@
  * digest(tensor) = sum over its coded elements i of mix64((i + 1) * PHI xor bits_i)  mod 2^64
  * root           = sum over its tensors t of mix64((t + 1) * PHI xor digest(t))      mod 2^64
  *
- * mix64 is the bijective finaliser of splitmix64 (Steele, Lea, Flood 2014; constants of Stafford's mix 13) and
- * (i + 1) * PHI its Weyl sequence, so a term is an output of that generator with the element xored into its state:
- * bijective in the bits of one element, not linear in them, additive over slices and in any order. */
+ * mix64 is the bijective finaliser of splitmix64 and (i + 1) * PHI its Weyl sequence (mix64.h), so a term is an output
+ * of that generator with the element xored into its state: bijective in the bits of one element, not linear in them,
+ * additive over slices and in any order. */
 #ifndef WEFT_CORE_DIGEST_H
 #define WEFT_CORE_DIGEST_H
 
 #include "layout.h"
-
-#define WEFT_PHI UINT64_C(0x9e3779b97f4a7c15)
-
-static inline uint64_t weft_mix64(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
+#include "mix64.h"
 
 /* The term of element `index` (from 0; the key is index + 1 so that index 0 is keyed too) with these bits. */
 static inline uint64_t weft_digest_term(uint64_t index, uint64_t bits)
