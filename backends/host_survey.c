@@ -5,27 +5,6 @@
 
 #define LINE 64u /* bytes */
 
-/* Keeps every other one of a full list, and takes half as many from now on: the list speaks for the whole sample. */
-static void magnitudes_thin(weft_survey_kind *kind)
-{
-    kind->magnitudes /= 2;
-    kind->sparsity++;
-    for (uint32_t i = 0; i < kind->magnitudes; i++)
-        kind->magnitude[i] = kind->magnitude[2 * i];
-}
-
-static void exception_note(weft_survey_kind *kind, uint32_t exponent, uint64_t magnitude)
-{
-    uint64_t excess = magnitude - 2;
-    kind->exceptions[exponent]++;
-    if (kind->seen++ % (UINT64_C(1) << kind->sparsity) != 0)
-        return;
-    if (kind->magnitudes == WEFT_SURVEY_MAGNITUDES)
-        magnitudes_thin(kind);
-    kind->magnitude[kind->magnitudes++] =
-        (weft_survey_magnitude){exponent, excess < UINT32_MAX ? (uint32_t)excess : UINT32_MAX};
-}
-
 /* Where only the population of its exponent is counted, one element of four stands for all, each time another of the
  * four: weights may repeat in twos, fours or eights (real and imaginary parts, fused rows). `position` is the first
  * one's in the view: what is counted does not depend on where memory is cut. */
@@ -39,23 +18,38 @@ WEFT_ALWAYS_INLINE void population_count(const uint8_t *shadow, uint32_t positio
     }
 }
 
-WEFT_ALWAYS_INLINE void change_count(uint64_t before, uint64_t after, bool is_float, uint32_t exponent,
-                                     weft_survey_kind *kind, unsigned width)
+/* Elements of a stretch that both views hold in one piece of memory each; `sampled` of the unit's come before them. */
+typedef struct piece {
+    const uint8_t *now, *shadow;
+    uint32_t position, sampled, count;
+} piece;
+
+static void exception_note(const weft_view *view, weft_survey_kind *kind, uint32_t exponent, uint64_t magnitude,
+                           uint32_t sampled)
 {
-    const uint64_t magnitude = weft_steps_magnitude(weft_element_steps(before, after, width, is_float), width);
+    const uint64_t excess = magnitude - 2;
+    const weft_survey_magnitude exception = {exponent, excess < UINT32_MAX ? (uint32_t)excess : UINT32_MAX,
+                                             weft_survey_key(view->unit, sampled)};
+    weft_survey_note(kind, &exception);
+}
+
+WEFT_ALWAYS_INLINE void change_count(const weft_view *view, uint64_t before, uint64_t after, uint32_t exponent,
+                                     uint32_t sampled, weft_survey_kind *kind, unsigned width)
+{
+    const uint64_t magnitude = weft_steps_magnitude(weft_element_steps(before, after, width, view->is_float), width);
     kind->changed[exponent]++;
     if (magnitude > 1)
-        exception_note(kind, exponent, magnitude);
+        exception_note(view, kind, exponent, magnitude, sampled);
 }
 
 /* Whether words of 8 bytes are equal says it of several elements: few of them change. */
-WEFT_ALWAYS_INLINE void width_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
-                                    uint32_t count, weft_survey_kind *kind, unsigned width)
+WEFT_ALWAYS_INLINE void width_count(const weft_view *view, const piece *p, weft_survey_kind *kind, unsigned width)
 {
     const unsigned shift = view->exponent_bits ? 8 * width - 1 - view->exponent_bits : 0;
     const uint64_t mask = (UINT64_C(1) << view->exponent_bits) - 1;
-    const uint32_t each = 8 / width;
-    population_count(shadow, position, count, shift, mask, kind, width);
+    const uint32_t each = 8 / width, count = p->count;
+    const uint8_t *now = p->now, *shadow = p->shadow;
+    population_count(shadow, p->position, count, shift, mask, kind, width);
     for (uint32_t i = 0; i < count; i += each) {
         const uint32_t end = count - i < each ? count : i + each;
         if (end == i + each && weft_element_get(shadow, i / each, 8) == weft_element_get(now, i / each, 8))
@@ -63,26 +57,25 @@ WEFT_ALWAYS_INLINE void width_count(const weft_view *view, const uint8_t *now, c
         for (uint32_t k = i; k < end; k++) {
             uint64_t before = weft_element_get(shadow, k, width), after = weft_element_get(now, k, width);
             if (before != after)
-                change_count(before, after, view->is_float, (uint32_t)(before >> shift & mask), kind, width);
+                change_count(view, before, after, (uint32_t)(before >> shift & mask), p->sampled + k, kind, width);
         }
     }
 }
 
-static void elements_count(const weft_view *view, const uint8_t *now, const uint8_t *shadow, uint32_t position,
-                           uint32_t count, weft_survey_kind *kind)
+static void elements_count(const weft_view *view, const piece *p, weft_survey_kind *kind)
 {
     switch (view->width) {
     case 1:
-        width_count(view, now, shadow, position, count, kind, 1);
+        width_count(view, p, kind, 1);
         return;
     case 2:
-        width_count(view, now, shadow, position, count, kind, 2);
+        width_count(view, p, kind, 2);
         return;
     case 4:
-        width_count(view, now, shadow, position, count, kind, 4);
+        width_count(view, p, kind, 4);
         return;
     default:
-        width_count(view, now, shadow, position, count, kind, 8);
+        width_count(view, p, kind, 8);
     }
 }
 
@@ -100,19 +93,18 @@ static const weft_run *run_of(const weft_view *view, uint32_t position)
     return &view->runs[low];
 }
 
-/* What both views hold in one piece each from `position` on, at most `count`. */
-typedef struct piece {
-    const uint8_t *now, *shadow;
-    uint32_t count;
-} piece;
-
+/* What there is from `position` on, at most `count`. */
 static piece piece_at(const weft_survey_job *job, uint32_t position, uint32_t count)
 {
     const weft_run *now = run_of(&job->now, position), *shadow = run_of(&job->shadow, position);
     uint32_t a = position - weft_run_position(&job->now, now), b = position - weft_run_position(&job->shadow, shadow);
     count = now->count - a < count ? now->count - a : count;
     count = shadow->count - b < count ? shadow->count - b : count;
-    return (piece){now->data + (uint64_t)a * job->now.width, shadow->data + (uint64_t)b * job->now.width, count};
+    return (piece){.now = now->data + (uint64_t)a * job->now.width,
+                   .shadow = shadow->data + (uint64_t)b * job->now.width,
+                   .position = position,
+                   .sampled = position / job->stride * job->count + position % job->stride,
+                   .count = count};
 }
 
 /* Asks for what is looked at next, which is nowhere near. */
@@ -152,7 +144,7 @@ weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
         stretch_fetch(job, begin + job->stride);
         for (uint32_t at = (uint32_t)begin; at < end;) {
             const piece p = piece_at(job, at, (uint32_t)end - at);
-            elements_count(view, p.now, p.shadow, at, p.count, kind);
+            elements_count(view, &p, kind);
             at += p.count;
         }
     }

@@ -40,19 +40,6 @@ static uint32_t exponents_of(uint32_t kind)
     return 1u << weft_kinds[kind].exponent_bits;
 }
 
-void weft_survey_clear(weft_survey *survey)
-{
-    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
-        weft_survey_kind *kind = &survey->kinds[k];
-        const size_t counted = exponents_of(k) * sizeof *kind->elements;
-        memset(kind->elements, 0, counted);
-        memset(kind->changed, 0, counted);
-        memset(kind->exceptions, 0, counted);
-        kind->seen = 0;
-        kind->sparsity = kind->magnitudes = 0;
-    }
-}
-
 /* log2 in 1/65536, by squaring the mantissa bit by bit. */
 static uint64_t log2_fixed(uint64_t x)
 {

@@ -14,9 +14,6 @@ typedef struct weft_survey_plan {
 
 weft_survey_plan weft_survey_plan_for(uint64_t elements, uint32_t levels);
 
-/* Nothing seen so far: for before a survey. */
-void weft_survey_clear(weft_survey *survey);
-
 /* `levels`: mask of 1 << weft_level that will be coded. */
 void weft_parameters_choose(const weft_survey *survey, uint32_t levels, weft_parameters *parameters);
 

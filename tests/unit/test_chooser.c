@@ -211,7 +211,7 @@ static void magnitude_base_is_where_one_step_is_one(void **state)
         uint32_t exponent = 100 + i % 20;
         uint32_t scale = 1u << (119 - exponent) / 2;
         kind->exceptions[exponent]++;
-        kind->magnitude[kind->magnitudes++] = (weft_survey_magnitude){exponent, i * 7919 % (2 * scale)};
+        kind->magnitude[kind->magnitudes++] = (weft_survey_magnitude){exponent, i * 7919 % (2 * scale), i};
     }
     assert_in_range(choose().classes[BF16].magnitude_base, 104, 116);
 }
@@ -226,7 +226,7 @@ static void extremes_stay_in_range(void **state)
         population(k, 0, UINT64_C(1) << 38, 1);
         kind->exceptions[last] = UINT64_C(1) << 38;
         for (kind->magnitudes = 0; kind->magnitudes < WEFT_SURVEY_MAGNITUDES; kind->magnitudes++)
-            kind->magnitude[kind->magnitudes] = (weft_survey_magnitude){last, UINT32_MAX};
+            kind->magnitude[kind->magnitudes] = (weft_survey_magnitude){last, UINT32_MAX, kind->magnitudes};
     }
     weft_parameters chosen = choose();
     assert_int_equal(chosen.run_shift, 0);
@@ -255,8 +255,8 @@ static void any_survey_leads_to_parameters(void **state)
             }
             kind->magnitudes = (uint32_t)pair_below(&seed, 300);
             for (uint32_t i = 0; i < kind->magnitudes; i++)
-                kind->magnitude[i] = (weft_survey_magnitude){(uint32_t)pair_below(&seed, exponents),
-                                                             (uint32_t)(pair_random(&seed) >> pair_below(&seed, 64))};
+                kind->magnitude[i] = (weft_survey_magnitude){
+                    (uint32_t)pair_below(&seed, exponents), (uint32_t)(pair_random(&seed) >> pair_below(&seed, 64)), i};
         }
         weft_parameters a = choose(), b = choose();
         assert_memory_equal(&a, &b, sizeof a);

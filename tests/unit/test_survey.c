@@ -39,71 +39,169 @@ static uint64_t elements_of(const weft_survey *survey)
     return sum;
 }
 
-/* Element by element, from what the header of the port and of the survey say. */
-static void survey_expect(const unit_pair *pair, weft_survey_plan plan, weft_survey_kind *kind, uint64_t magnitudes[])
+#define TILES (1u << 18) /* elements before the unit that is looked at */
+
+/* What there is to list, in order of the elements. */
+typedef struct exceptions {
+    uint64_t count;
+    weft_survey_magnitude *each;
+} exceptions;
+
+/* The last unit's, element by element, from what the header of the port and of the survey say. */
+static void survey_expect(const unit_pair *pair, weft_survey_plan plan, weft_survey_kind *kind, exceptions *all)
 {
-    const weft_unit *unit = &pair->layout->units[0];
+    const uint64_t last = pair->layout->unit_count - 1;
+    const weft_unit *unit = &pair->layout->units[last];
     const unsigned width = unit->width, shift = 8 * width - 1 - unit->exponent_bits;
     memset(kind, 0, sizeof *kind);
-    for (uint32_t i = 0; i < unit->count; i++) {
+    all->count = 0;
+    for (uint32_t i = 0, sampled = 0; i < unit->count; i++) {
         if (i % plan.stride >= plan.count)
             continue;
-        uint64_t before = pair_get(pair->base, i, unit->width), after = pair_get(pair->target, i, unit->width);
+        uint64_t before = pair_get(pair->base, TILES + i, unit->width);
+        uint64_t after = pair_get(pair->target, TILES + i, unit->width);
         uint64_t exponent = unit->exponent_bits ? before >> shift & ((1u << unit->exponent_bits) - 1) : 0;
         uint64_t top = UINT64_C(1) << (8 * width - 1), a = before, b = after;
         if (unit->is_float) {
             a = a & top ? a ^ (top - 1) : a;
             b = b & top ? b ^ (top - 1) : b;
         }
-        uint64_t up = (b - a) & (top - 1 + top), down = (a - b) & (top - 1 + top);
+        uint64_t up = (b - a) & (top - 1 + top), down = (a - b) & (top - 1 + top), excess = (up < down ? up : down) - 2;
         kind->elements[exponent] += (i ^ i / 4 ^ i / 16) % 4 == 0 ? 4 : 0;
         kind->changed[exponent] += before != after;
         if (before != after && up != 1 && down != 1) {
             kind->exceptions[exponent]++;
-            magnitudes[kind->seen++] = up < down ? up : down;
+            all->each[all->count++] =
+                (weft_survey_magnitude){(uint32_t)exponent, excess < UINT32_MAX ? (uint32_t)excess : UINT32_MAX,
+                                        weft_mix64(last << 32 | sampled)};
         }
+        sampled++;
     }
+}
+
+/* Thins as little as makes them fit. */
+static void list_expect(const exceptions *all, weft_survey_kind *kind)
+{
+    uint64_t fit;
+    for (kind->sparsity = 0;; kind->sparsity++) {
+        fit = 0;
+        for (uint64_t i = 0; i < all->count; i++)
+            fit += all->each[i].key % (UINT64_C(1) << kind->sparsity) == 0;
+        if (fit <= WEFT_SURVEY_MAGNITUDES)
+            break;
+    }
+    for (uint64_t i = 0; i < all->count; i++)
+        if (all->each[i].key % (UINT64_C(1) << kind->sparsity) == 0)
+            kind->magnitude[kind->magnitudes++] = all->each[i];
+    assert_int_equal(kind->magnitudes, fit);
+}
+
+static void kind_must_be(const weft_survey_kind *kind, const weft_survey_kind *expected, uint8_t exponent_bits)
+{
+    const size_t counted = (size_t)(1u << exponent_bits) * sizeof *kind->elements;
+    assert_memory_equal(kind->elements, expected->elements, counted);
+    assert_memory_equal(kind->changed, expected->changed, counted);
+    assert_memory_equal(kind->exceptions, expected->exceptions, counted);
+    assert_int_equal(kind->sparsity, expected->sparsity);
+    assert_int_equal(kind->magnitudes, expected->magnitudes);
+    assert_memory_equal(kind->magnitude, expected->magnitude, kind->magnitudes * sizeof *kind->magnitude);
 }
 
 static void counts_are_those_of_the_sample(void **state)
 {
     static const weft_survey_plan plans[] = {{256, 256}, {256, 1024}, {256, 25600}};
-    static const uint64_t size = 70001;
-    uint64_t *magnitudes = calloc(size, sizeof *magnitudes);
+    static const uint64_t size = TILES + 70001, changes[] = {40000, 400000};
+    exceptions all = {0, calloc(size, sizeof *all.each)};
     weft_survey_kind *expected = calloc(1, sizeof *expected);
+    uint32_t sparsest = 0;
     (void)state;
-    assert_true(magnitudes && expected);
-    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+    assert_true(all.each && expected);
+    for (size_t d = 0; d < 2 * sizeof dtypes / sizeof *dtypes; d++) {
         unit_pair pair;
         uint64_t random = 99 + d;
-        pair_open(&pair, &random, dtypes[d], &size, 1, "portable");
-        pair_change(&pair, &random, 40000, false);
+        pair_open(&pair, &random, dtypes[d / 2], &size, 1, "portable");
+        pair_change(&pair, &random, changes[d % 2], false);
         for (size_t p = 0; p < sizeof plans / sizeof *plans; p++) {
-            survey_expect(&pair, plans[p], expected, magnitudes);
+            survey_expect(&pair, plans[p], expected, &all);
+            list_expect(&all, expected);
+            sparsest = expected->sparsity > sparsest ? expected->sparsity : sparsest;
             weft_survey_clear(&whole);
-            weft_survey_job job = {weft_binding_view(&pair.target_binding, 0),
-                                   weft_binding_view(&pair.live_binding, 0),
+            const uint64_t last = pair.layout->unit_count - 1;
+            weft_survey_job job = {weft_binding_view(&pair.target_binding, last),
+                                   weft_binding_view(&pair.live_binding, last),
                                    plans[p].count,
                                    plans[p].stride,
                                    &whole,
                                    NULL};
             assert_int_equal(weft_backend_host.survey(pair.state, &job), WEFT_OK);
-            const weft_unit *unit = &pair.layout->units[0];
-            const weft_survey_kind *kind = &whole.kinds[weft_kind_of(unit->width, unit->exponent_bits)];
-            const size_t counted = (size_t)(1u << unit->exponent_bits) * sizeof *kind->elements;
-            assert_memory_equal(kind->elements, expected->elements, counted);
-            assert_memory_equal(kind->changed, expected->changed, counted);
-            assert_memory_equal(kind->exceptions, expected->exceptions, counted);
-            assert_int_equal(kind->seen, expected->seen);
-            for (uint32_t i = 0; i < kind->magnitudes; i++) {
-                uint64_t excess = magnitudes[(uint64_t)i << kind->sparsity] - 2;
-                assert_int_equal(kind->magnitude[i].excess, excess < UINT32_MAX ? excess : UINT32_MAX);
-            }
+            const weft_unit *unit = &pair.layout->units[last];
+            kind_must_be(&whole.kinds[weft_kind_of(unit->width, unit->exponent_bits)], expected, unit->exponent_bits);
         }
         pair_close(&pair);
     }
+    assert_true(sparsest > 1);
     free(expected);
-    free(magnitudes);
+    free(all.each);
+}
+
+/* ---- surveys of parts */
+
+#define PARTS 5u
+
+static weft_survey parts[PARTS];
+
+static int by_key(const void *a, const void *b)
+{
+    const uint64_t x = ((const weft_survey_magnitude *)a)->key, y = ((const weft_survey_magnitude *)b)->key;
+    return (x > y) - (x < y);
+}
+
+static void surveys_must_agree(weft_survey *a, weft_survey *b)
+{
+    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+        weft_survey_kind *x = &a->kinds[k], *y = &b->kinds[k];
+        qsort(x->magnitude, x->magnitudes, sizeof *x->magnitude, by_key);
+        qsort(y->magnitude, y->magnitudes, sizeof *y->magnitude, by_key);
+        kind_must_be(x, y, weft_kinds[k].exponent_bits);
+    }
+}
+
+/* Notes exceptions of all kinds in the whole and in one of the parts, the first of which gets most. */
+static void exceptions_note(uint64_t *random, uint32_t count, uint64_t first_percent)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t k = (uint32_t)pair_below(random, WEFT_KIND_COUNT);
+        const weft_survey_magnitude exception = {(uint32_t)pair_below(random, 1u << weft_kinds[k].exponent_bits),
+                                                 (uint32_t)pair_below(random, 1000), weft_survey_key(i % 7, i)};
+        const uint64_t share = pair_below(random, 100);
+        weft_survey *part = &parts[share < first_percent ? 0
+                                   : share < 97          ? 1
+                                   : share < 99          ? 2
+                                                         : 3]; /* none for the last */
+        weft_survey_note(&whole.kinds[k], &exception);
+        weft_survey_note(&part->kinds[k], &exception);
+        part->kinds[k].elements[exception.exponent] += 4;
+        whole.kinds[k].elements[exception.exponent] += 4;
+        part->kinds[k].changed[exception.exponent]++;
+        whole.kinds[k].changed[exception.exponent]++;
+    }
+}
+
+static void parts_make_the_whole_in_any_order(void **state)
+{
+    static const uint32_t counts[] = {0, 3, 5000, 12000, 90000, 700000};
+    (void)state;
+    for (size_t c = 0; c < 4 * sizeof counts / sizeof *counts; c++) {
+        uint64_t random = c;
+        weft_survey_clear(&whole);
+        weft_survey_clear(&cut);
+        for (uint32_t p = 0; p < PARTS; p++)
+            weft_survey_clear(&parts[p]);
+        exceptions_note(&random, counts[c / 4], c % 2 ? 60 : 94);
+        for (uint32_t p = 0, first = (uint32_t)pair_below(&random, PARTS); p < PARTS; p++)
+            weft_survey_add(&cut, &parts[(first + 3 * p) % PARTS]);
+        surveys_must_agree(&cut, &whole);
+    }
 }
 
 static void pieces_make_no_difference(void **state)
@@ -153,8 +251,8 @@ static void as_many_runs_as_elements_make_no_difference(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_those_of_the_sample),
-                                       cmocka_unit_test(pieces_make_no_difference),
-                                       cmocka_unit_test(as_many_runs_as_elements_make_no_difference)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_of_the_sample), cmocka_unit_test(parts_make_the_whole_in_any_order),
+        cmocka_unit_test(pieces_make_no_difference), cmocka_unit_test(as_many_runs_as_elements_make_no_difference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
