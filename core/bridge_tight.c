@@ -99,7 +99,7 @@ static weft_status block_survey(const work *w, uint64_t unit, uint32_t units, vo
                                weft_binding_view(&r->base.bound, at),
                                plan->count,
                                plan->stride,
-                               w->bridge->encoder.survey,
+                               w->bridge->encoder.surveys,
                                NULL};
         if (!weft_image_lost(&r->base, at))
             status = weft_backend_wait(backend, w->bridge->device, backend->survey(w->bridge->device, &job), &job);
@@ -114,10 +114,10 @@ static weft_status choose(work *w)
     uint32_t each = blocks / SAMPLE_LEAST >= SAMPLE_EACH ? SAMPLE_EACH : (uint32_t)(blocks / SAMPLE_LEAST);
     each = each ? each : 1;
     weft_survey_plan plan = weft_survey_plan_for(layout->elements / each, 1u << WEFT_LEVEL_TIGHT);
-    weft_survey_clear(w->bridge->encoder.survey);
+    weft_survey_clear(w->bridge->encoder.surveys);
     weft_status status = each_block(w, each, block_survey, &plan);
     if (status == WEFT_OK)
-        weft_parameters_choose(w->bridge->encoder.survey, 1u << WEFT_LEVEL_TIGHT, &w->update->parameters);
+        weft_parameters_choose(w->bridge->encoder.surveys, 1u << WEFT_LEVEL_TIGHT, &w->update->parameters);
     return status;
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codec/chooser.h"
 #include "log.h"
 #include "mem.h"
 #include "part.h"
@@ -38,8 +37,9 @@ static uint64_t room_bytes(const weft_layout *layout)
 
 /* ---- open */
 
-static weft_status lane_open(weft_encoder *encoder, weft_encode_lane *lane, const weft_backend_options *options)
+static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
 {
+    weft_encode_lane *lane = &encoder->lanes[number];
     bool got = true;
     if (!lane->device) {
         weft_status status = encoder->backend->open(options, &lane->device);
@@ -52,11 +52,15 @@ static weft_status lane_open(weft_encoder *encoder, weft_encode_lane *lane, cons
                                                .capacity = room_bytes(encoder->layout)};
         got = got && lane->sinks[level].data;
     }
-    return got ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for the frames of one run of units");
+    if (!got)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the frames of one run of units");
+    return weft_window_open(&encoder->windows[number], encoder->backend, lane->device);
 }
 
-static void lane_close(weft_encoder *encoder, weft_encode_lane *lane)
+static void lane_close(weft_encoder *encoder, uint32_t number)
 {
+    weft_encode_lane *lane = &encoder->lanes[number];
+    weft_window_close(&encoder->windows[number]);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (lane->sinks[level].data)
             weft_mem_unmap(lane->sinks[level].data, lane->sinks[level].capacity);
@@ -78,15 +82,14 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
     pthread_cond_init(&encoder->moved, NULL);
     encoder->lanes = weft_mem_take(lanes, sizeof *encoder->lanes);
     encoder->turns = weft_mem_take(lanes * (uint64_t)WEFT_ENCODE_AHEAD, sizeof *encoder->turns);
-    encoder->survey = weft_mem_take(1, sizeof *encoder->survey);
-    if (!encoder->lanes || !encoder->turns || !encoder->survey)
+    encoder->windows = weft_mem_take(lanes, sizeof *encoder->windows);
+    encoder->surveys = weft_mem_take(lanes, sizeof *encoder->surveys); /* pages never touched cost nothing */
+    if (!encoder->lanes || !encoder->turns || !encoder->windows || !encoder->surveys)
         status = weft_fail(WEFT_E_MEMORY, "no memory for %u lanes of encoding", lanes);
     if (status == WEFT_OK)
         encoder->lanes[0].device = device;
     for (uint32_t lane = 0; status == WEFT_OK && lane < lanes; lane++)
-        status = lane_open(encoder, &encoder->lanes[lane], options);
-    if (status == WEFT_OK)
-        status = weft_window_open(&encoder->window, backend, encoder->lanes[0].device);
+        status = lane_open(encoder, lane, options);
     if (status == WEFT_OK && backend->depth > 1)
         status = weft_encode_batch_open(encoder);
     if (status != WEFT_OK)
@@ -101,59 +104,15 @@ void weft_encoder_close(weft_encoder *encoder)
     uint32_t lanes = encoder->crew.lanes;
     weft_crew_close(&encoder->crew);
     weft_encode_batch_close(encoder);
-    weft_window_close(&encoder->window);
-    for (uint32_t lane = 0; encoder->lanes && lane < lanes; lane++)
-        lane_close(encoder, &encoder->lanes[lane]);
-    weft_mem_give(encoder->survey);
+    for (uint32_t lane = 0; encoder->lanes && encoder->windows && lane < lanes; lane++)
+        lane_close(encoder, lane);
+    weft_mem_give(encoder->surveys);
+    weft_mem_give(encoder->windows);
     weft_mem_give(encoder->turns);
     weft_mem_give(encoder->lanes);
     pthread_cond_destroy(&encoder->moved);
     pthread_mutex_destroy(&encoder->lock);
     memset(encoder, 0, sizeof *encoder);
-}
-
-/* ---- parameters */
-
-typedef struct choice {
-    weft_encoder *encoder;
-    const weft_encode_pass *pass;
-    weft_survey_plan plan;
-} choice;
-
-static void survey_fill(void *user, uint64_t unit, weft_job *job)
-{
-    const choice *c = user;
-    job->survey = (weft_survey_job){.now = weft_binding_view(c->pass->now, unit),
-                                    .shadow = weft_binding_view(c->pass->shadow, unit),
-                                    .count = c->plan.count,
-                                    .stride = c->plan.stride,
-                                    .survey = c->encoder->survey,
-                                    .stream = c->pass->stream};
-}
-
-static weft_status survey_done(void *user, uint64_t unit, const weft_job *job)
-{
-    const weft_encode_pass *pass = ((const choice *)user)->pass;
-    (void)unit;
-    return job->status == WEFT_OK && pass->moved ? pass->moved(pass->user, 0) : job->status;
-}
-
-weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
-{
-    choice c = {encoder, pass, weft_survey_plan_for(encoder->layout->elements, pass->levels)};
-    const weft_chore chore = {WEFT_JOB_SURVEY, survey_fill, survey_done, &c};
-    weft_survey_clear(encoder->survey);
-    weft_status status = weft_window_run(&encoder->window, &chore, 0, encoder->layout->unit_count);
-    if (status == WEFT_OK)
-        weft_parameters_choose(encoder->survey, pass->levels, parameters);
-    return status;
-}
-
-weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
-                                uint32_t levels, weft_parameters *parameters)
-{
-    const weft_encode_pass pass = {.now = now, .shadow = shadow, .levels = levels};
-    return weft_encoder_choose_for(encoder, &pass, parameters);
 }
 
 /* ---- a pass */

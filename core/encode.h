@@ -36,13 +36,13 @@ typedef struct weft_encoder {
     weft_crew crew;
     struct weft_encode_lane *lanes;
     struct weft_encode_batch *batch; /* NULL: the backend's depth is 1 */
-    weft_window window;              /* for surveys, and the batch's runs */
-    weft_survey *survey;
+    weft_window *windows;            /* one per lane, for surveys; the batch's runs are in the first */
+    weft_survey *surveys;            /* one per lane */
     weft_encode_pass *pass;
     pthread_mutex_t lock;           /* guards what follows */
     pthread_cond_t moved;           /* runs were handed on */
     struct weft_encode_turn *turns; /* a ring: runs made and not yet handed on, by their number */
-    uint64_t next_unit;             /* not yet taken by a lane */
+    uint64_t next_unit;             /* not yet taken by a lane, of a pass or of a choice */
     uint64_t taken;                 /* runs taken */
     uint64_t emitted;               /* runs whose frames were handed on */
     bool emitting;                  /* a lane is at that: what follows is its alone meanwhile */
@@ -60,7 +60,8 @@ void weft_encoder_close(weft_encoder *encoder);
 /* Chooses the parameters of an update at `levels` (a mask) from a sample of the two bindings. */
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
                                 uint32_t levels, weft_parameters *parameters);
-/* The same for a pass that is to be run with them; its `moved` is told unit 0 now and then, and may end the choice. */
+/* The same for a pass that is to be run with them; its `moved` is told unit 0 now and then, on the calling thread, and
+ * may end the choice. */
 weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters);
 
 /* Runs a pass; on an error nothing is known of `delta`. */

@@ -48,9 +48,9 @@ weft_status weft_encode_batch_open(weft_encoder *encoder)
         return weft_fail(WEFT_E_MEMORY, "no memory for an encoder");
     const uint64_t largest = encoder->layout->largest_frame;
     weft_encode_batch *batch = encoder->batch;
-    weft_status status = weft_window_open(&batch->window, encoder->backend, encoder->window.device);
+    weft_status status = weft_window_open(&batch->window, encoder->backend, encoder->windows->device);
     if (status == WEFT_OK)
-        status = ring_open(&batch->runs, &encoder->window, largest);
+        status = ring_open(&batch->runs, encoder->windows, largest);
     return status == WEFT_OK ? ring_open(&batch->units, &batch->window, largest) : status;
 }
 
