@@ -39,6 +39,14 @@ static void avx512_equals_portable(void **state)
     set_equals_portable("avx512");
 }
 
+static void asks_alike(const weft_host_ahead *a, const weft_host_ahead *b)
+{
+    assert_true(a->streams == b->streams && a->scattered == b->scattered);
+    assert_true(a->blocks.distance == b->blocks.distance && a->blocks.second == b->blocks.second);
+    assert_true(a->blocks.reading == b->blocks.reading && a->blocks.counting == b->blocks.counting);
+    assert_true(a->blocks.collecting == b->blocks.collecting && a->blocks.listing == b->blocks.listing);
+}
+
 static void a_cpu_has_its_row(void **state)
 {
     (void)state;
@@ -49,7 +57,7 @@ static void a_cpu_has_its_row(void **state)
     assert_string_equal(five->cpus, "Zen 5");
     assert_string_equal(four->cpus, "Zen 3 and 4");
     assert_string_equal(intel->cpus, "Intel's family 6");
-    assert_true(five->streams == other->streams && five->scattered == other->scattered);
+    asks_alike(&weft_host_ahead_rows[0], other); /* set_equals_portable passes over the first row on that ground */
     assert_true(!four->streams && four->scattered);
     assert_true(intel->streams && intel->scattered);
     assert_string_equal(other->cpus, "any");
