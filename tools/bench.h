@@ -132,8 +132,8 @@ typedef enum weft_bench_yard {
 const char *weft_bench_yard_name(weft_bench_yard yard);
 /* Times each yardstick once, on the pair's images, which keep their bits. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS]);
-/* Sees to it that no image is in a cache, some of which hold more than three small models; on x86-64 alone: elsewhere
- * `before` and `after` are read, so that nothing of `work` is near. */
+/* Sees to it that no image is in a cache, some of which hold more than three small models; on x86-64 and aarch64 alone:
+ * elsewhere they are read, so that little of `work` is near. */
 void weft_bench_cool(const weft_bench_pair *pair);
 
 typedef enum weft_bench_stage {

@@ -6,9 +6,6 @@
  * The loops sum up what they read, so that nothing is left out. */
 #include <string.h>
 #include <time.h>
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
 #include "bench.h"
 #include "crew.h"
@@ -154,30 +151,6 @@ static double task_time(weft_crew *crew, task *t)
     weft_crew_run(crew, lane_run, t);
     return weft_now_ms() - begun;
 }
-
-#if defined(__x86_64__)
-static void image_cool(const uint8_t *image, uint64_t bytes)
-{
-    for (uint64_t at = 0; at < bytes; at += LINE)
-        _mm_clflush(image + at);
-    _mm_mfence();
-}
-
-void weft_bench_cool(const weft_bench_pair *pair)
-{
-    image_cool(pair->before, pair->bytes);
-    image_cool(pair->after, pair->bytes);
-    image_cool(pair->work, pair->bytes);
-}
-#else
-static volatile uint64_t cooled; /* so that reading is not in vain */
-
-/* What was read last may be near. */
-void weft_bench_cool(const weft_bench_pair *pair)
-{
-    cooled = read_yard(WEFT_BENCH_READ_TWO, pair->before, pair->after, pair->bytes / LINE * LINE);
-}
-#endif
 
 /* The better of two ways to ask for what is scattered. */
 static double visits_time(weft_crew *crew, task t)
