@@ -8,7 +8,8 @@
 #include "log.h"
 #include "status.h"
 
-/* Elements of the sample that a lane takes in one go, about: some 10 us of work, so that the lanes end together. */
+/* Elements of the sample that a lane takes in one go, about, and at least a unit: some 10 us of work, so that the lanes
+ * end together. */
 #define TAKE 8192u
 /* Elements of a sample that one lane counts in the time it takes to wake the others. */
 #define SMALL (UINT64_C(1) << 17)
@@ -64,11 +65,12 @@ static bool units_take(const choice *all, uint64_t *unit, uint64_t *end)
     return taken;
 }
 
+/* The caller's lane before all others: what it failed of was said on the caller's thread. */
 static void choice_fail(choice *all, uint32_t lane, weft_status status)
 {
     weft_encoder *encoder = all->encoder;
     pthread_mutex_lock(&encoder->lock);
-    if (!encoder->stopped) {
+    if (!encoder->stopped || lane == 0) {
         encoder->stopped = true;
         encoder->status = status;
         all->failed = lane;
@@ -112,23 +114,37 @@ static const weft_survey *surveys_join(const choice *all)
     return survey;
 }
 
-weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
+/* Units that a lane takes in one go, all if it is to be alone. */
+static uint64_t units_each(const weft_encoder *encoder, const weft_survey_plan *plan)
 {
-    const weft_survey_plan plan = weft_survey_plan_for(encoder->layout->elements, pass->levels);
-    const uint64_t sparsity = plan.stride / plan.count, units = encoder->layout->unit_count;
-    const bool alone = encoder->crew.lanes == 1 || encoder->layout->elements / sparsity < SMALL;
-    choice all = {.encoder = encoder, .pass = pass, .plan = plan, .each = alone ? units : 1 + TAKE * sparsity / UNIT};
+    const uint64_t sparsity = plan->stride / plan->count, units = encoder->layout->unit_count;
+    const uint64_t each = 1 + TAKE * sparsity / UNIT;
+    return encoder->crew.lanes == 1 || encoder->layout->elements / sparsity < SMALL || units < each ? units : each;
+}
+
+static void units_share(choice *all)
+{
+    weft_encoder *encoder = all->encoder;
     encoder->next_unit = 0;
     encoder->stopped = false;
     encoder->status = WEFT_OK;
-    if (alone)
-        lane_survey(&all, 0);
+    if (all->each == encoder->layout->unit_count)
+        lane_survey(all, 0);
     else
-        weft_crew_run(&encoder->crew, lane_survey, &all);
-    if (encoder->status != WEFT_OK)
-        return all.failed == 0 ? encoder->status : weft_fail(encoder->status, "%s", encoder->text);
-    weft_parameters_choose(surveys_join(&all), pass->levels, parameters);
-    return WEFT_OK;
+        weft_crew_run(&encoder->crew, lane_survey, all);
+}
+
+weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
+{
+    choice all = {
+        .encoder = encoder, .pass = pass, .plan = weft_survey_plan_for(encoder->layout->elements, pass->levels)};
+    all.each = units_each(encoder, &all.plan);
+    units_share(&all);
+    if (encoder->status == WEFT_OK)
+        weft_parameters_choose(surveys_join(&all), pass->levels, parameters);
+    else if (all.failed > 0)
+        weft_fail(encoder->status, "%s", encoder->text);
+    return encoder->status;
 }
 
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,

@@ -160,7 +160,7 @@ typedef struct weft_survey_job {
     weft_view now;
     weft_view shadow;
     uint32_t count, stride;
-    weft_survey *survey; /* counts are added */
+    weft_survey *survey; /* counts are added; no unit twice */
     void *stream;        /* the caller's, on which `now` was written */
 } weft_survey_job;
 

@@ -47,12 +47,14 @@ static void list_thin(weft_survey_kind *kind)
     kind->magnitudes = kept;
 }
 
-/* A full list of distinct keys ends in at most 54 zero bits: there are no more such keys. */
+/* Distinct keys that end in 54 zero bits fit. */
+#define SPARSEST 54u
+
 static void list_put(weft_survey_kind *kind, const weft_survey_magnitude *exception)
 {
-    while (is_listed(kind, exception->key) && kind->magnitudes == WEFT_SURVEY_MAGNITUDES)
+    while (is_listed(kind, exception->key) && kind->magnitudes == WEFT_SURVEY_MAGNITUDES && kind->sparsity < SPARSEST)
         list_thin(kind);
-    if (is_listed(kind, exception->key))
+    if (is_listed(kind, exception->key) && kind->magnitudes < WEFT_SURVEY_MAGNITUDES)
         kind->magnitude[kind->magnitudes++] = *exception;
 }
 

@@ -1,7 +1,7 @@
 /* survey.h - what a sample of base and target says about an update: counts by exponent of the base.
  *
- * A survey hangs on which elements it looked at, not on their order nor on how many surveys took part: those that lanes
- * count apart are added up. */
+ * A survey hangs on which elements it looked at, each once, not on their order nor on how many surveys took part: those
+ * that lanes count apart are added up. */
 #ifndef WEFT_CORE_CODEC_SURVEY_H
 #define WEFT_CORE_CODEC_SURVEY_H
 
@@ -21,9 +21,9 @@ typedef struct weft_survey_kind {
     uint64_t elements[WEFT_EXPONENTS_MAX];
     uint64_t changed[WEFT_EXPONENTS_MAX];
     uint64_t exceptions[WEFT_EXPONENTS_MAX];
-    uint32_t
-        sparsity; /* those are listed whose key ends in so many zero bits: the fewest that leave no more than fit */
-    uint32_t magnitudes; /* listed, in any order */
+    /* Of the exceptions those are listed, in any order, whose keys end in `sparsity` zero bits, the fewest that leave
+     * no more than fit. */
+    uint32_t sparsity, magnitudes;
     weft_survey_magnitude magnitude[WEFT_SURVEY_MAGNITUDES];
 } weft_survey_kind;
 

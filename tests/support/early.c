@@ -48,7 +48,9 @@ void early_start(sim *s, const char *text)
     early_script = (early){.s = s, .real = trainer->encoder.backend, .rounds = 3};
     early_backend = *early_script.real;
     early_backend.encode = encode;
-    trainer->encoder.backend = trainer->encoder.windows->backend = &early_backend;
+    trainer->encoder.backend = &early_backend;
+    for (uint32_t lane = 0; lane < trainer->encoder.crew.lanes; lane++)
+        trainer->encoder.windows[lane].backend = &early_backend;
 }
 
 weft_status early_publish(sim *s, uint32_t per_mille, uint64_t fail_at)

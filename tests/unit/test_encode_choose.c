@@ -17,12 +17,13 @@
 
 #define TIGHT   (1u << WEFT_LEVEL_TIGHT)
 #define NEVER   UINT32_MAX
+#define EACH    (NEVER - 1)
 #define DEVICES 8u
 
 static const uint32_t lane_counts[] = {1, 2, 3, 5};
 static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_F64, WEFT_I8};
 
-/* ---- a backend whose surveys take times of their own, and fail at a given unit */
+/* ---- a backend whose surveys take times of their own, and fail at a given unit or at each */
 
 static uint32_t fails_at;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,20 +46,29 @@ static weft_status slow_survey(weft_backend_state *state, weft_survey_job *job)
 {
     device_note(state);
     usleep((job->now.unit * 7919u + 13u) % 17u * 200u + 1000u);
-    if (job->now.unit == fails_at)
+    if (job->now.unit == fails_at || fails_at == EACH)
         return weft_fail(WEFT_E_DEVICE, "unit %u does not come back", job->now.unit);
     return weft_backend_host.survey(state, job);
 }
 
-static void encoder_open(weft_encoder *encoder, const unit_pair *pair, uint32_t lanes)
+/* Not on the stack of a test: lanes of one that failed may be at it still. */
+static weft_encoder *encoder_open(const unit_pair *pair, uint32_t lanes)
 {
     static const weft_backend_options options = {-1, "portable", 0};
     static weft_backend slow;
+    weft_encoder *encoder = pair_memory(sizeof *encoder);
     slow = weft_backend_host;
     slow.survey = slow_survey;
     fails_at = NEVER;
     asked = surveyed = 0;
     assert_int_equal(weft_encoder_open(encoder, &slow, &options, NULL, pair->layout, lanes), WEFT_OK);
+    return encoder;
+}
+
+static void encoder_end(weft_encoder *encoder)
+{
+    weft_encoder_close(encoder);
+    free(encoder);
 }
 
 static void pair_of(unit_pair *pair, weft_dtype dtype, uint64_t elements, uint64_t seed)
@@ -85,6 +95,18 @@ static weft_parameters chosen_alone(const unit_pair *pair, weft_survey *survey)
     return chosen;
 }
 
+static void counts_must_agree(const weft_survey *found, const weft_survey *wanted)
+{
+    for (uint32_t k = 0; k < WEFT_KIND_COUNT; k++) {
+        const weft_survey_kind *a = &found->kinds[k], *b = &wanted->kinds[k];
+        const size_t counted = ((size_t)1 << weft_kinds[k].exponent_bits) * sizeof *a->elements;
+        assert_memory_equal(a->elements, b->elements, counted);
+        assert_memory_equal(a->changed, b->changed, counted);
+        assert_memory_equal(a->exceptions, b->exceptions, counted);
+        assert_true(a->sparsity == b->sparsity && a->magnitudes == b->magnitudes);
+    }
+}
+
 static void lanes_choose_as_one_does(void **state)
 {
     static weft_survey alone;
@@ -96,38 +118,48 @@ static void lanes_choose_as_one_does(void **state)
         const uint8_t width = pair.layout->units[0].width, bits = pair.layout->units[0].exponent_bits;
         assert_true(alone.kinds[weft_kind_of(width, bits)].sparsity > 0); /* more exceptions than are listed */
         for (size_t i = 0; i < sizeof lane_counts / sizeof *lane_counts; i++) {
-            weft_encoder encoder;
-            encoder_open(&encoder, &pair, lane_counts[i]);
+            weft_encoder *encoder = encoder_open(&pair, lane_counts[i]);
             for (int round = 1; round <= 3; round++) {
                 weft_parameters found;
                 memset(&found, 0xa5, sizeof found);
-                assert_int_equal(weft_encoder_choose(&encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
+                assert_int_equal(weft_encoder_choose(encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
                                  WEFT_OK);
                 assert_memory_equal(&found, &wanted, sizeof wanted);
                 assert_int_equal(surveyed, round * pair.layout->unit_count);
+                counts_must_agree(encoder->surveys, &alone);
             }
             assert_true(lane_counts[i] == 1 ? asked == 1 : asked > 1);
-            weft_encoder_close(&encoder);
+            encoder_end(encoder);
         }
         pair_close(&pair);
     }
 }
 
-/* Waking the others would take longer. */
+static void choose(weft_encoder *encoder, const unit_pair *pair, uint32_t levels)
+{
+    weft_parameters found;
+    asked = surveyed = 0;
+    assert_int_equal(weft_encoder_choose(encoder, &pair->target_binding, &pair->base_binding, levels, &found), WEFT_OK);
+    assert_int_equal(surveyed, pair->layout->unit_count);
+}
+
+/* Waking the others would take longer; what they saw of another choice is not looked at. */
 static void a_small_sample_is_one_lanes(void **state)
 {
+    static weft_survey first;
     unit_pair pair;
-    weft_encoder encoder;
-    weft_parameters found;
     (void)state;
     pair_of(&pair, WEFT_BF16, 2000001, 3);
-    encoder_open(&encoder, &pair, 5);
-    assert_int_equal(
-        weft_encoder_choose(&encoder, &pair.target_binding, &pair.base_binding, 1u << WEFT_LEVEL_FAST, &found),
-        WEFT_OK);
+    weft_encoder *encoder = encoder_open(&pair, 5);
+    choose(encoder, &pair, 1u << WEFT_LEVEL_FAST);
     assert_int_equal(asked, 1);
-    assert_int_equal(surveyed, pair.layout->unit_count);
-    weft_encoder_close(&encoder);
+    first = encoder->surveys[0];
+    choose(encoder, &pair, TIGHT);
+    assert_true(asked > 1);
+    choose(encoder, &pair, 1u << WEFT_LEVEL_FAST);
+    assert_int_equal(asked, 1);
+    counts_must_agree(encoder->surveys, &first);
+    encoder_end(encoder);
     pair_close(&pair);
 }
 
@@ -150,25 +182,49 @@ static void a_failure_ends_the_choice(void **state)
     const weft_parameters wanted = chosen_alone(&pair, &alone);
     weft_log_sink *before = weft_log_enter(&sink);
     for (size_t i = 0; i < sizeof lane_counts / sizeof *lane_counts; i++) {
-        weft_encoder encoder;
-        encoder_open(&encoder, &pair, lane_counts[i]);
+        weft_encoder *encoder = encoder_open(&pair, lane_counts[i]);
         for (uint32_t unit = 0; unit < pair.layout->unit_count; unit++) {
             weft_parameters found;
             char words[64];
             snprintf(words, sizeof words, "unit %u does not come back", unit);
             fails_at = unit;
             lines = asked = surveyed = 0;
-            assert_int_equal(weft_encoder_choose(&encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
+            assert_int_equal(weft_encoder_choose(encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
                              WEFT_E_DEVICE);
             assert_string_equal(weft_last_error(), words);
             assert_int_equal(lines, 1); /* whichever lane it was */
             assert_true(surveyed <= unit + 3 * lane_counts[i]);
             fails_at = NEVER;
-            assert_int_equal(weft_encoder_choose(&encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
+            assert_int_equal(weft_encoder_choose(encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
                              WEFT_OK);
             assert_memory_equal(&found, &wanted, sizeof wanted);
         }
-        weft_encoder_close(&encoder);
+        encoder_end(encoder);
+    }
+    weft_log_enter(before);
+    pair_close(&pair);
+}
+
+/* It is said once, by whichever lane: that of the caller before the others. */
+static void failures_of_all_lanes_are_one(void **state)
+{
+    weft_log_sink sink = {WEFT_LOG_ERROR, line_count};
+    unit_pair pair;
+    (void)state;
+    pair_of(&pair, WEFT_BF16, 2000001, 5);
+    weft_log_sink *before = weft_log_enter(&sink);
+    for (size_t i = 0; i < sizeof lane_counts / sizeof *lane_counts; i++) {
+        weft_encoder *encoder = encoder_open(&pair, lane_counts[i]);
+        fails_at = EACH;
+        for (int round = 0; round < 20; round++) {
+            weft_parameters found;
+            lines = asked = surveyed = 0;
+            assert_int_equal(weft_encoder_choose(encoder, &pair.target_binding, &pair.base_binding, TIGHT, &found),
+                             WEFT_E_DEVICE);
+            assert_int_equal(lines, 1);
+            assert_in_range(surveyed, 1, lane_counts[i]);
+        }
+        encoder_end(encoder);
     }
     weft_log_enter(before);
     pair_close(&pair);
@@ -193,21 +249,20 @@ static void the_caller_is_told_and_may_end_it(void **state)
     (void)state;
     pair_of(&pair, WEFT_BF16, 2000001, 6);
     for (size_t i = 0; i < sizeof lane_counts / sizeof *lane_counts; i++) {
-        weft_encoder encoder;
         weft_parameters found;
         listener l = {.caller = pthread_self()};
         const weft_encode_pass pass = {
             .now = &pair.target_binding, .shadow = &pair.base_binding, .levels = TIGHT, .moved = told, .user = &l};
-        encoder_open(&encoder, &pair, lane_counts[i]);
-        assert_int_equal(weft_encoder_choose_for(&encoder, &pass, &found), WEFT_OK);
+        weft_encoder *encoder = encoder_open(&pair, lane_counts[i]);
+        assert_int_equal(weft_encoder_choose_for(encoder, &pass, &found), WEFT_OK);
         assert_true(lane_counts[i] > 1 || l.told == pair.layout->unit_count);
         l = (listener){.caller = pthread_self(), .stops = 3};
-        const weft_status ended = weft_encoder_choose_for(&encoder, &pass, &found);
+        const weft_status ended = weft_encoder_choose_for(encoder, &pass, &found);
         assert_int_equal(ended, l.told == 3 ? WEFT_E_TIMEOUT : WEFT_OK); /* others may have done the rest by then */
         assert_true(l.told <= 3 && (lane_counts[i] > 1 || l.told == 3));
         assert_true(ended == WEFT_OK || strcmp(weft_last_error(), "stopped when told 3 times") == 0);
         assert_false(l.wrong);
-        weft_encoder_close(&encoder);
+        encoder_end(encoder);
     }
     pair_close(&pair);
 }
@@ -215,9 +270,8 @@ static void the_caller_is_told_and_may_end_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_choose_as_one_does),
-        cmocka_unit_test(a_small_sample_is_one_lanes),
-        cmocka_unit_test(a_failure_ends_the_choice),
+        cmocka_unit_test(lanes_choose_as_one_does),          cmocka_unit_test(a_small_sample_is_one_lanes),
+        cmocka_unit_test(a_failure_ends_the_choice),         cmocka_unit_test(failures_of_all_lanes_are_one),
         cmocka_unit_test(the_caller_is_told_and_may_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

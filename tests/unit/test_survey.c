@@ -204,6 +204,25 @@ static void parts_make_the_whole_in_any_order(void **state)
     }
 }
 
+/* As many as fit are all listed; with one more it is about half of them. */
+static void a_full_list_is_thinned(void **state)
+{
+    weft_survey_kind *kind = &whole.kinds[0];
+    (void)state;
+    weft_survey_clear(&whole);
+    for (uint32_t i = 0; i < WEFT_SURVEY_MAGNITUDES; i++)
+        weft_survey_note(kind, &(weft_survey_magnitude){0, i, weft_survey_key(1, i)});
+    assert_int_equal(kind->sparsity, 0);
+    assert_int_equal(kind->magnitudes, WEFT_SURVEY_MAGNITUDES);
+    weft_survey_note(kind, &(weft_survey_magnitude){0, 0, weft_survey_key(2, 0)});
+    assert_int_equal(kind->sparsity, 1);
+    assert_in_range(kind->magnitudes, WEFT_SURVEY_MAGNITUDES / 3, WEFT_SURVEY_MAGNITUDES * 2 / 3);
+    assert_int_equal(kind->exceptions[0], WEFT_SURVEY_MAGNITUDES + 1);
+    for (uint32_t i = 0; i < 3 * WEFT_SURVEY_MAGNITUDES; i++) /* one place again and again, against the law: it ends */
+        weft_survey_note(kind, &(weft_survey_magnitude){0, 0, weft_survey_key(0, 0)});
+    assert_int_equal(kind->magnitudes, WEFT_SURVEY_MAGNITUDES);
+}
+
 static void pieces_make_no_difference(void **state)
 {
     static const uint64_t sizes[] = {1, 3, 1, 70001, 5, 2};
@@ -253,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_the_sample), cmocka_unit_test(parts_make_the_whole_in_any_order),
-        cmocka_unit_test(pieces_make_no_difference), cmocka_unit_test(as_many_runs_as_elements_make_no_difference)};
+        cmocka_unit_test(a_full_list_is_thinned), cmocka_unit_test(pieces_make_no_difference),
+        cmocka_unit_test(as_many_runs_as_elements_make_no_difference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
