@@ -20,23 +20,61 @@ weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t 
         return weft_fail(WEFT_E_ARGUMENT, "bind: flags %x; a %s", flags,
                          session->trainer ? "trainer takes none" : "rollout takes none but WEFT_BIND_EMPTY");
     weft_status status = weft_blob_check("bind", attachment, attachment_bytes);
+    if (status == WEFT_OK)
+        status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_bind");
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
     status = session->trainer ? weft_shadow_bind(session->trainer, pieces, count, attachment, attachment_bytes)
                               : weft_rollout_bind(session->rollout, pieces, count, attachment, attachment_bytes, empty);
     weft_session_leave(session, before);
+    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
 }
 
 weft_status weft_held(weft_session *session, weft_version *held)
 {
+    weft_status status = weft_turn_here(&session->turn, "weft_held");
+    if (status != WEFT_OK)
+        return status;
     weft_log_sink *before = weft_session_enter(session);
     bool holds = session->trainer ? session->trainer->bound : session->rollout->holds;
     if (holds)
         *held = session->trainer ? session->trainer->newest : session->rollout->held;
     weft_session_leave(session, before);
     return holds ? WEFT_OK : weft_fail_quiet(WEFT_E_STATE, "nothing is held");
+}
+
+/* ---- calls that make steps, with progress by hand */
+
+static weft_status steps_begin(weft_session *session, const char *call)
+{
+    return session->site->session.progress == WEFT_PROGRESS_MANUAL
+               ? weft_turn_begin(&session->turn, WEFT_TURN_STEPS, call)
+               : WEFT_OK;
+}
+
+static void steps_end(weft_session *session)
+{
+    if (session->site->session.progress == WEFT_PROGRESS_MANUAL)
+        weft_turn_end(&session->turn, WEFT_TURN_STEPS);
+}
+
+static weft_status wait_begin(weft_session *session, weft_turn_guest guest)
+{
+    weft_status status = weft_turn_join(&session->turn, guest);
+    if (status != WEFT_OK)
+        return status;
+    status = steps_begin(session, weft_turn_name(guest));
+    if (status != WEFT_OK)
+        weft_turn_leave(&session->turn, guest);
+    return status;
+}
+
+static void wait_end(weft_session *session, weft_turn_guest guest)
+{
+    steps_end(session);
+    weft_turn_leave(&session->turn, guest);
 }
 
 /* ---- rollout */
@@ -51,11 +89,26 @@ weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged
     weft_status status = need_rollout(session, "weft_staged");
     if (status == WEFT_OK)
         status = weft_size_check(info, "weft_staged_info");
+    if (status == WEFT_OK)
+        status = wait_begin(session, WEFT_TURN_STAGED);
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
     status = weft_rollout_staged(session->rollout, deadline_ms, info);
     weft_session_leave(session, before);
+    wait_end(session, WEFT_TURN_STAGED);
+    return status;
+}
+
+static weft_status commit_alone(weft_session *session, uint64_t version, void *stream, weft_version *held)
+{
+    weft_status status = steps_begin(session, "weft_commit");
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_rollout_commit(session->rollout, version, stream, held);
+    weft_session_leave(session, before);
+    steps_end(session);
     return status;
 }
 
@@ -64,11 +117,12 @@ weft_status weft_commit(weft_session *session, uint64_t version, void *stream, u
     weft_status status = need_rollout(session, "weft_commit");
     if (status == WEFT_OK && flags)
         status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved", flags);
+    if (status == WEFT_OK)
+        status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_commit");
     if (status != WEFT_OK)
         return status;
-    weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_commit(session->rollout, version, stream, held);
-    weft_session_leave(session, before);
+    status = commit_alone(session, version, stream, held);
+    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
 }
 
@@ -76,22 +130,29 @@ weft_status weft_attachment(weft_session *session, const void **data, uint64_t *
 {
     if (!data || !bytes)
         return weft_fail(WEFT_E_ARGUMENT, "weft_attachment: data and bytes must not be NULL");
+    weft_status status = weft_turn_join(&session->turn, WEFT_TURN_ATTACHMENT);
+    if (status != WEFT_OK)
+        return status;
     weft_log_sink *before = weft_session_enter(session);
     const weft_blob *blob = session->trainer ? session->trainer->attachment : session->rollout->attachment;
     *data = blob ? blob->data : NULL;
     *bytes = blob ? blob->bytes : 0;
     weft_session_leave(session, before);
+    weft_turn_leave(&session->turn, WEFT_TURN_ATTACHMENT);
     return WEFT_OK;
 }
 
 weft_status weft_scrub(weft_session *session)
 {
     weft_status status = need_rollout(session, "weft_scrub");
+    if (status == WEFT_OK)
+        status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_scrub");
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
     status = weft_rollout_scrub(session->rollout);
     weft_session_leave(session, before);
+    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
 }
 
@@ -147,6 +208,8 @@ weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capa
     if (!count || (capacity > 0 && !peers))
         return weft_fail(WEFT_E_ARGUMENT, "weft_peers: count and peers must not be NULL");
     weft_status status = weft_size_check(capacity > 0 ? peers : NULL, "weft_peer_info");
+    if (status == WEFT_OK)
+        status = weft_turn_here(&session->turn, "weft_peers");
     if (status != WEFT_OK)
         return status;
     const size_t size = capacity > 0 ? peers->size : 0;
@@ -279,12 +342,21 @@ static weft_status wait_failed(verdict found, const name_list *missing, uint64_t
                            (unsigned long long)version, missing->text, more);
 }
 
-weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
-                      uint32_t deadline_ms)
+static bool was_published(weft_session *session, uint64_t version)
+{
+    weft_log_sink *before = weft_session_enter(session);
+    const weft_trainer *trainer = session->trainer;
+    const bool published = trainer && trainer->bound && version <= trainer->newest.number;
+    weft_session_leave(session, before);
+    return published;
+}
+
+static weft_status wait_held(weft_session *session, uint64_t version, const char *const *peers, size_t count,
+                             uint32_t deadline_ms)
 {
     uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
     const weft_trainer *trainer = session->trainer;
-    if (!trainer || !trainer->bound || version > trainer->newest.number)
+    if (!was_published(session, version))
         return weft_fail(WEFT_E_STATE, "wait: version %llu was not published here", (unsigned long long)version);
     weft_log_sink *before = weft_session_enter(session);
     verdict found;
@@ -301,4 +373,15 @@ weft_status weft_wait(weft_session *session, uint64_t version, const char *const
         return WEFT_OK;
     return interrupted ? weft_fail_quiet(WEFT_E_TIMEOUT, "wait: interrupted")
                        : wait_failed(found, &missing, version, deadline_ms);
+}
+
+weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
+                      uint32_t deadline_ms)
+{
+    weft_status status = wait_begin(session, WEFT_TURN_WAIT);
+    if (status != WEFT_OK)
+        return status;
+    status = wait_held(session, version, peers, count, deadline_ms);
+    wait_end(session, WEFT_TURN_WAIT);
+    return status;
 }

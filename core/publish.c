@@ -301,8 +301,8 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
     return status;
 }
 
-weft_status weft_publish(weft_session *session, uint64_t version, void *stream, const weft_publish_options *options,
-                         weft_update_info *info)
+static weft_status publish_alone(weft_session *session, uint64_t version, void *stream,
+                                 const weft_publish_options *options, weft_update_info *info)
 {
     weft_trainer *trainer = session->trainer;
     weft_update update = {0};
@@ -332,5 +332,16 @@ weft_status weft_publish(weft_session *session, uint64_t version, void *stream, 
     pthread_mutex_unlock(&session->lock);
     if (status != WEFT_OK)
         weft_blob_drop(update.attachment);
+    return status;
+}
+
+weft_status weft_publish(weft_session *session, uint64_t version, void *stream, const weft_publish_options *options,
+                         weft_update_info *info)
+{
+    weft_status status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_publish");
+    if (status != WEFT_OK)
+        return status;
+    status = publish_alone(session, version, stream, options, info);
+    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
 }

@@ -126,7 +126,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     if (!made)
         return weft_fail(WEFT_E_MEMORY, "no memory for a session");
     made->allocations_before = allocations_before;
-    made->process = getpid();
+    weft_turn_open(&made->turn);
     if (options)
         memcpy(&made->options, options, options->size < sizeof *options ? options->size : sizeof *options);
     made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
@@ -300,6 +300,8 @@ void weft_session_nudge(weft_session *session)
  * the flag every INTERRUPT_NS. */
 void weft_interrupt(weft_session *session)
 {
+    if (session->turn.process != getpid())
+        return; /* a forked child shares the descriptor with its parent */
     atomic_store(&session->interrupted, true);
     signal_fd(session->caller_fd);
 }
@@ -337,8 +339,10 @@ bool weft_session_wait(weft_session *session, uint64_t deadline_ns)
     return true;
 }
 
-void weft_close(weft_session *session)
+weft_status weft_close(weft_session *session)
 {
-    if (session && session->process == getpid())
+    weft_status status = session ? weft_turn_close(&session->turn) : WEFT_OK;
+    if (session && status == WEFT_OK)
         session->close(session);
+    return status;
 }

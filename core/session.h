@@ -14,6 +14,7 @@
 #include "log.h"
 #include "port_provider.h"
 #include "site.h"
+#include "turn.h"
 #include "window.h"
 
 #define WEFT_EVENTS    256u
@@ -49,7 +50,7 @@ struct weft_session {
     char ended_text[320];     /* why */
     char backend_name[24];
     uint64_t incarnation;
-    pid_t process;         /* that opened it: a forked child has neither its threads nor a say */
+    weft_turn turn;        /* which calls are under way, and in which process */
     weft_trainer *trainer; /* one of the two */
     weft_rollout *rollout;
     /* One step: makes what progress can be made without waiting and says what to wait for. `work` false: heartbeats and

@@ -69,6 +69,9 @@ weft_status weft_events(weft_session *session, weft_event *event)
     weft_status status = weft_size_check(event, "weft_event");
     if (status != WEFT_OK)
         return status;
+    status = weft_turn_join(&session->turn, WEFT_TURN_EVENTS);
+    if (status != WEFT_OK)
+        return status;
     weft_log_sink *before = weft_session_enter(session);
     status = WEFT_AGAIN;
     if (session->events_begin < session->events_end) {
@@ -80,20 +83,34 @@ weft_status weft_events(weft_session *session, weft_event *event)
     weft_session_leave(session, before);
     if (session->own_log)
         weft_session_hand_out(session);
+    weft_turn_leave(&session->turn, WEFT_TURN_EVENTS);
     return status;
+}
+
+static weft_status step_by_hand(weft_session *session, uint32_t deadline_ms)
+{
+    weft_status status = weft_turn_begin(&session->turn, WEFT_TURN_STEPS, "weft_progress");
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    if (session->step)
+        weft_session_step_once(session, weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS);
+    weft_session_leave(session, before);
+    weft_turn_end(&session->turn, WEFT_TURN_STEPS);
+    return WEFT_OK;
 }
 
 weft_status weft_progress(weft_session *session, uint32_t deadline_ms)
 {
-    if (session->site->session.progress == WEFT_PROGRESS_MANUAL) {
-        weft_log_sink *before = weft_session_enter(session);
-        if (session->step)
-            weft_session_step_once(session, weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS);
-        weft_session_leave(session, before);
-    }
-    if (session->own_log)
+    weft_status status = weft_turn_join(&session->turn, WEFT_TURN_PROGRESS);
+    if (status != WEFT_OK)
+        return status;
+    if (session->site->session.progress == WEFT_PROGRESS_MANUAL)
+        status = step_by_hand(session, deadline_ms);
+    if (status == WEFT_OK && session->own_log)
         weft_session_hand_out(session);
-    return WEFT_OK;
+    weft_turn_leave(&session->turn, WEFT_TURN_PROGRESS);
+    return status;
 }
 
 weft_status weft_stats(weft_session *session, weft_stats_info *stats)
@@ -101,6 +118,8 @@ weft_status weft_stats(weft_session *session, weft_stats_info *stats)
     if (!stats)
         return weft_fail(WEFT_E_ARGUMENT, "weft_stats: stats must not be NULL");
     weft_status status = weft_size_check(stats, "weft_stats_info");
+    if (status == WEFT_OK)
+        status = weft_turn_here(&session->turn, "weft_stats");
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);

@@ -13,8 +13,13 @@
  *
  * Conventions, unless a function says otherwise:
  *   - Every call returns a weft_status; out-parameters are written only on WEFT_OK.
- *   - One session is used from one thread at a time. weft_held, weft_stats, weft_peers and weft_last_error may be
- *     called from any thread at any time between open and close.
+ *   - One session is used from one thread at a time. weft_held, weft_stats, weft_peers, weft_interrupt and
+ *     weft_last_error may be called from any thread at any time between open and close. A call that another one is in
+ *     the way of does nothing: WEFT_E_STATE, and the text names the other. In each other's way are weft_bind,
+ *     weft_publish, weft_commit, weft_scrub and weft_close; with progress by hand weft_wait, weft_staged, weft_progress
+ *     and weft_commit; and weft_close with all but what may be called at any time.
+ *   - A session belongs to the process that opened it. In a forked child every call of it does nothing, at once:
+ *     WEFT_E_STATE. The parent's goes on as before.
  *   - Sizes are bytes in uint64_t, times are milliseconds, `void *stream` is the caller's device stream (NULL: the
  *     default stream; ignored by the host backend), which must not be being captured into a graph (WEFT_E_ARGUMENT).
  *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow: what a caller
@@ -316,10 +321,11 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
                                uint64_t attachment_bytes, uint32_t flags);
 
 /* Closes the session: says goodbye to the other ends, stops its thread, gives everything back in reverse.
- * NULL is allowed. In a child that was forked after the session was opened it does nothing: the session is its
- * parent's, and no other call may be made there. Blocks: at most the site's close_deadline. The weights stay as they
- * are. */
-WEFT_API void weft_close(weft_session *session);
+ * NULL is allowed. Blocks: at most the site's close_deadline. The weights stay as they are.
+ *
+ * Errors: WEFT_E_STATE, after which nothing is closed or given back, and the session goes on: another call of it is
+ * under way, after which it may be closed; or this is a forked child, and the session is its parent's. */
+WEFT_API weft_status weft_close(weft_session *session);
 
 /* ---------------------------------------------------------------- trainer */
 
@@ -564,7 +570,7 @@ WEFT_API weft_status weft_events(weft_session *session, weft_event *event);
 
 /* Makes the session's blocking call of this or another thread (weft_commit of a snapshot, weft_wait, weft_staged)
  * return WEFT_E_TIMEOUT soon; without one, the next. A snapshot in place that is broken off leaves the rollout holding
- * nothing. Any thread, also from a signal handler; never blocks. */
+ * nothing. Any thread, also from a signal handler; never blocks. In a forked child it does nothing. */
 WEFT_API void weft_interrupt(weft_session *session);
 
 /* Makes progress by hand, for `[session] progress = manual`: waits at most deadline_ms for something to do and does it.
