@@ -30,6 +30,36 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tmp)
 # builds them alone.
 add_custom_target(threads)
 
+file(STRINGS tests/seconds.txt weft_test_seconds REGEX "^[^#]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS tests/seconds.txt)
+
+# weft_test_limit(variable test target): the seconds that a test of one process may take; what has a long form, and what
+# takes half a minute, may take the most.
+function(weft_test_limit variable test target)
+    set(seconds 3)
+    set(known ${weft_test_seconds})
+    list(FILTER known INCLUDE REGEX "^${test} ")
+    if(known)
+        string(REGEX REPLACE ".* " "" seconds "${known}")
+    endif()
+    get_target_property(sources ${target} SOURCES)
+    list(GET sources 0 source)
+    file(STRINGS ${source} long REGEX "WEFT_FULL")
+    if(long)
+        set(seconds 30)
+    endif()
+    if(WEFT_SANITIZE STREQUAL "address")
+        math(EXPR seconds "${seconds} * 4")
+    elseif(WEFT_SANITIZE STREQUAL "thread")
+        math(EXPR seconds "${seconds} * 2") # and five times below
+    endif()
+    math(EXPR limit "${seconds} * 10")
+    if(limit GREATER 300)
+        set(limit 300)
+    endif()
+    set(${variable} ${limit} PARENT_SCOPE)
+endfunction()
+
 # weft_test_properties(test label [target])
 function(weft_test_properties test label)
     set(labels ${label})
@@ -43,6 +73,8 @@ function(weft_test_properties test label)
     set(timeout 300) # far beyond what any takes on a busy machine: most of it is waiting
     if(label STREQUAL "integration")
         set(timeout 900)
+    elseif(ARGC GREATER 2 AND label MATCHES "^(unit|property|fault|golden)$")
+        weft_test_limit(timeout ${test} ${ARGV2})
     endif()
     if(WEFT_SANITIZE STREQUAL "thread") # up to fifty times slower
         math(EXPR timeout "${timeout} * 5")
