@@ -88,7 +88,11 @@ function(weft_test_properties test label)
         ENVIRONMENT "${test_environment}")
 endfunction()
 
-add_library(weft_test_rooms STATIC $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers>
+set(rooms_kind STATIC)
+if(WEFT_ROOMS_SHARED)
+    set(rooms_kind SHARED)
+endif()
+add_library(weft_test_rooms ${rooms_kind} $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers>
     $<TARGET_OBJECTS:weft_backends> $<TARGET_OBJECTS:weft_model>)
 target_link_libraries(weft_test_rooms PUBLIC weft_dep_iniparser weft_dep_xxhash weft_dep_zstd weft_dep_jansson
     Threads::Threads ${CMAKE_DL_LIBS} m)

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Plants small bugs in core, one at a time, and sees each caught by the tests. For the long tier.
+
+    mutate.py [--seed N] [--count N] [--files PATTERN...] [--jobs N] [--bar PERCENT]
+
+Which bugs are planted depends on the seed and the sources alone. Each is compiled into a copy of the library in
+build-mutation/, and of the tests those that run its line are run, the quickest first, until one fails, with a limit of
+five times their own time and two seconds. What is known already is not tried again: a run may be done in portions, each
+with --most. Survivors that were judged (judged.txt, beside this) do not count. The table is
+build-mutation/mutants-SEED.tsv.
+
+Exit: 0, 1 (fewer than --bar percent were caught), 2 (something is wrong with the build)."""
+import argparse
+import concurrent.futures
+import fnmatch
+import glob
+import os
+import random
+import shutil
+import sys
+import threading
+import time
+
+import build
+import cover
+import mutants
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COLUMNS = ("file", "line", "function", "kind", "old", "new", "verdict", "by", "seconds")
+CAUGHT, SURVIVED, EQUAL, BROKEN = "caught", "survived", "equal", "no build"
+
+
+def sources(patterns):
+    found = [os.path.relpath(path, build.ROOT) for folder in ("core", "core/codec", "providers", "backends")
+             for path in glob.glob(os.path.join(build.ROOT, folder, "*.c"))]
+    return sorted(file for file in found if any(fnmatch.fnmatch(file, pattern) for pattern in patterns))
+
+
+def read(file):
+    with open(os.path.join(build.ROOT, file), encoding="utf-8") as source:
+        return source.read()
+
+
+def choose(files, seed, count):
+    """So many of all, no two in one line, those of larger files more often."""
+    every = [mutant for file in files for mutant in mutants.of_source(file, read(file))]
+    random.Random(seed).shuffle(every)
+    chosen, lines = [], set()
+    for mutant in every:
+        if len(chosen) < count and (mutant.file, mutant.line) not in lines:
+            chosen.append(mutant)
+            lines.add((mutant.file, mutant.line))
+    return chosen
+
+
+def judged():
+    """{key of a mutant: why it may live}: four lines each, and a blank one."""
+    found = {}
+    with open(os.path.join(HERE, "judged.txt"), encoding="utf-8") as file:
+        blocks = file.read().split("\n\n")
+    for block in blocks:
+        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
+        if not lines:
+            continue
+        if len(lines) < 4 or lines[1][:2] != "- " or lines[2][:2] != "+ ":
+            sys.exit(f"mutate.py: judged.txt: not FILE FUNCTION, - OLD, + NEW and a reason:\n{block}")
+        file, function = lines[0].split()
+        found[file, function, lines[1][2:], lines[2][2:]] = " ".join(lines[3:])
+    return found
+
+
+class Table:
+    """What is known of mutants: read at first, then appended to."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lock = threading.Lock()
+        self.rows = {}
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as file:
+                for line in file.read().splitlines()[1:]:
+                    self.note(dict(zip(COLUMNS, line.split("\t"))))
+        else:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\t".join(COLUMNS) + "\n")
+
+    def note(self, row):
+        self.rows[row["file"], row["function"], row["old"], row["new"]] = row
+
+    def add(self, row):
+        with self.lock:
+            self.note(row)
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write("\t".join(str(row[name]) for name in COLUMNS) + "\n")
+
+
+class Trial:
+    """Tries mutants: everything that they share."""
+
+    def __init__(self, known, files, table, longest):
+        self.compilers = build.compilers()
+        self.map = cover.Map(known, files)
+        self.table = table
+        self.known = known
+        self.longest = longest
+        self.tests = {test.name: test for test in build.tests()}
+        self.sound = os.path.join(build.FOLDER, build.LIBRARY)
+        self.lock = threading.Lock()
+        self.objects = {}
+
+    def compiled(self, folder, file, text):
+        source, made = os.path.join(folder, os.path.basename(file)), os.path.join(folder, "mutant.o")
+        with open(source, "w", encoding="utf-8") as there:
+            there.write(text)
+        said = build.compile_file(self.compilers[file], file, source, made)
+        return None if said else made
+
+    def original(self, folder, file):
+        """What the file is compiled to as it stands, in bytes."""
+        with self.lock:
+            if file not in self.objects:
+                with open(self.compiled(folder, file, read(file)), "rb") as there:
+                    self.objects[file] = there.read()
+            return self.objects[file]
+
+    def order(self, mutant):
+        """Those that bear the file's name come first among the quick ones."""
+        stem = os.path.basename(mutant.file)[:-2].split("_")[0]
+
+        def cost(name):
+            near = name.split(".")[1].replace("session_", "").startswith(stem)
+            return self.known[name]["seconds"] * (0.2 if near else 1)
+
+        found = self.map.tests_of(mutant.file, mutant.line)
+        return sorted((name for name in found if self.known[name]["seconds"] <= self.longest), key=cost)
+
+    def fails(self, name, library):
+        """How it fails with this library, and not with the sound one, or None."""
+        limit = 5 * self.known[name]["seconds"] + 2
+        for _ in range(3):
+            said, _ = cover.run_test(self.tests[name], library, limit)
+            if said is None:
+                return None
+            sound, _ = cover.run_test(self.tests[name], self.sound, limit)
+            if sound is None:
+                return said
+        return None # the machine is busy, or the test is at fault: it says nothing
+
+    def verdict(self, mutant, folder):
+        text = read(mutant.file)
+        sound = self.original(folder, mutant.file)
+        made = self.compiled(folder, mutant.file, mutants.planted(text, mutant))
+        if not made:
+            return BROKEN, ""
+        with open(made, "rb") as there:
+            if there.read() == sound:
+                return EQUAL, ""
+        library = os.path.join(folder, build.LIBRARY)
+        build.link({mutant.file: made}, library)
+        tests = self.order(mutant)
+        for name in tests:
+            said = self.fails(name, library)
+            if said:
+                return CAUGHT, f"{name} ({said})"
+        return SURVIVED, f"{len(tests)} tests" if tests else "no test runs it"
+
+    def run(self, number, mutant):
+        folder = os.path.join(build.FOLDER, f"mutant-{number}")
+        begun = time.monotonic()
+        os.makedirs(folder, exist_ok=True)
+        try:
+            verdict, by = self.verdict(mutant, folder)
+        finally:
+            shutil.rmtree(folder)
+        values = (mutant.file, mutant.line, mutant.function, mutant.kind, mutant.old, mutant.new, verdict, by,
+                  f"{time.monotonic() - begun:.1f}")
+        row = dict(zip(COLUMNS, values))
+        self.table.add(row)
+        return row
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def summary(chosen, table, bar):
+    """Prints counts and survivors; whether the bar is passed."""
+    reasons = judged()
+    rows = [table.rows[mutant.key()] for mutant in chosen if mutant.key() in table.rows]
+    count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in (CAUGHT, EQUAL, BROKEN)}
+    lived = [row for row in rows if row["verdict"] == SURVIVED]
+    open_ones = [row for row in lived if (row["file"], row["function"], row["old"], row["new"]) not in reasons]
+    for row in open_ones:
+        say(f"survived: {row['file']}:{row['line']} {row['function']}: {row['by']}\n  - {row['old']}\n  + {row['new']}")
+    counted = count[CAUGHT] + len(open_ones)
+    share = 100 * count[CAUGHT] / counted if counted else 100
+    say(f"{len(rows)} mutants: {count[CAUGHT]} caught, {len(open_ones)} survived, {len(lived) - len(open_ones)} judged, "
+        f"{count[EQUAL]} equal code, {count[BROKEN]} no build: {share:.1f} % caught, the bar is {bar:g} %; "
+        f"{len(chosen) - len(rows)} not tried yet")
+    return share >= bar
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--files", nargs="+", default=["core/*"], metavar="PATTERN")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--bar", type=float, default=95)
+    parser.add_argument("--most", type=int, default=10 ** 9, metavar="N", help="try so many that are not known, and end")
+    parser.add_argument("--longest", type=float, default=10 ** 9, metavar="SECONDS", help="leave longer tests out")
+    parser.add_argument("--again", action="store_true", help="try survivors again")
+    parser.add_argument("--list", action="store_true", help="only say which mutants are chosen")
+    parser.add_argument("--counts", action="store_true", help="only say what is known")
+    args = parser.parse_args()
+    files = sources(args.files)
+    if not files:
+        parser.error(f"no source file is called {' or '.join(args.files)}")
+    chosen = choose(files, args.seed, args.count)
+    if args.list:
+        for mutant in chosen:
+            print(f"{mutant.file}:{mutant.line} {mutant.function} ({mutant.kind})\n  - {mutant.old}\n  + {mutant.new}")
+        return 0
+    os.makedirs(build.FOLDER, exist_ok=True)
+    table = Table(os.path.join(build.FOLDER, f"mutants-{args.seed}.tsv"))
+    if not args.counts:
+        build.configure(os.cpu_count())
+        covered = sorted({*sources(["core/*"]), *files})
+        trial = Trial(cover.gather(covered, 2 * args.jobs, say), covered, table, args.longest)
+        left = [mutant for mutant in chosen if mutant.key() not in table.rows
+                or args.again and table.rows[mutant.key()]["verdict"] == SURVIVED][:args.most]
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            for row in pool.map(trial.run, range(len(left)), left):
+                say(f"{row['verdict']:8} {row['file']}:{row['line']} {row['kind']}: {row['by']} ({row['seconds']} s)")
+    return 0 if summary(chosen, table, args.bar) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
