@@ -24,12 +24,14 @@ static const weft_dtype_row rows[] = {
     {WEFT_I64, "I64", 64, 8, 0, 0},
     {WEFT_U64, "U64", 64, 8, 0, 0},
     {WEFT_F64, "F64", 64, 8, 1, 11},
-    {WEFT_C64, "C64", 64, 4, 1, 8}, /* two F32 */
+    {WEFT_C64, "C64", 64, 4, 1, 8},                /* two F32 */
+    {WEFT_F8_E4M3FNUZ, "F8_E4M3FNUZ", 8, 1, 1, 4}, /* without a -0, whose bits are its one NaN */
+    {WEFT_F8_E5M2FNUZ, "F8_E5M2FNUZ", 8, 1, 1, 5},
 };
 
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 
-_Static_assert(ROW_COUNT == WEFT_C64, "a row a dtype, numbered from 1 without a gap");
+_Static_assert(ROW_COUNT == WEFT_DTYPE_LAST, "a row a dtype, numbered from 1 without a gap");
 
 const weft_dtype_row *weft_dtype_find(weft_dtype dtype)
 {

@@ -20,6 +20,8 @@
 
 #include "weft.h"
 
+#define WEFT_DTYPE_LAST WEFT_F8_E5M2FNUZ /* numbers go from 1 to it without a gap */
+
 /* How one dtype is coded: a row a dtype. */
 typedef struct weft_dtype_row {
     weft_dtype dtype;

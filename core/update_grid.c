@@ -118,7 +118,7 @@ static void item_read(weft_in *in, grid_tensor *tensors, uint64_t *count)
     bool whole;
     if (dtype > 0) {
         uint64_t coded = number_get(in);
-        const weft_dtype_row *row = dtype <= WEFT_C64 ? weft_dtype_find((weft_dtype)dtype) : NULL;
+        const weft_dtype_row *row = dtype <= WEFT_DTYPE_LAST ? weft_dtype_find((weft_dtype)dtype) : NULL;
         uint64_t elements = row ? elements_of(row, coded, &whole) : 0;
         in->bad = in->bad || !row || !whole || *count >= TENSORS_MAX;
         if (!in->bad && tensors)

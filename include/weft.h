@@ -182,7 +182,9 @@ typedef enum weft_dtype {
     WEFT_I64 = 17,
     WEFT_U64 = 18,
     WEFT_F64 = 19,
-    WEFT_C64 = 20 /* two F32 an element */
+    WEFT_C64 = 20, /* two F32 an element */
+    WEFT_F8_E4M3FNUZ = 21,
+    WEFT_F8_E5M2FNUZ = 22
 } weft_dtype;
 
 #define WEFT_MAX_RANK 16

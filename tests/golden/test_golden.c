@@ -131,6 +131,26 @@ static void layout_and_bits_are_these_bytes(void **state)
     golden_is("parameters_frames.bin", bytes, 2 * COUNT(words));
 }
 
+/* A tensor of each dtype, called as it is, of 8 elements. */
+static void dtypes_are_these_bytes(void **state)
+{
+    (void)state;
+    const uint64_t shape = 8;
+    uint8_t bytes[GOLDEN_MOST];
+    weft_tensor tensors[WEFT_DTYPE_LAST];
+    weft_layout *all;
+    for (uint32_t d = 0; d < WEFT_DTYPE_LAST; d++) {
+        const weft_dtype dtype = (weft_dtype)(d + 1);
+        tensors[d] = (weft_tensor){weft_dtype_find(dtype)->name, dtype, 1, &shape};
+    }
+    assert_int_equal(weft_layout_create(tensors, WEFT_DTYPE_LAST, &all), WEFT_OK);
+    uint64_t count = weft_layout_wire_bytes(all);
+    assert_true(count <= GOLDEN_MOST);
+    weft_layout_write(all, bytes);
+    golden_is("layout_dtypes.bin", bytes, count);
+    weft_layout_free(all);
+}
+
 static void good_frames_are_these_bytes(void **state)
 {
     (void)state;
@@ -186,9 +206,8 @@ static void bad_frames_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_and_bits_are_these_bytes),
-        cmocka_unit_test(good_frames_are_these_bytes),
-        cmocka_unit_test(good_frames_give_the_target),
+        cmocka_unit_test(layout_and_bits_are_these_bytes), cmocka_unit_test(dtypes_are_these_bytes),
+        cmocka_unit_test(good_frames_are_these_bytes),     cmocka_unit_test(good_frames_give_the_target),
         cmocka_unit_test(bad_frames_are_refused),
     };
     return cmocka_run_group_tests(tests, group_open, group_close);

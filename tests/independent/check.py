@@ -13,7 +13,7 @@ import sys
 import weft_decode
 import weft_digest
 import weft_file
-from weft_layout import Layout, Refused
+from weft_layout import DTYPES, Layout, Refused
 from weft_parameters import Parameters
 from weft_planes import Missing
 
@@ -42,6 +42,7 @@ def golden(folder):
             golden_frame(folder, name)
         except Missing as missing:
             left_out.append(f"{name}: {missing}")
+    golden_dtypes(folder)
     golden_digests(folder)
     return len(frames)
 
@@ -68,6 +69,14 @@ def golden_frame(folder, name):
         width = layout.tensors[tensor].dtype.width
         at = layout.tensors[tensor].at + first * width
         must(image[at : at + words * width] == target[at : at + words * width], f"{name}: other elements")
+
+
+def golden_dtypes(folder):
+    """A tensor of each dtype, called as it is."""
+    tensors = Layout(read(folder, "layout_dtypes.bin")).tensors
+    must([t.dtype.number for t in tensors] == list(DTYPES), "layout_dtypes.bin: other dtypes")
+    for tensor in tensors:
+        must(tensor.name.decode() == tensor.dtype.name, f"layout_dtypes.bin: {tensor.name} is {tensor.dtype.name}")
 
 
 def golden_digests(folder):

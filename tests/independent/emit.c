@@ -82,7 +82,7 @@ static void fresh_all(void)
 {
     static const uint64_t densities[] = {0, 3000, 11701, 120000, 500001, 1000000};
     static const uint8_t shapes[] = {0, 5, 9}; /* one element; 255; 3, 0 and 5 */
-    for (uint8_t dtype = 0; dtype < WEFT_C64; dtype++) {
+    for (uint8_t dtype = 0; dtype < WEFT_DTYPE_LAST; dtype++) {
         for (size_t d = 0; d < COUNT(densities); d++) {
             for (size_t l = 0; l < COUNT(levels); l++) {
                 for (size_t s = 0; s < COUNT(shapes); s++)

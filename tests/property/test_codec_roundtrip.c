@@ -9,10 +9,10 @@
 
 #define ROUNDS 60
 
-static const weft_dtype dtypes[] = {WEFT_BOOL,    WEFT_U8,  WEFT_I8,      WEFT_F8_E4M3, WEFT_F8_E5M2,
-                                    WEFT_F8_E8M0, WEFT_F4,  WEFT_F6_E2M3, WEFT_F6_E3M2, WEFT_I16,
-                                    WEFT_U16,     WEFT_F16, WEFT_BF16,    WEFT_I32,     WEFT_U32,
-                                    WEFT_F32,     WEFT_I64, WEFT_U64,     WEFT_F64,     WEFT_C64};
+static const weft_dtype dtypes[] = {
+    WEFT_BOOL,    WEFT_U8,  WEFT_I8,  WEFT_F8_E4M3, WEFT_F8_E5M2,     WEFT_F8_E8M0,    WEFT_F4,  WEFT_F6_E2M3,
+    WEFT_F6_E3M2, WEFT_I16, WEFT_U16, WEFT_F16,     WEFT_BF16,        WEFT_I32,        WEFT_U32, WEFT_F32,
+    WEFT_I64,     WEFT_U64, WEFT_F64, WEFT_C64,     WEFT_F8_E4M3FNUZ, WEFT_F8_E5M2FNUZ};
 static const uint64_t densities[] = {0, 30, 1000, 11700, 79000, 300000, 700000, 1000000};
 static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST, WEFT_LEVEL_TIGHT};
 

@@ -6,7 +6,7 @@ from collections import Counter
 from math import log2
 
 # dtype: bytes of a coded element, exponent bits, in order of sign and magnitude
-KINDS = {"BOOL": (1, 0, 0), "U8": (1, 0, 0), "I8": (1, 0, 0), "F8_E4M3": (1, 4, 1), "F8_E5M2": (1, 5, 1),
+KINDS = {"BOOL": (1, 0, 0), "U8": (1, 0, 0), "I8": (1, 0, 0), "F8_E4M3": (1, 4, 1), "F8_E5M2": (1, 5, 1), "F8_E4M3FNUZ": (1, 4, 1), "F8_E5M2FNUZ": (1, 5, 1),
          "I16": (2, 0, 0), "U16": (2, 0, 0), "F16": (2, 5, 1), "BF16": (2, 8, 1), "I32": (4, 0, 0), "U32": (4, 0, 0),
          "F32": (4, 8, 1), "I64": (8, 0, 0), "U64": (8, 0, 0), "F64": (8, 11, 1)}
 

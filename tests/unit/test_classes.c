@@ -19,7 +19,7 @@ static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
 static void every_dtype_has_the_kind_of_its_words(void **state)
 {
     (void)state;
-    for (int dtype = WEFT_BOOL; dtype <= WEFT_C64; dtype++) {
+    for (int dtype = WEFT_BOOL; dtype <= WEFT_DTYPE_LAST; dtype++) {
         const weft_dtype_row *row = weft_dtype_find((weft_dtype)dtype);
         const weft_kind_row *kind = &weft_kinds[weft_kind_of(row->width, row->exponent_bits)];
         assert_int_equal(kind->width, row->width);
@@ -205,6 +205,8 @@ static void exponents_are_the_bits_below_the_sign(void **state)
         {WEFT_F64, UINT64_C(0x8010000000000000), 1},
         {WEFT_F8_E4M3, 0xff, 15},
         {WEFT_F8_E5M2, 0x84, 1},
+        {WEFT_F8_E4M3FNUZ, 0x88, 1},
+        {WEFT_F8_E5M2FNUZ, 0x7f, 31},
         {WEFT_F8_E8M0, 0xff, 0},
         {WEFT_I64, UINT64_MAX, 0},
         {WEFT_BOOL, 1, 0},

@@ -301,11 +301,11 @@ static uint64_t moved_from_zero(const uint8_t *data, const weft_layout_entry *en
 static void other_dtypes_move_by_one(void **state)
 {
     (void)state;
-    char names[WEFT_C64][4];
-    weft_tensor tensors[WEFT_C64];
+    char names[WEFT_DTYPE_LAST][4];
+    weft_tensor tensors[WEFT_DTYPE_LAST];
     const uint64_t shape[] = {40000};
     uint64_t count = 0, pieces, changed, moved = 0;
-    for (int d = 1; d <= WEFT_C64; d++) {
+    for (int d = 1; d <= WEFT_DTYPE_LAST; d++) {
         if (d == WEFT_BF16)
             continue;
         snprintf(names[count], 4, "%d", d);
