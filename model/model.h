@@ -47,13 +47,17 @@ struct weft_model {
     uint64_t header_bytes;
     uint8_t *memory; /* the mapped files one behind the other, or weft_mem_map's */
     uint64_t memory_bytes;
+    uint8_t *moved; /* copies of tensors that their files have misaligned; NULL: none */
+    uint64_t moved_bytes;
     bool writable;
     weft_mapped *files;
     uint64_t file_count; /* 0: not mapped from files */
 };
 
 /* Reads a raw header of `bytes` bytes and checks all that can be checked without the data: the JSON, the tensors, and
- * that their offsets lie one behind the other from 0 on without overlap or gap, aligned.
+ * that their offsets lie one behind the other from 0 on without overlap or gap. What the format's own reader takes is
+ * taken, but for names that no layout has (of 0 or more than 511 bytes, or with a zero byte), more than 16 sizes and
+ * sizes above 2^63 - 1: blanks in front and any length, no alignment; of a name that is there twice the last counts.
  *
  * layout      receives the tensors in order of their data; the caller frees it
  * data_bytes  receives where the last tensor ends
@@ -68,6 +72,12 @@ weft_status weft_model_header_make(const weft_layout *layout, uint8_t **header, 
  * more.
  */
 const weft_mapped *weft_model_shrunk(const weft_model *model);
+/* Reads exactly `bytes` at `offset`; a file that ends before is cut short, inside its `where`. Errors: WEFT_E_FILE,
+ * WEFT_E_LAYOUT. */
+weft_status weft_mapped_read(const weft_mapped *mapped, void *out, uint64_t bytes, uint64_t offset, const char *where);
+/* Gives each tensor whose piece is not aligned to its elements memory of its own, with the file's bytes. Errors:
+ * WEFT_E_MEMORY, as weft_mapped_read. */
+weft_status weft_model_align(weft_model *model, const weft_shards *shards);
 /* Whether a mapped file is as it was at open. Errors: WEFT_E_FILE, naming it. */
 weft_status weft_mapped_unchanged(const weft_mapped *mapped);
 

@@ -1,27 +1,32 @@
 /* safetensors_header.c - the JSON header: read with distrust, made as the format's own writer makes it. */
 #include "model.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bytes.h"
 #include "layout.h"
 #include "mem.h"
+#include "safetensors_json.h"
 #include "status.h"
-
-#define METADATA "__metadata__"
 
 typedef unsigned long long ull;
 
 /* A tensor as the header has it. */
 typedef struct draft {
-    weft_tensor tensor; /* its name lives in the JSON */
+    json_t *name, *value; /* owned */
+    weft_tensor tensor;   /* its name lives in the JSON */
     uint64_t shape[WEFT_MAX_RANK];
     uint64_t begin;
     uint64_t end;
     uint64_t number; /* in the header */
 } draft;
+
+typedef struct drafts {
+    draft *items;
+    uint64_t count, capacity;
+    bool metadata; /* was there */
+} drafts;
 
 /* A JSON integer of at least 0. */
 static bool whole_number(const json_t *value, uint64_t *number)
@@ -32,10 +37,21 @@ static bool whole_number(const json_t *value, uint64_t *number)
     return true;
 }
 
-static weft_status draft_dtype(draft *made, const json_t *value)
+/* "F32"; {"F32":null} is the same to the format's own reader. NULL: neither. */
+static const char *dtype_text(json_t *value)
 {
-    const char *text = json_string_value(value);
-    const weft_dtype_row *row = text ? weft_dtype_by_name(text, json_string_length(value)) : NULL;
+    void *only = json_object_size(value) == 1 ? json_object_iter(value) : NULL;
+    if (only && json_is_null(json_object_iter_value(only)))
+        return json_object_iter_key(only);
+    return json_string_length(value) == strlen(json_string_value(value) ? json_string_value(value) : "")
+               ? json_string_value(value)
+               : NULL;
+}
+
+static weft_status draft_dtype(draft *made, json_t *value)
+{
+    const char *text = dtype_text(value);
+    const weft_dtype_row *row = text ? weft_dtype_by_name(text, strlen(text)) : NULL;
     if (!row)
         return weft_fail(WEFT_E_LAYOUT, "tensor %s: %s%s", made->tensor.name,
                          text ? "unknown dtype " : "dtype is missing or no string", text ? text : "");
@@ -66,33 +82,42 @@ static weft_status draft_offsets(draft *made, const json_t *value)
         !whole_number(json_array_get(value, 1), &made->end))
         return weft_fail(WEFT_E_LAYOUT, "tensor %s: data_offsets are missing or not two whole numbers",
                          made->tensor.name);
-    if (made->end < made->begin)
-        return weft_fail(WEFT_E_LAYOUT, "tensor %s: its data ends at %llu before it begins at %llu", made->tensor.name,
-                         (ull)made->end, (ull)made->begin);
     return WEFT_OK;
 }
 
-static weft_status draft_read(draft *made, const char *name, const json_t *value, uint64_t number)
+/* A description by a list of the three is the same to the format's own reader. */
+static json_t *described(const json_t *value, const char *key, size_t place)
 {
-    *made = (draft){.tensor = {.name = name}, .number = number};
-    if (!json_is_object(value))
-        return weft_fail(WEFT_E_LAYOUT, "tensor %s: not described by an object", name);
-    weft_status status = draft_dtype(made, json_object_get(value, "dtype"));
-    if (status == WEFT_OK)
-        status = draft_shape(made, json_object_get(value, "shape"));
-    return status == WEFT_OK ? draft_offsets(made, json_object_get(value, "data_offsets")) : status;
+    return json_is_array(value) ? json_array_get(value, place) : json_object_get(value, key);
 }
 
-static weft_status metadata_check(json_t *value)
+static weft_status draft_read(draft *made)
+{
+    json_t *value = made->value;
+    const char *name = made->tensor.name = json_string_value(made->name);
+    if (strlen(name) != json_string_length(made->name))
+        return weft_fail(WEFT_E_LAYOUT, "tensor %s: a zero byte in its name", name);
+    if (!json_is_object(value) && json_array_size(value) != 3)
+        return weft_fail(WEFT_E_LAYOUT, "tensor %s: not described by an object", name);
+    weft_status status = draft_dtype(made, described(value, "dtype", 0));
+    if (status == WEFT_OK)
+        status = draft_shape(made, described(value, "shape", 1));
+    return status == WEFT_OK ? draft_offsets(made, described(value, "data_offsets", 2)) : status;
+}
+
+static weft_status metadata_check(drafts *drafts, json_t *value)
 {
     const char *key;
     json_t *entry;
-    if (!json_is_object(value))
-        return weft_fail(WEFT_E_LAYOUT, METADATA " is no object");
+    if (drafts->metadata)
+        return weft_fail(WEFT_E_LAYOUT, WEFT_MODEL_METADATA " is there twice");
+    drafts->metadata = true;
+    if (!json_is_object(value) && !json_is_null(value))
+        return weft_fail(WEFT_E_LAYOUT, WEFT_MODEL_METADATA " is no object");
     json_object_foreach(value, key, entry)
     {
         if (!json_is_string(entry))
-            return weft_fail(WEFT_E_LAYOUT, METADATA ": the value of %s is no string", key);
+            return weft_fail(WEFT_E_LAYOUT, WEFT_MODEL_METADATA ": the value of %s is no string", key);
     }
     return WEFT_OK;
 }
@@ -108,31 +133,93 @@ static int draft_order(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static weft_status drafts_read(json_t *root, draft *drafts, uint64_t *count)
+static draft *draft_add(drafts *drafts)
 {
-    const char *name;
-    json_t *value;
-    uint64_t used = 0;
-    json_object_foreach(root, name, value)
-    {
-        bool metadata = strcmp(name, METADATA) == 0;
-        weft_status status = metadata ? metadata_check(value) : draft_read(&drafts[used], name, value, used);
-        if (status != WEFT_OK)
-            return status;
-        used += !metadata;
+    if (drafts->count == drafts->capacity) {
+        uint64_t capacity = drafts->capacity ? 2 * drafts->capacity : 64;
+        draft *grown = weft_mem_grow(drafts->items, drafts->capacity, capacity, sizeof *grown);
+        if (!grown)
+            return NULL;
+        drafts->items = grown;
+        drafts->capacity = capacity;
     }
-    qsort(drafts, used, sizeof *drafts, draft_order);
-    *count = used;
+    draft *added = &drafts->items[drafts->count];
+    *added = (draft){.number = drafts->count++};
+    return added;
+}
+
+static void draft_drop(draft *draft)
+{
+    json_decref(draft->name);
+    json_decref(draft->value);
+}
+
+static weft_status member_read(weft_json_members *in, drafts *drafts)
+{
+    draft *added = draft_add(drafts);
+    if (!added)
+        return weft_fail(WEFT_E_MEMORY, "no memory for the header of %llu tensors", (ull)drafts->count);
+    weft_status status = weft_json_members_next(in, &added->name, &added->value);
+    if (status != WEFT_OK || strcmp(json_string_value(added->name), WEFT_MODEL_METADATA) != 0)
+        return status == WEFT_OK ? draft_read(added) : status;
+    status = metadata_check(drafts, added->value);
+    draft_drop(added);
+    drafts->count--;
+    return status;
+}
+
+static int draft_named(const void *left, const void *right)
+{
+    const draft *a = left, *b = right;
+    int names = strcmp(a->tensor.name, b->tensor.name);
+    return names ? names : a->number < b->number ? -1 : 1;
+}
+
+/* Of those of one name the last counts. */
+static void drafts_unite(drafts *drafts)
+{
+    uint64_t kept = 0;
+    qsort(drafts->items, drafts->count, sizeof *drafts->items, draft_named);
+    for (uint64_t i = 0; i < drafts->count; i++) {
+        if (kept > 0 && strcmp(drafts->items[kept - 1].tensor.name, drafts->items[i].tensor.name) == 0)
+            draft_drop(&drafts->items[--kept]);
+        drafts->items[kept++] = drafts->items[i];
+    }
+    drafts->count = kept;
+}
+
+static weft_status drafts_read(const char *text, uint64_t length, drafts *drafts)
+{
+    weft_json_members in;
+    weft_status status = weft_json_members_begin(text, length, &in);
+    while (status == WEFT_OK && in.more)
+        status = member_read(&in, drafts);
+    if (status == WEFT_OK)
+        status = weft_json_members_end(&in);
+    if (status != WEFT_OK || drafts->count == 0)
+        return status;
+    drafts_unite(drafts);
+    qsort(drafts->items, drafts->count, sizeof *drafts->items, draft_order);
     return WEFT_OK;
 }
 
-/* The data of one tensor against its shape, the tensor before it and the alignment that weights are bound with. */
-static weft_status draft_check(const weft_layout *layout, const draft *drafts, uint64_t t, uint64_t data_at)
+static void drafts_drop(drafts *drafts)
+{
+    for (uint64_t i = 0; i < drafts->count; i++)
+        draft_drop(&drafts->items[i]);
+    weft_mem_give(drafts->items);
+}
+
+/* The data of one tensor against its shape and the tensor before it. */
+static weft_status draft_check(const weft_layout *layout, const draft *drafts, uint64_t t)
 {
     const draft *at = &drafts[t];
     const weft_layout_entry *entry = &layout->entries[t];
     const char *name = at->tensor.name;
     uint64_t before = t > 0 ? drafts[t - 1].end : 0;
+    if (at->end < at->begin)
+        return weft_fail(WEFT_E_LAYOUT, "tensor %s: its data ends at %llu before it begins at %llu", name, (ull)at->end,
+                         (ull)at->begin);
     if (at->end - at->begin != entry->bytes)
         return weft_fail(WEFT_E_LAYOUT,
                          "tensor %s: data_offsets %llu to %llu hold %llu bytes, dtype and shape need %llu", name,
@@ -144,80 +231,44 @@ static weft_status draft_check(const weft_layout *layout, const draft *drafts, u
         return weft_fail(WEFT_E_LAYOUT,
                          "tensor %s: a gap before it: bytes %llu to %llu of the data belong to no tensor", name,
                          (ull)before, (ull)at->begin - 1);
-    if (at->begin % entry->row->width != 0)
-        return weft_fail(WEFT_E_LAYOUT, "tensor %s: its data begins at %llu, misaligned for %s (%u bytes)", name,
-                         (ull)at->begin, entry->row->name, entry->row->width);
-    if (entry->bytes > 0 && data_at % entry->row->width != 0)
-        return weft_fail(
-            WEFT_E_LAYOUT,
-            "tensor %s: the data section begins at byte %llu of the file, misaligned for %s (%u bytes); pad "
-            "the header with spaces to a multiple of 8",
-            name, (ull)data_at, entry->row->name, entry->row->width);
     return WEFT_OK;
 }
 
-static weft_status drafts_check(const weft_layout *layout, const draft *drafts, uint64_t count, uint64_t data_at)
-{
-    for (uint64_t t = 0; t < count; t++) {
-        weft_status status = draft_check(layout, drafts, t, data_at);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
-}
-
-static weft_status drafts_settle(draft *drafts, uint64_t count, weft_tensor *tensors, uint64_t data_at,
-                                 weft_layout **layout)
+static weft_status drafts_settle(drafts *drafts, weft_tensor *tensors, weft_layout **layout)
 {
     weft_layout *made;
-    for (uint64_t t = 0; t < count; t++) {
-        tensors[t] = drafts[t].tensor;
-        tensors[t].shape = drafts[t].shape;
+    for (uint64_t t = 0; t < drafts->count; t++) {
+        tensors[t] = drafts->items[t].tensor;
+        tensors[t].shape = drafts->items[t].shape;
     }
-    weft_status status = weft_layout_create(tensors, count, &made);
-    if (status != WEFT_OK)
-        return status;
-    status = drafts_check(made, drafts, count, data_at);
+    weft_status status = weft_layout_create(tensors, drafts->count, &made);
+    for (uint64_t t = 0; t < drafts->count && status == WEFT_OK; t++) {
+        status = draft_check(made, drafts->items, t);
+        if (status != WEFT_OK)
+            weft_layout_free(made);
+    }
     if (status == WEFT_OK)
         *layout = made;
-    else
-        weft_layout_free(made);
-    return status;
-}
-
-static weft_status root_read(json_t *root, uint64_t data_at, weft_layout **layout, uint64_t *data_bytes)
-{
-    uint64_t size = json_object_size(root), count = 0;
-    draft *drafts = weft_mem_take(size + 1, sizeof *drafts);
-    weft_tensor *tensors = weft_mem_take(size + 1, sizeof *tensors);
-    weft_status status;
-    if (drafts && tensors)
-        status = drafts_read(root, drafts, &count);
-    else
-        status = weft_fail(WEFT_E_MEMORY, "no memory for the header of %llu tensors", (ull)size);
-    if (status == WEFT_OK)
-        status = drafts_settle(drafts, count, tensors, data_at, layout);
-    if (status == WEFT_OK)
-        *data_bytes = count > 0 ? drafts[count - 1].end : 0;
-    weft_mem_give(tensors);
-    weft_mem_give(drafts);
     return status;
 }
 
 weft_status weft_model_header_read(const uint8_t *header, uint64_t bytes, weft_layout **layout, uint64_t *data_bytes)
 {
     uint64_t length = bytes >= WEFT_MODEL_PREFIX ? weft_bytes_get(header, WEFT_MODEL_PREFIX) : 0;
-    json_error_t error;
+    drafts drafts = {0};
     if (bytes < WEFT_MODEL_PREFIX + 2 || length != bytes - WEFT_MODEL_PREFIX || length > WEFT_MODEL_HEADER_MAX)
         return weft_fail(WEFT_E_LAYOUT, "a safetensors header of %llu bytes that says its JSON has %llu", (ull)bytes,
                          (ull)length);
-    if (header[WEFT_MODEL_PREFIX] != '{')
-        return weft_fail(WEFT_E_LAYOUT, "the JSON header does not begin with '{': this is no safetensors file");
-    json_t *root = json_loadb((const char *)header + WEFT_MODEL_PREFIX, length, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
-        return weft_fail(WEFT_E_LAYOUT, "the JSON header is wrong at byte %d: %s", error.position, error.text);
-    weft_status status = root_read(root, bytes, layout, data_bytes);
-    json_decref(root);
+    weft_status status = drafts_read((const char *)header + WEFT_MODEL_PREFIX, length, &drafts);
+    weft_tensor *tensors = weft_mem_take(drafts.count + 1, sizeof *tensors);
+    if (status == WEFT_OK && !tensors)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for the header of %llu tensors", (ull)drafts.count);
+    if (status == WEFT_OK)
+        status = drafts_settle(&drafts, tensors, layout);
+    if (status == WEFT_OK)
+        *data_bytes = drafts.count > 0 ? drafts.items[drafts.count - 1].end : 0;
+    weft_mem_give(tensors);
+    drafts_drop(&drafts);
     return status;
 }
 

@@ -18,17 +18,17 @@
 
 typedef unsigned long long ull;
 
-/* Reads exactly `bytes` at `offset`; a file that ends before is cut short. */
-static weft_status file_read(int file, void *out, uint64_t bytes, uint64_t offset)
+weft_status weft_mapped_read(const weft_mapped *mapped, void *out, uint64_t bytes, uint64_t offset, const char *where)
 {
     for (uint64_t done = 0; done < bytes;) {
-        ssize_t got = pread(file, (uint8_t *)out + done, bytes - done, (off_t)(offset + done));
+        ssize_t got = pread(mapped->file, (uint8_t *)out + done, bytes - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return weft_fail(WEFT_E_FILE, "cannot be read: %s", strerror(errno));
         if (got == 0)
-            return weft_fail(WEFT_E_LAYOUT, "cut short: it ends at byte %llu, inside its header", (ull)(offset + done));
+            return weft_fail(WEFT_E_LAYOUT, "cut short: it ends at byte %llu, inside its %s", (ull)(offset + done),
+                             where);
         done += (uint64_t)got;
     }
     return WEFT_OK;
@@ -59,7 +59,7 @@ static weft_status header_take(weft_mapped *mapped, uint8_t **header)
     uint8_t prefix[WEFT_MODEL_PREFIX];
     if (mapped->bytes < WEFT_MODEL_PREFIX)
         return weft_fail(WEFT_E_LAYOUT, "cut short: %llu bytes are no safetensors file", (ull)mapped->bytes);
-    weft_status status = file_read(mapped->file, prefix, sizeof prefix, 0);
+    weft_status status = weft_mapped_read(mapped, prefix, sizeof prefix, 0, "header");
     if (status != WEFT_OK)
         return status;
     uint64_t length = weft_bytes_get(prefix, sizeof prefix);
@@ -74,7 +74,7 @@ static weft_status header_take(weft_mapped *mapped, uint8_t **header)
     *header = weft_mem_take(1, mapped->header_bytes);
     if (!*header)
         return weft_fail(WEFT_E_MEMORY, "no memory for its header of %llu bytes", (ull)mapped->header_bytes);
-    return file_read(mapped->file, *header, mapped->header_bytes, 0);
+    return weft_mapped_read(mapped, *header, mapped->header_bytes, 0, "header");
 }
 
 static weft_status file_take(weft_model *model, const weft_folder *folder, uint64_t i, uint8_t **header)
@@ -222,6 +222,8 @@ static weft_status files_load(weft_model *model, const weft_folder *folder, int 
         model->layout = weft_layout_hold(shards.layout);
         status = pieces_point(model, &shards);
     }
+    if (status == WEFT_OK)
+        status = weft_model_align(model, &shards);
     weft_shards_close(&shards);
     return status;
 }
@@ -307,6 +309,8 @@ void weft_model_close(weft_model *model)
         munmap(model->memory, model->memory_bytes);
     else if (model->memory)
         weft_mem_unmap(model->memory, model->memory_bytes);
+    if (model->moved)
+        weft_mem_unmap(model->moved, model->moved_bytes);
     weft_mem_give(model->files);
     weft_mem_give(model->header);
     weft_mem_give(model->pieces);

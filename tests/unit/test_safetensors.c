@@ -33,10 +33,18 @@ static void bad_headers_are_refused(void **state)
         const char *words;
     } table[] = {
         {"[]", 0, "does not begin with '{'"},
-        {" {}", 0, "does not begin with '{'"},
+        {"  ", 0, "does not begin with '{'"},
         {"{\"a\":", 0, "JSON header is wrong at byte"},
         {"{} x", 0, "JSON header is wrong"},
-        {"{" T("a", "U8", "[1]", 0, 1) "," T("a", "U8", "[1]", 1, 2) "}", 2, "duplicate object key"},
+        {"{\"a\"}", 0, "':' is missing"},
+        {"{7:8}", 0, "a name in quotes is missing"},
+        {"{" T("a", "U8", "[1]", 0, 1) ",}", 1, "a name in quotes is missing"},
+        {"{" T("a", "U8", "[1]", 0, 1) " " T("b", "U8", "[1]", 1, 2) "}", 2, "',' or '}' is missing"},
+        {"{" T("a", "U8", "[1]", 0, 1) "," T("a", "U8", "[1]", 1, 2) "}", 2, "tensor a: a gap before it"},
+        {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "duplicate object key"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ is there twice"},
+        {"{\"a\":[\"U8\",[1],[0,1],1]}", 1, "tensor a: not described by an object"},
+        {"{\"a\\u0000\":[\"U8\",[1],[0,1]]}", 1, "tensor a: a zero byte in its name"},
         {"{\"a\":7}", 0, "tensor a: not described by an object"},
         {"{\"a\":{\"shape\":[],\"data_offsets\":[0,1]}}", 1, "tensor a: dtype is missing"},
         {"{" T("a", "BF17", "[1]", 0, 2) "}", 2, "tensor a: unknown dtype BF17"},
@@ -66,8 +74,6 @@ static void bad_headers_are_refused(void **state)
         {"{" T("a", "U8", "[1152921504606846976]", 0, 1152921504606846976) "}", 3, "units"},
         {"{" T("a", "U8", "[8589934592]", 0, 8589934592) "}", 3, "cut short: tensor a ends at byte 8589934592"},
         {"{" T("a", "U8", "[4]", 0, 4) "}", 6, "2 bytes behind the last tensor"},
-        {"{" T("a", "U8", "[3]", 0, 3) "," T("b", "F32", "[1]", 3, 7) "}", 7,
-         "tensor b: its data begins at 3, misaligned for F32 (4 bytes)"},
         {"{\"__metadata__\":7}", 0, "__metadata__ is no object"},
         {"{\"__metadata__\":{\"k\":7}}", 0, "value of k is no string"},
         {"{\"\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "no name"},
@@ -94,9 +100,8 @@ static void bad_files_are_refused(void **state)
     open_refused(WEFT_E_LAYOUT, "too long: it says 100000001");
     file_write("{}", UINT64_MAX, 0);
     open_refused(WEFT_E_LAYOUT, "too long");
-    file_write(json, strlen(json), 4);
-    assert_true(strlen(json) % 4 != 0);
-    open_refused(WEFT_E_LAYOUT, "pad the header with spaces");
+    file_write(json, strlen(json), 3);
+    open_refused(WEFT_E_LAYOUT, "cut short: tensor a ends at byte 4");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
     open_refused(WEFT_E_FILE, "which is the model?");
@@ -111,13 +116,28 @@ static void every_dtype_is_read(void **state)
         weft_dtype dtype;
         uint64_t bytes; /* of 8 elements */
     } dtypes[] = {
-        {"F64", WEFT_F64, 64},        {"I64", WEFT_I64, 64},        {"U64", WEFT_U64, 64},
-        {"C64", WEFT_C64, 64},        {"F32", WEFT_F32, 32},        {"I32", WEFT_I32, 32},
-        {"U32", WEFT_U32, 32},        {"BF16", WEFT_BF16, 16},      {"F16", WEFT_F16, 16},
-        {"I16", WEFT_I16, 16},        {"U16", WEFT_U16, 16},        {"F8_E4M3", WEFT_F8_E4M3, 8},
-        {"F8_E5M2", WEFT_F8_E5M2, 8}, {"F8_E8M0", WEFT_F8_E8M0, 8}, {"BOOL", WEFT_BOOL, 8},
-        {"U8", WEFT_U8, 8},           {"I8", WEFT_I8, 8},           {"F6_E2M3", WEFT_F6_E2M3, 6},
-        {"F6_E3M2", WEFT_F6_E3M2, 6}, {"F4", WEFT_F4, 4},
+        {"F64", WEFT_F64, 64},
+        {"I64", WEFT_I64, 64},
+        {"U64", WEFT_U64, 64},
+        {"C64", WEFT_C64, 64},
+        {"F32", WEFT_F32, 32},
+        {"I32", WEFT_I32, 32},
+        {"U32", WEFT_U32, 32},
+        {"BF16", WEFT_BF16, 16},
+        {"F16", WEFT_F16, 16},
+        {"I16", WEFT_I16, 16},
+        {"U16", WEFT_U16, 16},
+        {"F8_E4M3", WEFT_F8_E4M3, 8},
+        {"F8_E5M2", WEFT_F8_E5M2, 8},
+        {"F8_E8M0", WEFT_F8_E8M0, 8},
+        {"BOOL", WEFT_BOOL, 8},
+        {"U8", WEFT_U8, 8},
+        {"I8", WEFT_I8, 8},
+        {"F6_E2M3", WEFT_F6_E2M3, 6},
+        {"F6_E3M2", WEFT_F6_E3M2, 6},
+        {"F4", WEFT_F4, 4},
+        {"F8_E4M3FNUZ", WEFT_F8_E4M3FNUZ, 8},
+        {"F8_E5M2FNUZ", WEFT_F8_E5M2FNUZ, 8},
     };
     enum { COUNT = sizeof dtypes / sizeof dtypes[0] };
     char json[4096] = "{\"__metadata__\":{\"format\":\"pt\"}";
@@ -172,13 +192,59 @@ static void tensors_go_by_offset(void **state)
     weft_model_close(model_of(1));
 }
 
+/* The data of every tensor counts up from 0 through the file, wherever the tensor lies. */
+static void counts_up(const weft_model *model)
+{
+    const weft_layout *layout = weft_model_layout(model);
+    uint64_t count;
+    uint8_t value = 0;
+    const weft_piece *pieces = weft_model_pieces(model, &count);
+    for (uint64_t t = 0; t < count; t++)
+        for (uint64_t b = 0; b < layout->entries[t].bytes; b++)
+            assert_int_equal(((const uint8_t *)pieces[t].data)[b], value++);
+    weft_binding binding;
+    if (weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, count, &binding) != WEFT_OK)
+        fail_msg("not to be bound: %s", weft_last_error());
+    weft_binding_close(&binding);
+}
+
+/* As the format's own reader has it: headers of any length with blanks around, tensors at odd offsets, a tensor twice,
+ * descriptions as lists. */
+static void what_others_take_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        uint64_t data, tensors;
+    } table[] = {
+        {"\n {} \t\r\n", 0, 0},
+        {"{\"__metadata__\":null}", 0, 0},
+        {"{\"__metadata__\":{\"a\":\"\\u0000\",\"a\":\"c\"}}", 0, 0},
+        {"{" T("a", "F32", "[1]", 0, 4) "}", 4, 1},
+        {"{" T("a", "F64", "[2]", 0, 16) "," T("b", "U8", "[3]", 16, 19) "," T("c", "BF16", "[5]", 19, 29) "}", 29, 3},
+        {"{" T("a", "U8", "[3]", 0, 3) "," T("b", "C64", "[1]", 3, 11) "," T("n", "F64", "[0]", 3, 3) "}", 11, 3},
+        {"{" T("a", "U8", "[9]", 7, 1) "," T("b", "U8", "[1]", 4, 5) "," T("a", "F32", "[1]", 0, 4) "}", 5, 2},
+        {"{\"a\":[\"U8\",[1],[0,1]]}", 1, 1},
+        {"{\"a\":{\"more\":[1,{\"b\":2.5}],\"dtype\":{\"U8\":null},\"shape\":[1],\"data_offsets\":[0,1]}}", 1, 1},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        for (uint64_t blanks = 0; blanks < 9; blanks++) {
+            char json[512];
+            snprintf(json, sizeof json, "%s%*s", table[i].json, (int)blanks, "");
+            file_write(json, strlen(json), table[i].data);
+            weft_model *model = model_of(blanks % 2);
+            assert_int_equal(weft_layout_count(weft_model_layout(model)), table[i].tensors);
+            counts_up(model);
+            weft_model_close(model);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_headers_are_refused),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(every_dtype_is_read),
-        cmocka_unit_test(tensors_go_by_offset),
+        cmocka_unit_test(bad_headers_are_refused),  cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(every_dtype_is_read),      cmocka_unit_test(tensors_go_by_offset),
+        cmocka_unit_test(what_others_take_is_read),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

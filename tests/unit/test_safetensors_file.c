@@ -57,6 +57,23 @@ static void save_is_byte_identical(void **state)
     weft_model_close(model);
 }
 
+/* Of a header of any length, with tensors that lie aligned nowhere. */
+static void unpadded_is_saved_as_it_is(void **state)
+{
+    (void)state;
+    for (uint64_t blanks = 0; blanks < 8; blanks++) {
+        char json[400];
+        snprintf(json, sizeof json, " %s%*s", plain, (int)blanks, "");
+        file_write(json, strlen(json), 608);
+        weft_model *model = model_of(0);
+        uint64_t bytes;
+        const void *header = weft_model_header(model, &bytes);
+        assert_int_equal(weft_model_save(model, header, bytes, other), WEFT_OK);
+        saved_is_original(other);
+        weft_model_close(model);
+    }
+}
+
 /* A model of zeros with another layout order in memory than in the file. */
 static void created_model_saves_in_file_order(void **state)
 {
@@ -252,6 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(save_is_byte_identical),
+        cmocka_unit_test(unpadded_is_saved_as_it_is),
         cmocka_unit_test(created_model_saves_in_file_order),
         cmocka_unit_test(save_checks_the_header),
         cmocka_unit_test(failed_save_leaves_the_old_file),
