@@ -95,8 +95,6 @@ static weft_status draft_read(draft *made)
 {
     json_t *value = made->value;
     const char *name = made->tensor.name = json_string_value(made->name);
-    if (strlen(name) != json_string_length(made->name))
-        return weft_fail(WEFT_E_LAYOUT, "tensor %s: a zero byte in its name", name);
     if (!json_is_object(value) && json_array_size(value) != 3)
         return weft_fail(WEFT_E_LAYOUT, "tensor %s: not described by an object", name);
     weft_status status = draft_dtype(made, described(value, "dtype", 0));

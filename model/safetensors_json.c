@@ -56,6 +56,8 @@ static weft_status name_take(weft_json_members *in, json_t **name)
     *name = value_take(in, 0);
     if (!*name)
         return WEFT_E_LAYOUT;
+    if (strlen(json_string_value(*name)) != json_string_length(*name))
+        return weft_fail(WEFT_E_LAYOUT, "tensor %s: a zero byte in its name", json_string_value(*name));
     return passed(in, ':') ? WEFT_OK : wrong(in, "':' is missing");
 }
 

@@ -45,6 +45,7 @@ static void bad_headers_are_refused(void **state)
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ is there twice"},
         {"{\"a\":[\"U8\",[1],[0,1],1]}", 1, "tensor a: not described by an object"},
         {"{\"a\\u0000\":[\"U8\",[1],[0,1]]}", 1, "tensor a: a zero byte in its name"},
+        {"{\"__metadata__\\u0000\":{}}", 0, "tensor __metadata__: a zero byte in its name"},
         {"{\"a\":7}", 0, "tensor a: not described by an object"},
         {"{\"a\":{\"shape\":[],\"data_offsets\":[0,1]}}", 1, "tensor a: dtype is missing"},
         {"{" T("a", "BF17", "[1]", 0, 2) "}", 2, "tensor a: unknown dtype BF17"},
