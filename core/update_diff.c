@@ -34,6 +34,8 @@ static weft_status options_take(const weft_diff_options *given, weft_diff_option
     if (given)
         memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
     *level = WEFT_LEVEL_TIGHT;
+    if (options->names && strcmp(options->names, "always") != 0 && strcmp(options->names, "never") != 0)
+        return weft_fail(WEFT_E_ARGUMENT, "diff: names '%s': they are there always or never", options->names);
     status = weft_blob_check("diff", options->attachment, options->attachment_bytes);
     return status == WEFT_OK && options->level ? weft_level_by_name(options->level, level) : status;
 }
@@ -130,7 +132,8 @@ static weft_status write_file(diff *d, const weft_diff_options *options, const w
     for (uint64_t part = 0; part < d->layout->part_count; part++)
         d->digests[part] += d->delta[part];
     header->target.root = weft_digest_parts_root(d->layout, d->digests);
-    status = weft_update_writer_finish(&d->writer, d->layout, true, header->base.root, &header->target, pass.changed);
+    const bool named = !options->names || strcmp(options->names, "always") == 0;
+    status = weft_update_writer_finish(&d->writer, d->layout, named, header->base.root, &header->target, pass.changed);
     if (status == WEFT_OK && info)
         report(d, &pass, info);
     return status;

@@ -11,6 +11,7 @@
 #include "status.h"
 #include "update_format.h"
 #include "update_grid.h"
+#include "update_names.h"
 #include "update_pack.h"
 #include "update_work.h"
 
@@ -20,6 +21,10 @@ typedef unsigned long long ull;
 #define MARK_BYTES 4u
 #define MARK       UINT32_C(0x50554657) /* "WFUP" */
 #define MARK_END   UINT32_C(0x52544657) /* "WFTR" */
+
+/* What a layout begins with, if it is packed; serialised; told briefly it begins with neither. */
+#define PACKED     UINT32_C(0xfd2fb528) /* zstd's */
+#define SERIALISED UINT32_C(0x594c4657) /* "WFLY" */
 
 /* Where the words lie that the sections' sizes follow from. */
 #define PROTOCOL_AT    4u   /* in the header and the trailer */
@@ -292,16 +297,32 @@ weft_status weft_update_attachment(const weft_update_file *update, void *data, u
     return status;
 }
 
+/* Takes what *plain has: a layout serialised, or told briefly, which becomes the former. */
+static weft_status layout_expand(uint8_t **plain, uint64_t *bytes)
+{
+    uint8_t *told = *plain;
+    if (*bytes >= 4 && weft_bytes_get(told, 4) == SERIALISED)
+        return WEFT_OK;
+    *plain = NULL;
+    weft_status status = weft_update_names_read(told, *bytes, plain, bytes);
+    weft_mem_give(told);
+    return status;
+}
+
 static weft_status layout_unpack(weft_update_file *update)
 {
-    uint64_t bytes;
-    uint8_t *plain;
-    weft_status status = weft_update_unpacked(update->shape, update->tail.shape_bytes, WEFT_LAYOUT_MAX, &bytes);
+    const uint8_t *shape = update->shape;
+    uint64_t bytes = update->tail.shape_bytes;
+    uint8_t *plain = NULL;
+    weft_status status = WEFT_OK;
+    if (bytes >= 4 && weft_bytes_get(shape, 4) == PACKED)
+        status = weft_update_unpacked(shape, update->tail.shape_bytes, WEFT_LAYOUT_MAX, &bytes);
     if (status == WEFT_OK)
-        status = weft_update_unpack(update->shape, update->tail.shape_bytes, bytes, &plain);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_layout_parse(plain, bytes, &update->layout);
+        status = weft_update_unpack(shape, update->tail.shape_bytes, bytes, &plain);
+    if (status == WEFT_OK)
+        status = layout_expand(&plain, &bytes);
+    if (status == WEFT_OK)
+        status = weft_layout_parse(plain, bytes, &update->layout);
     weft_mem_give(plain);
     if (status == WEFT_OK && memcmp(update->layout->hash, update->header.layout, sizeof update->header.layout) != 0)
         status =

@@ -2,7 +2,7 @@
  *
  *   head     header 128, parameter words, zeros to a multiple of 4
  *   frames   as on the fabric
- *   shape    the grid, or the layout packed
+ *   shape    the grid, or the layout as it is told
  *   attachment, checks of the frames, tail, trailer
  *
  * Nothing in front of the frames depends on them, so that a file is written in one go. */
@@ -14,15 +14,12 @@
 
 #define WEFT_TAIL_BYTES 24u
 #define WEFT_HEAD_MAX   (WEFT_UPDATE_HEADER_BYTES + 2 * (WEFT_PARAMETER_WORDS_MAX + 1))
-#define WEFT_SHAPE_MAX  (64u << 20) /* bytes of a grid or a packed layout */
-
-/* The packed layout is there when it costs at most one in so many of the frames' bytes. */
-#define WEFT_SHAPE_SHARE 1024u
+#define WEFT_SHAPE_MAX  (64u << 20) /* bytes of a grid or a layout as it is told */
 
 typedef struct weft_update_tail {
     uint64_t base_root;
     uint32_t shape_bytes;
-    bool whole;            /* the shape is the layout packed, else the grid */
+    bool whole;            /* the shape is the layout, else the grid */
     uint32_t packed_bytes; /* of the attachment as it stands in the file; 0: none */
     uint64_t check;
 } weft_update_tail;

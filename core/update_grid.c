@@ -7,6 +7,7 @@
 #include "bytes.h"
 #include "mem.h"
 #include "status.h"
+#include "update_number.h"
 
 #define TENSORS_MAX  (UINT64_C(1) << 20)
 #define DISTANCE_MAX 1024u /* tensors that a copy reaches back */
@@ -15,29 +16,6 @@
 #define NAME_BYTES   12u
 
 typedef unsigned long long ull;
-
-/* ---- numbers: seven bits a byte, lowest first, the top bit set in all but the last */
-
-static void number_put(weft_out *out, uint64_t value)
-{
-    for (; value >> 7; value >>= 7)
-        weft_out_word(out, (value & 0x7f) | 0x80, 1);
-    weft_out_word(out, value, 1);
-}
-
-static uint64_t number_get(weft_in *in)
-{
-    uint64_t value = 0;
-    for (uint32_t shift = 0;; shift += 7) {
-        uint64_t byte = weft_in_word(in, 1);
-        in->bad = in->bad || (shift == 63 && byte > 1) || (shift > 0 && byte == 0); /* beyond 64 bits; a useless zero */
-        if (in->bad)
-            return 0;
-        value |= (byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return value;
-    }
-}
 
 /* ---- write */
 
@@ -82,13 +60,13 @@ weft_status weft_update_grid_write(const weft_layout *layout, uint8_t **bytes, u
     for (uint64_t t = 0; t < layout->count; t += copied) {
         copied = copy_find(layout, t, &distance);
         if (copied >= COPY_LEAST) {
-            number_put(&out, 0);
-            number_put(&out, distance);
-            number_put(&out, copied);
+            weft_number_put(&out, 0);
+            weft_number_put(&out, distance);
+            weft_number_put(&out, copied);
         } else {
             copied = 1;
-            number_put(&out, layout->entries[t].row->dtype);
-            number_put(&out, layout->entries[t].coded);
+            weft_number_put(&out, layout->entries[t].row->dtype);
+            weft_number_put(&out, layout->entries[t].coded);
         }
     }
     *bytes = out.data;
@@ -114,10 +92,10 @@ static uint64_t elements_of(const weft_dtype_row *row, uint64_t coded, bool *who
 /* The next item. `tensors` NULL: only counts. */
 static void item_read(weft_in *in, grid_tensor *tensors, uint64_t *count)
 {
-    uint64_t dtype = number_get(in), distance, copied;
+    uint64_t dtype = weft_number_get(in), distance, copied;
     bool whole;
     if (dtype > 0) {
-        uint64_t coded = number_get(in);
+        uint64_t coded = weft_number_get(in);
         const weft_dtype_row *row = dtype <= WEFT_DTYPE_LAST ? weft_dtype_find((weft_dtype)dtype) : NULL;
         uint64_t elements = row ? elements_of(row, coded, &whole) : 0;
         in->bad = in->bad || !row || !whole || *count >= TENSORS_MAX;
@@ -126,8 +104,8 @@ static void item_read(weft_in *in, grid_tensor *tensors, uint64_t *count)
         *count += !in->bad;
         return;
     }
-    distance = number_get(in);
-    copied = number_get(in);
+    distance = weft_number_get(in);
+    copied = weft_number_get(in);
     in->bad = in->bad || distance == 0 || distance > *count || copied == 0 || copied > TENSORS_MAX - *count;
     for (uint64_t i = 0; i < copied && tensors && !in->bad; i++)
         tensors[*count + i] = tensors[*count + i - distance];

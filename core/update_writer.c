@@ -7,6 +7,7 @@
 #include "mem.h"
 #include "status.h"
 #include "update_grid.h"
+#include "update_names.h"
 #include "update_pack.h"
 #include "update_work.h"
 
@@ -105,22 +106,29 @@ weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layo
 
 /* ---- what is behind them */
 
-/* The whole layout where it costs next to nothing, else the grid. *shape comes from weft_mem_take. */
+/* The layout told briefly, packed where that makes it less. *shape comes from weft_mem_take. */
+static weft_status names_make(weft_update_writer *writer, const weft_layout *layout, uint8_t **shape, uint64_t *used)
+{
+    uint8_t *told;
+    uint64_t length, begun = weft_clock_ns();
+    weft_status status = weft_update_names_write(layout, &told, &length);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_update_pack(told, length, shape, used);
+    writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
+    weft_mem_give(told);
+    return status;
+}
+
+/* With the names, unless they are not known or not wanted. *shape comes from weft_mem_take. */
 static weft_status shape_make(weft_update_writer *writer, const weft_layout *layout, bool named, uint8_t **shape,
                               weft_update_tail *tail)
 {
-    uint64_t length = weft_layout_wire_bytes(layout), limit = writer->trailer.frame_bytes / WEFT_SHAPE_SHARE, used = 0;
+    uint64_t used = 0;
     weft_status status = WEFT_OK;
-    if (named && length / 16 <= limit) { /* names repeat: it may shrink so far */
-        uint8_t *plain = weft_mem_take(length, 1);
-        if (!plain)
-            return weft_fail(WEFT_E_MEMORY, "no memory for a layout of %llu bytes", (ull)length);
-        uint64_t begun = weft_clock_ns();
-        weft_layout_write(layout, plain);
-        status = weft_update_pack(plain, length, shape, &used);
-        writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
-        weft_mem_give(plain);
-        tail->whole = status == WEFT_OK && used <= limit && used < length && used <= WEFT_SHAPE_MAX;
+    if (named && weft_layout_wire_bytes(layout) <= WEFT_LAYOUT_MAX) {
+        status = names_make(writer, layout, shape, &used);
+        tail->whole = status == WEFT_OK && used <= WEFT_SHAPE_MAX;
     }
     if (status == WEFT_OK && !tail->whole) {
         weft_mem_give(*shape);

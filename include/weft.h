@@ -624,6 +624,7 @@ typedef struct weft_diff_options {
     weft_version target;       /* the same; in the base's run its number is not below the base's */
     const void *attachment;    /* travels along, for instance the target's file header if it changed; NULL: none */
     uint64_t attachment_bytes; /* at most WEFT_ATTACHMENT_MAX */
+    const char *names;         /* "always": the file holds the layout's names and shapes; or "never"; NULL: "always" */
 } weft_diff_options;
 
 /* Writes the update that makes `target` of `base`.
@@ -637,7 +638,7 @@ typedef struct weft_diff_options {
  * sink          receives the file; after an error what it got is none
  * info          receives the figures, or NULL: bytes is what the sink got; diff_ms and encode_ms are the lanes' mean
  * Threads: any; the weights must not change meanwhile. Blocks: for one pass over both.
- * Errors: WEFT_E_ARGUMENT (level, labels, attachment), WEFT_E_LAYOUT (the pieces; more than 2^20 tensors),
+ * Errors: WEFT_E_ARGUMENT (level, names, labels, attachment), WEFT_E_LAYOUT (the pieces; more than 2^20 tensors),
  * WEFT_E_MEMORY, WEFT_E_SYSTEM, those of sink and progress. */
 WEFT_API weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_t base_count,
                                const weft_piece *target, uint64_t target_count, const weft_diff_options *options,
@@ -680,8 +681,8 @@ typedef struct weft_update_header {
 /* Errors: WEFT_E_CORRUPT (its layout is none), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_update_describe(weft_update_file *update, weft_update_header *header);
 
-/* The layout that an update file carries: of a file that is not `named` the tensors are called "#0", "#1" and so on,
- * and have one dimension. Lives as long as the update. Errors: as weft_update_describe. */
+/* The layout that an update file carries: of a file that is not `named`, as with names "never", the tensors are called
+ * "#0", "#1" and so on, and have one dimension. Lives as long as the update. Errors: as weft_update_describe. */
 WEFT_API weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named);
 
 /* The exponents at which the classes of level "tight" begin, for elements of a dtype: `count` of them, of which the

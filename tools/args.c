@@ -48,6 +48,8 @@ static const arg_row rows[] = {
     {WEFT_OPTION_TIMEOUT, "--timeout", "SECONDS", ARG_COUNT, AT(timeout), "give up after this long (120)"},
     {WEFT_OPTION_OUTPUT, "--output", "FILE", ARG_TEXT, AT(output), "-o: what to write; whole, or not at all"},
     {WEFT_OPTION_LEVEL, "--level", "LEVEL", ARG_TEXT, AT(level), "how to code: full, pairs, fast or tight (tight)"},
+    {WEFT_OPTION_NAMES, "--names", "WHEN", ARG_TEXT, AT(names),
+     "always or never: whether the update names its tensors, which weft inspect shows (always)"},
     {WEFT_OPTION_BASE, "--base", "MODEL", ARG_TEXT, AT(base),
      "the model, a file or a folder of shards, that the first update starts from"},
     {WEFT_OPTION_THREADS, "--threads", "N", ARG_COUNT, AT(threads), "threads to work with (half of the processors)"},
@@ -190,7 +192,7 @@ static void list_push(weft_arg_list *list, const char *item)
 static weft_status read_value(const arg_row *row, const char *value, int argc, char **argv, int *at, weft_args *args)
 {
     void *field = (char *)args + row->offset;
-    args->given |= UINT32_C(1) << row->option;
+    args->given |= UINT64_C(1) << row->option;
     if (row->kind == ARG_FLAG) {
         if (value)
             return weft_fail_quiet(WEFT_E_ARGUMENT, "%s takes no value", row->name);

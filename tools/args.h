@@ -37,10 +37,11 @@ typedef enum weft_option {
     WEFT_OPTION_PROFILE,
     WEFT_OPTION_SERVE,
     WEFT_OPTION_JOIN,
-    WEFT_OPTION_MEGABYTES
+    WEFT_OPTION_MEGABYTES,
+    WEFT_OPTION_NAMES
 } weft_option;
 
-#define WEFT_TAKES(name) (UINT32_C(1) << WEFT_OPTION_##name)
+#define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
 
 /* Strings out of argv; the array belongs to the weft_args. */
 typedef struct weft_arg_list {
@@ -51,7 +52,7 @@ typedef struct weft_arg_list {
 #define WEFT_ARG_WORDS 32u
 
 typedef struct weft_args {
-    uint32_t given; /* WEFT_TAKES of every option that was there */
+    uint64_t given; /* WEFT_TAKES of every option that was there */
     bool help;
     bool json;
     bool empty;
@@ -70,6 +71,7 @@ typedef struct weft_args {
     const char *keep;
     const char *output;
     const char *level;
+    const char *names;
     const char *base;
     const char *density; /* percentages with commas between them */
     const char *teams;   /* thread counts, the same */
@@ -93,7 +95,7 @@ typedef struct weft_verb {
     const char *name;
     const char *synopsis; /* behind "weft NAME" */
     const char *summary;
-    uint32_t options; /* mask of WEFT_TAKES; --help is taken always */
+    uint64_t options; /* mask of WEFT_TAKES; --help is taken always */
     bool site;        /* takes SITE.ini */
     uint8_t words;    /* takes so many other positional arguments, named in the synopsis, */
     uint8_t more;     /* and up to so many further ones; WEFT_ARG_WORDS in all */

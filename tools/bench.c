@@ -146,7 +146,7 @@ static int codec_run(const weft_args *args)
 
 typedef struct bench {
     const char *name;
-    uint32_t options; /* of those that the verb takes */
+    uint64_t options; /* of those that the verb takes */
     uint32_t words;   /* behind its name, at most */
     int (*run)(const weft_args *args);
 } bench;
@@ -169,11 +169,11 @@ static const bench benches[] = {
 /* What another bench would use means that another one is meant. */
 static weft_status asked_check(const bench *asked, const weft_args *args)
 {
-    const uint32_t foreign = args->given & ~asked->options;
+    const uint64_t foreign = args->given & ~asked->options;
     const char *word = args->words[asked->words + 1];
     if (foreign)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench %s takes no %s; see weft bench --help", asked->name,
-                               weft_args_name((weft_option)__builtin_ctz(foreign)));
+                               weft_args_name((weft_option)__builtin_ctzll(foreign)));
     if (word)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is one word too many for weft bench %s; see weft bench --help",
                                word, asked->name);

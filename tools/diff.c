@@ -32,8 +32,11 @@ static weft_status body(void *user)
     diff *d = user;
     uint64_t bases, targets, first = d->args->first_version;
     const weft_piece *base = weft_model_pieces(d->base, &bases), *target = weft_model_pieces(d->target, &targets);
-    weft_diff_options options = {
-        .size = sizeof options, .level = d->args->level, .base.number = first, .target.number = first + 1};
+    weft_diff_options options = {.size = sizeof options,
+                                 .level = d->args->level,
+                                 .names = d->args->names,
+                                 .base.number = first,
+                                 .target.number = first + 1};
     weft_offline_bar bar;
     weft_work work = weft_offline_work(d->args, "diff", &bar);
     weft_sink sink = weft_offline_sink(&d->file);

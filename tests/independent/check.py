@@ -14,6 +14,7 @@ import weft_decode
 import weft_digest
 import weft_file
 from weft_layout import DTYPES, Layout, Refused
+from weft_names import serialised
 from weft_parameters import Parameters
 from weft_planes import Missing
 
@@ -43,6 +44,7 @@ def golden(folder):
         except Missing as missing:
             left_out.append(f"{name}: {missing}")
     golden_dtypes(folder)
+    must(serialised(read(folder, "layout_names_told.bin")) == read(folder, "layout_names.bin"), "another layout is told")
     golden_digests(folder)
     return len(frames)
 

@@ -16,7 +16,7 @@
 #include "tests/support/memory_file.h"
 #include "tests/support/unit_pair.h"
 #include "update_format.h"
-#include "update_grid.h"
+#include "update_names.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define DTYPES   20
@@ -109,14 +109,13 @@ static weft_status diff(weights *w, const char *level, uint32_t threads, weft_up
 /* What no file may exceed. */
 static uint64_t bound(const weft_layout *layout)
 {
-    uint64_t frames = 0, grid;
+    uint64_t frames = 0, names;
     uint8_t *bytes = NULL;
     for (uint64_t u = 0; u < layout->unit_count; u++)
         frames += WEFT_FRAME_HEADER_BYTES + weft_frame_full_payload(layout->units[u].count, layout->units[u].width);
-    pair_must(weft_update_grid_write(layout, &bytes, &grid), "grid");
+    pair_must(weft_update_names_write(layout, &bytes, &names), "names");
     weft_mem_give(bytes);
-    uint64_t shape = frames / WEFT_SHAPE_SHARE > grid ? frames / WEFT_SHAPE_SHARE : grid;
-    return frames + 8 * layout->unit_count + shape + WEFT_HEAD_MAX + WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES;
+    return frames + 8 * layout->unit_count + names + WEFT_HEAD_MAX + WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES;
 }
 
 static void there(weights *w, const char *level, uint64_t changed, uint32_t threads)

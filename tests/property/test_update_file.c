@@ -137,6 +137,45 @@ static void files_tell_what_they_are(void **state)
     }
 }
 
+/* However little changes: what is said of tensors is for people. */
+static void names_are_there_unless_not_wanted(void **state)
+{
+    static const uint64_t sparsities[] = {0, 100000, 3};
+    static const char *const wishes[] = {NULL, "always", "never"};
+    (void)state;
+    for (size_t s = 0; s < sizeof sparsities / sizeof *sparsities; s++) {
+        pair p;
+        pair_make(&p, sparsities[s]);
+        for (size_t w = 0; w < sizeof wishes / sizeof *wishes; w++) {
+            weft_sink sink = memory_sink(&p.file);
+            weft_diff_options options = {.size = sizeof options, .names = wishes[w]};
+            const weft_layout *layout;
+            int named;
+            p.file.bytes = 0;
+            assert_int_equal(
+                weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, &options, NULL, &sink, NULL),
+                WEFT_OK);
+            weft_update_file *file = pair_open(&p);
+            assert_int_equal(weft_update_layout(file, &layout, &named), WEFT_OK);
+            assert_int_equal(named, w < 2);
+            for (uint64_t t = 0; t < TENSORS; t++) {
+                char number[16];
+                snprintf(number, sizeof number, "#%u", (unsigned)t);
+                assert_string_equal(layout->entries[t].tensor.name,
+                                    named ? p.base.layout->entries[t].tensor.name : number);
+            }
+            weft_update_close(file);
+        }
+        weft_sink sink = memory_sink(&p.file);
+        weft_diff_options options = {.size = sizeof options, .names = "sometimes"};
+        assert_int_equal(
+            weft_diff(p.base.layout, p.base.pieces, TENSORS, p.target.pieces, TENSORS, &options, NULL, &sink, NULL),
+            WEFT_E_ARGUMENT);
+        assert_non_null(strstr(weft_last_error(), "always or never"));
+        pair_free(&p);
+    }
+}
+
 /* Bits are matched by their roots, but numbers of one run grow; no labels, and those of other runs, are as they are. */
 static void labels_do_not_lead_back(void **state)
 {
@@ -239,9 +278,13 @@ static void attachments_travel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_level_there_and_back), cmocka_unit_test(threads_make_the_same_bytes),
-        cmocka_unit_test(files_tell_what_they_are),   cmocka_unit_test(full_frames_are_not_counted_without_the_base),
-        cmocka_unit_test(attachments_travel),         cmocka_unit_test(labels_do_not_lead_back),
+        cmocka_unit_test(every_level_there_and_back),
+        cmocka_unit_test(threads_make_the_same_bytes),
+        cmocka_unit_test(files_tell_what_they_are),
+        cmocka_unit_test(full_frames_are_not_counted_without_the_base),
+        cmocka_unit_test(attachments_travel),
+        cmocka_unit_test(labels_do_not_lead_back),
+        cmocka_unit_test(names_are_there_unless_not_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
