@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "layout.h"
 #include "offline.h"
+#include "shown.h"
 #include "status.h"
 #include "verbs.h"
 
@@ -164,17 +164,17 @@ static void print_classes(const inspect *in)
 
 static void print_tensors(const inspect *in)
 {
-    printf("%-52s %-8s %14s %12s %9s %14s\n", "tensor", "dtype", "elements", "changed", "share", "bits a change");
+    const bool utf8 = weft_shown_is_utf8();
+    printf("%-52s %-11s %14s %12s %9s %14s\n", "tensor", "dtype", "elements", "changed", "share", "bits a change");
     for (uint64_t t = 0; t < in->layout->count; t++) {
         const weft_layout_entry *entry = &in->layout->entries[t];
         const weft_update_tensor *sum = &in->tensors[t];
-        char bits[24] = "-", name[WEFT_MAX_NAME + 1];
-        snprintf(name, sizeof name, "%s", entry->tensor.name);
-        weft_bytes_clean(name); /* the file may be anybody's */
+        char bits[24] = "-";
         if (sum->changed)
             snprintf(bits, sizeof bits, "%.2f", 8 * sum->bytes / (double)sum->changed);
-        printf("%-52.200s %-8s %14" PRIu64 " %12" PRIu64 " %7.3f %% %14s\n", name, entry->row->name, entry->coded,
-               sum->changed, entry->coded ? 100.0 * (double)sum->changed / (double)entry->coded : 0, bits);
+        printf("%s %-11s %14" PRIu64 " %12" PRIu64 " %7.3f %% %14s\n",
+               weft_shown_name(entry->tensor.name, utf8, 52, 200).text, entry->row->name, entry->coded, sum->changed,
+               entry->coded ? 100.0 * (double)sum->changed / (double)entry->coded : 0, bits);
     }
     if (!in->exact)
         puts("Not all is counted: what changed is an estimate where a frame codes several tensors, and the most it can "

@@ -1,0 +1,22 @@
+/* shown.h - names that anybody may have made, as a terminal shows them. */
+#ifndef WEFT_TOOLS_SHOWN_H
+#define WEFT_TOOLS_SHOWN_H
+
+#include <stdbool.h>
+
+#include "weft.h"
+
+/* A name, and blanks up to the width of a column. */
+typedef struct weft_shown {
+    char text[WEFT_MAX_NAME + 64];
+} weft_shown;
+
+/* Whether the process's locale (LC_ALL, LC_CTYPE, LANG) writes UTF-8. */
+bool weft_shown_is_utf8(void);
+
+/* What is not to be shown becomes '?', one for each byte: in UTF-8 what is none and what steers a terminal (controls,
+ * separators of lines, marks that turn the direction of text), else all but printable ASCII. At most `most` characters
+ * are shown, and `width` at least. */
+weft_shown weft_shown_name(const char *name, bool utf8, uint32_t width, uint32_t most);
+
+#endif
