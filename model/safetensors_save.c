@@ -245,15 +245,17 @@ weft_status weft_model_output_finish(weft_model_output *output)
     return status;
 }
 
-static void folder_remove(weft_model_output *output)
+static void folder_remove(const weft_model_output *output)
 {
-    for (uint64_t i = 0; i <= output->shards.count; i++) {
-        bool index = i == output->shards.count;
-        char *path = inside(output, index ? output->shards.index_name : output->shards.items[i].name);
+    DIR *listing = opendir(output->folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char *path = inside(output, entry->d_name);
         if (path)
             unlink(path);
         weft_mem_give(path);
     }
+    if (listing)
+        closedir(listing);
     rmdir(output->folder);
 }
 
@@ -272,6 +274,14 @@ void weft_model_output_close(weft_model_output *output)
 }
 
 /* ---- a whole model */
+
+weft_status weft_model_output_accompany(weft_model_output *output, const char *base)
+{
+    weft_status status = output->folder ? weft_companions_bring(base, &output->shards, output->folder) : WEFT_OK;
+    if (status != WEFT_OK)
+        weft_fail_about("%s", output->path);
+    return status;
+}
 
 /* Tensors in layout order; neighbours in memory go out together. */
 static weft_status data_write(const weft_model *model, weft_model_output *output)
@@ -292,16 +302,20 @@ static weft_status data_write(const weft_model *model, weft_model_output *output
     return status == WEFT_OK ? weft_model_output_write(output, begin, bytes) : status;
 }
 
+weft_status weft_model_output_model(weft_model_output *output, const weft_model *model)
+{
+    weft_status status = data_write(model, output);
+    const weft_mapped *shrunk = weft_model_shrunk(model);
+    return shrunk ? weft_mapped_unchanged(shrunk) : status;
+}
+
 weft_status weft_model_save(const weft_model *model, const void *attachment, uint64_t bytes, const char *path)
 {
     weft_model_output *output;
     weft_status status = weft_model_output_open(model->layout, attachment, bytes, path, &output);
     if (status != WEFT_OK)
         return status;
-    status = data_write(model, output);
-    const weft_mapped *shrunk = weft_model_shrunk(model);
-    if (shrunk)
-        status = weft_mapped_unchanged(shrunk);
+    status = weft_model_output_model(output, model);
     if (status == WEFT_OK)
         status = weft_model_output_finish(output);
     weft_model_output_close(output);

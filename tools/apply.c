@@ -41,6 +41,8 @@ static weft_status open_output(apply *a)
         return status;
     }
     status = weft_model_output_open(weft_model_layout(a->base), header, bytes, a->args->output, &a->output);
+    if (status == WEFT_OK)
+        status = weft_model_output_accompany(a->output, a->args->words[0]);
     if (status != WEFT_E_LAYOUT) /* wrong input is a header that is not this model's, but no disk that is full */
         a->phase = WEFT_PHASE_WORK;
     return status;

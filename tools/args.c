@@ -37,8 +37,11 @@ static const arg_row rows[] = {
     {WEFT_OPTION_UNTIL, "--until", "V", ARG_COUNT, AT(until),
      "end when version V or a later one is committed and acknowledged"},
     {WEFT_OPTION_SAVE, "--save", "FILE", ARG_TEXT, AT(save),
-     "write the weights held at the end, also of a run that fails (exit code 1), to FILE; where the model is a folder "
-     "of shards, to a folder"},
+     "write the weights held at the end, also of a run that fails (exit code 1), as the trainer has them: to a file; "
+     "where "
+     "its model is a folder of shards, to a folder, into which go config.json, tokenizer and the other files beside "
+     "the "
+     "weights of a folder that --model names"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
     {WEFT_OPTION_PARAMS, "--params", "M", ARG_SIZE, AT(params), "elements of the model, as 16M or 1.5G (16M)"},
     {WEFT_OPTION_UPDATES, "--updates", "K", ARG_COUNT, AT(updates), "versions to publish (8)"},

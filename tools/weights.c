@@ -94,6 +94,7 @@ weft_status weft_weights_open(const char *path, weft_weights *weights)
     if (status != WEFT_OK)
         return status;
     status = weft_weights_create(weft_model_layout(file), weights);
+    weights->path = strdup(path); /* without memory for it nothing is brought along */
     if (status == WEFT_OK)
         status = copy_file(file, path, weights);
     weft_model_close(file);
@@ -162,26 +163,34 @@ static weft_status output_write(void *user, const void *data, uint64_t bytes)
     return weft_model_output_write(user, data, bytes);
 }
 
-static weft_status save_far(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
+/* Weights that no engine loads yet are better than none. */
+static void accompany(const weft_weights *weights, weft_model_output *output)
 {
-    weft_model_output *output;
-    weft_status status = weft_model_output_open(weights->layout, header, bytes, path, &output);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_device_weights_read(weights->far, &(weft_sink){output, output_write});
-    if (status == WEFT_OK)
-        status = weft_model_output_finish(output);
-    weft_model_output_close(output);
-    return status;
+    if (weights->path && weft_model_output_accompany(output, weights->path) != WEFT_OK)
+        fprintf(stderr, "weft: warn: %s; the weights are written without\n", weft_last_error());
+}
+
+static weft_status save_to(const weft_weights *weights, weft_model_output *output)
+{
+    accompany(weights, output);
+    weft_status status = weights->far ? weft_device_weights_read(weights->far, &(weft_sink){output, output_write})
+                                      : weft_model_output_model(output, weights->host);
+    return status == WEFT_OK ? weft_model_output_finish(output) : status;
 }
 
 weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
 {
+    weft_model_output *output;
     if (!header || !bytes) {
         header = weights->header;
         bytes = weights->header_bytes;
     }
-    return weights->far ? save_far(weights, header, bytes, path) : weft_model_save(weights->host, header, bytes, path);
+    weft_status status = weft_model_output_open(weights->layout, header, bytes, path, &output);
+    if (status != WEFT_OK)
+        return status;
+    status = save_to(weights, output);
+    weft_model_output_close(output);
+    return status;
 }
 
 weft_status weft_weights_save_check(const weft_weights *weights, const void *header, uint64_t bytes, const char *path)
@@ -199,5 +208,6 @@ void weft_weights_close(weft_weights *weights)
     weft_device_weights_close(weights->far);
     weft_layout_free(weights->layout);
     free(weights->header);
+    free(weights->path);
     *weights = (weft_weights){0};
 }

@@ -13,6 +13,7 @@ typedef struct weft_weights {
     const weft_gpu_driver *driver; /* of the device that they lie on; NULL: host memory */
     int device;                    /* -1: the current one */
     weft_layout *layout;           /* NULL: closed */
+    char *path;                    /* of the file or folder loaded first; NULL: none */
     weft_model *host;
     weft_device_weights *far;
     void *header; /* raw header of the file loaded last; NULL: none */
@@ -39,7 +40,8 @@ weft_status weft_weights_load(weft_weights *weights, const char *path);
 const weft_piece *weft_weights_pieces(const weft_weights *weights, uint64_t *count);
 
 /* Writes the weights to a file or a folder, under the header that is given or, if that is empty, their own; as
- * weft_model_save. */
+ * weft_model_save. What lies beside the weights of a folder that they were first loaded from goes along with a folder;
+ * what does not is warned of. */
 weft_status weft_weights_save(const weft_weights *weights, const void *header, uint64_t bytes, const char *path);
 
 /* Whether what that would write, a file or a folder, could take the path's place. Errors: WEFT_E_FILE. */

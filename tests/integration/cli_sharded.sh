@@ -17,10 +17,38 @@ diff -r "$work/out" "$work/s1" || fail "out differs from s1"
 run exists 2 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/out"
 says exists 'not there yet'
 diff -r "$work/out" "$work/s1" || fail "out was touched"
+# ---- what lies beside the weights goes along, but nothing of another version, hidden, unfinished, or in folders
+besides() # besides FOLDER: what is beside s1's files in it
+{
+    diff -r "$1" "$work/s1" | sed -n "s|^Only in $1: ||p" | sort | tr '\n' ' '
+}
+echo '{"model_type":"llama"}' >"$work/s0/config.json"
+echo tokens >"$work/tokens" && ln -s ../tokens "$work/s0/tokenizer.model" && ln -s gone "$work/s0/dangling"
+echo no | tee "$work/s0/.hidden" "$work/s0/half.tmp" "$work/s0/consolidated.safetensors" \
+    "$work/s0/old.safetensors.index.json" >/dev/null
+mkdir "$work/s0/original" && echo no >"$work/s0/original/params.json"
+mkfifo "$work/s0/pipe"
+run beside 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/beside"
+[ "$(besides "$work/beside")" = 'config.json tokenizer.model ' ] || fail "beside the weights: $(besides "$work/beside")"
+[ "$work/s0/config.json" -ef "$work/beside/config.json" ] || fail "config.json is no hard link"
+[ ! -L "$work/beside/tokenizer.model" ] && same "$work/beside/tokenizer.model" "$work/tokens"
+run by_index 0 "$WEFT_BIN" apply "$work/s0/model.safetensors.index.json" "$work/u.weft" -o "$work/by_index"
+[ "$(besides "$work/by_index")" = 'config.json tokenizer.model ' ] || fail "beside the weights: $(besides "$work/by_index")"
+run here 0 env -C "$work/s0" "$WEFT_BIN" apply model.safetensors.index.json "$work/u.weft" -o ../here
+[ "$(besides "$work/here")" = 'config.json tokenizer.model ' ] || fail "beside the weights: $(besides "$work/here")"
+far=$(mktemp -d /dev/shm/weft-XXXXXX 2>/dev/null || true)
+if [ -n "$far" ]; then # another file system: a copy
+    run far 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$far/out"
+    besides=$(besides "$far/out") content=$(cat "$far/out/config.json" "$far/out/tokenizer.model")
+    rm -r "$far"
+    [ "$besides$content" = $'config.json tokenizer.model {"model_type":"llama"}\ntokens' ] || fail "copied: $besides$content"
+fi
+echo '{}' >"$work/m/config.json" # beside a model that is one file: not its own
 mkdir "$work/there"
 for name in new there; do # as a shell completes a folder's name
     run slash 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/$name/"
-    diff -r "$work/$name" "$work/s1" || fail "$name/ differs from s1"
+    [ "$(besides "$work/$name")" = 'config.json tokenizer.model ' ] || fail "$name/ differs from s1"
+    for file in "$work/s1"/*; do same "$work/$name/$(basename "$file")" "$file"; done
 done
 run wrong 3 "$WEFT_BIN" apply "$work/s1" "$work/u.weft" -o "$work/no"
 absent "$work/no"
@@ -40,7 +68,14 @@ if fabric_is_here tcp; then
     start a "$WEFT_BIN" rollout "$work/site.ini" --peer a --model "$work/s0" --until 1 --save "$work/saved"
     finish a 0
     finish trainer 0
-    diff -r "$work/saved" "$work/s1" || fail "saved differs from s1"
+    [ "$(besides "$work/saved")" = 'config.json tokenizer.model ' ] || fail "saved differs from s1"
+    for file in "$work/s1"/*; do same "$work/saved/$(basename "$file")" "$file"; done
+    # its form is that of the trainer's model, whatever the rollout's own is
+    start trainer "$WEFT_BIN" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --versions "$work/m/v1.safetensors"
+    start a "$WEFT_BIN" rollout "$work/site.ini" --peer a --model "$work/s0" --until 1 --save "$work/saved.st"
+    finish a 0
+    finish trainer 0
+    same "$work/saved.st" "$work/m/v1.safetensors"
 
     # what --save cannot become is told as soon as the model's kind is known: at once, or with the first version
     mkdir "$work/folder"
