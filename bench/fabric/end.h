@@ -20,6 +20,7 @@ typedef enum weft_bench_order {
     WEFT_BENCH_TAKE,       /* `count` writes come: answered by DONE when all have arrived */
     WEFT_BENCH_RAW_ECHO,   /* `count` times `bytes` over the connection, each sent back */
     WEFT_BENCH_RAW_TAKE,   /* `bytes` over the connection, answered by DONE */
+    WEFT_BENCH_SPIN, /* wants a processor for `count` ms: DONE says in `address` how many ns it did, in `key` had it */
     WEFT_BENCH_DONE,
     WEFT_BENCH_FAILED, /* `text` says why */
     WEFT_BENCH_END

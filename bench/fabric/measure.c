@@ -15,10 +15,16 @@
 #define ENOUGH       0.90
 #define NEARLY_ALL   0.95
 #define WRITES_LEAST 16u
+#define SPIN_MS      30u /* in each round, and at the end */
 
 static const uint64_t chunks[WEFT_BENCH_CHUNKS] = {64u << 10, 256u << 10, 1u << 20, 4u << 20};
 static const uint32_t depths[WEFT_BENCH_DEPTHS] = {1, 2, 4, 8, 16};
 static const uint64_t regions[WEFT_BENCH_REGIONS] = {1u << 20, 16u << 20, 64u << 20};
+
+/* What the two ends had of their processors. */
+typedef struct both {
+    weft_bench_turns here, there;
+} both;
 
 static int ascending(const void *a, const void *b)
 {
@@ -38,12 +44,33 @@ static weft_status order(const weft_bench_end *end, weft_bench_order what, uint6
     return weft_bench_say(end->fd, &message);
 }
 
+static weft_status hear_done_with(const weft_bench_end *end, weft_bench_message *message)
+{
+    weft_status status = weft_bench_hear(end->fd, message);
+    if (status == WEFT_OK && message->order != WEFT_BENCH_DONE)
+        return weft_fail_quiet(WEFT_E_PROTOCOL, "the other end is out of step");
+    return status;
+}
+
 static weft_status hear_done(const weft_bench_end *end)
 {
     weft_bench_message message;
-    weft_status status = weft_bench_hear(end->fd, &message);
-    if (status == WEFT_OK && message.order != WEFT_BENCH_DONE)
-        return weft_fail_quiet(WEFT_E_PROTOCOL, "the other end is out of step");
+    return hear_done_with(end, &message);
+}
+
+/* Both ends want a processor at once, as they do while they poll. */
+static weft_status spin(const weft_bench_end *end, weft_bench_turns *here, weft_bench_turns *there)
+{
+    weft_bench_message message;
+    weft_status status = order(end, WEFT_BENCH_SPIN, SPIN_MS, 0);
+    if (status == WEFT_OK)
+        weft_bench_spin(SPIN_MS, here);
+    if (status == WEFT_OK)
+        status = hear_done_with(end, &message);
+    if (status == WEFT_OK) {
+        there->wanted_ns += message.address;
+        there->had_ns += message.key;
+    }
     return status;
 }
 
@@ -103,19 +130,28 @@ static uint64_t writes_of(uint64_t bytes, uint64_t chunk)
 }
 
 /* In rounds, so that what disturbs the machine disturbs all sizes alike. */
-static weft_status rates(weft_bench_end *end, const weft_bench_fabric_terms *terms, weft_bench_fabric_figures *f)
+static weft_status rates(weft_bench_end *end, const weft_bench_fabric_terms *terms, both *turns,
+                         weft_bench_fabric_figures *f)
 {
     double each[WEFT_BENCH_CHUNKS][WEFT_BENCH_DEPTHS][RUNS_MAX];
     weft_status status = WEFT_OK;
     double warm;
     status = stream(end, f->chunk[0], f->depth[0], WRITES_LEAST, &warm);
-    for (uint32_t run = 0; run < terms->runs; run++)
+    for (uint32_t run = 0; run < terms->runs; run++) {
+        if (status == WEFT_OK)
+            status = spin(end, &turns->here, &turns->there);
         for (uint32_t c = 0; c < f->chunks; c++)
             for (uint32_t d = 0; d < f->depths && status == WEFT_OK; d++)
                 status = stream(end, f->chunk[c], f->depth[d], writes_of(terms->bytes, f->chunk[c]), &each[c][d][run]);
+    }
+    double spreads[WEFT_BENCH_CHUNKS * WEFT_BENCH_DEPTHS];
+    uint32_t known = 0;
     for (uint32_t c = 0; c < f->chunks && status == WEFT_OK; c++)
-        for (uint32_t d = 0; d < f->depths; d++)
+        for (uint32_t d = 0; d < f->depths; d++) {
             f->rate[c][d] = median(each[c][d], terms->runs);
+            spreads[known++] = weft_bench_spread(each[c][d], terms->runs);
+        }
+    f->noise.rate_spread = known > 0 ? median(spreads, known) : -1;
     return status;
 }
 
@@ -208,13 +244,17 @@ static uint32_t enough_of(const weft_bench_fabric_figures *f, uint32_t chunk, do
     return f->depth[f->depths - 1];
 }
 
-static void conclude(weft_bench_fabric_figures *f)
+static void sum_up(weft_bench_fabric_figures *f)
 {
-    uint32_t best = 0;
     for (uint32_t c = 0; c < f->chunks; c++) {
         f->enough[c] = enough_of(f, c, peak_of(f, c));
         f->peak = peak_of(f, c) > f->peak ? peak_of(f, c) : f->peak;
     }
+}
+
+static void recommend(weft_bench_fabric_figures *f)
+{
+    uint32_t best = 0;
     while (best + 1 < f->chunks && peak_of(f, best) < NEARLY_ALL * f->peak)
         best++;
     f->best_chunk = f->chunk[best];
@@ -222,10 +262,10 @@ static void conclude(weft_bench_fabric_figures *f)
     f->bucket_min = f->best_chunk * f->best_depth;
 }
 
-static weft_status measure(weft_bench_end *end, const weft_bench_fabric_terms *terms, weft_bench_fabric_figures *f)
+static weft_status measure_all(weft_bench_end *end, const weft_bench_fabric_terms *terms, both *turns,
+                               weft_bench_fabric_figures *f)
 {
-    plan(end, f);
-    weft_status status = rates(end, terms, f);
+    weft_status status = rates(end, terms, turns, f);
     if (status == WEFT_OK)
         status = echoes(end, WEFT_BENCH_ECHO, &f->latency_us);
     if (status == WEFT_OK)
@@ -234,11 +274,28 @@ static weft_status measure(weft_bench_end *end, const weft_bench_fabric_terms *t
         status = raw_echoes(end, &f->raw_latency_us);
     if (status == WEFT_OK && f->raw)
         status = raw_rate(end, terms, &f->raw_rate);
+    return status == WEFT_OK ? registrations(end, terms, f) : status;
+}
+
+static weft_status measure(weft_bench_end *end, const weft_bench_fabric_terms *terms, weft_bench_fabric_figures *f)
+{
+    both turns = {{0, 0}, {0, 0}};
+    char why[200];
+    const weft_bench_ticks begun = weft_bench_ticks_now();
+    plan(end, f);
+    weft_status status = measure_all(end, terms, &turns, f);
     if (status == WEFT_OK)
-        status = registrations(end, terms, f);
-    if (status == WEFT_OK)
-        conclude(f);
-    return status;
+        status = spin(end, &turns.here, &turns.there);
+    if (status != WEFT_OK)
+        return status;
+    const weft_bench_ticks ended = weft_bench_ticks_now();
+    f->noise.waited_here = weft_bench_waited(&turns.here);
+    f->noise.waited_there = weft_bench_waited(&turns.there);
+    f->noise.stolen_here = weft_bench_stolen(&begun, &ended);
+    sum_up(f);
+    if (weft_bench_noise_passes(&f->noise, why))
+        recommend(f);
+    return WEFT_OK;
 }
 
 weft_status weft_bench_fabric_measure(const weft_bench_fabric_terms *terms, weft_bench_fabric_figures *figures)

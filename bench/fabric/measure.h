@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "bench/fabric/noise.h"
 #include "port_provider.h"
 
 #define WEFT_BENCH_CHUNKS  4u /* message sizes */
@@ -30,7 +31,8 @@ typedef struct weft_bench_fabric_figures {
     double raw_rate, raw_latency_us;
     uint64_t region_bytes[WEFT_BENCH_REGIONS];
     double region_ms[WEFT_BENCH_REGIONS]; /* opened and closed */
-    /* What follows from it, as keys of the site. */
+    weft_bench_noise noise;
+    /* What follows from it, as keys of the site; nothing if the noise does not pass. */
     uint64_t best_chunk; /* the smallest with 95 % of the peak at some depth */
     uint32_t best_depth; /* the smallest with 90 % of it */
     uint64_t bucket_min; /* what that is together: a smaller bucket alone does not fill the link */

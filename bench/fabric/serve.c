@@ -3,6 +3,7 @@
 
 #include "bench/fabric/end.h"
 #include "bench/fabric/meet.h"
+#include "bench/fabric/noise.h"
 #include "clock.h"
 #include "status.h"
 
@@ -47,8 +48,17 @@ static weft_status raw_take(weft_bench_end *end, const weft_bench_message *order
     return status;
 }
 
+static weft_status spin(const weft_bench_message *order, weft_bench_message *done)
+{
+    weft_bench_turns turns = {0, 0};
+    weft_bench_spin((uint32_t)order->count, &turns);
+    done->address = turns.wanted_ns;
+    done->key = turns.had_ns;
+    return WEFT_OK;
+}
+
 /* `before`: writes that all orders until now have made. */
-static weft_status obey(weft_bench_end *end, const weft_bench_message *order, uint64_t before)
+static weft_status obey(weft_bench_end *end, const weft_bench_message *order, uint64_t before, weft_bench_message *done)
 {
     end->progress_ns = weft_clock_ns();
     switch (order->order) {
@@ -61,6 +71,8 @@ static weft_status obey(weft_bench_end *end, const weft_bench_message *order, ui
         return raw_echo(end, order);
     case WEFT_BENCH_RAW_TAKE:
         return raw_take(end, order);
+    case WEFT_BENCH_SPIN:
+        return spin(order, done);
     default:
         return weft_fail_quiet(WEFT_E_PROTOCOL, "order %u is none for this end", order->order);
     }
@@ -92,10 +104,11 @@ weft_status weft_bench_fabric_serve(const char *provider, const weft_link_option
 {
     weft_bench_end end;
     uint64_t before = 0;
-    weft_bench_message order = {0}, done = {.order = WEFT_BENCH_DONE};
+    weft_bench_message order = {0}, done;
     weft_status status = weft_bench_end_open(&end, provider, link, fd, true);
     while (status == WEFT_OK && (status = next_order(&end, &order)) == WEFT_OK && order.order != WEFT_BENCH_END) {
-        status = obey(&end, &order, before);
+        done = (weft_bench_message){.order = WEFT_BENCH_DONE};
+        status = obey(&end, &order, before, &done);
         before += makes_writes(&order) ? order.count : 0;
         if (status == WEFT_OK)
             status = weft_bench_say(fd, &done);

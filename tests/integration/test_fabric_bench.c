@@ -32,7 +32,9 @@ static void measure_all(play *p, int self)
         for (uint32_t d = 0; d < f.depths; d++)
             CHECK(f.rate[c][d] > 0, "%llu bytes, %u in flight", (unsigned long long)f.chunk[c], f.depth[d]);
     CHECK(f.latency_us > 0 && f.woken_us > 0, "latency");
-    CHECK(f.best_chunk > 0 && f.bucket_min == f.best_chunk * f.best_depth, "keys");
+    char why[200];
+    const bool worth = weft_bench_noise_passes(&f.noise, why); /* on a machine that does more, nothing follows */
+    CHECK((f.best_chunk > 0) == worth && f.bucket_min == f.best_chunk * f.best_depth, "keys");
 }
 
 static void obey(play *p, int self)
