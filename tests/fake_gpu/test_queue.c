@@ -145,7 +145,19 @@ static void threads_share(void **state)
     }
 }
 
-/* Work that does not end: nothing waits for ever, and nothing more is asked of the device. */
+/* Calls of the driver so far, whatever they ask for. */
+static uint64_t driver_calls(void)
+{
+    const weft_fake_control *fake = bench.vendor->fake;
+    uint64_t calls = 0;
+    const char *symbol;
+    for (uint32_t i = 0; (symbol = fake->symbol(i)); i++)
+        calls += fake->calls(symbol);
+    return calls;
+}
+
+/* Work that does not end: nothing waits for ever, and nothing more is asked of the device, not even to take back what
+ * is the driver's: that would wait for the work. */
 static void device_hangs(void **state)
 {
     (void)state;
@@ -160,7 +172,10 @@ static void device_hangs(void **state)
             jobs[i] = bench_job(i);
             assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
         }
-        for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(bench_poll(&jobs[0]), WEFT_E_DEVICE);
+        assert_true(atomic_load(&bench.gpu->hung) && atomic_load(&bench.gpu->lost));
+        const uint64_t calls = driver_calls();
+        for (uint32_t i = 1; i < 3; i++) {
             assert_int_equal(bench_poll(&jobs[i]), WEFT_E_DEVICE);
             assert_non_null(strstr(weft_last_error(), "does not end"));
         }
@@ -169,6 +184,7 @@ static void device_hangs(void **state)
         assert_non_null(strstr(weft_last_error(), "does not end"));
         weft_gpu_memory_give(bench.gpu, memory);
         weft_gpu_close(bench.gpu);
+        assert_int_equal(driver_calls(), calls);
     }
 }
 
