@@ -13,8 +13,8 @@
 /* Of a slab. Device memory is less where the budget says so. */
 #define DEVICE_BYTES       (192 * MIB)
 #define DEVICE_BYTES_LEAST (48 * MIB)
-#define PINNED_BYTES       (80 * MIB)
-#define PLAIN_BYTES        (32 * MIB)
+#define PINNED_BYTES       WEFT_GPU_PINNED_BYTES
+#define PLAIN_BYTES        WEFT_GPU_PLAIN_BYTES
 
 #define BLOCK_ALIGN 4096u
 

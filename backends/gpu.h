@@ -13,8 +13,11 @@
 #include "backends/gpu_driver.h"
 #include "port_backend.h"
 
-#define WEFT_GPU_JOBS            64u /* of a slab */
-#define WEFT_GPU_SLABS           4u
+#define WEFT_GPU_JOBS  64u /* of a slab */
+#define WEFT_GPU_SLABS 4u
+/* Of the host's memory, for each slab: pinned, and not. */
+#define WEFT_GPU_PINNED_BYTES    (UINT64_C(80) << 20)
+#define WEFT_GPU_PLAIN_BYTES     (UINT64_C(32) << 20)
 #define WEFT_GPU_SLABS_OF_THREAD 3u
 #define WEFT_GPU_DEPTH           (2 * WEFT_GPU_JOBS)  /* of the backends: jobs of a thread */
 #define WEFT_GPU_TAKEN           (4 * WEFT_GPU_DEPTH) /* jobs of all threads */

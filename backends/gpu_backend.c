@@ -101,10 +101,11 @@ static weft_status slot_drain(weft_backend_state *state, weft_drain_job *job)
 
 #define SLOT(kind) .kind = slot_##kind,
 #define SLOTS                                                                                                          \
-    .abi = WEFT_BACKEND_ABI, .depth = WEFT_GPU_DEPTH, .close = slot_close, .kernels = slot_kernels,                    \
-    .memory_take = slot_memory_take, .memory_give = slot_memory_give, .memory_export = slot_memory_export,             \
-    .flush = slot_flush, .runs = slot_runs, .check = slot_check, KINDS(SLOT).merge = slot_merge, .drain = slot_drain,  \
-    .poll = slot_poll
+    .abi = WEFT_BACKEND_ABI, .depth = WEFT_GPU_DEPTH,                                                                  \
+    .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
+    .kernels = slot_kernels, .memory_take = slot_memory_take, .memory_give = slot_memory_give,                         \
+    .memory_export = slot_memory_export, .flush = slot_flush, .runs = slot_runs, .check = slot_check,                  \
+    KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .poll = slot_poll
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

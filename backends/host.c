@@ -283,6 +283,7 @@ const weft_backend weft_backend_host = {
     .abi = WEFT_BACKEND_ABI,
     .name = "host",
     .depth = 1,
+    .host_bytes = SCRATCH_BYTES + sizeof(weft_backend_state),
     .probe = weft_host_probe,
     .open = host_open,
     .close = host_close,

@@ -41,6 +41,9 @@ int main(int argc, char **argv)
     bench_rig rig;
     bench_options options = {.provider = "tcp", .mib = 256, .rounds = 10, .seconds = 1, .changed = 1.17};
     weft_stats_info stats = {.size = sizeof stats};
+    options.sets[options.set_count++] = "trainer.journal=256MiB"; /* the bars are bounds by what the site says */
+    options.sets[options.set_count++] = "peers.staging=256MiB";
+    options.sets[options.set_count++] = "peers.bucket_max=4MiB";
     bench_options_read(argc, argv, &options);
     bench_rig_open(&rig, &options);
     weft_site *site = bench_site(&options, NULL, "60s");

@@ -8,7 +8,7 @@
 #define BLOCK_BYTES_MIN (64u << 10)
 #define PREFAULT_BYTES  (4u << 20) /* at a time */
 
-static uint32_t block_bytes_for(uint64_t largest_frame)
+uint32_t weft_arena_block_bytes(uint64_t largest_frame)
 {
     uint64_t bytes = BLOCK_BYTES_MIN;
     while (bytes < largest_frame + sizeof(weft_index_entry))
@@ -25,7 +25,7 @@ weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_
 {
     memset(arena, 0, sizeof *arena);
     pthread_mutex_init(&arena->lock, NULL);
-    arena->block_bytes = block_bytes_for(largest_frame);
+    arena->block_bytes = weft_arena_block_bytes(largest_frame);
     arena->block_count = (uint32_t)(bytes / arena->block_bytes);
     arena->bytes = (uint64_t)arena->block_count * arena->block_bytes;
     if (arena->block_count < 2)

@@ -48,6 +48,8 @@ typedef struct weft_chain {
 } weft_chain;
 
 weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame);
+/* Bytes of a block, for frames of at most so many. */
+uint32_t weft_arena_block_bytes(uint64_t largest_frame);
 void weft_arena_close(weft_arena *arena);
 uint8_t *weft_arena_block(const weft_arena *arena, uint32_t block);
 const weft_index_entry *weft_arena_index(const weft_arena *arena, uint32_t block, uint32_t frame);

@@ -98,12 +98,11 @@ void weft_bridge_close(weft_trainer *trainer)
     pthread_cond_destroy(&bridge->wake);
 }
 
-uint64_t weft_bridge_bytes(const weft_bridge *bridge)
+uint64_t weft_bridge_need(const weft_layout *layout)
 {
-    return WEFT_BRIDGE_ENTRIES * sizeof *bridge->entries +
-           WEFT_JOURNAL_UPDATES * (sizeof *bridge->sources + sizeof *bridge->merge_sources) +
-           bridge->merger.room.capacity + bridge->merger.sink.capacity + 3 * bridge->rebuilder->dense_bytes +
-           bridge->rebuilder->changes.capacity * 20ull;
+    return WEFT_BRIDGE_ENTRIES * sizeof(weft_bridged) +
+           WEFT_JOURNAL_UPDATES * (sizeof(weft_bridge_source) + sizeof(weft_merge_source)) + layout->largest_frame +
+           weft_rebuilder_need(layout) + weft_encoder_need(layout, 1, 1) + weft_merger_need(layout, WEFT_RUN_SHIFT_MAX);
 }
 
 /* ---- what is wanted */

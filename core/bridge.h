@@ -15,10 +15,11 @@
 #include "bucket.h"
 #include "encode.h"
 #include "merge.h"
+#include "sizes.h"
 #include "wire.h"
 
 #define WEFT_BRIDGE_ENTRIES 64u
-#define WEFT_BRIDGE_SHARE   4u /* one block of so many is left to merges */
+#define WEFT_BRIDGE_SHARE   WEFT_SIZES_MERGES
 
 typedef struct weft_trainer weft_trainer;
 
@@ -92,8 +93,8 @@ weft_status weft_bridge_start(weft_trainer *trainer);
 /* Ends the thread; not under the lock. */
 void weft_bridge_stop(weft_trainer *trainer);
 void weft_bridge_close(weft_trainer *trainer);
-/* Bytes of memory that it took beside the arena, if all of it were touched. */
-uint64_t weft_bridge_bytes(const weft_bridge *bridge);
+/* Bytes of memory that it takes beside the arena, if all of it were touched. */
+uint64_t weft_bridge_need(const weft_layout *layout);
 
 /* The update from the version after `from` to the newest there was when it was made, at `level`: fast or tight.
  * Errors: WEFT_AGAIN (it is being made: the step is woken), WEFT_E_BUDGET (it cannot be had: single updates or a

@@ -35,6 +35,15 @@ static uint64_t room_bytes(const weft_layout *layout)
     return (units ? units : 1) * (layout->largest_frame ? layout->largest_frame : 1);
 }
 
+uint64_t weft_encoder_need(const weft_layout *layout, uint32_t lanes, uint32_t depth)
+{
+    const uint64_t batch = depth > 1 ? 2ull * depth * WEFT_LEVEL_COUNT * layout->largest_frame : 0;
+    lanes = depth > 1 ? 1 : lanes;
+    return lanes * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_lane) + sizeof(weft_survey) +
+                    WEFT_ENCODE_AHEAD * sizeof(weft_encode_turn)) +
+           batch;
+}
+
 /* ---- open */
 
 static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
@@ -53,7 +62,10 @@ static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_
         got = got && lane->sinks[level].data;
     }
     if (!got)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the frames of one run of units");
+        return weft_fail(WEFT_E_MEMORY,
+                         "no memory for the frames of one run of units: %llu bytes for each of %u threads; fewer "
+                         "([trainer] threads) take less",
+                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->crew.lanes);
     return weft_window_open(&encoder->windows[number], encoder->backend, lane->device);
 }
 

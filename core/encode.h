@@ -56,6 +56,8 @@ typedef struct weft_encoder {
 weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend, const weft_backend_options *options,
                               weft_backend_state *device, const weft_layout *layout, uint32_t lanes);
 void weft_encoder_close(weft_encoder *encoder);
+/* Bytes that it takes with a backend of so much depth, if all of them were touched. */
+uint64_t weft_encoder_need(const weft_layout *layout, uint32_t lanes, uint32_t depth);
 
 /* Chooses the parameters of an update at `levels` (a mask) from a sample of the two bindings. */
 weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,

@@ -182,6 +182,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
         peer->estimate = (weft_estimate){0};
         peer->decoding = (weft_decoding){0};
         peer->apart_until = 0;
+        peer->staging_said = 0;
         peer->rival = 0;
         memset(peer->rails, 0, sizeof peer->rails); /* their figures; no port is open */
     }
@@ -193,6 +194,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     trainer->wanting[peer->wanted]++;
     peer->known = peer->greeted = true;
     peer->site = *site;
+    peer->site.bucket_max = weft_size_bucket(trainer->session->layout, site);
     peer->hello = *hello;
     if (peer->hello.slots > trainer->slots_most)
         peer->hello.slots = trainer->slots_most;

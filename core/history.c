@@ -5,13 +5,18 @@
 #include "mem.h"
 #include "status.h"
 
+uint64_t weft_history_need(uint64_t parts, uint64_t journal_bytes)
+{
+    const uint64_t most = parts * WEFT_JOURNAL_UPDATES, room = journal_bytes / 4 / sizeof(weft_move);
+    const uint64_t moves = room < 2 * parts ? 2 * parts : room < most ? room : most;
+    return (moves ? moves : 1) * sizeof(weft_move);
+}
+
 weft_status weft_history_open(weft_history *history, uint64_t parts, uint64_t journal_bytes)
 {
-    uint64_t most = parts * WEFT_JOURNAL_UPDATES, room = journal_bytes / 4 / sizeof(weft_move);
     memset(history, 0, sizeof *history);
-    history->capacity = room < 2 * parts ? 2 * parts : room < most ? room : most;
-    history->capacity += history->capacity == 0;
-    history->bytes = history->capacity * sizeof(weft_move);
+    history->bytes = weft_history_need(parts, journal_bytes);
+    history->capacity = history->bytes / sizeof(weft_move);
     history->moves = weft_mem_map(history->bytes);
     history->ends = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *history->ends);
     history->oldest = history->next = 1;

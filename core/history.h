@@ -26,6 +26,8 @@ typedef struct weft_history {
  * everything. Errors: WEFT_E_MEMORY. */
 weft_status weft_history_open(weft_history *history, uint64_t parts, uint64_t journal_bytes);
 void weft_history_close(weft_history *history);
+/* Bytes of that. */
+uint64_t weft_history_need(uint64_t parts, uint64_t journal_bytes);
 /* Takes note of the next update, which moved `parts` words by `delta`. */
 void weft_history_append(weft_history *history, const uint64_t *delta, uint64_t parts);
 /* The newest update, whose digests were told by then, moved them by `delta` instead. */

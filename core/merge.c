@@ -46,6 +46,13 @@ static void measure(const weft_layout *layout, uint32_t shift, uint64_t *room, u
     }
 }
 
+uint64_t weft_merger_need(const weft_layout *layout, uint32_t shift)
+{
+    uint64_t room, frames;
+    measure(layout, shift, &room, &frames);
+    return room + frames;
+}
+
 weft_status weft_merger_open(weft_merger *merger, const weft_backend *backend, weft_backend_state *device,
                              const weft_layout *layout, uint32_t shift)
 {

@@ -64,6 +64,8 @@ uint32_t weft_merge_shift(const weft_merge_source *sources, size_t count);
 /* Takes all memory, for runs of at most 2^shift units. Errors: WEFT_E_MEMORY. */
 weft_status weft_merger_open(weft_merger *merger, const weft_backend *backend, weft_backend_state *device,
                              const weft_layout *layout, uint32_t shift);
+/* Bytes that it takes, if all of them were touched. */
+uint64_t weft_merger_need(const weft_layout *layout, uint32_t shift);
 void weft_merger_close(weft_merger *merger);
 
 /* Runs a pass over all units. Errors: WEFT_E_ARGUMENT (the base is needed), WEFT_E_CORRUPT, those of sources, emit and

@@ -150,13 +150,13 @@ struct weft_peer {
     uint64_t waits_since_ns; /* for its relay to begin an update; 0: it does not */
     uint64_t rival;          /* a later incarnation that wants its place */
     uint64_t rival_ns;       /* when it first asked */
+    uint64_t staging_said;   /* bytes of staging that the log named last, for an update that did not fit; 0: none */
     uint64_t apart_until;    /* order of the update up to which it is served alone; 0: it is not */
 };
 
 #define WEFT_ORDER_UNKNOWN UINT64_MAX
-#define WEFT_GUESTS        8u  /* connections that have not said who they are */
-#define WEFT_SLABS_MAX     16u /* of the pool */
-#define WEFT_SLAB_MIN      (2u << 20)
+#define WEFT_GUESTS        8u   /* connections that have not said who they are */
+#define WEFT_SLABS_MAX     16u  /* of the pool */
 #define WEFT_HEADER_STRIDE 256u /* of the ring of bucket headers: whole cache lines, no two slots share one */
 
 /* Slab pool: registered memory for frames made on the fly (snapshots) and attachments. */
@@ -200,6 +200,9 @@ struct weft_trainer {
     weft_blob *attachment; /* of the newest version */
     weft_journal journal;
     weft_history history;
+    uint64_t
+        journal_need; /* bytes of blocks that the update encoded last takes, whether it has them or not; publish's */
+    uint64_t journal_said; /* the size that the log named last for one that did not fit; 0: none */
     weft_slabs slabs;
     weft_packer packer;   /* of what goes into slabs */
     uint8_t *headers;     /* bucket headers, one per peer and slot */

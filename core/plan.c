@@ -6,12 +6,12 @@
 
 uint64_t weft_plan_slots(const weft_site_peer *peer)
 {
-    return weft_slots_stride(peer->bucket_max) * peer->window;
+    return weft_slots_stride(peer->bucket_max ? peer->bucket_max : WEFT_SITE_BUCKET_AUTO) * peer->window;
 }
 
-uint64_t weft_plan_trainer(const weft_site *site)
+uint64_t weft_plan_trainer(const weft_site *site, uint64_t journal)
 {
-    return site->trainer.journal + (uint64_t)WEFT_SLABS_MAX * WEFT_SLAB_MIN +
+    return journal + (uint64_t)WEFT_SLABS_MAX * WEFT_SIZE_SLAB_MOST +
            (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * WEFT_HEADER_STRIDE;
 }
 

@@ -210,6 +210,7 @@ typedef struct weft_backend {
     const char *name; /* "host" */
     uint64_t caps;    /* mask of WEFT_BACKEND_* */
     uint32_t depth; /* jobs of a thread that are worth having with it at once, at least 1; 1: lanes are worth having */
+    uint64_t host_bytes; /* of the host's memory that each state takes at open */
     /* One entry per device, or one that says why there is none; returns how many there are. */
     size_t (*probe)(weft_device_info *devices, size_t capacity);
     weft_status (*open)(const weft_backend_options *options, weft_backend_state **state);

@@ -38,21 +38,38 @@ void weft_publish_close(weft_trainer *trainer)
 
 /* ---- encode */
 
+/* Blocks that a level's frames take, counted whether they are to be had or not. */
+typedef struct block_count {
+    uint64_t blocks, left; /* left: bytes of the last one */
+} block_count;
+
 /* An update on its way into the journal. */
 typedef struct journal_writer {
     weft_trainer *trainer;
     weft_update *update;
+    block_count count[WEFT_LEVEL_COUNT];
 } journal_writer;
+
+static void count_frame(block_count *count, const weft_arena *arena, uint32_t length)
+{
+    const uint64_t bytes = length + sizeof(weft_index_entry);
+    if (count->left < bytes) {
+        count->blocks++;
+        count->left = arena->block_bytes;
+    }
+    count->left -= bytes;
+}
 
 /* Appends a frame to the chain of its level. When the journal has no room the version goes without: peers get it as a
  * snapshot. */
 static weft_status append_frame(void *user, weft_level level, const uint8_t *bytes, uint32_t length)
 {
-    const journal_writer *writer = user;
+    journal_writer *writer = user;
     weft_update *update = writer->update;
     weft_arena *arena = &writer->trainer->journal.arena;
     weft_chain *chain = &update->chain[level];
     weft_frame frame;
+    count_frame(&writer->count[level], arena, length);
     if (update->snapshot_only)
         return WEFT_OK;
     weft_status status = weft_frame_admit(writer->trainer->session->layout, bytes, length, &frame);
@@ -91,7 +108,7 @@ static weft_status choose(weft_trainer *trainer, weft_update *update, void *stre
 
 static weft_status encode(weft_trainer *trainer, weft_update *update, void *stream, weft_encode_pass *pass)
 {
-    journal_writer writer = {trainer, update};
+    journal_writer writer = {.trainer = trainer, .update = update};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]); /* first: whatever fails, they are given back */
     weft_status status = choose(trainer, update, stream);
@@ -109,6 +126,9 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, void *stre
                                .stream = stream};
     status = weft_encoder_run(&trainer->encoder, pass);
     update->changed = pass->changed;
+    trainer->journal_need = 0;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        trainer->journal_need += writer.count[level].blocks * trainer->journal.arena.block_bytes;
     return status;
 }
 
@@ -257,16 +277,28 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
     all->encode_ms = pass->encode_ms;
 }
 
-static void tell(const weft_update *update, weft_update_info *all, weft_update_info *info)
+/* Said again only of an update that needs yet more. */
+static void tell_of_journal(weft_trainer *trainer, const weft_update *update)
+{
+    char size[WEFT_SIZE_PRINTED];
+    const uint64_t need = weft_size_journal_for(trainer->journal_need);
+    const bool said = need <= trainer->journal_said;
+    weft_size_print(need, size);
+    weft_log(
+        said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+        "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal to at least %s",
+        (unsigned long long)update->target.number, size);
+    trainer->journal_said = said ? trainer->journal_said : need;
+}
+
+static void tell(weft_trainer *trainer, const weft_update *update, weft_update_info *all, weft_update_info *info)
 {
     weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",
              (unsigned long long)all->target.number, (unsigned long long)all->changed,
              (unsigned long long)all->elements, (unsigned long long)all->bytes, all->level, all->diff_ms,
              all->encode_ms);
     if (update->snapshot_only)
-        weft_log(WEFT_LOG_WARN,
-                 "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal",
-                 (unsigned long long)all->target.number);
+        tell_of_journal(trainer, update);
     if (!info)
         return;
     size_t size = info->size < sizeof *all ? info->size : sizeof *all;
@@ -297,7 +329,7 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
     all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
     all.target = update->target;
     if (status == WEFT_OK)
-        tell(update, &all, info);
+        tell(trainer, update, &all, info);
     return status;
 }
 

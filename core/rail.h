@@ -133,6 +133,8 @@ weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now
 /* ---- rail_again.c: chunks that go again */
 /* Takes the memory, if any peer of the site may have several rails. */
 weft_status weft_parcel_open(weft_trainer *trainer);
+/* Bytes of it. */
+uint64_t weft_parcel_need(const weft_site *site);
 void weft_parcel_close(weft_trainer *trainer);
 weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
 /* A bucket is about to be posted. */

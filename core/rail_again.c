@@ -12,16 +12,20 @@ static bool is_several(const weft_site_peer *peer)
     return peer->streams * weft_site_rails(peer->address, list) > 1;
 }
 
-weft_status weft_parcel_open(weft_trainer *trainer)
+uint64_t weft_parcel_need(const weft_site *site)
 {
-    const weft_site *site = trainer->session->site;
     bool several = false, pattern;
     weft_site_peer row;
     for (size_t i = 0; !several && weft_site_row(site, i, &row, &pattern); i++)
         several = is_several(&row);
-    if (!several)
+    return several ? (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * sizeof(weft_parcel) : 0;
+}
+
+weft_status weft_parcel_open(weft_trainer *trainer)
+{
+    trainer->parcels_bytes = weft_parcel_need(trainer->session->site);
+    if (trainer->parcels_bytes == 0)
         return WEFT_OK;
-    trainer->parcels_bytes = (uint64_t)trainer->peer_count * trainer->slots_most * sizeof *trainer->parcels;
     trainer->parcels = weft_mem_map(trainer->parcels_bytes);
     return trainer->parcels ? WEFT_OK
                             : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",

@@ -31,13 +31,25 @@ weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *s
     return status == WEFT_OK ? image_bind(&rebuilder->base, shadow) : status;
 }
 
+/* Of one image. */
+static uint64_t dense_bytes(const weft_layout *layout)
+{
+    const uint64_t most = UINT64_C(1) << WEFT_RUN_SHIFT_MAX,
+                   units = layout->unit_count < most ? layout->unit_count + 1 : most;
+    return units * layout->largest_frame + 1;
+}
+
+uint64_t weft_rebuilder_need(const weft_layout *layout)
+{
+    return 2 * dense_bytes(layout) + (layout->part_count + 1) * sizeof(uint64_t) +
+           weft_tile_elements(1) * (sizeof(uint32_t) + 16ull);
+}
+
 weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *layout)
 {
-    uint64_t most = UINT64_C(1) << WEFT_RUN_SHIFT_MAX,
-             units = layout->unit_count < most ? layout->unit_count + 1 : most;
     uint32_t tile = weft_tile_elements(1);
     weft_changes *changes = &rebuilder->changes;
-    rebuilder->dense_bytes = units * layout->largest_frame + 1;
+    rebuilder->dense_bytes = dense_bytes(layout);
     rebuilder->target.dense = weft_mem_map(rebuilder->dense_bytes);
     rebuilder->base.dense = weft_mem_map(rebuilder->dense_bytes);
     rebuilder->discard = weft_mem_take(layout->part_count + 1, sizeof *rebuilder->discard);

@@ -28,6 +28,8 @@ weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *la
 /* Once the shadow has its runs; takes memory the first time only. */
 weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow);
 void weft_rebuilder_close(weft_rebuilder *rebuilder);
+/* Bytes that it takes at open, if all of them were touched. */
+uint64_t weft_rebuilder_need(const weft_layout *layout);
 
 /* Makes `target` hold the run of 2^shift units around `unit`, or a longer one, as it was after update `order`. A later
  * version that gives a unit whole, and not what changed, loses it, unless `order` does too.

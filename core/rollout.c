@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "sizes_rollout.h"
 #include "status.h"
 
 /* Decoding goes on for so long before the lock is let go of. */
@@ -139,7 +140,28 @@ static weft_status check_staging(const weft_rollout *rollout)
                      rollout->site.name, (unsigned long long)rollout->site.staging, (unsigned long long)need);
 }
 
-static weft_status open_parts(weft_rollout *rollout)
+/* What the site fixed is had or is not; `auto` makes do with half, and half of that. */
+static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes)
+{
+    const weft_session *session = rollout->session;
+    const uint64_t least = weft_staging_largest(session->layout) + 16;
+    for (;;) {
+        const bool again = sizes->staging.automatic && rollout->site.staging / 2 >= least;
+        weft_log_sink *before = again ? weft_log_quiet() : NULL;
+        weft_status status =
+            weft_staging_open(&rollout->staging, session->backend, session->device, rollout->site.staging,
+                              session->layout->unit_count + 1, "[peers] staging");
+        if (again)
+            weft_log_enter(before);
+        if (status == WEFT_OK || !again)
+            return status;
+        weft_staging_close(&rollout->staging);
+        rollout->site.staging /= 2;
+        weft_rollout_sizes_lower(sizes, session->layout, rollout->site.staging);
+    }
+}
+
+static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     uint64_t parts = rollout->session->layout->part_count ? rollout->session->layout->part_count : 1;
     rollout->digests = weft_mem_take(parts, sizeof *rollout->digests);
@@ -155,8 +177,7 @@ static weft_status open_parts(weft_rollout *rollout)
     if (status == WEFT_OK)
         status = weft_unpacker_open(&rollout->unpacker);
     if (status == WEFT_OK)
-        status = weft_staging_open(&rollout->staging, rollout->session->backend, rollout->session->device,
-                                   rollout->site.staging, rollout->session->layout->unit_count + 1, "[peers] staging");
+        status = open_staging(rollout, sizes);
     if (status == WEFT_OK)
         status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
@@ -232,18 +253,36 @@ static void close_rollout(weft_session *session)
     give_back(rollout);
 }
 
-static void print_memory(weft_rollout *rollout)
+static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *sizes)
 {
     weft_session *session = rollout->session;
-    uint64_t image = rollout->image ? session->layout->bytes : 0,
-             slots = rollout->slots.bytes + rollout->taken.capacity + rollout->unpacker.bytes;
-    session->stats.memory_bytes = slots + rollout->staging.bytes + image + weft_relay_bytes(rollout);
+    char size[WEFT_SIZE_PRINTED];
+    const uint64_t relay = weft_relay_bytes(rollout);
+    session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
-    weft_log(WEFT_LOG_INFO, "rollout %s: %.1f MB: slots %.1f, staging %.1f, image %.1f; backend %s, provider %s (%s)",
-             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)slots / 1e6,
-             (double)rollout->staging.bytes / 1e6, (double)image / 1e6, session->backend_name, rollout->provider->name,
-             rollout->facts.fabric);
+    weft_log(WEFT_LOG_INFO,
+             "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, digests "
+             "%.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
+             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)session->layout->bytes / 1e6,
+             (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
+             (double)sizes->digests / 1e6, (double)sizes->image / 1e6, (double)relay / 1e6, session->backend_name,
+             rollout->provider->name, rollout->facts.fabric);
+    if (sizes->staging.automatic)
+        weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
+                 rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,
+                 sizes->staging.percent);
     weft_log(WEFT_LOG_INFO, "rollout %s: buckets: %s", rollout->site.name, rollout->direct.text);
+}
+
+/* What `auto` comes to, from here on as if the site had said so. */
+static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
+{
+    const weft_session *session = rollout->session;
+    weft_mem_host memory;
+    weft_mem_host_read("", &memory);
+    *sizes = weft_rollout_sizes_of(session->site, &rollout->site, session->layout, session->backend, &memory);
+    rollout->site.bucket_max = sizes->bucket;
+    rollout->site.staging = sizes->staging.bytes;
 }
 
 weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
@@ -251,6 +290,7 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
 {
     weft_site_peer row;
     weft_session *made = NULL;
+    weft_rollout_sizes sizes;
     weft_status status = weft_site_resolve(site, peer, &row);
     if (status != WEFT_OK)
         return status;
@@ -273,9 +313,10 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     rollout->site = row;
     rollout->level = "";
     weft_log_sink *before = weft_log_enter(&made->sink);
-    status = open_parts(rollout);
+    settle_sizes(rollout, &sizes);
+    status = open_parts(rollout, &sizes);
     if (status == WEFT_OK)
-        print_memory(rollout);
+        print_memory(rollout, &sizes);
     weft_log_enter(before);
     if (status != WEFT_OK)
         give_back(rollout);

@@ -47,10 +47,10 @@ typedef struct weft_site_peer {
     uint64_t bucket;               /* bytes; 0: auto */
     uint64_t bucket_start;         /* while nothing is measured */
     uint64_t bucket_min;
-    uint64_t bucket_max; /* the slot's payload */
+    uint64_t bucket_max; /* the slot's payload; 0: auto, until a layout is known (sizes.h) */
     uint64_t window;     /* slots */
     uint64_t streams;    /* ports of each rail, that is connections of the data plane */
-    uint64_t staging;    /* bytes of change lists and scratch at the rollout */
+    uint64_t staging;    /* bytes of change lists and scratch at the rollout; 0: auto */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;
     uint64_t rate_limit; /* bytes/s; 0: none */
@@ -62,6 +62,8 @@ typedef struct weft_site_peer {
     char relay[WEFT_SITE_TEXT]; /* host:port where it listens for peers behind it; "": it is no relay */
     uint64_t relay_memory;      /* bytes for passing on */
 } weft_site_peer;
+
+#define WEFT_SITE_BUCKET_AUTO (UINT64_C(4) << 20) /* the most that bucket_max = auto comes to by itself */
 
 #define WEFT_SITE_VIAS 4u /* relays that one peer may name */
 #define WEFT_SITE_HOPS 8u /* relays between the trainer and a peer */
@@ -87,7 +89,7 @@ struct weft_site {
         int64_t device;
         uint64_t device_memory;
         weft_choice_shadow shadow;
-        uint64_t journal; /* bytes of the arena that keeps encoded updates */
+        uint64_t journal; /* bytes of the arena that keeps encoded updates; 0: auto */
         uint64_t threads; /* that encode, the caller's included; 0: auto */
         uint64_t max_peers;
         uint64_t join_deadline_ms;

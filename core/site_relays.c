@@ -47,7 +47,7 @@ static weft_status check_address(const weft_site *site, uint32_t section, const 
                       "for [%s] beyond loopback anyone who reaches the port may join: write [security] mode = open to "
                       "accept that%s",
                       "");
-    if (peer->relay_memory / 4 < peer->bucket_max + (8u << 10))
+    if (peer->relay_memory / 4 < (peer->bucket_max ? peer->bucket_max : WEFT_SITE_BUCKET_AUTO) + (8u << 10))
         return refuse(site, section, "relay_memory", "for [%s] a relay needs more than four times bucket_max%s", "");
     return WEFT_OK;
 }

@@ -40,11 +40,11 @@ static weft_status check_buckets(const weft_site *site, uint32_t section)
     weft_site_fill(site->source, &layers, "peer", &peer);
     print_size("bucket_min", &peer, low);
     print_size("bucket_max", &peer, high);
-    if (peer.bucket_min > peer.bucket_max) {
+    if (peer.bucket_max && peer.bucket_min > peer.bucket_max) {
         weft_site_place_of(site, &layers, (const char *const[2]){"bucket_min", "bucket_max"}, value, &place);
         return weft_site_refuse(&place, "for [%s] bucket_min %s exceeds bucket_max %s", who, low, high);
     }
-    if (peer.bucket && (peer.bucket < peer.bucket_min || peer.bucket > peer.bucket_max)) {
+    if (peer.bucket && (peer.bucket < peer.bucket_min || (peer.bucket_max && peer.bucket > peer.bucket_max))) {
         weft_site_place_of(site, &layers, (const char *const[2]){"bucket", "bucket"}, value, &place);
         return weft_site_refuse(&place, "for [%s] a bucket must lie between bucket_min %s and bucket_max %s", who, low,
                                 high);

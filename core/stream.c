@@ -253,6 +253,25 @@ static weft_status start_from_newest(weft_trainer *trainer, weft_peer *peer, boo
     return begins ? begin_update(trainer, peer, trainer->early.update) : WEFT_AGAIN;
 }
 
+/* Names the staging that would have served, again only if that is yet more. */
+static void say_snapshot(weft_peer *peer, const weft_update *update)
+{
+    char size[WEFT_SIZE_PRINTED];
+    const uint64_t need = update ? update->chain[level_for(peer, update)].staged_bytes : 0;
+    if (!update) {
+        weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->name,
+                 (unsigned long long)peer->held.number);
+        return;
+    }
+    const bool said = need <= peer->staging_said;
+    weft_log(said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+             "%s needs a snapshot: the update behind version %llu is larger than its staging of %llu bytes; raise "
+             "[peer.%s] staging to at least %s",
+             peer->name, (unsigned long long)peer->held.number, (unsigned long long)peer->hello.staging_bytes,
+             peer->name, weft_size_print(need, size));
+    peer->staging_said = said ? peer->staging_said : need;
+}
+
 static weft_status start(weft_trainer *trainer, weft_peer *peer)
 {
     bool idle = peer->expected_count == 0;
@@ -273,9 +292,7 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
         return begin_update(trainer, peer, update);
     if (!idle)
         return WEFT_AGAIN;
-    weft_log(WEFT_LOG_WARN, "%s needs a snapshot: an update behind version %llu %s", peer->name,
-             (unsigned long long)peer->held.number,
-             kept ? "is larger than its staging" : "is not in the journal, or larger than that");
+    say_snapshot(peer, update);
     return weft_stream_offer(trainer, peer);
 }
 

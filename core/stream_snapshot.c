@@ -1,5 +1,6 @@
 /* stream_snapshot.c - a snapshot from the shadow: its tiles, what is published meanwhile, its end. */
 #define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -267,14 +268,17 @@ static void failed(weft_trainer *trainer, weft_stream *stream)
 static void catch_up(weft_trainer *trainer, weft_peer *peer)
 {
     weft_stream *stream = &peer->stream;
-    bool takes = weft_staging_largest(trainer->session->layout) <= peer->hello.staging_bytes;
+    const uint64_t largest = weft_staging_largest(trainer->session->layout);
+    bool takes = largest <= peer->hello.staging_bytes;
+    char small[128], size[WEFT_SIZE_PRINTED];
     uint64_t blocks;
     if (!stream->made && stream->tiles.from == trainer->newest_order)
         return;
     if (!stream->made && (!takes || !kept(trainer, &stream->tiles, &blocks))) {
+        snprintf(small, sizeof small, "its staging takes no update, and one was published; raise it to at least %s",
+                 weft_size_print(largest, size));
         start_over(trainer, peer,
-                   takes ? "the journal does not keep what was published since; raise [trainer] journal"
-                         : "its staging takes no update, and one was published; raise staging");
+                   takes ? "the journal does not keep what was published since; raise [trainer] journal" : small);
         return;
     }
     if (!stream->made && stream->tiles.failures > FAILURES_MOST)

@@ -7,10 +7,10 @@
 #include "mem.h"
 #include "peer.h"
 #include "publish.h"
+#include "sizes_trainer.h"
 #include "status.h"
 
-#define LANES     (8u * WEFT_SITE_RAILS)
-#define SLABS_MIN 4u /* a peer's share: to copy, send and acknowledge at once */
+#define LANES (8u * WEFT_SITE_RAILS)
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
@@ -27,19 +27,11 @@ uint32_t weft_trainer_slots(const weft_site *site)
     return most < WEFT_SLOTS_MAX ? (uint32_t)most : WEFT_SLOTS_MAX;
 }
 
-/* A hundredth of what the trainer needs anyway, within reason. */
-static uint32_t slab_count(const weft_trainer *trainer)
-{
-    uint64_t count = (trainer->session->layout->bytes + trainer->journal.arena.bytes) / 100 / trainer->slabs.slab_bytes;
-    return count < SLABS_MIN ? SLABS_MIN : count < WEFT_SLABS_MAX ? (uint32_t)count : WEFT_SLABS_MAX;
-}
-
 static weft_status open_slabs(weft_trainer *trainer)
 {
     weft_slabs *slabs = &trainer->slabs;
-    uint32_t largest = trainer->session->layout->largest_frame;
-    slabs->slab_bytes = largest > WEFT_SLAB_MIN ? (largest + 4095ull) / 4096 * 4096 : WEFT_SLAB_MIN;
-    slabs->count = slab_count(trainer);
+    slabs->slab_bytes = weft_size_slab(trainer->session->layout);
+    slabs->count = weft_trainer_slabs(trainer->session->layout, trainer->session->site->trainer.journal);
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
     trainer->slots_most = weft_trainer_slots(trainer->session->site);
@@ -192,22 +184,32 @@ static void close_trainer(weft_session *session)
     give_back(trainer);
 }
 
-static void print_memory(weft_trainer *trainer)
+static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *sizes)
 {
     weft_session *session = trainer->session;
-    uint64_t shadow = session->layout->bytes;
-    uint64_t slabs = trainer->slabs.slab_bytes * trainer->slabs.count + trainer->packer.bytes;
-    uint64_t peers = trainer->peer_count * (sizeof(weft_peer) + WEFT_CONTROL_IN_BYTES + WEFT_CONTROL_OUT_BYTES) +
-                     trainer->headers_bytes + trainer->parcels_bytes;
-    uint64_t digests = trainer->history.bytes + 3 * session->layout->part_count * sizeof *trainer->digests;
-    uint64_t merging = weft_bridge_bytes(&trainer->bridge);
-    session->stats.memory_bytes = shadow + trainer->journal.arena.bytes + digests + slabs + peers + merging;
-    weft_log(WEFT_LOG_INFO,
-             "trainer: %.1f MB: shadow %.1f, journal %.1f, digests %.1f, merging %.1f, slabs %.1f, %u peers %.1f; "
-             "backend %s",
-             (double)session->stats.memory_bytes / 1e6, (double)shadow / 1e6,
-             (double)trainer->journal.arena.bytes / 1e6, (double)digests / 1e6, (double)merging / 1e6,
-             (double)slabs / 1e6, trainer->peer_count - WEFT_GUESTS, (double)peers / 1e6, session->backend_name);
+    char size[WEFT_SIZE_PRINTED];
+    session->stats.memory_bytes = sizes->bytes;
+    weft_log(
+        WEFT_LOG_INFO,
+        "trainer: at most %.1f MB beside the weights' %.1f: shadow %.1f, journal %.1f, digests %.1f, merging %.1f, "
+        "encoding %.1f, slabs %.1f, %u peers %.1f; backend %s",
+        (double)sizes->bytes / 1e6, (double)session->layout->bytes / 1e6, (double)sizes->shadow / 1e6,
+        (double)sizes->journal.bytes / 1e6, (double)sizes->digests / 1e6, (double)sizes->merging / 1e6,
+        (double)sizes->encoding / 1e6, (double)sizes->slabs / 1e6, trainer->peer_count - WEFT_GUESTS,
+        (double)sizes->peers / 1e6, session->backend_name);
+    if (sizes->journal.automatic)
+        weft_log(WEFT_LOG_INFO, "trainer: journal = auto is %s: %s", weft_size_print(sizes->journal.bytes, size),
+                 sizes->journal.why);
+}
+
+/* What `auto` comes to, from here on as if the site had said so. */
+static void settle_sizes(const weft_trainer *trainer, weft_trainer_sizes *sizes)
+{
+    weft_session *session = trainer->session;
+    weft_mem_host memory;
+    weft_mem_host_read("", &memory);
+    *sizes = weft_trainer_sizes_of(session->site, session->layout, session->backend, &memory);
+    session->site->trainer.journal = sizes->journal.bytes;
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
@@ -215,6 +217,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
 {
     uint32_t peers = (uint32_t)site->trainer.max_peers + WEFT_GUESTS;
     weft_session *made = NULL;
+    weft_trainer_sizes sizes;
     const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory};
     weft_status status =
         weft_session_make(site, layout, options, site->trainer.backend, &work, (1 + WEFT_PORTS_MAX) * peers + 4, &made);
@@ -236,9 +239,10 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     if (getrandom(&trainer->run, sizeof trainer->run, 0) != sizeof trainer->run)
         trainer->run = made->incarnation;
     trainer->run |= 1; /* 0 says no run */
+    settle_sizes(trainer, &sizes);
     status = open_parts(trainer);
     if (status == WEFT_OK)
-        print_memory(trainer);
+        print_memory(trainer, &sizes);
     weft_log_enter(before);
     if (status != WEFT_OK)
         give_back(trainer);

@@ -33,6 +33,7 @@ stages='
 5 window
 5 staging
 6 encode
+6 sizes
 5 merge
 6 proof
 6 wire
@@ -44,8 +45,8 @@ stages='
 9 names
 8 choice
 9 peer rail lane greet send stream answer bridge rebuild repair follow owed
-10 trainer publish shadow room lag early
-10 rollout inlet direct stage join hear fetch receive search verify relay way plan
+10 trainer publish shadow room lag early sizes_trainer
+10 rollout inlet direct stage join hear fetch receive search verify relay way plan sizes_rollout
 11 api
 '
 

@@ -24,7 +24,7 @@ typedef struct arg_row {
 
 static const arg_row rows[] = {
     {WEFT_OPTION_MODEL, "--model", "FILE", ARG_TEXT, AT(model),
-     "safetensors file, or folder of shards with its index, to start from"},
+     "safetensors file, or folder of shards with its index, to start from, or, with check, to say the memory for"},
     {WEFT_OPTION_VERSIONS, "--versions", "FILE...", ARG_MANY, AT(versions),
      "publish these files, or folders of shards, one after the other, then end"},
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),

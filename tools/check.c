@@ -4,11 +4,16 @@
 
 #include "check_backend.h"
 #include "check_fabric.h"
+#include "check_sizes.h"
+#include "model/safetensors.h"
 #include "output.h"
 #include "site.h"
 #include "verbs.h"
 
 enum { VALUE_ROOM = 512 };
+
+/* What the trainer is taken to register where its journal follows from a model that is not given. */
+#define JOURNAL_UNKNOWN (UINT64_C(256) << 20)
 
 static bool section_is(const weft_key *key, const char *section)
 {
@@ -54,8 +59,10 @@ static json_t *patterns_json(const weft_site *site)
     return patterns;
 }
 
-static json_t *site_json(const weft_site *site, const char *path)
+/* `layout`: of the model at `model_path`; NULL: none is given. */
+static json_t *site_json(const weft_site *site, const char *path, const weft_layout *layout, const char *model_path)
 {
+    uint64_t journal = site->trainer.journal ? site->trainer.journal : JOURNAL_UNKNOWN;
     json_t *object = json_pack("{s:o}", "path", weft_json_text(path)), *peers = json_array();
     const weft_key *key;
     for (size_t i = 0; (key = weft_key_at(i)); i++) {
@@ -72,7 +79,9 @@ static json_t *site_json(const weft_site *site, const char *path)
         json_array_append_new(peers, peer_json(site, name));
     json_object_set_new(object, "peers", peers);
     json_object_set_new(object, "patterns", patterns_json(site));
-    json_object_set_new(object, "fabrics", weft_check_fabrics(site));
+    if (layout)
+        json_object_set_new(object, "memory", weft_check_sizes(site, model_path, layout, &journal));
+    json_object_set_new(object, "fabrics", weft_check_fabrics(site, journal));
     json_object_set_new(object, "backends", weft_check_backends(site));
     return object;
 }
@@ -137,7 +146,7 @@ static void print_lines(const json_t *site)
     printf("%s is valid\n", weft_output_plain(text_of(site, "path")).text);
     json_object_foreach((json_t *)site, section, object)
     {
-        if (!json_is_object(object))
+        if (!json_is_object(object) || strcmp(section, "memory") == 0)
             continue;
         printf("[%s]", section);
         json_object_foreach(object, key, value) printf(" %s=%s", key, json_string_value(value));
@@ -152,6 +161,8 @@ static void print_lines(const json_t *site)
     if (json_array_size(patterns))
         printf("patterns: any number of peers of these names, up to max_peers\n");
     json_array_foreach(patterns, index, peer) print_peer(peer);
+    if (json_object_get(site, "memory"))
+        weft_check_sizes_print(json_object_get(site, "memory"));
     json_t *fabrics = json_object_get(site, "fabrics"), *backends = json_object_get(site, "backends");
     if (json_array_size(fabrics) + json_array_size(backends) > 0)
         printf("on this host:\n");
@@ -162,10 +173,16 @@ static void print_lines(const json_t *site)
 int weft_verb_check(const weft_args *args)
 {
     weft_site *site = NULL;
+    weft_model *model = NULL;
     weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &site);
-    if (status != WEFT_OK)
+    if (status == WEFT_OK && args->model)
+        status = weft_model_open(args->model, 0, &model);
+    if (status != WEFT_OK) {
+        weft_site_free(site);
         return weft_output_error(args->json, WEFT_PHASE_INPUT, status);
-    json_t *object = site_json(site, args->site);
+    }
+    json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model);
+    weft_model_close(model);
     weft_site_free(site);
     if (args->json) {
         weft_output_object(object);

@@ -125,7 +125,7 @@ static void want(wanted *all, const weft_site *site, const weft_site_peer *peer,
     all->named[at] = all->named[at] || strcmp(peer->provider, "auto") != 0;
 }
 
-static void ask_trainer(json_t *fabrics, const weft_site *site, const wanted *all)
+static void ask_trainer(json_t *fabrics, const weft_site *site, const wanted *all, uint64_t journal)
 {
     const char *provider;
     uint64_t lanes = 0;
@@ -137,7 +137,7 @@ static void ask_trainer(json_t *fabrics, const weft_site *site, const wanted *al
         question q = {.provider = provider,
                       .asked = all->named[at] ? provider : "auto",
                       .device = device_of(site->trainer.backend, site->trainer.device),
-                      .pin_bytes = pins(provider) ? mine * weft_plan_trainer(site) : 0,
+                      .pin_bytes = pins(provider) ? mine * weft_plan_trainer(site, journal) : 0,
                       .key = key,
                       .end = "trainer"};
         weft_site_trainer_rails(site, provider, list);
@@ -159,7 +159,7 @@ static const char *provider_at(const weft_site_peer *peer, size_t index)
     return index == 0 ? peer->provider : NULL;
 }
 
-json_t *weft_check_fabrics(const weft_site *site)
+json_t *weft_check_fabrics(const weft_site *site, uint64_t journal)
 {
     json_t *fabrics = json_array();
     const char *provider;
@@ -169,7 +169,7 @@ json_t *weft_check_fabrics(const weft_site *site)
     for (size_t i = 0; weft_site_row(site, i, &peer, &pattern); i++)
         for (size_t p = 0; (provider = provider_at(&peer, p)); p++)
             want(&all, site, &peer, provider);
-    ask_trainer(fabrics, site, &all);
+    ask_trainer(fabrics, site, &all, journal);
     for (size_t i = 0; weft_site_row(site, i, &peer, &pattern); i++) {
         char name[WEFT_SITE_NAME + 2];
         snprintf(name, sizeof name, "%s%s", peer.name, pattern ? "*" : "");

@@ -7,8 +7,9 @@
 
 #include "site.h"
 
-/* An array of weft_fabric_json's objects, each with the names of its peers in "peers". */
-json_t *weft_check_fabrics(const weft_site *site);
+/* An array of weft_fabric_json's objects, each with the names of its peers in "peers". `journal`: the trainer's bytes.
+ */
+json_t *weft_check_fabrics(const weft_site *site, uint64_t journal);
 void weft_check_fabrics_print(const json_t *fabrics);
 
 #endif

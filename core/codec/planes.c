@@ -93,11 +93,16 @@ static void join(const weft_unit *unit, const uint8_t *const plane[8], uint8_t *
 
 /* ---- packing */
 
+uint64_t weft_packer_need(void)
+{
+    return ZSTD_estimateCCtxSize(ZSTD_LEVEL) + UNIT_BYTES_MAX;
+}
+
 weft_status weft_packer_open(weft_packer *packer)
 {
     size_t bytes = ZSTD_estimateCCtxSize(ZSTD_LEVEL);
     *packer = (weft_packer){
-        .bytes = bytes + UNIT_BYTES_MAX, .memory = weft_mem_take(1, bytes), .split = weft_mem_map(UNIT_BYTES_MAX)};
+        .bytes = weft_packer_need(), .memory = weft_mem_take(1, bytes), .split = weft_mem_map(UNIT_BYTES_MAX)};
     if (!packer->memory || !packer->split)
         return weft_fail(WEFT_E_MEMORY, "no memory to pack snapshots: %llu bytes", (unsigned long long)packer->bytes);
     ZSTD_CCtx *context = ZSTD_initStaticCCtx(packer->memory, bytes);
@@ -199,10 +204,15 @@ uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *f
 
 /* ---- unpacking */
 
+uint64_t weft_unpacker_need(void)
+{
+    return ZSTD_estimateDCtxSize() + 2 * UNIT_BYTES_MAX;
+}
+
 weft_status weft_unpacker_open(weft_unpacker *unpacker)
 {
     size_t bytes = ZSTD_estimateDCtxSize();
-    *unpacker = (weft_unpacker){.bytes = bytes + 2 * UNIT_BYTES_MAX,
+    *unpacker = (weft_unpacker){.bytes = weft_unpacker_need(),
                                 .memory = weft_mem_take(1, bytes),
                                 .split = weft_mem_map(UNIT_BYTES_MAX),
                                 .dense = weft_mem_map(UNIT_BYTES_MAX)};

@@ -29,10 +29,12 @@ typedef struct weft_unpacker {
 /* Errors: WEFT_E_MEMORY, WEFT_E_MISSING (this host's zstd lacks what is needed). */
 weft_status weft_packer_open(weft_packer *packer);
 void weft_packer_close(weft_packer *packer);
+uint64_t weft_packer_need(void); /* bytes that it takes */
 
 /* Errors: WEFT_E_MEMORY. */
 weft_status weft_unpacker_open(weft_unpacker *unpacker);
 void weft_unpacker_close(weft_unpacker *unpacker);
+uint64_t weft_unpacker_need(void);
 
 /* Packs in place the verbatim `full` frame of `unit` at `frame`, which this process made; returns the bytes it has
  * now. One that would not become smaller is left as it is. */

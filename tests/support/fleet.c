@@ -189,6 +189,10 @@ void fleet_start_trainer(fleet *f, const char *attachment)
 {
     weft_options options = {.size = sizeof options, .log = hear, .log_user = f->trainer.name};
     weft_site *site = fleet_site(f, NULL);
+    if (f->heard) {
+        options.log = f->heard;
+        options.log_user = f;
+    }
     weft_status status = weft_trainer_open(site, f->layout, &options, &f->trainer.session);
     weft_site_free(site);
     must(status, "trainer");

@@ -86,6 +86,8 @@ typedef struct fleet {
     uint64_t history_count;
     uint64_t newest;
     bool trainer_device, rollout_device; /* they have the deferred backend */
+    /* Gets the trainer's lines, with the fleet; NULL: nobody does. Set before it starts. */
+    void (*heard)(void *f, weft_log_level level, const char *line);
 } fleet;
 
 uint64_t fleet_random(uint64_t *seed);

@@ -19,7 +19,7 @@ static void an_empty_file_is_all_defaults(void **state)
     assert_string_equal(site->trainer.backend, "auto");
     assert_string_equal(site->trainer.kernels, "auto");
     assert_int_equal(site->trainer.device, -1);
-    assert_int_equal(site->trainer.journal, 256 << 20);
+    assert_int_equal(site->trainer.journal, 0); /* auto */
     assert_int_equal(site->trainer.max_peers, 64);
     assert_int_equal(site->trainer.join_deadline_ms, 30000);
     assert_int_equal(site->session.progress, WEFT_PROGRESS_THREAD);
@@ -52,9 +52,9 @@ static void a_peer_without_keys_has_the_defaults(void **state)
     assert_int_equal(a->device, -1);
     assert_int_equal(a->bucket, 0);
     assert_int_equal(a->bucket_min, 64 << 10);
-    assert_int_equal(a->bucket_max, 4 << 20);
+    assert_int_equal(a->bucket_max, 0); /* auto */
     assert_int_equal(a->window, 4);
-    assert_int_equal(a->staging, 256 << 20);
+    assert_int_equal(a->staging, 0); /* auto */
     assert_int_equal(a->level, WEFT_CHOICE_AUTO);
     assert_int_equal(a->snapshot_coding, WEFT_CODING_AUTO);
     assert_int_equal(a->rate_limit, 0);
@@ -155,6 +155,10 @@ static void values_are_printed_in_their_unit(void **state)
         {"peer.rate_limit", "2GB/s", "16Gbit/s"},
         {"peer.rate_limit", "none", "none"},
         {"peer.bucket", "auto", "auto"},
+        {"peer.bucket_max", "auto", "auto"},
+        {"peer.staging", "auto", "auto"},
+        {"peer.staging", "620MiB", "620MiB"},
+        {"trainer.journal", "auto", "auto"},
         {"peer.device", "current", "current"},
         {"peer.device", "255", "255"},
         {"peer.window", "008", "8"},

@@ -165,7 +165,7 @@ static void the_manual_loads_with_its_defaults_written_out(void **state)
     if (status)
         fail_msg("%s", weft_last_error());
     assert_int_equal(site->peers[0].device, -1);
-    assert_int_equal(site->peers[1].bucket_max, 4 << 20);
+    assert_int_equal(site->peers[1].bucket_start, 512 << 10);
     weft_site_free(site);
 }
 

@@ -53,7 +53,7 @@ static void sections_and_keys(void **state)
         assert_refused(&bad[i], NULL);
 }
 
-#define SIZE_NEED "need a size such as 4MiB (64KiB..1GiB)"
+#define SIZE_NEED "need auto or a size such as 4MiB (64KiB..1GiB)"
 
 static void values(void **state)
 {
@@ -70,7 +70,7 @@ static void values(void **state)
         {"[peers]\nbucket_max = 4MiB4\n", 2, "[peers] bucket_max = 4MiB4: " SIZE_NEED},
         {"[peers]\nbucket_max = 2GiB\n", 2, "[peers] bucket_max = 2GiB: " SIZE_NEED},
         {"[peers]\nbucket_max = 63KiB\n", 2, "[peers] bucket_max = 63KiB: " SIZE_NEED},
-        {"[peers]\nbucket_max = auto\n", 2, "[peers] bucket_max = auto: " SIZE_NEED},
+        {"[peers]\nbucket_max = Auto\n", 2, "[peers] bucket_max = Auto: " SIZE_NEED},
         {"[peers]\nbucket_max = 17179869185GiB\n", 2, "[peers] bucket_max = 17179869185GiB: " SIZE_NEED},
         {"[peers]\nbucket_max = 18446744073709551617KiB\n", 2,
          "[peers] bucket_max = 18446744073709551617KiB: " SIZE_NEED},
@@ -92,7 +92,8 @@ static void values(void **state)
         {"[peers]\ndevice = -1\n", 2, "[peers] device = -1: need current or a whole number without a unit (0..255)"},
         {"[trainer]\nmax_peers = 5000\n", 2,
          "[trainer] max_peers = 5000: need a whole number without a unit (1..4096)"},
-        {"[trainer]\njournal = 1MiB\n", 2, "[trainer] journal = 1MiB: need a size such as 4MiB (16MiB..1024GiB)"},
+        {"[trainer]\njournal = 1MiB\n", 2,
+         "[trainer] journal = 1MiB: need auto or a size such as 4MiB (16MiB..1024GiB)"},
         {"[peers]\nprovider = TCP\n", 2,
          "[peers] provider = TCP: need auto | tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop"},
         {"[peers]\nprovider = sockets\n", 2, "[peers] provider = sockets: need auto | tcp |"},
@@ -171,15 +172,17 @@ static void keys_that_do_not_fit_each_other(void **state)
     static const bad_site bad[] = {
         {"[peer.a]\nbucket_min = 2MiB\nbucket_max = 1MiB\n", 2,
          "[peer.a] bucket_min = 2MiB: for [peer.a] bucket_min 2MiB exceeds bucket_max 1MiB"},
-        {"[peer.a]\nbucket_min = 8MiB\n", 2,
+        {"[peer.a]\nbucket_min = 8MiB\nbucket_max = 4MiB\n", 2,
          "[peer.a] bucket_min = 8MiB: for [peer.a] bucket_min 8MiB exceeds bucket_max 4MiB"},
         {"[peers]\nbucket_min = 1MiB\n[peer.a]\n[peer.b]\nbucket_max = 512KiB\n", 2,
          "[peers] bucket_min = 1MiB: for [peer.b] bucket_min 1MiB exceeds bucket_max 512KiB"},
-        {"[peer.g-*]\nbucket_min = 8MiB\n", 2, "[peer.g-*] bucket_min = 8MiB: for [peer.g-*] bucket_min 8MiB"},
-        {"[peer.a]\nbucket = 8MiB\n", 2,
+        {"[peer.g-*]\nbucket_min = 8MiB\nbucket_max = 4MiB\n", 2,
+         "[peer.g-*] bucket_min = 8MiB: for [peer.g-*] bucket_min 8MiB"},
+        {"[peer.a]\nbucket = 8MiB\nbucket_max = 4MiB\n", 2,
          "[peer.a] bucket = 8MiB: for [peer.a] a bucket must lie between bucket_min 64KiB and bucket_max 4MiB"},
         {"[peer.a]\nbucket_min = 1MiB\nbucket = 64KiB\n", 3, "[peer.a] bucket = 64KiB: for [peer.a] a bucket must lie"},
-        {"[peers]\nbucket = 8MiB\n[peer.a]\n", 2, "[peers] bucket = 8MiB: for [peer.a] a bucket must lie"},
+        {"[peers]\nbucket = 8MiB\nbucket_max = 4MiB\n[peer.a]\n", 2,
+         "[peers] bucket = 8MiB: for [peer.a] a bucket must lie"},
         {"[trainer]\nmax_peers = 2\n[peer.a]\n[peer.b]\n[peer.c]\n", 5,
          "[peer.c]: more peers than [trainer] max_peers = 2; raise it"},
     };
@@ -213,7 +216,8 @@ static void overrides(void **state)
         {"trainer.model=a\xc2\x80", "an override holds a control character"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_refused(&(bad_site){"[peer.a]\n[peer.gpu-*]\n", 0, bad[i].says}, bad[i].override);
+        assert_refused(&(bad_site){"[peers]\nbucket_max = 4MiB\n[peer.a]\n[peer.gpu-*]\n", 0, bad[i].says},
+                       bad[i].override);
 }
 
 static void an_override_that_is_null(void **state)
