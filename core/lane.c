@@ -47,6 +47,7 @@ static weft_status open_link(weft_trainer *trainer, weft_lane *lane)
 {
     const weft_site *site = trainer->session->site;
     weft_link_options options = weft_site_link(site, lane->provider->name, lane->address);
+    options.only_writes = true;
     options.accelerator = weft_site_accelerator(site->trainer.backend, site->trainer.device);
     char key[WEFT_SITE_LINK_KEY];
     weft_status status = lane->provider->link_open(&options, &lane->link);

@@ -49,6 +49,7 @@ typedef struct weft_link_options {
     const void *faults;   /* loop: const weft_loop_faults *, else NULL */
     uint32_t port_low;    /* TCP ports that endpoints may listen on, both ends included; 0: any */
     uint32_t port_high;
+    bool only_writes; /* nobody writes to its ports: a provider keeps strangers away from them where it can */
     weft_landing landing;    /* its arrivals have room in each port's queue */
     weft_region_kind memory; /* whose memory regions will be of besides the host's; the facts tell what came of it */
 } weft_link_options;

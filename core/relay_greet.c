@@ -26,6 +26,7 @@ static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const wef
     weft_site_relay_address(site, provider->name, relay->listen,
                             address); /* as bound: the site may have a host's name */
     weft_link_options options = weft_site_link(site, provider->name, address);
+    options.only_writes = true;
     options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
     lane->provider = provider;
     weft_status status = provider->link_open(&options, &lane->link);

@@ -2,6 +2,8 @@
 #ifndef WEFT_PROVIDERS_FABRIC_H
 #define WEFT_PROVIDERS_FABRIC_H
 
+#include <errno.h>
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -29,6 +31,7 @@ struct weft_link {
     bool has_fd;
     uint32_t port_low; /* of endpoints; 0: any */
     uint32_t port_high;
+    bool only_writes;
     bool direct; /* fi_getinfo granted FI_HMEM, and no registration was refused so far */
     weft_region_kind memory_kind;
     char memory[512]; /* weft_link_facts.memory */
@@ -90,6 +93,19 @@ weft_status weft_fabric_device_refuse(weft_link *link, const weft_region_memory 
 void weft_fabric_options_set(weft_link *link, struct fid_ep *ep);
 /* Looks at those that can only be read, of one that is enabled. */
 void weft_fabric_options_read(const weft_link *link, struct fid_ep *ep);
+
+/* Before every call of libfabric that makes progress. Of a connection that ends before its first message libfabric
+ * (1.17, 2.1) asks errno why, which a read of nothing does not set: where an earlier call has left EAGAIN there it
+ * waits for more, and keeps the socket for ever. */
+static inline void weft_fabric_enter(void)
+{
+    errno = 0;
+}
+
+/* fabric_listener.c: nobody reaches the listener of a port that only writes. */
+void weft_fabric_listener_fence(const weft_port *port);
+/* Ends the listener of a port that is about to be closed and all connections that it took, and has libfabric see it. */
+void weft_fabric_listener_shut(weft_port *port);
 
 /* Fails with what a call of libfabric said to a port. */
 weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int error);

@@ -24,6 +24,7 @@ weft_status weft_fabric_write(weft_port *port, const weft_write *write)
                          (unsigned long long)port->link->chunk_bytes);
     void *descriptor = write->region->mr ? fi_mr_desc(write->region->mr) : NULL;
     operation->cookie = write->cookie;
+    weft_fabric_enter();
     ssize_t result = fi_writedata(port->ep, write->data, write->bytes, descriptor, write->immediate, port->peer,
                                   write->remote_address, write->remote_key, operation);
     if (result == -FI_EAGAIN)
@@ -109,6 +110,7 @@ static size_t poll_once(weft_port *port, weft_completion *completions, size_t ca
 {
     struct fi_cq_data_entry entries[BATCH];
     size_t count = 0;
+    weft_fabric_enter();
     ssize_t got = fi_cq_read(port->cq, entries, capacity < BATCH ? capacity : BATCH);
     *more = got == BATCH || got == -FI_EAVAIL;
     if (got == -FI_EAVAIL) {
@@ -149,6 +151,7 @@ static bool lower(weft_port *port)
     struct pollfd descriptor = {.fd = port->fd, .events = POLLIN};
     if (fi_version() >= port->link->profile->descriptor_sticks_below || poll(&descriptor, 1, 0) != 1)
         return true;
+    weft_fabric_enter();
     ssize_t got = fi_cq_sread(port->cq, &port->kept, 1, NULL, 1);
     port->has_kept = got == 1;
     return got == -FI_EAGAIN;
@@ -159,6 +162,7 @@ weft_status weft_fabric_wait_arm(weft_port *port)
     struct fid *queue = &port->cq->fid;
     if (port->fd < 0 || port->has_kept)
         return WEFT_AGAIN;
+    weft_fabric_enter();
     int error = fi_trywait(port->link->fabric, &queue, 1);
     if (error && error != -FI_EAGAIN)
         return weft_fabric_port_refuse(port, "fi_trywait", error);

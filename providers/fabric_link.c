@@ -150,6 +150,7 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
     link->has_fd = offers_fd(link);
     link->port_low = options->port_low;
     link->port_high = options->port_high;
+    link->only_writes = options->only_writes;
     return try_port(link);
 }
 

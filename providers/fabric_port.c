@@ -150,6 +150,8 @@ weft_status weft_fabric_port_open(weft_link *link, weft_port **port)
         status = link->port_low ? open_in_range(opened) : open_anywhere(opened);
     if (status == WEFT_OK)
         status = check_source(opened);
+    if (status == WEFT_OK && link->only_writes)
+        weft_fabric_listener_fence(opened);
     if (status != WEFT_OK)
         weft_fabric_port_close(opened);
     else
@@ -169,6 +171,7 @@ void weft_fabric_port_close(weft_port *port)
 {
     if (!port)
         return;
+    weft_fabric_listener_shut(port);
     /* One that stays open may yet write to its operations: they stay too, and all that it is bound to. */
     if (!close_part(port, port->ep ? &port->ep->fid : NULL, "an endpoint"))
         return;
