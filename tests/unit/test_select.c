@@ -227,6 +227,22 @@ static void judge_missing(const host *h, const char *word)
         HOLD(h, s->taken == h->count, "taken though something is missing");
 }
 
+/* offers LABELS: those and no others are named as what to choose instead ("-": none). */
+static void judge_offers(const host *h, char *words)
+{
+    bool wanted[ANSWERS] = {false};
+    char name[128], *rest = NULL;
+    const char *list = strstr(h->selection.text, "choose one of these: ");
+    HOLD(h, list, "nothing is offered: %s", h->selection.text);
+    for (char *label = strtok_r(words, " ", &rest); label && strcmp(label, "-"); label = strtok_r(NULL, " ", &rest))
+        wanted[find_label(h, label)] = true;
+    for (size_t i = 0; i < h->count; i++) {
+        snprintf(name, sizeof name, "%.63s %.63s", h->answers[i].domain, h->answers[i].address);
+        HOLD(h, (strstr(list, name) != NULL) == wanted[i], "%s is %s: %s", h->labels[i],
+             wanted[i] ? "not offered" : "offered", h->selection.text);
+    }
+}
+
 static void play_line(host *h, char *line)
 {
     char *word = line, *rest = strchr(line, ' ');
@@ -252,6 +268,8 @@ static void play_line(host *h, char *line)
         read_distance(h, rest);
     else if (!strcmp(word, "near"))
         judge_near(h, rest);
+    else if (!strcmp(word, "offers"))
+        judge_offers(h, rest);
     else if (!strcmp(word, "missing"))
         judge_missing(h, rest);
     else
