@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptors.h"
 #include "mem.h"
 #include "site_text.h"
 #include "status.h"
@@ -167,6 +168,8 @@ weft_status weft_control_dial(weft_control *control, const char *address, uint64
     if (status != WEFT_OK)
         return status;
     int fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 && weft_descriptors_short(errno))
+        fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int result = fd < 0 ? -1 : connect(fd, list->ai_addr, list->ai_addrlen);
     int error = errno;
     print_address(list->ai_addr, list->ai_addrlen, control->peer);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bucket.h"
+#include "descriptors.h"
 #include "rollout.h"
 #include "site_link.h"
 #include "status.h"
@@ -122,6 +123,7 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     const uint32_t rail = at % rollout->link_count;
     weft_inlet *inlet = &rollout->inlets[at];
     weft_status status = look(rollout, rail);
+    weft_descriptors_need(rollout->facts.descriptors + 1);
     if (status == WEFT_OK)
         status = provider->port_open(rollout->links[rail], &inlet->port);
     if (status == WEFT_OK)

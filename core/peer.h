@@ -239,6 +239,9 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
 /* ---- trainer.c */
 /* The most slots that the site gives any peer: what one grants beyond it is not used. */
 uint32_t weft_trainer_slots(const weft_site *site);
+/* trainer_limit.c: warns where max_peers may take more descriptors than the process may open. Errors: WEFT_E_SYSTEM,
+ * the listed peers alone take more. */
+weft_status weft_trainer_limit(const weft_trainer *trainer);
 
 /* ---- peer_level.c: which levels are encoded */
 /* Before a publish: counts what connected peers want, and with that trainer->levels. */

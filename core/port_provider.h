@@ -49,7 +49,7 @@ typedef struct weft_link_options {
     const void *faults;   /* loop: const weft_loop_faults *, else NULL */
     uint32_t port_low;    /* TCP ports that endpoints may listen on, both ends included; 0: any */
     uint32_t port_high;
-    bool only_writes; /* nobody writes to its ports: a provider keeps strangers away from them where it can */
+    bool only_writes;        /* nobody writes to its ports: a provider keeps strangers away from them where it can */
     weft_landing landing;    /* its arrivals have room in each port's queue */
     weft_region_kind memory; /* whose memory regions will be of besides the host's; the facts tell what came of it */
 } weft_link_options;
@@ -61,6 +61,7 @@ typedef struct weft_link_facts {
     uint32_t depth;       /* writes in flight per port */
     bool has_fd;          /* ports have a file descriptor to wait on */
     uint32_t version;     /* of the fabric library, major << 16 | minor; 0: none */
+    uint32_t descriptors; /* of the process, that an open port takes, about */
     bool one_major;       /* both ends need a library of one major */
     bool direct;          /* region_open_device may be called: the adapter reads and writes a device's memory itself */
     /* Bytes that have ARRIVED in a device's region are not yet what the device reads: whoever hands them on must first

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "descriptors.h"
 #include "peer.h"
 #include "status.h"
 
@@ -57,6 +58,7 @@ void weft_rail_port_close(weft_rail *rail)
 weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
 {
     const weft_provider *provider = rail->lane->provider;
+    weft_descriptors_need(rail->lane->facts.descriptors + 1); /* and one to look them through */
     weft_status status = provider->port_open(rail->lane->link, &rail->port);
     if (status == WEFT_OK)
         status = provider->port_address(rail->port, mine->address, &mine->address_bytes);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "layout.h"
 #include "mem.h"
 #include "status.h"
@@ -97,6 +98,8 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
         if (child->state != WEFT_CHILD_FREE)
             continue;
         int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && weft_descriptors_short(errno))
+            fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK)
                 weft_waits_fd(waits, relay->listen_fd, POLLIN);

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "digest.h"
 #include "mem.h"
 #include "status.h"
@@ -135,6 +136,7 @@ weft_status weft_session_make(const weft_site *site, const weft_layout *layout, 
     made->wake_fd = made->caller_fd = -1;
     made->caller_blind_ns = BLIND_MIN_NS;
     init_lock(made);
+    weft_descriptors_open();
     status = make_parts(made, site, backend, work, fds);
     if (status != WEFT_OK) {
         weft_session_unmake(made);
@@ -163,6 +165,7 @@ void weft_session_unmake(weft_session *session)
     weft_mem_give(session->events);
     weft_layout_free(session->layout);
     weft_site_free(session->site);
+    weft_descriptors_close();
     pthread_cond_destroy(&session->changed);
     pthread_mutex_destroy(&session->log_lock);
     pthread_mutex_destroy(&session->lock);
@@ -230,6 +233,7 @@ static void *run(void *argument)
     pthread_mutex_lock(&session->lock);
     while (!session->stopping) {
         begin_waits(&session->thread_waits, session->wake_fd);
+        weft_descriptors_watch();
         if (!atomic_load(&session->parked)) /* set under the lock: from then on the caller makes the steps */
             session->step(session, work, &session->thread_waits);
         if (!work && session->stirred)
@@ -319,6 +323,7 @@ void weft_session_changed(weft_session *session)
 void weft_session_step_once(weft_session *session, uint64_t deadline_ns)
 {
     begin_waits(&session->caller_waits, session->caller_fd);
+    weft_descriptors_watch();
     session->step(session, true, &session->caller_waits);
     pthread_mutex_unlock(&session->lock);
     sleep_for(&session->caller_waits, deadline_ns, &session->caller_blind_ns);

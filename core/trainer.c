@@ -108,7 +108,9 @@ static weft_status open_parts(weft_trainer *trainer)
         status = open_layout_bytes(trainer);
     if (status == WEFT_OK)
         status = open_peers(trainer);
-    return status == WEFT_OK ? open_lanes(trainer) : status;
+    if (status == WEFT_OK)
+        status = open_lanes(trainer);
+    return status == WEFT_OK ? weft_trainer_limit(trainer) : status;
 }
 
 static void give_back(weft_trainer *trainer)

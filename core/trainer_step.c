@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "peer.h"
 #include "publish.h"
 #include "status.h"
@@ -30,6 +31,8 @@ static bool accept_guests(weft_trainer *trainer)
 {
     for (;;) {
         int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && weft_descriptors_short(errno))
+            continue;
         if (fd < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK;
         weft_peer *guest = free_record(trainer);

@@ -194,6 +194,7 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
         .depth = link->depth,
         .has_fd = link->has_fd,
         .version = fi_version(),
+        .descriptors = link->profile->descriptors,
         .one_major = link->profile->mixing == WEFT_MIXING_REFUSED,
         .direct = link->direct,
         .needs_flush = link->direct && link->profile->needs_flush,

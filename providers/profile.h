@@ -157,8 +157,9 @@ typedef struct weft_profile {
     weft_profile_environment environment[WEFT_PROFILE_ENVIRONMENT];
     bool shared_endpoint; /* one endpoint for all peers; false everywhere so far: closing it is the only abort */
     weft_profile_wait wait;
+    uint32_t descriptors;             /* of the process, that an open port takes; 0: none, or not counted */
     uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */
-    bool listens; /* an endpoint has a TCP listener of this process, which takes whoever connects */
+    bool listens;                     /* an endpoint has a TCP listener of this process, which takes whoever connects */
     weft_profile_mixing mixing;
     weft_profile_device device;
     const char *absent;     /* what to look at where there is none */

@@ -22,7 +22,7 @@ includes=$(grep -rEoH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include(_nex
 # A file of core belongs to the stage on whose line stands the longest name that begins the file's own (site_keys.c:
 # site); it is called by the first name of that line.
 stages='
-0 status log mem version stats turn clock bytes file crew thread mix64
+0 status log mem version stats turn clock bytes file crew thread mix64 descriptors
 1 port_provider
 2 site
 2 layout dtype grid binding part
