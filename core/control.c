@@ -158,6 +158,7 @@ static void begin(weft_control *control, int fd, uint64_t user_timeout_ms)
     weft_control_hang_up(control);
     tune(fd, user_timeout_ms);
     control->fd = fd;
+    control->nonce = 0;
     control->heard_ns = control->said_ns = weft_clock_ns();
 }
 

@@ -12,6 +12,7 @@
 typedef struct weft_control {
     int fd;          /* -1: closed */
     bool connecting; /* a dial that has not been answered */
+    uint64_t nonce;  /* of the GREETING on this connection, whichever end sent it; 0: none yet */
     uint64_t heard_ns;
     uint64_t said_ns;
     uint8_t *in;

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "control.h"
+#include "greeting.h"
 #include "layout.h"
 #include "mem.h"
 #include "rollout.h"
@@ -44,14 +45,20 @@ static weft_status read_all(int fd, uint8_t *data, uint64_t bytes, uint64_t dead
     return WEFT_OK;
 }
 
-static weft_status send_hello(weft_control *control, const char *peer, uint64_t deadline_ns)
+static weft_status queue_hello(weft_control *control, const char *peer)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_hello hello = {.wants_layout = true};
+    weft_wire_hello hello = {.wants_layout = true, .nonce = control->nonce};
     snprintf(hello.name, sizeof hello.name, "%s", peer);
     weft_wire_put_hello(&out, &hello);
-    weft_status status = weft_control_send(control, WEFT_MESSAGE_HELLO, out.data, out.used);
+    return weft_control_send(control, WEFT_MESSAGE_HELLO, out.data, out.used);
+}
+
+/* The knock, and once it is greeted the HELLO. */
+static weft_status say(weft_control *control, const char *peer, uint64_t deadline_ns)
+{
+    weft_status status = control->nonce ? queue_hello(control, peer) : weft_greeting_ask(control);
     while (status == WEFT_OK && weft_control_wants_write(control)) {
         wait_for(control->fd, POLLOUT, RETRY_MS);
         status = weft_control_flush(control);
@@ -71,17 +78,32 @@ static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t leng
     return status != WEFT_OK ? status : weft_fail(WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
 }
 
-/* `until_ns`: an answer has to begin. */
-static weft_status ask(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
-                       weft_layout **layout)
+static weft_status take_greeting(weft_control *control, uint64_t length, uint64_t until_ns)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    if (length > sizeof body || control->nonce)
+        return weft_fail(WEFT_E_PROTOCOL, "asked for the layout, got a GREETING %s",
+                         control->nonce ? "again" : "that is none");
+    weft_status status = read_all(control->fd, body, length, until_ns);
+    return status == WEFT_OK ? weft_greeting_take(control, body, length) : status;
+}
+
+/* Says what is next to be said, and takes what is said to that: WEFT_AGAIN after a greeting. `until_ns`: an answer has
+ * to begin. */
+static weft_status ask_once(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
+                            weft_layout **layout)
 {
     uint8_t prefix[WEFT_MESSAGE_PREFIX];
-    weft_status status = send_hello(control, peer, until_ns);
+    weft_status status = say(control, peer, until_ns);
     if (status == WEFT_OK)
         status = read_all(control->fd, prefix, sizeof prefix, until_ns);
     if (status != WEFT_OK)
         return status;
     uint64_t length = weft_bytes_get(prefix, 4), type = weft_bytes_get(prefix + 4, 2);
+    if (type == WEFT_MESSAGE_GREETING) {
+        status = take_greeting(control, length, until_ns);
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
     uint64_t most = type == WEFT_MESSAGE_LAYOUT ? WEFT_LAYOUT_MAX : type == WEFT_MESSAGE_REFUSE ? WEFT_MESSAGE_MAX : 0;
     if (length > most)
         return weft_fail(WEFT_E_PROTOCOL, "asked for the layout, got message %llu of %llu bytes",
@@ -94,6 +116,13 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t until_n
         status = take_answer(body, type, length, layout);
     weft_mem_give(body);
     return status;
+}
+
+static weft_status ask(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
+                       weft_layout **layout)
+{
+    weft_status status = ask_once(control, peer, until_ns, deadline_ns, layout);
+    return status == WEFT_AGAIN ? ask_once(control, peer, until_ns, deadline_ns, layout) : status;
 }
 
 /* A host that is silent must not keep the others from being asked: each has a heartbeat to answer, as when a rollout

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "greeting.h"
 #include "peer.h"
 #include "site_link.h"
 #include "status.h"
@@ -264,6 +265,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_peer *peer = guest;
     *greeted = guest;
     weft_status status = weft_wire_get_hello(body, length, &hello);
+    if (status == WEFT_OK)
+        status = weft_greeting_check(&guest->control, &hello);
     if (status == WEFT_OK)
         status = weft_site_resolve(trainer->session->site, hello.name, &site);
     if (status != WEFT_OK)

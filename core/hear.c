@@ -2,8 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "greeting.h"
 #include "rollout.h"
 #include "status.h"
+
+static weft_status take_greeting(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_status status = weft_greeting_take(&rollout->control, body, length);
+    return status == WEFT_OK ? weft_join_greet(rollout) : status;
+}
 
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
@@ -143,12 +150,16 @@ weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_o
 
 static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)
 {
-    if (type == WEFT_MESSAGE_REFUSE && rollout->join == WEFT_JOIN_GREETING)
+    const bool knocking = rollout->join == WEFT_JOIN_KNOCKING;
+    if (type == WEFT_MESSAGE_GREETING && knocking)
+        return take_greeting(rollout, body, length);
+    if (type == WEFT_MESSAGE_REFUSE && (knocking || rollout->join == WEFT_JOIN_GREETING))
         return take_refusal(rollout, body, length);
     if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
         return take_welcome(rollout, body, length);
     if (rollout->join != WEFT_JOIN_JOINED)
-        return weft_fail(WEFT_E_PROTOCOL, "%s instead of WELCOME", weft_message_name(type));
+        return weft_fail(WEFT_E_PROTOCOL, "%s instead of %s", weft_message_name(type),
+                         knocking ? "GREETING" : "WELCOME");
     weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
     weft_status status;
     bool any;
@@ -188,6 +199,17 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     }
 }
 
+/* A trainer of protocol 1 says why it refuses one of another, its relays do not. */
+static weft_status fail_closed(const weft_rollout *rollout)
+{
+    if (rollout->join == WEFT_JOIN_KNOCKING)
+        return weft_fail_quiet(WEFT_E_PEER_LOST,
+                               "%s closed the connection without a greeting, as a relay of protocol 1"
+                               " does; this end speaks %u to %u",
+                               rollout->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
+}
+
 weft_status weft_hear_step(weft_rollout *rollout)
 {
     weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
@@ -206,6 +228,6 @@ weft_status weft_hear_step(weft_rollout *rollout)
     if (rollout->control.fd < 0)
         return WEFT_OK; /* refused, or goodbye: dealt with */
     if (status == WEFT_AGAIN)
-        status = lost == WEFT_OK ? WEFT_OK : weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
+        status = lost == WEFT_OK ? WEFT_OK : fail_closed(rollout);
     return status;
 }

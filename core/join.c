@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "greeting.h"
 #include "rollout.h"
 #include "status.h"
 
@@ -247,11 +248,19 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
 
 /* ---- greet */
 
-static weft_status greet(weft_rollout *rollout)
+static weft_status knock(weft_rollout *rollout)
+{
+    rollout->join = WEFT_JOIN_KNOCKING;
+    rollout->moved_ns = weft_clock_ns();
+    return weft_greeting_ask(&rollout->control);
+}
+
+weft_status weft_join_greet(weft_rollout *rollout)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_hello hello = {.incarnation = rollout->session->incarnation,
+    weft_wire_hello hello = {.nonce = rollout->control.nonce,
+                             .incarnation = rollout->session->incarnation,
                              .slot_stride = rollout->slots.stride,
                              .slot_payload = rollout->slots.payload,
                              .slots = rollout->slots.count,
@@ -301,7 +310,7 @@ static weft_status step_dialing(weft_rollout *rollout)
     uint64_t io_ms = weft_way_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->control);
     if (status == WEFT_OK && !rollout->control.connecting)
-        return greet(rollout);
+        return knock(rollout);
     if (status == WEFT_OK && weft_clock_ns() > rollout->dialed_ns + io_ms * WEFT_NS_PER_MS)
         status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", rollout->control.peer);
     return status;

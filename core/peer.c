@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "greeting.h"
 #include "status.h"
 
 /* A guest says who it is within this time. */
@@ -196,7 +197,8 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
         return weft_fail(WEFT_E_PROTOCOL, "%s began with %s instead of HELLO", (*peer)->control.peer,
                          weft_message_name(type));
     weft_peer *guest = *peer;
-    weft_status status = weft_peer_greet(trainer, guest, body, length, peer);
+    weft_status status = weft_wire_knocks(body, length) ? weft_greeting_give(&guest->control, body, length)
+                                                        : weft_peer_greet(trainer, guest, body, length, peer);
     if (status == WEFT_OK)
         return WEFT_OK;
     bool was_greeted = (*peer)->greeted;

@@ -79,7 +79,7 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
             pass_goodbye(relay, child);
         } else if (child->state == WEFT_CHILD_JOINED) {
             weft_child_lose(relay, child, why);
-        } else if (child->state == WEFT_CHILD_DIALING || child->state == WEFT_CHILD_GREETING) {
+        } else if (child->state > WEFT_CHILD_GUEST && child->state < WEFT_CHILD_JOINED) {
             close_data(relay, child);
             weft_control_hang_up(&child->up);
             weft_child_enter(child, WEFT_CHILD_GUEST);
@@ -175,7 +175,7 @@ static weft_status serve(weft_relay *relay, weft_child *child, weft_waits *waits
         status = child->state == WEFT_CHILD_LEAVING ? WEFT_OK : check_time(relay, child, now_ns, waits);
     if (status == WEFT_OK && child->state == WEFT_CHILD_JOINED)
         status = serve_data(relay, child, now_ns, waits);
-    if (status == WEFT_OK && child->state >= WEFT_CHILD_GREETING && child->state != WEFT_CHILD_LEAVING)
+    if (status == WEFT_OK && child->state >= WEFT_CHILD_KNOCKING && child->state != WEFT_CHILD_LEAVING)
         status = weft_control_flush(&child->up);
     if (status == WEFT_OK && child->state != WEFT_CHILD_LEAVING)
         status = weft_control_flush(&child->down);

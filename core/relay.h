@@ -11,7 +11,7 @@
  * others are slots for the children's own streams, passed on from where they landed. A follower that lets the shared
  * blocks run out is dropped; it joins again and is served alone.
  *
- *   free -- accept --> guest -- HELLO, relay joined --> dialing --> greeting -- WELCOME --> joined
+ *   free -- accept --> guest -- HELLO, relay joined --> dialing --> knocking --> greeting -- WELCOME --> joined
  *    ^                   ^--- the relay's own connection is lost ------+                      |
  *    +------ leaving (last words flushed) <--- either connection ends, dropped, silence ------+ */
 #ifndef WEFT_CORE_RELAY_H
@@ -32,6 +32,7 @@ typedef enum weft_child_state {
     WEFT_CHILD_FREE,
     WEFT_CHILD_GUEST, /* HELLO has not come, or waits until the relay is joined */
     WEFT_CHILD_DIALING,
+    WEFT_CHILD_KNOCKING, /* at the trainer */
     WEFT_CHILD_GREETING,
     WEFT_CHILD_JOINED,
     WEFT_CHILD_LEAVING
@@ -142,6 +143,8 @@ void weft_child_enter(weft_child *child, weft_child_state state);
 weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 /* Dials and greets on behalf of a guest, as far as that can be done now. */
 weft_status weft_child_greet(weft_relay *relay, weft_child *child);
+/* GREETING of the trainer: passes the guest's HELLO on. */
+weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 /* WELCOME of the trainer: opens the way to the child and passes it on. */
 weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 void weft_relay_lane_close(weft_relay_lane *lane);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "greeting.h"
 #include "relay.h"
 #include "site_link.h"
 #include "status.h"
@@ -88,8 +89,10 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
 {
     weft_site_peer site;
     weft_status status = weft_wire_get_hello(body, length, &child->hello);
+    if (status == WEFT_OK)
+        status = weft_greeting_check(&child->down, &child->hello);
     if (status != WEFT_OK)
-        return status;
+        return refuse(relay, child, status);
     if (child->hello.wants_layout)
         return answer_layout(relay, child);
     weft_bytes_clean(child->hello.provider);
@@ -151,6 +154,7 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
     weft_out out = {body, sizeof body, 0, false};
     const weft_rollout *rollout = relay->rollout;
     weft_wire_hello hello = child->hello;
+    hello.nonce = child->up.nonce;
     memset(child->follows, 0, sizeof child->follows);
     weft_status status = open_own(relay, child, &hello);
     if (status != WEFT_OK)
@@ -186,7 +190,16 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child)
     if (child->state != WEFT_CHILD_DIALING)
         return WEFT_OK;
     weft_status status = weft_control_flush(&child->up);
-    return status == WEFT_OK && !child->up.connecting ? pass_hello(relay, child) : status;
+    if (status != WEFT_OK || child->up.connecting)
+        return status;
+    weft_child_enter(child, WEFT_CHILD_KNOCKING);
+    return weft_greeting_ask(&child->up);
+}
+
+weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
+{
+    weft_status status = weft_greeting_take(&child->up, body, length);
+    return status == WEFT_OK ? pass_hello(relay, child) : status;
 }
 
 /* ---- WELCOME */

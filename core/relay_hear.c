@@ -1,6 +1,7 @@
 /* relay_hear.c - passes messages between a child and the trainer. */
 #include <string.h>
 
+#include "greeting.h"
 #include "relay.h"
 #include "status.h"
 
@@ -17,7 +18,8 @@ static weft_status from_child(weft_relay *relay, weft_child *child, weft_message
 {
     weft_wire_receipt receipt;
     if (child->state == WEFT_CHILD_GUEST && !child->greeted && type == WEFT_MESSAGE_HELLO)
-        return weft_child_hello(relay, child, body, length);
+        return weft_wire_knocks(body, length) ? weft_greeting_give(&child->down, body, length)
+                                              : weft_child_hello(relay, child, body, length);
     if (child->state != WEFT_CHILD_JOINED)
         return weft_fail(WEFT_E_PROTOCOL, "%s sent %s before WELCOME", child->down.peer, weft_message_name(type));
     if (type == WEFT_MESSAGE_RECEIPT) {
@@ -32,6 +34,8 @@ static weft_status from_child(weft_relay *relay, weft_child *child, weft_message
 static weft_status from_trainer(weft_relay *relay, weft_child *child, weft_message type, const uint8_t *body,
                                 uint64_t length)
 {
+    if (child->state == WEFT_CHILD_KNOCKING && type == WEFT_MESSAGE_GREETING)
+        return weft_child_greeting(relay, child, body, length);
     if (child->state == WEFT_CHILD_GREETING && type == WEFT_MESSAGE_WELCOME)
         return weft_child_welcome(relay, child, body, length);
     if (type == WEFT_MESSAGE_UPDATE)
@@ -66,7 +70,7 @@ static weft_status hear(weft_relay *relay, weft_child *child, weft_control *from
 weft_status weft_child_hear(weft_relay *relay, weft_child *child)
 {
     weft_status status = WEFT_OK;
-    if (child->state == WEFT_CHILD_GREETING || child->state == WEFT_CHILD_JOINED)
+    if (child->state >= WEFT_CHILD_KNOCKING && child->state <= WEFT_CHILD_JOINED)
         status = hear(relay, child, &child->up, &child->down, from_trainer);
     if (status == WEFT_OK && child->state != WEFT_CHILD_LEAVING)
         status = hear(relay, child, &child->down, &child->up, from_child);

@@ -1,6 +1,6 @@
 /* rollout.h - the rollout's end: joins, receives buckets into slots, stages what they hold, commits.
  *
- *   away -- dial --> dialing -- HELLO --> greeting -- WELCOME --> joined
+ *   away -- dial --> dialing --> knocking -- GREETING, HELLO --> greeting -- WELCOME --> joined
  *    ^                                        |                     |
  *    +---- connection lost, fault, goodbye ---+---------------------+      REFUSE --> refused (final)
  *
@@ -20,6 +20,7 @@
 typedef enum weft_join {
     WEFT_JOIN_AWAY,
     WEFT_JOIN_DIALING,
+    WEFT_JOIN_KNOCKING,
     WEFT_JOIN_GREETING,
     WEFT_JOIN_JOINED,
     WEFT_JOIN_REFUSED
@@ -221,6 +222,8 @@ void weft_join_close(weft_rollout *rollout);
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 /* The connection is gone or must go: closes everything on it and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
+/* Says HELLO on a connection that was greeted. */
+weft_status weft_join_greet(weft_rollout *rollout);
 /* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);

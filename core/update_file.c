@@ -75,9 +75,9 @@ static weft_status protocol_check(const weft_update_file *file, const uint8_t *h
     if (first != second)
         return weft_fail(WEFT_E_CORRUPT, "%s: damaged: protocol %u in its header, %u in its trailer",
                          weft_update_name(file), first, second);
-    if (first != WEFT_PROTOCOL)
+    if (first != WEFT_FORMAT)
         return weft_fail(WEFT_E_PROTOCOL, "%s: of protocol %u, this weft knows only %u; read it with another",
-                         weft_update_name(file), first, WEFT_PROTOCOL);
+                         weft_update_name(file), first, WEFT_FORMAT);
     return WEFT_OK;
 }
 
@@ -150,7 +150,7 @@ static weft_status words_read(weft_update_file *file, const uint8_t *head, const
         status = weft_wire_get_trailer(last + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
     if (status != WEFT_OK)
         weft_fail_about("%s: it is whole, but not for this weft, which knows only protocol %u", weft_update_name(file),
-                        WEFT_PROTOCOL);
+                        WEFT_FORMAT);
     for (uint64_t at = told; status == WEFT_OK && at < file->frames_at; at++)
         if (head[at])
             status = weft_fail(WEFT_E_CORRUPT, "%s: byte %llu is not zero", weft_update_name(file), (ull)at);
@@ -165,7 +165,7 @@ static weft_status words_check(const weft_update_file *file)
     uint32_t packed = file->tail.packed_bytes;
     if (header->snapshot || header->base.root || header->target.root)
         return weft_fail(WEFT_E_PROTOCOL, "%s: a %s in its header: not known to protocol %u", name,
-                         header->snapshot ? "snapshot" : "root", WEFT_PROTOCOL);
+                         header->snapshot ? "snapshot" : "root", WEFT_FORMAT);
     if (header->target.run != trailer->target.run || header->target.number != trailer->target.number)
         return weft_fail(WEFT_E_PROTOCOL, "%s: header and trailer name different versions", name);
     if (trailer->buckets)

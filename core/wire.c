@@ -9,9 +9,9 @@
 const char *weft_message_name(uint32_t type)
 {
     static const char *const names[WEFT_MESSAGE_COUNT] = {
-        "none",   "HELLO",   "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED",
-        "HELD",   "FAULT",   "OFFER",   "ACCEPT", "PING",   "PONG",   "BYE",     "QUERY",   "DIGESTS",
-        "FOLLOW", "PASSING", "REPAIR",  "LOOK",   "LANDED", "CLOSE",  "CLOSED",  "OPEN",    "OPENED"};
+        "none",   "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED", "HELD",
+        "FAULT",  "OFFER", "ACCEPT",  "PING",   "PONG",   "BYE",    "QUERY",   "DIGESTS", "FOLLOW", "PASSING",
+        "REPAIR", "LOOK",  "LANDED",  "CLOSE",  "CLOSED", "OPEN",   "OPENED",  "GREETING"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 
@@ -26,7 +26,7 @@ weft_status weft_wire_done(const weft_in *in, const char *what)
     return weft_in_done(in) ? WEFT_OK : corrupt(what);
 }
 
-/* The fields reserved for sharding, groups, renditions: one row each, with the only value of protocol 1. */
+/* The fields reserved for sharding, groups, renditions: one row each, with the only value known so far. */
 static const struct {
     const char *name;
     uint32_t width;
@@ -51,37 +51,44 @@ weft_status weft_in_identity(weft_in *in, const char *what, uint64_t layout[2])
     for (size_t i = 0; i < RESERVED_ROWS; i++) {
         uint64_t value = weft_in_word(in, reserved_rows[i].width);
         if (!in->bad && value != reserved_rows[i].value)
-            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, protocol %u knows only %llu; update this weft", what,
-                             reserved_rows[i].name, (unsigned long long)value, WEFT_PROTOCOL,
+            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, this end knows only %llu; update this weft", what,
+                             reserved_rows[i].name, (unsigned long long)value,
                              (unsigned long long)reserved_rows[i].value);
     }
     layout[0] = weft_in_word(in, 8);
     layout[1] = weft_in_word(in, 8);
     uint64_t low = weft_in_word(in, 8), high = weft_in_word(in, 8);
     if (!in->bad && (low != layout[0] || high != layout[1]))
-        return weft_fail(WEFT_E_PROTOCOL, "%s: view hash differs from the layout hash; protocol %u has no views", what,
-                         WEFT_PROTOCOL);
+        return weft_fail(WEFT_E_PROTOCOL, "%s: view hash differs from the layout hash; this end has no views", what);
     return WEFT_OK;
 }
 
-void weft_out_magic(weft_out *out, uint32_t magic)
+void weft_out_magic(weft_out *out, uint32_t magic, uint32_t protocol)
 {
     weft_out_word(out, magic, 4);
-    weft_out_word(out, WEFT_PROTOCOL, 2);
+    weft_out_word(out, protocol, 2);
     weft_out_word(out, 0, 2);
 }
 
-weft_status weft_in_magic(weft_in *in, uint32_t magic, const char *what)
+weft_status weft_in_mark(weft_in *in, uint32_t magic, const char *what, uint32_t *protocol)
 {
-    uint64_t seen = weft_in_word(in, 4), protocol = weft_in_word(in, 2);
+    uint64_t seen = weft_in_word(in, 4);
+    *protocol = (uint32_t)weft_in_word(in, 2);
     weft_in_word(in, 2); /* minor: additions that an older end may ignore */
     if (in->bad || seen != magic)
         return weft_fail(WEFT_E_CORRUPT, "%s: begins with %08llx, not with weft's mark", what,
                          (unsigned long long)seen);
-    if (protocol != WEFT_PROTOCOL)
-        return weft_fail(WEFT_E_PROTOCOL, "%s: the other end speaks protocol %llu, this one %u; update one of them",
-                         what, (unsigned long long)protocol, WEFT_PROTOCOL);
     return WEFT_OK;
+}
+
+weft_status weft_in_magic(weft_in *in, uint32_t magic, uint32_t protocol, const char *what)
+{
+    uint32_t theirs;
+    weft_status status = weft_in_mark(in, magic, what, &theirs);
+    if (status == WEFT_OK && theirs != protocol)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: the other end speaks protocol %u, this one %u; update one of them", what,
+                         theirs, protocol);
+    return status;
 }
 
 void weft_out_address(weft_out *out, const uint8_t *address, uint32_t bytes)
@@ -107,7 +114,7 @@ void weft_wire_put_update(weft_out *out, const weft_wire_update *update)
     uint16_t words[WEFT_PARAMETER_WORDS_MAX];
     uint32_t count = weft_parameters_write(&update->parameters, words);
     uint64_t start = out->used;
-    weft_out_magic(out, UPDATE_MAGIC);
+    weft_out_magic(out, UPDATE_MAGIC, WEFT_FORMAT);
     weft_out_identity(out, update->layout);
     weft_out_version(out, &update->base);
     weft_out_version(out, &update->target);
@@ -146,7 +153,7 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
 {
     weft_in in = {body, length, 0, length < WEFT_UPDATE_HEADER_BYTES};
     memset(update, 0, sizeof *update);
-    weft_status status = in.bad ? corrupt("UPDATE") : weft_in_magic(&in, UPDATE_MAGIC, "UPDATE");
+    weft_status status = in.bad ? corrupt("UPDATE") : weft_in_magic(&in, UPDATE_MAGIC, WEFT_FORMAT, "UPDATE");
     if (status == WEFT_OK)
         status = weft_in_identity(&in, "UPDATE", update->layout);
     if (status != WEFT_OK)
@@ -164,7 +171,7 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
                          (unsigned long long)update->target.number, (unsigned long long)update->target.root);
     if (kind > 1 || update->level >= WEFT_LEVEL_COUNT)
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE: kind %llu, level %u is not known to protocol %u",
-                         (unsigned long long)kind, (unsigned)update->level, WEFT_PROTOCOL);
+                         (unsigned long long)kind, (unsigned)update->level, WEFT_FORMAT);
     if (update->attachment_bytes > WEFT_ATTACHMENT_MAX)
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE: an attachment of %llu bytes, at most %llu",
                          (unsigned long long)update->attachment_bytes, (unsigned long long)WEFT_ATTACHMENT_MAX);
@@ -177,7 +184,7 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
 void weft_wire_put_trailer(weft_out *out, const weft_wire_trailer *trailer)
 {
     uint8_t unsigned_bytes[SIGNATURE_BYTES] = {0};
-    weft_out_magic(out, TRAILER_MAGIC);
+    weft_out_magic(out, TRAILER_MAGIC, WEFT_FORMAT);
     weft_out_version(out, &trailer->target);
     weft_out_word(out, trailer->buckets, 8);
     weft_out_word(out, trailer->frames, 8);
@@ -191,7 +198,7 @@ weft_status weft_wire_get_trailer(const uint8_t *body, uint64_t length, weft_wir
 {
     weft_in in = {body, length, 0, length != WEFT_UPDATE_TRAILER_BYTES};
     memset(trailer, 0, sizeof *trailer);
-    weft_status status = in.bad ? corrupt("TRAILER") : weft_in_magic(&in, TRAILER_MAGIC, "TRAILER");
+    weft_status status = in.bad ? corrupt("TRAILER") : weft_in_magic(&in, TRAILER_MAGIC, WEFT_FORMAT, "TRAILER");
     if (status != WEFT_OK)
         return status;
     trailer->target = weft_in_version(&in);
@@ -200,7 +207,7 @@ weft_status weft_wire_get_trailer(const uint8_t *body, uint64_t length, weft_wir
     trailer->frame_bytes = weft_in_word(&in, 8);
     trailer->changed = weft_in_word(&in, 7);
     if (weft_in_word(&in, 1) != 0)
-        return weft_fail(WEFT_E_PROTOCOL, "TRAILER: signatures are not known to protocol %u", WEFT_PROTOCOL);
+        return weft_fail(WEFT_E_PROTOCOL, "TRAILER: signatures are not known to protocol %u", WEFT_FORMAT);
     return get_padding(&in, "TRAILER");
 }
 

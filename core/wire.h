@@ -11,7 +11,9 @@
 #include "port_provider.h"
 #include "site.h"
 
-#define WEFT_PROTOCOL            1u
+#define WEFT_PROTOCOL            2u           /* of the conversation: HELLO, GREETING, WELCOME */
+#define WEFT_PROTOCOL_LOWEST     2u           /* the oldest that this end speaks too */
+#define WEFT_FORMAT              1u           /* of UPDATE, TRAILER, bucket headers and update files */
 #define WEFT_MESSAGE_PREFIX      8u           /* u32 length of the body, u16 type, u16 zero */
 #define WEFT_MESSAGE_MAX         4096u        /* body of every message but LAYOUT */
 #define WEFT_LAYOUT_MAX          (256u << 20) /* body of a LAYOUT message */
@@ -48,9 +50,10 @@ typedef enum weft_message {
     WEFT_MESSAGE_CLOSE = 23,   /* trainer: my port is closed; close yours */
     WEFT_MESSAGE_CLOSED = 24,  /* rollout: it is, and these buckets are whole without it */
     WEFT_MESSAGE_OPEN = 25,    /* trainer: I opened that port anew; open yours */
-    WEFT_MESSAGE_OPENED = 26   /* rollout: it is */
+    WEFT_MESSAGE_OPENED = 26,  /* rollout: it is */
+    WEFT_MESSAGE_GREETING = 27 /* trainer: so your HELLO shows that it belongs to this connection */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 27
+#define WEFT_MESSAGE_COUNT 28
 
 const char *weft_message_name(uint32_t type);
 
@@ -62,8 +65,20 @@ typedef struct weft_wire_port {
     uint64_t region_key;
 } weft_wire_port;
 
+/* The first message of a connection: a HELLO that only asks for a GREETING. What both say stays as it is in every later
+ * protocol. Each end goes on in the highest protocol that both speak. */
+typedef struct weft_wire_knock {
+    uint32_t lowest, highest; /* protocols that the sender speaks */
+} weft_wire_knock;
+
+typedef struct weft_wire_greeting {
+    uint32_t lowest, highest;
+    uint64_t nonce; /* never 0: the HELLO of this connection, and of no other, brings it back */
+} weft_wire_greeting;
+
 typedef struct weft_wire_hello {
     bool wants_layout; /* answer with LAYOUT and close; the fields from `held` on are absent */
+    uint64_t nonce;    /* the GREETING's */
     char name[WEFT_SITE_NAME];
     uint64_t incarnation;
     uint64_t layout[2];
@@ -251,6 +266,12 @@ static inline uint32_t weft_wire_immediate(uint32_t epoch, uint32_t slot, uint32
 #define WEFT_PROBE_BYTES  8u
 #define WEFT_PROBE_OFFSET (WEFT_SLOT_HEADER_BYTES - WEFT_PROBE_BYTES)
 
+/* Whether a HELLO only asks for a GREETING, of a protocol that has one. */
+bool weft_wire_knocks(const uint8_t *body, uint64_t length);
+void weft_wire_put_knock(weft_out *out, const weft_wire_knock *knock);
+weft_status weft_wire_get_knock(const uint8_t *body, uint64_t length, weft_wire_knock *knock);
+void weft_wire_put_greeting(weft_out *out, const weft_wire_greeting *greeting);
+weft_status weft_wire_get_greeting(const uint8_t *body, uint64_t length, weft_wire_greeting *greeting);
 void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello);
 weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello);
 void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome);

@@ -28,9 +28,11 @@ static inline weft_version weft_in_version(weft_in *in)
     return version;
 }
 
-/* What a body begins with: its mark and the protocol. */
-void weft_out_magic(weft_out *out, uint32_t magic);
-weft_status weft_in_magic(weft_in *in, uint32_t magic, const char *what);
+/* What a body begins with: its mark and the number of its protocol or format. */
+void weft_out_magic(weft_out *out, uint32_t magic, uint32_t protocol);
+weft_status weft_in_magic(weft_in *in, uint32_t magic, uint32_t protocol, const char *what);
+/* The same where several numbers may do: the one that stands there. Errors: WEFT_E_CORRUPT. */
+weft_status weft_in_mark(weft_in *in, uint32_t magic, const char *what, uint32_t *protocol);
 
 /* The words reserved for sharding, groups and renditions, and the layout. */
 void weft_out_identity(weft_out *out, const uint64_t layout[2]);

@@ -16,7 +16,7 @@ void weft_wire_put_bucket(uint8_t header[WEFT_BUCKET_HEADER_BYTES], const weft_w
 {
     weft_out out = {header, WEFT_BUCKET_HEADER_BYTES, 0, false};
     weft_out_word(&out, BUCKET_MAGIC, 4);
-    weft_out_word(&out, WEFT_PROTOCOL, 2);
+    weft_out_word(&out, WEFT_FORMAT, 2);
     weft_out_word(&out, bucket->kind, 1);
     weft_out_word(&out, bucket->epoch, 1);
     weft_out_word(&out, 0, 2); /* stream */
@@ -66,8 +66,8 @@ weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES],
     memcpy(bucket->layout, layout, sizeof bucket->layout);
     uint64_t reserved = weft_in_word(&in, 8);
     reserved |= weft_in_word(&in, 8);
-    if (protocol != WEFT_PROTOCOL || bucket->kind > WEFT_BUCKET_ATTACHMENT || stream || source || sources != 1 ||
-        group || folded != fold(layout) || bucket->chunks == 0 || bucket->chunks > WEFT_CHUNKS_MAX ||
+    if (protocol != WEFT_FORMAT || bucket->kind > WEFT_BUCKET_ATTACHMENT || stream || source || sources != 1 || group ||
+        folded != fold(layout) || bucket->chunks == 0 || bucket->chunks > WEFT_CHUNKS_MAX ||
         bucket->payload_bytes == 0 || bucket->target.root || reserved)
         return weft_fail(
             WEFT_E_PROTOCOL,
@@ -76,6 +76,6 @@ weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES],
             (unsigned long long)protocol, bucket->kind, (unsigned long long)stream, (unsigned long long)source,
             (unsigned long long)sources, (unsigned long long)group, bucket->chunks,
             (unsigned long long)bucket->payload_bytes, (unsigned long long)bucket->target.root,
-            (unsigned long long)reserved, WEFT_PROTOCOL, (unsigned long long)fold(layout));
+            (unsigned long long)reserved, WEFT_FORMAT, (unsigned long long)fold(layout));
     return WEFT_OK;
 }

@@ -1,9 +1,73 @@
-/* wire_greet.c - the bodies of HELLO and WELCOME. */
+/* wire_greet.c - the bodies of HELLO, GREETING and WELCOME. */
 #include "wire_body.h"
 
 #include "status.h"
 
 #define HELLO_MAGIC 0x54464557u /* "WEFT" */
+
+/* What a HELLO is for. */
+enum { HELLO_JOIN, HELLO_LAYOUT, HELLO_KNOCK };
+#define KIND_AT 8u /* behind the mark, in every protocol from FIRST on */
+#define FIRST   2u /* protocol with a GREETING */
+#define NAME_AT 9u /* in protocol 1 */
+
+/* ---- before a HELLO that says who comes: protocols, and the nonce */
+
+bool weft_wire_knocks(const uint8_t *body, uint64_t length)
+{
+    return length > KIND_AT && weft_bytes_get(body, 4) == HELLO_MAGIC && weft_bytes_get(body + 4, 2) >= FIRST &&
+           body[KIND_AT] == HELLO_KNOCK;
+}
+
+/* One protocol at least is to be common to both. */
+static weft_status judge_range(const weft_in *in, const char *what, uint32_t lowest, uint32_t highest)
+{
+    weft_status status = weft_wire_done(in, what);
+    if (status != WEFT_OK)
+        return status;
+    if (lowest < FIRST || lowest > highest)
+        return weft_fail(WEFT_E_CORRUPT, "%s: protocols %u to %u make no sense", what, lowest, highest);
+    if (lowest > WEFT_PROTOCOL || highest < WEFT_PROTOCOL_LOWEST)
+        return weft_fail(WEFT_E_PROTOCOL,
+                         "%s: the other end speaks protocols %u to %u, this one %u to %u; update one of them", what,
+                         lowest, highest, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+    return WEFT_OK;
+}
+
+void weft_wire_put_knock(weft_out *out, const weft_wire_knock *knock)
+{
+    weft_out_magic(out, HELLO_MAGIC, knock->highest);
+    weft_out_word(out, HELLO_KNOCK, 1);
+    weft_out_word(out, knock->lowest, 2);
+}
+
+weft_status weft_wire_get_knock(const uint8_t *body, uint64_t length, weft_wire_knock *knock)
+{
+    weft_in in = {body, length, 0, false};
+    weft_status status = weft_in_mark(&in, HELLO_MAGIC, "HELLO", &knock->highest);
+    in.bad = in.bad || weft_in_word(&in, 1) != HELLO_KNOCK;
+    knock->lowest = (uint32_t)weft_in_word(&in, 2);
+    return status == WEFT_OK ? judge_range(&in, "HELLO", knock->lowest, knock->highest) : status;
+}
+
+void weft_wire_put_greeting(weft_out *out, const weft_wire_greeting *greeting)
+{
+    weft_out_magic(out, HELLO_MAGIC, greeting->highest);
+    weft_out_word(out, greeting->lowest, 2);
+    weft_out_word(out, greeting->nonce, 8);
+}
+
+weft_status weft_wire_get_greeting(const uint8_t *body, uint64_t length, weft_wire_greeting *greeting)
+{
+    weft_in in = {body, length, 0, false};
+    weft_status status = weft_in_mark(&in, HELLO_MAGIC, "GREETING", &greeting->highest);
+    greeting->lowest = (uint32_t)weft_in_word(&in, 2);
+    greeting->nonce = weft_in_word(&in, 8);
+    in.bad = in.bad || greeting->nonce == 0;
+    return status == WEFT_OK ? judge_range(&in, "GREETING", greeting->lowest, greeting->highest) : status;
+}
+
+/* ---- HELLO */
 
 static void put_more(weft_out *out, const weft_wire_port *more, uint32_t further, bool regions)
 {
@@ -35,8 +99,9 @@ static void get_more(weft_in *in, weft_wire_port *more, uint32_t *further, bool 
 
 void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
 {
-    weft_out_magic(out, HELLO_MAGIC);
-    weft_out_word(out, hello->wants_layout, 1);
+    weft_out_magic(out, HELLO_MAGIC, WEFT_PROTOCOL);
+    weft_out_word(out, hello->wants_layout ? HELLO_LAYOUT : HELLO_JOIN, 1);
+    weft_out_word(out, hello->nonce, 8);
     weft_out_text(out, hello->name);
     weft_out_word(out, hello->incarnation, 8);
     weft_out_identity(out, hello->layout);
@@ -99,14 +164,28 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     return WEFT_OK;
 }
 
+/* Who comes with protocol 1 is named: it says so at once, and there the name stands. */
+static weft_status refuse_first(const uint8_t *body, uint64_t length)
+{
+    weft_in in = {body, length, NAME_AT, length < NAME_AT};
+    char name[WEFT_SITE_NAME];
+    weft_in_text(&in, name, sizeof name);
+    weft_bytes_clean(name);
+    return weft_fail(WEFT_E_PROTOCOL, "%s speaks protocol 1, this end %u to %u; update the weft of one of them",
+                     name[0] ? name : "the other end", WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+}
+
 weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_hello *hello)
 {
     weft_in in = {body, length, 0, false};
     memset(hello, 0, sizeof *hello);
-    weft_status status = weft_in_magic(&in, HELLO_MAGIC, "HELLO");
+    if (length > KIND_AT && weft_bytes_get(body, 4) == HELLO_MAGIC && weft_bytes_get(body + 4, 2) == 1)
+        return refuse_first(body, length);
+    weft_status status = weft_in_magic(&in, HELLO_MAGIC, WEFT_PROTOCOL, "HELLO");
     if (status != WEFT_OK)
         return status;
     hello->wants_layout = weft_in_flag(&in);
+    hello->nonce = weft_in_word(&in, 8);
     weft_in_text(&in, hello->name, sizeof hello->name);
     hello->incarnation = weft_in_word(&in, 8);
     status = weft_in_identity(&in, "HELLO", hello->layout);
@@ -121,7 +200,7 @@ weft_status weft_wire_get_hello(const uint8_t *body, uint64_t length, weft_wire_
 
 void weft_wire_put_welcome(weft_out *out, const weft_wire_welcome *welcome)
 {
-    weft_out_magic(out, HELLO_MAGIC);
+    weft_out_magic(out, HELLO_MAGIC, WEFT_PROTOCOL);
     weft_out_word(out, welcome->run, 8);
     weft_out_word(out, welcome->incarnation, 8);
     weft_out_identity(out, welcome->layout);
@@ -137,7 +216,7 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
 {
     weft_in in = {body, length, 0, false};
     memset(welcome, 0, sizeof *welcome);
-    weft_status status = weft_in_magic(&in, HELLO_MAGIC, "WELCOME");
+    weft_status status = weft_in_magic(&in, HELLO_MAGIC, WEFT_PROTOCOL, "WELCOME");
     if (status != WEFT_OK)
         return status;
     welcome->run = weft_in_word(&in, 8);

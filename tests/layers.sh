@@ -41,7 +41,7 @@ stages='
 6 estimate
 7 session
 7 update
-8 control watch
+8 control watch greeting
 9 names
 8 choice
 9 peer rail lane greet send stream answer bridge rebuild repair follow owed

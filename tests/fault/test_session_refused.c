@@ -165,28 +165,49 @@ static void garbage(void **state)
     }
 }
 
-static void another_protocol(void **state)
+static void hears_protocol(fleet *f, const char *words)
 {
-    fleet *f = *state;
-    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX] = {0}, body[WEFT_MESSAGE_MAX];
-    weft_out out = {message + WEFT_MESSAGE_PREFIX, WEFT_MESSAGE_MAX, 0, false};
-    weft_wire_hello hello;
-    weft_wire_notice notice;
+    uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
-    fake_open(&fakes[0], f);
-    fake_hello(&fakes[0], f, "b", 1, &hello);
-    weft_wire_put_hello(&out, &hello);
-    weft_bytes_put(message, out.used, 4);
-    weft_bytes_put(message + 4, WEFT_MESSAGE_HELLO, 2);
-    size_t version = WEFT_MESSAGE_PREFIX;
-    while (message[version] != WEFT_PROTOCOL) /* the first byte that says 1 */
-        version++;
-    message[version] = 99;
-    fake_send(&fakes[0], message, WEFT_MESSAGE_PREFIX + out.used);
+    weft_wire_notice notice;
     assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
     assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
     assert_int_equal(notice.status, WEFT_E_PROTOCOL);
+    if (!strstr(notice.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", notice.text, words);
+    assert_int_equal(fake_read(&fakes[0], body, &length), 0); /* and closes */
     stays_well(f);
+}
+
+static void another_protocol(void **state)
+{
+    fleet *f = *state;
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
+    weft_wire_hello hello;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", 1, &hello);
+    hello.nonce = fake_knock(&fakes[0]);
+    const uint64_t bytes = fake_put_hello(message, &hello);
+    weft_bytes_put(message + WEFT_MESSAGE_PREFIX + 4, 99, 2);
+    fake_send(&fakes[0], message, bytes);
+    hears_protocol(f, "speaks protocol 99, this one 2");
+}
+
+/* What an end of protocol 1 says first, and one of the protocols from 3 on. */
+static void other_ends_of_history(void **state)
+{
+    static const uint8_t first[] = {'W', 'E', 'F', 'T', 1, 0, 0, 0, 0, 1, 0, 'b', 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t later[] = {'W', 'E', 'F', 'T', 9, 0, 0, 0, 2, 3, 0};
+    fleet *f = *state;
+    fake_open(&fakes[0], f);
+    fake_say(&fakes[0], WEFT_MESSAGE_HELLO,
+             &(weft_out){(uint8_t *)(uintptr_t)first, sizeof first, sizeof first, false});
+    hears_protocol(f, "b speaks protocol 1, this end 2");
+    fake_close(&fakes[0]);
+    fake_open(&fakes[0], f);
+    fake_say(&fakes[0], WEFT_MESSAGE_HELLO,
+             &(weft_out){(uint8_t *)(uintptr_t)later, sizeof later, sizeof later, false});
+    hears_protocol(f, "speaks protocols 3 to 9, this one 2 to 2");
 }
 
 static int setup_impatient(void **state)
@@ -376,6 +397,7 @@ int main(void)
         TEST(own_slots_too_small),
         TEST(garbage),
         TEST(another_protocol),
+        TEST(other_ends_of_history),
         cmocka_unit_test_setup_teardown(silent_after_hello, setup_impatient, teardown),
         TEST(relays_made_up),
         cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),

@@ -145,6 +145,8 @@ static void die_at_the_door(sim *s)
     sim_join(s, end, name, NULL, staged);
     for (unsigned i = 0; i < 50 && end->session->rollout->join != WEFT_JOIN_GREETING; i++) {
         s->now_ns += WEFT_NS_PER_MS;
+        if (end->session->rollout->join == WEFT_JOIN_KNOCKING)
+            sim_step(s, &s->trainer);
         sim_step(s, end);
     }
     sim_kill(s, end);

@@ -61,15 +61,14 @@ void fake_send(fleet_fake *fake, const void *bytes, size_t count)
     }
 }
 
-void fake_send_hello(fleet_fake *fake, const weft_wire_hello *hello)
+uint64_t fake_put_hello(uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX], const weft_wire_hello *hello)
 {
-    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX] = {0};
     weft_out out = {message + WEFT_MESSAGE_PREFIX, WEFT_MESSAGE_MAX, 0, false};
     weft_wire_put_hello(&out, hello);
     assert_false(out.bad);
     weft_bytes_put(message, out.used, 4);
-    weft_bytes_put(message + 4, WEFT_MESSAGE_HELLO, 2);
-    fake_send(fake, message, WEFT_MESSAGE_PREFIX + out.used);
+    weft_bytes_put(message + 4, WEFT_MESSAGE_HELLO, 4); /* and a word of zero */
+    return WEFT_MESSAGE_PREFIX + out.used;
 }
 
 static bool read_all(fleet_fake *fake, uint8_t *to, uint64_t count)
@@ -98,6 +97,28 @@ uint32_t fake_read(fleet_fake *fake, uint8_t *body, uint64_t *length)
     *length = weft_bytes_get(prefix, 4);
     assert_true(*length <= WEFT_MESSAGE_MAX);
     return read_all(fake, body, *length) ? (uint32_t)weft_bytes_get(prefix + 4, 2) : 0;
+}
+
+uint64_t fake_knock(fleet_fake *fake)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    uint64_t length;
+    weft_wire_greeting greeting;
+    weft_wire_put_knock(&out, &(weft_wire_knock){WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL});
+    fake_say(fake, WEFT_MESSAGE_HELLO, &out);
+    if (fake_read(fake, body, &length) != WEFT_MESSAGE_GREETING)
+        return 0;
+    assert_int_equal(weft_wire_get_greeting(body, length, &greeting), WEFT_OK);
+    return greeting.nonce;
+}
+
+void fake_send_hello(fleet_fake *fake, const weft_wire_hello *hello)
+{
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
+    weft_wire_hello answer = *hello;
+    answer.nonce = fake_knock(fake);
+    fake_send(fake, message, fake_put_hello(message, &answer));
 }
 
 bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *length)
@@ -137,6 +158,14 @@ int fake_listen(const fleet *f)
     return listener;
 }
 
+void fake_greet(fleet_fake *fake)
+{
+    uint8_t body[32];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_greeting(&out, &(weft_wire_greeting){WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL, FAKE_NONCE});
+    fake_say(fake, WEFT_MESSAGE_GREETING, &out);
+}
+
 void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
@@ -146,7 +175,11 @@ void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello)
     fake->fd = accept(listener, NULL, NULL);
     assert_true(fake->fd >= 0);
     assert_int_equal(fake_read(fake, body, &length), WEFT_MESSAGE_HELLO);
+    assert_true(weft_wire_knocks(body, length));
+    fake_greet(fake);
+    assert_int_equal(fake_read(fake, body, &length), WEFT_MESSAGE_HELLO);
     assert_int_equal(weft_wire_get_hello(body, length, hello), WEFT_OK);
+    assert_int_equal(hello->nonce, FAKE_NONCE);
 }
 
 void fake_say(fleet_fake *fake, weft_message type, const weft_out *body)

@@ -17,6 +17,11 @@ typedef struct fleet_fake {
 void fake_open(fleet_fake *fake, const fleet *f);
 /* Opens only what HELLO speaks of; fills a HELLO that the trainer accepts, for a rollout that holds `root`. */
 void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello);
+/* Knocks; the nonce of the greeting, 0: there is none. */
+uint64_t fake_knock(fleet_fake *fake);
+/* A whole message; its bytes. */
+uint64_t fake_put_hello(uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX], const weft_wire_hello *hello);
+/* Knocks, and answers the greeting with this HELLO. */
 void fake_send_hello(fleet_fake *fake, const weft_wire_hello *hello);
 void fake_send(fleet_fake *fake, const void *bytes, size_t count);
 /* Reads the next message within FLEET_WAIT_MS; 0: the trainer closed the connection. `body` takes WEFT_MESSAGE_MAX. */
@@ -26,7 +31,10 @@ bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *l
 /* ---- the trainer's end */
 /* Listens where the fleet's trainer would; the descriptor. */
 int fake_listen(const fleet *f);
-/* Takes a rollout's next connection and its HELLO. */
+#define FAKE_NONCE UINT64_C(0x5ca1ab1e)
+/* Says GREETING. */
+void fake_greet(fleet_fake *fake);
+/* Takes a rollout's next connection, greets it, and takes its HELLO. */
 void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello);
 /* A WELCOME as a trainer of this layout would say it, of run 9, to rollout a, which hears it. */
 void fake_welcome(fleet_fake *fake, fleet *f, const weft_wire_hello *hello, uint32_t heartbeat_ms);

@@ -27,6 +27,8 @@
     }
 
 typedef union sample_any {
+    weft_wire_knock knock;
+    weft_wire_greeting greeting;
     weft_wire_hello hello;
     weft_wire_welcome welcome;
     weft_wire_update update;
@@ -46,7 +48,10 @@ typedef union sample_any {
     uint64_t word;
 } sample_any;
 
+static const weft_wire_knock sample_knock = {2, 773};
+static const weft_wire_greeting sample_greeting = {2, 773, UINT64_C(0xe1e2e3e4e5e6e7e8)};
 static const weft_wire_hello sample_hello = {
+    .nonce = UINT64_C(0xe1e2e3e4e5e6e7e8),
     .name = "r0",
     .incarnation = UINT64_C(0x4041424344454647),
     .layout = SAMPLE_LAYOUT,
@@ -70,7 +75,8 @@ static const weft_wire_hello sample_hello = {
     .chunk_bytes = 1u << 20,
     .levels = 7,
     .staging_bytes = 64u << 20};
-static const weft_wire_hello sample_relayed = {.name = "r1",
+static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7e9),
+                                               .name = "r1",
                                                .incarnation = UINT64_C(0x4041424344454648),
                                                .layout = SAMPLE_LAYOUT,
                                                .provider = "shm",
@@ -149,6 +155,8 @@ static const uint64_t sample_word = UINT64_C(0x8081828384858687);
     {                                                                                                                  \
         return weft_wire_get_##kind(body, length, (type *)value);                                                      \
     }
+SAMPLE_WAYS(knock, weft_wire_knock)
+SAMPLE_WAYS(greeting, weft_wire_greeting)
 SAMPLE_WAYS(hello, weft_wire_hello)
 SAMPLE_WAYS(welcome, weft_wire_welcome)
 SAMPLE_WAYS(update, weft_wire_update)
@@ -192,13 +200,14 @@ typedef struct sample_row {
         "wire_" #name ".bin", &sample_##name, sizeof sample_##name, sample_put_##kind, sample_get_##kind, marked       \
     }
 static const sample_row sample_rows[] = {
-    SAMPLE_ROW(hello, hello, true),       SAMPLE_ROW(ask, hello, true),       SAMPLE_ROW(welcome, welcome, true),
-    SAMPLE_ROW(update, update, true),     SAMPLE_ROW(trailer, trailer, true), SAMPLE_ROW(receipt, receipt, false),
-    SAMPLE_ROW(held, held, false),        SAMPLE_ROW(notice, notice, false),  SAMPLE_ROW(version, version, false),
-    SAMPLE_ROW(word, word, false),        SAMPLE_ROW(query, query, false),    SAMPLE_ROW(digests, digests, false),
-    SAMPLE_ROW(relayed, hello, true),     SAMPLE_ROW(follow, follow, false),  SAMPLE_ROW(repair, repair, false),
-    SAMPLE_ROW(withdrawn, trailer, true), SAMPLE_ROW(landed, landed, false),  SAMPLE_ROW(close, close, false),
-    SAMPLE_ROW(closed, closed, false),    SAMPLE_ROW(open, open, false),      SAMPLE_ROW(opened, opened, false),
+    SAMPLE_ROW(hello, hello, true),       SAMPLE_ROW(ask, hello, true),         SAMPLE_ROW(welcome, welcome, true),
+    SAMPLE_ROW(update, update, true),     SAMPLE_ROW(trailer, trailer, true),   SAMPLE_ROW(receipt, receipt, false),
+    SAMPLE_ROW(held, held, false),        SAMPLE_ROW(notice, notice, false),    SAMPLE_ROW(version, version, false),
+    SAMPLE_ROW(word, word, false),        SAMPLE_ROW(query, query, false),      SAMPLE_ROW(digests, digests, false),
+    SAMPLE_ROW(relayed, hello, true),     SAMPLE_ROW(follow, follow, false),    SAMPLE_ROW(repair, repair, false),
+    SAMPLE_ROW(withdrawn, trailer, true), SAMPLE_ROW(landed, landed, false),    SAMPLE_ROW(close, close, false),
+    SAMPLE_ROW(closed, closed, false),    SAMPLE_ROW(open, open, false),        SAMPLE_ROW(opened, opened, false),
+    SAMPLE_ROW(knock, knock, true),       SAMPLE_ROW(greeting, greeting, true),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

@@ -136,7 +136,7 @@ static void truncated(void **state)
     }
 }
 
-/* A field that protocol 1 reserves; `words` must stand in the refusal of any other value. */
+/* A field that is reserved; `words` must stand in the refusal of any other value. */
 typedef struct reserved_case {
     const char *file;
     uint64_t at;
@@ -153,12 +153,12 @@ typedef struct reserved_case {
     }
 
 static const reserved_case reserved[] = {
-    IDENTITY("wire_hello.bin", 21),
+    IDENTITY("wire_hello.bin", 29),
     IDENTITY("wire_welcome.bin", 24),
     IDENTITY("wire_update.bin", 8),
     IDENTITY("wire_held.bin", 0),
-    {"wire_hello.bin", 73, 2, "authentication kind"},
-    {"wire_hello.bin", 75, 2, "authentication"},
+    {"wire_hello.bin", 81, 2, "authentication kind"},
+    {"wire_hello.bin", 83, 2, "authentication"},
     {"wire_trailer.bin", 63, 1, "signature"},
     {"wire_hello.bin", 4, 2, "protocol"},
     {"wire_welcome.bin", 4, 2, "protocol"},
@@ -191,12 +191,79 @@ static void other_protocol(void **state)
     uint8_t body[WEFT_MESSAGE_MAX];
     sample_any value;
     for (size_t i = 0; i < SAMPLE_ROWS; i++) {
-        if (!sample_rows[i].marked)
+        const bool of_range = sample_rows[i].value == &sample_knock || sample_rows[i].value == &sample_greeting;
+        const bool of_format = sample_rows[i].value == &sample_update || sample_rows[i].value == &sample_trailer ||
+                               sample_rows[i].value == &sample_withdrawn;
+        if (!sample_rows[i].marked || of_range)
             continue;
         uint64_t length = sample_write(&sample_rows[i], body);
         weft_bytes_put(body + 4, 773, 2);
         assert_int_equal(sample_read(&sample_rows[i], body, length, &value), WEFT_E_PROTOCOL);
-        assert_non_null(strstr(weft_last_error(), "speaks protocol 773, this one 1"));
+        assert_non_null(strstr(weft_last_error(),
+                               of_format ? "speaks protocol 773, this one 1" : "speaks protocol 773, this one 2"));
+    }
+}
+
+/* Knock and GREETING name a range each: one protocol at least has to be common. */
+static void ranges_of_protocols(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t lowest, highest;
+        weft_status status;
+        const char *words;
+    } rows[] = {{2, 2, WEFT_OK, ""},
+                {2, 65535, WEFT_OK, ""},
+                {3, 773, WEFT_E_PROTOCOL, "speaks protocols 3 to 773, this one 2 to 2"},
+                {65535, 65535, WEFT_E_PROTOCOL, "speaks protocols 65535 to 65535, this one 2 to 2"},
+                {3, 2, WEFT_E_CORRUPT, "protocols 3 to 2"},
+                {1, 2, WEFT_E_CORRUPT, "protocols 1 to 2"},
+                {0, 2, WEFT_E_CORRUPT, "protocols 0 to 2"},
+                {1, 1, WEFT_E_CORRUPT, "protocols 1 to 1"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint8_t knock[32], greeting[32];
+        sample_any value;
+        weft_out first = {knock, sizeof knock, 0, false}, second = {greeting, sizeof greeting, 0, false};
+        weft_wire_put_knock(&first, &(weft_wire_knock){rows[i].lowest, rows[i].highest});
+        weft_wire_put_greeting(&second, &(weft_wire_greeting){rows[i].lowest, rows[i].highest, 1});
+        assert_int_equal(weft_wire_knocks(knock, first.used), rows[i].highest >= 2);
+        assert_int_equal(weft_wire_get_knock(knock, first.used, &value.knock), rows[i].status);
+        assert_true(rows[i].status == WEFT_OK || strstr(weft_last_error(), rows[i].words));
+        assert_int_equal(weft_wire_get_greeting(greeting, second.used, &value.greeting), rows[i].status);
+        assert_true(rows[i].status == WEFT_OK || strstr(weft_last_error(), rows[i].words));
+    }
+}
+
+/* A nonce of 0 is none, and a HELLO that joins or asks for the layout does not knock. */
+static void greetings_that_are_none(void **state)
+{
+    (void)state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    sample_any value;
+    uint64_t length = sample_write(sample_of("wire_greeting.bin"), body);
+    memset(body + 10, 0, 8);
+    assert_int_equal(sample_read(sample_of("wire_greeting.bin"), body, length, &value), WEFT_E_CORRUPT);
+    length = sample_write(sample_of("wire_knock.bin"), body);
+    for (uint64_t cut = 0; cut <= length; cut++)
+        assert_int_equal(weft_wire_knocks(body, cut), cut >= 9);
+    assert_int_equal(weft_wire_get_hello(body, length, &value.hello), WEFT_E_PROTOCOL);
+    length = sample_write(sample_of("wire_hello.bin"), body);
+    assert_false(weft_wire_knocks(body, length));
+    length = sample_write(sample_of("wire_ask.bin"), body);
+    assert_false(weft_wire_knocks(body, length));
+}
+
+/* The bytes with which an end of protocol 1 begins: its name stands in the refusal, whatever else is in them. */
+static void hello_of_protocol_1(void **state)
+{
+    (void)state;
+    static const uint8_t first[] = {'W', 'E', 'F', 'T', 1, 0, 0, 0, 0, 5, 0, 'o', 'l', 'd', '-', '7', 9, 9, 9, 9};
+    weft_wire_hello hello;
+    for (uint64_t length = 9; length <= sizeof first; length++) {
+        assert_false(weft_wire_knocks(first, length));
+        assert_int_equal(weft_wire_get_hello(first, length, &hello), WEFT_E_PROTOCOL);
+        assert_non_null(strstr(weft_last_error(), length < 16 ? "the other end speaks protocol 1, this end 2 to 2"
+                                                              : "old-7 speaks protocol 1, this end 2 to 2"));
     }
 }
 
@@ -329,14 +396,25 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),       cmocka_unit_test(longest_hello),
-        cmocka_unit_test(golden_messages),  cmocka_unit_test(golden_bucket),
-        cmocka_unit_test(early_roots),      cmocka_unit_test(fixed_lengths),
-        cmocka_unit_test(truncated),        cmocka_unit_test(reserved_fields),
-        cmocka_unit_test(other_protocol),   cmocka_unit_test(other_mark),
-        cmocka_unit_test(levels),           cmocka_unit_test(signature_bytes),
-        cmocka_unit_test(random_bytes),     cmocka_unit_test(majors_of_the_fabric_library),
-        cmocka_unit_test(altered_messages), cmocka_unit_test(names),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(longest_hello),
+        cmocka_unit_test(golden_messages),
+        cmocka_unit_test(golden_bucket),
+        cmocka_unit_test(early_roots),
+        cmocka_unit_test(fixed_lengths),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(reserved_fields),
+        cmocka_unit_test(other_protocol),
+        cmocka_unit_test(other_mark),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(signature_bytes),
+        cmocka_unit_test(random_bytes),
+        cmocka_unit_test(majors_of_the_fabric_library),
+        cmocka_unit_test(altered_messages),
+        cmocka_unit_test(names),
+        cmocka_unit_test(ranges_of_protocols),
+        cmocka_unit_test(greetings_that_are_none),
+        cmocka_unit_test(hello_of_protocol_1),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
