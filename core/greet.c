@@ -78,12 +78,11 @@ static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
     return hello->incarnation == peer->hello.incarnation || (silent && hello->incarnation > peer->hello.incarnation);
 }
 
-/* A later incarnation may be the next life of a peer whose end nobody has told here. It is to come again until the old
- * one is heard once more, and so lives, or has been silent for long enough. */
+/* Another incarnation may be the next life of a peer whose end nobody has told here, an earlier one too: its clock may
+ * have gone back. It is to come again until the old one is heard once more, and so lives, or has been silent for long
+ * enough. */
 static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
 {
-    if (hello->incarnation <= peer->hello.incarnation)
-        return false;
     if (peer->rival != hello->incarnation) {
         peer->rival = hello->incarnation;
         peer->rival_ns = weft_clock_ns();

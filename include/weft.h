@@ -274,7 +274,7 @@ typedef struct weft_options {
     weft_log_fn log;
     void *log_user;         /* handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
-    uint64_t incarnation;   /* 0: taken from the clock; a restarted end must have a higher one */
+    uint64_t incarnation;   /* 0: taken from the clock; a restarted end should have a higher one */
 } weft_options;
 
 /* Opens the trainer's end: takes all memory of its steady state (arena, journal, slabs; the shadow comes with

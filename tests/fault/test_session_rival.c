@@ -71,9 +71,22 @@ static void the_next_life_of_a_silent_one(void **state)
     hello.incarnation = 5;
     fake_send_hello(&fakes[0], &hello);
     fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-    assert_int_equal(knock(f, "b", 4), WEFT_E_REFUSED); /* not a next life */
     assert_int_equal(knock(f, "b", 6), WEFT_E_SYSTEM);
     assert_int_equal(knock_on(f, "b", 6), WEFT_OK);
+}
+
+/* Its clock went back: it has to wait until the heartbeat of its former life is over. */
+static void an_earlier_incarnation_of_a_silent_one(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", f->history[0].root, &hello);
+    hello.incarnation = 5;
+    fake_send_hello(&fakes[0], &hello);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_int_equal(knock(f, "b", 4), WEFT_E_SYSTEM);
+    assert_int_equal(knock_on(f, "b", 4), WEFT_OK);
 }
 
 static void a_second_one_beside_a_live_one(void **state)
@@ -84,6 +97,7 @@ static void a_second_one_beside_a_live_one(void **state)
     fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
     assert_int_equal(knock(f, "a", UINT64_MAX), WEFT_E_SYSTEM);
     assert_int_equal(knock_on(f, "a", UINT64_MAX), WEFT_E_REFUSED);
+    assert_int_equal(knock_on(f, "a", 1), WEFT_E_REFUSED); /* an earlier one neither */
     fleet_publish(f, 50);
     fleet_catch_up(f, 0);
 }
@@ -92,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_life_of_a_silent_one, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(an_earlier_incarnation_of_a_silent_one, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_second_one_beside_a_live_one, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
