@@ -54,6 +54,20 @@ static bool is_unknown_yet(int error)
     return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA || error == EAI_ADDRFAMILY;
 }
 
+/* What this process or host is short of: no word about the other end. */
+static bool lacks_room(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+static weft_status fail_room(const char *address, int error)
+{
+    const bool files = error == EMFILE || error == ENFILE;
+    return weft_fail_quiet(WEFT_E_SYSTEM, "this host has no room to reach %s: %s; %s", address, strerror(error),
+                           files ? "raise the limit of open files (ulimit -n, LimitNOFILE= of a service), or close some"
+                                 : "give the process more memory");
+}
+
 /* `flags` 0: a name server is asked. */
 static weft_status resolve(const char *address, int flags, struct addrinfo **list)
 {
@@ -64,6 +78,8 @@ static weft_status resolve(const char *address, int flags, struct addrinfo **lis
     snprintf(service, sizeof service, "%u", port);
     struct addrinfo hints = {.ai_flags = flags | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     int error = getaddrinfo(host, service, &hints, list);
+    if (error == EAI_MEMORY || (error == EAI_SYSTEM && lacks_room(errno)))
+        return fail_room(address, error == EAI_MEMORY ? ENOMEM : errno);
     if (error && is_unknown_yet(error) && !flags)
         return weft_fail_quiet(WEFT_E_UNREACHABLE, "address %s: %s", address, gai_strerror(error));
     return error ? weft_fail(WEFT_E_CONFIG, "address %s: %s", address, gai_strerror(error)) : WEFT_OK;
@@ -117,10 +133,13 @@ weft_status weft_control_route(const char *numeric, char *address, uint64_t capa
         fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 &&
         getsockname(fd, (struct sockaddr *)&mine, &length) == 0 &&
         getnameinfo((struct sockaddr *)&mine, length, address, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) == 0;
+    int error = errno;
     if (fd >= 0)
         close(fd);
     freeaddrinfo(list);
-    return found ? WEFT_OK : weft_fail(WEFT_E_CONFIG, "no route to %s; set the peer's address", numeric);
+    if (!found && lacks_room(error))
+        return fail_room(numeric, error);
+    return found ? WEFT_OK : weft_fail(WEFT_AGAIN, "no route to %s: %s", numeric, strerror(error));
 }
 
 bool weft_control_reaches(const char *numeric, const char *source)
@@ -182,6 +201,8 @@ weft_status weft_control_dial(weft_control *control, const char *address, uint64
     }
     if (fd >= 0)
         close(fd);
+    if (lacks_room(error))
+        return fail_room(address, error);
     return weft_fail_quiet(WEFT_E_UNREACHABLE, "%s: %s", address, strerror(error));
 }
 
@@ -216,6 +237,8 @@ weft_status weft_control_listen(const char *address, int *fd, char *bound)
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+    if (error == EADDRNOTAVAIL)
+        return weft_fail(WEFT_AGAIN, "cannot listen on %s: no interface of this host has that address", address);
     return weft_fail(WEFT_E_SYSTEM, "cannot listen on %s: %s%s", address, strerror(error),
                      error == EADDRINUSE ? "; another trainer or relay runs there, or choose another port" : "");
 }

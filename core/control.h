@@ -39,7 +39,8 @@ void weft_control_hang_up(weft_control *control);
 weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_ADDRESSES][64], uint32_t *count);
 /* Whether it is a numeric address already, which is then copied. Never blocks. */
 bool weft_control_is_numeric(const char *address, char numeric[64]);
-/* The local address that the kernel would send from to a numeric address. Errors: WEFT_E_CONFIG (no route). */
+/* The local address that the kernel would send from to a numeric address. Errors: WEFT_AGAIN (no route now),
+ * WEFT_E_SYSTEM. */
 weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity);
 
 /* False: the kernel sends nothing from the numeric `source` to a numeric address, as from loopback to another host.
@@ -47,13 +48,14 @@ weft_status weft_control_route(const char *numeric, char *address, uint64_t capa
 bool weft_control_reaches(const char *numeric, const char *source);
 
 /* Starts to dial a numeric address; weft_control_flush finds out whether it worked. Errors: WEFT_E_CONFIG (it is none),
- * WEFT_E_UNREACHABLE. */
+ * WEFT_E_UNREACHABLE, WEFT_E_SYSTEM (no descriptor or memory for it here). */
 weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms);
 /* Takes over an accepted socket. */
 void weft_control_adopt(weft_control *control, int fd, uint64_t user_timeout_ms);
 /* Ends listening, also where a forked child still has the socket; -1 is allowed. */
 void weft_control_unlisten(int fd);
-/* Listens; writes the address with the port chosen to `bound` (64 bytes). Errors: WEFT_E_SYSTEM, WEFT_E_CONFIG. */
+/* Listens; writes the address with the port chosen to `bound` (64 bytes). Errors: WEFT_AGAIN (no interface has
+ * the address now), WEFT_E_SYSTEM, WEFT_E_CONFIG. */
 weft_status weft_control_listen(const char *address, int *fd, char *bound);
 
 /* Queues a message. Errors: WEFT_E_PEER_LOST (closed, or the other end has not read for too long). */

@@ -14,6 +14,7 @@
 #include "status.h"
 
 #define RETRY_MS 50
+#define LATER_MS 250 /* after the answer that there is no layout yet */
 
 /* Waits for `events` on a descriptor (none: for the time alone). */
 static void wait_for(int fd, short events, uint64_t ms)
@@ -71,6 +72,8 @@ static weft_status say(weft_control *control, const char *peer, uint64_t deadlin
 static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t length, weft_layout **layout)
 {
     weft_wire_notice notice;
+    if (type == WEFT_MESSAGE_PASSING)
+        return weft_fail_quiet(WEFT_AGAIN, "it has no layout yet");
     if (type == WEFT_MESSAGE_LAYOUT)
         return weft_layout_parse(body, length, layout);
     weft_status status = weft_wire_get_notice(body, length, &notice);
@@ -105,7 +108,7 @@ static weft_status ask_once(weft_control *control, const char *peer, uint64_t un
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
     uint64_t most = type == WEFT_MESSAGE_LAYOUT ? WEFT_LAYOUT_MAX : type == WEFT_MESSAGE_REFUSE ? WEFT_MESSAGE_MAX : 0;
-    if (length > most)
+    if (length > most || (most == 0 && type != WEFT_MESSAGE_PASSING))
         return weft_fail(WEFT_E_PROTOCOL, "asked for the layout, got message %llu of %llu bytes",
                          (unsigned long long)type, (unsigned long long)length);
     uint8_t *body = weft_mem_take(1, length ? length : 1);
@@ -193,8 +196,10 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     if (status != WEFT_OK)
         return status;
     status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
-    while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
-        wait_for(-1, 0, RETRY_MS);
+    while (status == WEFT_AGAIN || (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns)) {
+        wait_for(-1, 0, status == WEFT_AGAIN ? LATER_MS : RETRY_MS);
+        if (status == WEFT_AGAIN)
+            deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
         status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
     }
     weft_names_give(names);

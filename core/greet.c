@@ -59,12 +59,13 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
     return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
 }
 
-/* What all of several addresses lack may pass, and is then no reason for the rollout to stay away. */
+/* What is not there yet, and what all of several addresses lack, may pass: no reason for the rollout to stay away. */
 static weft_status find_lane(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
                              weft_lane **lane)
 {
     weft_status status = weft_lane_any(trainer, hello->provider, 1, guest->control.peer, lane);
-    if (status == WEFT_E_CONFIG && weft_lane_rails(trainer->session->site, hello->provider) > 1)
+    if (status == WEFT_AGAIN ||
+        (status == WEFT_E_CONFIG && weft_lane_rails(trainer->session->site, hello->provider) > 1))
         return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     return status;
 }
@@ -233,6 +234,13 @@ static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
     return weft_control_send_long(&peer->control, WEFT_MESSAGE_LAYOUT, trainer->layout_bytes, trainer->layout_length);
 }
 
+/* It comes again: nothing is bound that it could join with. */
+static weft_status answer_later(weft_peer *peer)
+{
+    peer->leaving = true;
+    return weft_control_send(&peer->control, WEFT_MESSAGE_PASSING, NULL, 0);
+}
+
 static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
 {
     weft_session *session = trainer->session;
@@ -281,6 +289,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         status = find_lane(trainer, guest, &hello, &lane);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&hello, &lane->facts);
+    if (status == WEFT_OK && !trainer->bound)
+        return answer_later(guest);
     if (status == WEFT_OK)
         status = claim(trainer, guest, &hello, &peer);
     if (status != WEFT_OK)

@@ -28,7 +28,8 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->was_joined = true;
     rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
     rollout->retries = rollout->faults;
-    rollout->said_goodbye = rollout->told_alone = false;
+    rollout->said_goodbye = rollout->told_alone = rollout->later = false;
+    rollout->away_status = WEFT_OK;
     char name[WEFT_SITE_NAME + 8];
     weft_way_name(rollout, name);
     weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
@@ -157,6 +158,10 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
         return take_refusal(rollout, body, length);
     if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
         return take_welcome(rollout, body, length);
+    if (type == WEFT_MESSAGE_PASSING && rollout->join == WEFT_JOIN_GREETING) {
+        weft_join_later(rollout);
+        return WEFT_OK;
+    }
     if (rollout->join != WEFT_JOIN_JOINED)
         return weft_fail(WEFT_E_PROTOCOL, "%s instead of %s", weft_message_name(type),
                          knocking ? "GREETING" : "WELCOME");

@@ -68,7 +68,7 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     char address[WEFT_SITE_NAME];
     weft_status status = open_link(rollout, rail, &facts);
     if (status != WEFT_OK)
-        return status;
+        return status == WEFT_AGAIN ? WEFT_E_PROVIDER : status;
     if (facts.chunk_bytes >= rollout->facts.chunk_bytes && weft_direct_admits(rollout, &facts)) {
         address_of(rollout, rail, address);
         weft_log(WEFT_LOG_INFO, "address %s is back", address);
@@ -104,6 +104,7 @@ weft_status weft_inlet_links(weft_rollout *rollout, const char *first)
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_status status = WEFT_OK;
     uint32_t open = 0;
+    rollout->facts = (weft_link_facts){0};
     snprintf(rollout->address, sizeof rollout->address, "%.*s", (int)sizeof rollout->address - 1, first);
     rollout->link_count = weft_site_rails(rollout->site.address, list);
     for (uint32_t rail = 0; rail < rollout->link_count; rail++) {

@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "await.h"
 #include "greeting.h"
 #include "rollout.h"
 #include "status.h"
 
 #define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
 #define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
+#define LATER_NS     (250 * WEFT_NS_PER_MS) /* until one that is not ready is dialed again */
 #define GREET_MS     10000
 /* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
 #define FAULTS_MAX 3u
@@ -25,14 +27,22 @@ static const weft_provider *choose_provider(const char *name, const char *addres
 }
 
 /* By the first of the addresses by which it can be told. */
-static const weft_provider *choose_by_any(const weft_rollout *rollout, const char *first)
+static weft_status choose_by_any(weft_rollout *rollout, const char *first)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    const uint32_t rails = weft_site_rails(rollout->site.address, list);
-    const weft_provider *provider = choose_provider(rollout->site.provider, first);
-    for (uint32_t rail = 1; rail < rails && !provider; rail++)
-        provider = choose_provider(rollout->site.provider, list[rail]);
-    return provider;
+    const weft_site_peer *site = &rollout->site;
+    const uint32_t rails = weft_site_rails(site->address, list);
+    const bool automatic = strcmp(site->provider, "auto") == 0;
+    bool waits = false;
+    rollout->provider = choose_provider(site->provider, first);
+    for (uint32_t rail = 1; rail < rails && !rollout->provider; rail++)
+        rollout->provider = choose_provider(site->provider, list[rail]);
+    for (uint32_t rail = 0; rail < rails && !rollout->provider && automatic && !waits; rail++)
+        waits = weft_provider_auto_waits(rail ? list[rail] : first);
+    if (rollout->provider || waits)
+        return waits ? WEFT_AGAIN : WEFT_OK;
+    return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name", site->name,
+                     site->provider);
 }
 
 /* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
@@ -58,25 +68,33 @@ static weft_status check_ways(const weft_rollout *rollout)
                      rollout->site.name, rollout->site.address, rollout->ways[rollout->way_count - 1].address);
 }
 
-weft_status weft_join_open(weft_rollout *rollout)
+/* WEFT_AGAIN: an interface, its IP or a route is not there yet. */
+static weft_status open_links(weft_rollout *rollout)
 {
     char address[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_site_rails(rollout->site.address, list);
     snprintf(address, sizeof address, "%s", list[0]);
-    weft_status status = weft_way_open(rollout);
-    if (status == WEFT_OK)
-        status = check_ways(rollout);
+    weft_inlet_close(rollout, true); /* what an attempt before this one has opened */
+    weft_status status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
         status = weft_control_route(weft_way_known(rollout), address, sizeof address);
+    if (status == WEFT_OK)
+        status = choose_by_any(rollout, address);
+    return status == WEFT_OK ? weft_inlet_links(rollout, address) : status;
+}
+
+weft_status weft_join_open(weft_rollout *rollout)
+{
+    weft_status status = weft_way_open(rollout);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
         return status;
-    rollout->provider = choose_by_any(rollout, address);
-    if (!rollout->provider)
-        return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name",
-                         rollout->site.name, rollout->site.provider);
-    return weft_inlet_links(rollout, address);
+    weft_await await = weft_await_begin(rollout->session->site);
+    do
+        status = open_links(rollout);
+    while (weft_await_more(&await, status));
+    return weft_await_end(&await, status);
 }
 
 void weft_join_close(weft_rollout *rollout)
@@ -177,6 +195,8 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     }
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
     snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
+    rollout->away_status = status;
+    rollout->later = false;
     if (joined) {
         rollout->away_since_ns = now_ns;
         weft_session_changed(rollout->session);
@@ -184,12 +204,39 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     return joined;
 }
 
+/* What is short here is said when it begins: else it would look as if the trainer were away. */
+static void tell_short(const weft_rollout *rollout, weft_status status, const char *why)
+{
+    const bool short_here = weft_status_scope(status) == WEFT_SCOPE_SESSION;
+    if (short_here && status != rollout->away_status && !weft_fail_was_logged())
+        weft_log(WEFT_LOG_WARN, "cannot join now: %s; tried again", why);
+}
+
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
 {
     char text[192];
     snprintf(text, sizeof text, "%s", why);
+    tell_short(rollout, status, text);
     if (leave(rollout, status, text))
         tell_away(rollout, status, text);
+}
+
+void weft_join_later(weft_rollout *rollout)
+{
+    const uint64_t now_ns = weft_clock_ns();
+    char name[WEFT_SITE_NAME + 8];
+    weft_way_name(rollout, name);
+    if (!rollout->later)
+        weft_log(WEFT_LOG_INFO, "%s at %s is not ready yet: waiting for it", name, rollout->control.peer);
+    weft_inlet_close(rollout, false);
+    weft_control_hang_up(&rollout->control);
+    forget_connection(rollout);
+    rollout->join = WEFT_JOIN_AWAY;
+    rollout->later = true;
+    rollout->said_goodbye = rollout->told_alone = false;
+    rollout->retries = rollout->faults;
+    rollout->away_since_ns = rollout->way_since_ns = now_ns;
+    rollout->retry_ns = now_ns + LATER_NS;
 }
 
 /* The weights, digested anew, are not what was held: they are bits without a label. */

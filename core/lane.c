@@ -52,7 +52,9 @@ static weft_status open_link(weft_trainer *trainer, weft_lane *lane)
     char key[WEFT_SITE_LINK_KEY];
     weft_status status = lane->provider->link_open(&options, &lane->link);
     weft_site_trainer_key(site, lane->provider->name, key);
-    if (status == WEFT_E_CONFIG)
+    if (status == WEFT_AGAIN && !weft_site_trainer_may_come(site, lane->provider->name))
+        status = WEFT_E_CONFIG;
+    if (status == WEFT_E_CONFIG || status == WEFT_AGAIN)
         weft_fail_about("%s", key);
     if (status == WEFT_OK) {
         lane->provider->link_facts(lane->link, &lane->facts);
@@ -144,7 +146,7 @@ weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t
     if (status != WEFT_OK)
         return status;
     if (several && (*lane)->away && weft_clock_ns() < (*lane)->retry_ns)
-        return weft_fail_quiet(WEFT_E_PROVIDER, "provider %s: address %s is away", provider, (*lane)->address);
+        return weft_fail_quiet(WEFT_AGAIN, "provider %s: address %s is away", provider, (*lane)->address);
     if (several) {
         status = look(trainer, *lane);
         note(trainer, *lane, status);

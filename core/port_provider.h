@@ -99,6 +99,8 @@ typedef struct weft_provider {
     const char *name;
     uint64_t caps; /* 0: reserved */
     size_t (*probe)(weft_provider_info *list, size_t capacity);
+    /* Errors: WEFT_AGAIN (the address is none of this host's now, or its interface is not up, which may pass: quietly);
+     * WEFT_E_CONFIG (it can never be); WEFT_E_MISSING, WEFT_E_PROVIDER, WEFT_E_SYSTEM, WEFT_E_MEMORY. */
     weft_status (*link_open)(const weft_link_options *options, weft_link **link);
     void (*link_close)(weft_link *link); /* after its ports and regions */
     void (*link_facts)(const weft_link *link, weft_link_facts *facts);
@@ -141,6 +143,8 @@ const char *weft_provider_auto_at(size_t index);
 /* The first of them that could serve from a local address (as weft_link_options.address) here; NULL: none. `text`
  * gets the choice and why those before it were not taken. */
 const weft_provider *weft_provider_auto(const char *address, char *text, size_t capacity);
+/* Where that is none: whether one may serve once the address is there or up, which the last error then says. */
+bool weft_provider_auto_waits(const char *address);
 /* Name and version of the fabric library in use, at least 64 bytes of room; "none" when built without. */
 void weft_provider_library(char *text, size_t capacity);
 

@@ -27,16 +27,12 @@ void weft_lag_judge(weft_trainer *trainer, weft_peer *peer);
 /* Takes the memory for the shadow, where the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_shadow_open(weft_trainer *trainer);
 void weft_shadow_close(weft_trainer *trainer);
-/* The trainer's side of weft_bind: the first copies the weights into the shadow and starts to listen. */
+/* The trainer's side of weft_bind: the first copies the weights into the shadow, and peers may join. */
 weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
                              uint64_t attachment_bytes);
 /* Brings the shadow, which is busy, to the update's target. `*torn`: it is another one, for the weights changed
  * meanwhile, and trainer->discard tells how the digests moved instead of by trainer->delta. */
 weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn);
-
-/* ---- trainer.c */
-/* Starts to listen for peers and the progress thread. */
-weft_status weft_trainer_listen(weft_trainer *trainer);
 
 /* ---- trainer_step.c */
 /* One step of the progress thread, or of the caller; without `work` it only keeps connections alive. */

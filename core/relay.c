@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "await.h"
 #include "descriptors.h"
 #include "layout.h"
 #include "mem.h"
@@ -322,6 +323,18 @@ static weft_status open_layout(weft_relay *relay)
     return WEFT_OK;
 }
 
+/* The address may come with its interface. */
+static weft_status listen_at(weft_relay *relay)
+{
+    const weft_rollout *rollout = relay->rollout;
+    weft_await await = weft_await_begin(rollout->session->site);
+    weft_status status;
+    do
+        status = weft_control_listen(rollout->site.relay, &relay->listen_fd, relay->listen);
+    while (weft_await_more(&await, status));
+    return weft_await_end(&await, status);
+}
+
 static uint64_t bytes_of(const weft_relay *relay)
 {
     uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES +
@@ -346,7 +359,7 @@ weft_status weft_relay_open(weft_rollout *rollout)
     if (status == WEFT_OK)
         status = open_layout(relay);
     if (status == WEFT_OK)
-        status = weft_control_listen(rollout->site.relay, &relay->listen_fd, relay->listen);
+        status = listen_at(relay);
     if (status != WEFT_OK)
         return status;
     weft_log(WEFT_LOG_INFO, "relay %s on %s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",

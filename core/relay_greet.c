@@ -177,10 +177,20 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
                    : weft_control_send(&child->up, WEFT_MESSAGE_HELLO, out.data, out.used);
 }
 
+/* It comes again: what this relay was told itself, that nothing can be joined yet, it says to those behind it. */
+static weft_status answer_later(weft_relay *relay, weft_child *child)
+{
+    weft_status status = weft_control_send(&child->down, WEFT_MESSAGE_PASSING, NULL, 0);
+    weft_child_lose(relay, child, "the trainer is not ready yet");
+    return status;
+}
+
 weft_status weft_child_greet(weft_relay *relay, weft_child *child)
 {
     weft_rollout *rollout = relay->rollout;
     uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
+    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->later)
+        return answer_later(relay, child);
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->join == WEFT_JOIN_JOINED) {
         weft_status status = weft_control_dial(&child->up, rollout->ways[rollout->way].address, io_ms);
         if (status != WEFT_OK)

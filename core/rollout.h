@@ -157,6 +157,7 @@ struct weft_rollout {
     weft_join join;
     bool said_goodbye; /* the trainer left in good order and has not been seen since */
     bool told_alone;   /* weft_staged said that there is no trainer, and none has been seen since */
+    bool later;        /* the last answer was that nothing can be joined yet */
     weft_status refusal;
     char refusal_text[256];
     weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
@@ -167,6 +168,7 @@ struct weft_rollout {
     weft_relay *relay;     /* NULL: it is none */
     uint64_t away_since_ns, retry_ns, dialed_ns;
     char away_text[192];      /* why the last connection ended or was not made */
+    weft_status away_status;  /* the same */
     bool doubt;               /* the weights may not be what is held: digested anew before the next HELLO */
     bool digesting;           /* that pass is under way, without the lock */
     uint32_t retries, faults; /* faults in a row, without a commit between */
@@ -224,6 +226,8 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
 /* Says HELLO on a connection that was greeted. */
 weft_status weft_join_greet(weft_rollout *rollout);
+/* What was dialed is there, and has nothing to join yet: it is dialed again, and connect_deadline begins anew. */
+void weft_join_later(weft_rollout *rollout);
 /* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
 weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);

@@ -77,12 +77,16 @@ static weft_status check_trainer(const weft_rollout *rollout)
         return WEFT_OK;
     if (rollout->said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
-    if (weft_clock_ns() > rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
-        return weft_fail_quiet(WEFT_E_UNREACHABLE,
-                               "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
-                               rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
-                               rollout->away_text[0] ? rollout->away_text : "it does not answer");
-    return WEFT_OK;
+    if (weft_clock_ns() <= rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
+        return WEFT_OK;
+    if (weft_status_scope(rollout->away_status) ==
+        WEFT_SCOPE_SESSION) /* what is short here says nothing of a trainer */
+        return weft_fail_quiet(rollout->away_status, "no connection for %llu ms (connect_deadline): %s",
+                               (unsigned long long)deadline_ms, rollout->away_text);
+    return weft_fail_quiet(WEFT_E_UNREACHABLE,
+                           "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
+                           rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
+                           rollout->away_text[0] ? rollout->away_text : "it does not answer");
 }
 
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)

@@ -120,26 +120,26 @@ static weft_status copy_to_shadow(weft_trainer *trainer)
     return weft_window_run(&trainer->session->calls, &chore, 0, trainer->session->layout->unit_count);
 }
 
+/* While nothing is bound no step looks at shadow or digests: the passes are made without the lock, so that whoever
+ * comes is answered meanwhile. */
 static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
 {
     weft_session *session = trainer->session;
+    uint64_t root = 0;
+    pthread_mutex_unlock(&session->lock);
     weft_status status = copy_to_shadow(trainer);
     if (status == WEFT_OK)
-        status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->digests, &trainer->newest.root);
+        status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->digests, &root);
+    pthread_mutex_lock(&session->lock);
+    if (status == WEFT_OK)
+        status = weft_bridge_start(trainer);
     if (status != WEFT_OK)
         return status;
-    trainer->newest.run = trainer->run;
-    trainer->newest.number = session->options.first_version;
+    trainer->newest = (weft_version){trainer->run, session->options.first_version, root};
     trainer->attachment = attachment;
     trainer->bound = true;
-    status = weft_trainer_listen(trainer);
-    if (status != WEFT_OK) {
-        trainer->bound = false;
-        trainer->attachment = NULL;
-        weft_control_unlisten(trainer->listen_fd);
-        trainer->listen_fd = -1;
-    }
-    return status;
+    weft_log(WEFT_LOG_INFO, "version %llu is bound: peers may join", (unsigned long long)trainer->newest.number);
+    return WEFT_OK;
 }
 
 /* New addresses for the same bits. */

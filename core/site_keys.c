@@ -138,7 +138,7 @@ static const weft_site_field fields[] = {
     {{"session", "progress", WEFT_KEY_CHOICE, "thread", "thread | manual",
       "who moves the data: a thread of the session, or the caller through weft_progress"}, SITE(session.progress)},
     {{"session", "connect_deadline", WEFT_KEY_TIME, "30s", DEADLINES,
-      "how long a rollout tries to reach the trainer"},
+      "how long a rollout tries to reach the trainer, and either end waits at open for links that are not up"},
      SITE(session.connect_deadline_ms), BOUNDS(1, 86400 * SEC)},
     {{"session", "close_deadline", WEFT_KEY_TIME, "2s", DEADLINES,
       "how long closing waits for goodbyes"}, SITE(session.close_deadline_ms), BOUNDS(1, 86400 * SEC)},

@@ -1,6 +1,7 @@
 /* site_link.c - what the site says of a provider, as the options of a link, and from which addresses it is sent by. */
 #include "site_link.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,17 @@ uint32_t weft_site_trainer_rails(const weft_site *site, const char *provider,
         return weft_site_rails(site->trainer.address, list);
     snprintf(list[0], WEFT_SITE_NAME, "%.*s", WEFT_SITE_NAME - 1, host);
     return 1;
+}
+
+bool weft_site_trainer_may_come(const weft_site *site, const char *provider)
+{
+    char host[WEFT_SITE_TEXT];
+    uint32_t port;
+    struct in6_addr ip;
+    if (own_address(site, provider)[0] || site->trainer.address[0])
+        return true;
+    return weft_site_listen_split(site->trainer.listen, host, &port) &&
+           (inet_pton(AF_INET, host, &ip) == 1 || inet_pton(AF_INET6, host, &ip) == 1);
 }
 
 void weft_site_relay_address(const weft_site *site, const char *provider, const char *listen,

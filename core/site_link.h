@@ -24,4 +24,8 @@ void weft_site_relay_address(const weft_site *site, const char *provider, const 
 #define WEFT_SITE_LINK_KEY (WEFT_SITE_NAME + WEFT_SITE_TEXT + 64)
 void weft_site_trainer_key(const weft_site *site, const char *provider, char text[WEFT_SITE_LINK_KEY]);
 
+/* Whether an address of the trainer's that is none of this host's may become one: where it comes from `listen` alone
+ * and is a host's name, it is no interface. */
+bool weft_site_trainer_may_come(const weft_site *site, const char *provider);
+
 #endif

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "await.h"
 #include "mem.h"
 #include "peer.h"
 #include "publish.h"
@@ -91,6 +92,31 @@ static weft_status open_lanes(weft_trainer *trainer)
     return WEFT_OK;
 }
 
+/* One of several that is away is asked for again at once. */
+static void forget_away(weft_trainer *trainer)
+{
+    for (uint32_t i = 0; i < trainer->lane_count; i++)
+        trainer->lanes[i].retry_ns = 0;
+}
+
+/* Lanes and the listen address; both may come with an interface that is not up yet. */
+static weft_status open_network(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    weft_await await = weft_await_begin(session->site);
+    weft_status status;
+    do {
+        forget_away(trainer);
+        status = open_lanes(trainer);
+    } while (weft_await_more(&await, status));
+    if (status != WEFT_OK)
+        return weft_await_end(&await, status);
+    do
+        status = weft_control_listen(session->site->trainer.listen, &trainer->listen_fd, session->stats.listen);
+    while (weft_await_more(&await, status));
+    return weft_await_end(&await, status);
+}
+
 static weft_status open_parts(weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
@@ -109,7 +135,7 @@ static weft_status open_parts(weft_trainer *trainer)
     if (status == WEFT_OK)
         status = open_peers(trainer);
     if (status == WEFT_OK)
-        status = open_lanes(trainer);
+        status = open_network(trainer);
     return status == WEFT_OK ? weft_trainer_limit(trainer) : status;
 }
 
@@ -214,6 +240,14 @@ static void settle_sizes(const weft_trainer *trainer, weft_trainer_sizes *sizes)
     session->site->trainer.journal = sizes->journal.bytes;
 }
 
+/* Peers are answered from now on: that no weights are bound yet. */
+static weft_status start(weft_trainer *trainer, const weft_trainer_sizes *sizes)
+{
+    print_memory(trainer, sizes);
+    weft_log(WEFT_LOG_INFO, "listening on %s; peers join when weights are bound", trainer->session->stats.listen);
+    return weft_session_start(trainer->session);
+}
+
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                               weft_session **session)
 {
@@ -244,23 +278,11 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     settle_sizes(trainer, &sizes);
     status = open_parts(trainer);
     if (status == WEFT_OK)
-        print_memory(trainer, &sizes);
+        status = start(trainer, &sizes);
     weft_log_enter(before);
     if (status != WEFT_OK)
         give_back(trainer);
     else
         *session = made;
     return status;
-}
-
-weft_status weft_trainer_listen(weft_trainer *trainer)
-{
-    weft_session *session = trainer->session;
-    weft_status status = weft_control_listen(session->site->trainer.listen, &trainer->listen_fd, session->stats.listen);
-    if (status != WEFT_OK)
-        return status;
-    weft_log(WEFT_LOG_INFO, "listening on %s, version %llu", session->stats.listen,
-             (unsigned long long)trainer->newest.number);
-    status = weft_bridge_start(trainer);
-    return status == WEFT_OK ? weft_session_start(session) : status;
 }

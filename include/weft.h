@@ -233,15 +233,16 @@ WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t i
 /* Asks the site's trainer for its layout, for a rollout that starts with nothing.
  *
  * All addresses of the relays that the peer joins through, and of the trainer, are tried in turn, names looked up anew
- * each time, until one answers; where there are several, each has the peer's heartbeat to begin to.
+ * each time, until one answers; where there are several, each has the peer's heartbeat to begin to. One that answers
+ * that it has no layout yet is asked again, and the deadline begins anew.
  *
  * site, peer   who asks: the name must be admitted by the site
  * deadline_ms  gives up after this long; 0 takes the site's connect_deadline
  * layout       receives the layout; give it back with weft_layout_free
  * Threads: any. Blocks: until the answer or the deadline, whatever a name server does.
  * Errors: WEFT_E_CONFIG (the site does not admit the name, or an address is none), WEFT_E_UNREACHABLE (nobody answered
- * in time, or a host's name is not known), WEFT_E_REFUSED, WEFT_E_PROTOCOL, WEFT_E_CORRUPT and WEFT_E_LAYOUT (what came
- * is no layout), WEFT_E_MEMORY. */
+ * in time, or a host's name is not known), WEFT_E_SYSTEM (no descriptor for it here), WEFT_E_REFUSED, WEFT_E_PROTOCOL,
+ * WEFT_E_CORRUPT and WEFT_E_LAYOUT (what came is no layout), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms,
                                        weft_layout **layout);
 
@@ -278,24 +279,30 @@ typedef struct weft_options {
 } weft_options;
 
 /* Opens the trainer's end: takes all memory of its steady state (arena, journal, slabs; the shadow comes with
- * weft_bind) and prints one line that says how much.
+ * weft_bind), prints one line that says how much, and listens: weft_stats tells the address. Until weft_bind is done
+ * rollouts that come are told to come again, which they do without losing patience; the layout is given to those who
+ * ask.
  *
  * site     the site; copied
  * layout   the tensors; a reference is held
  * options  NULL for the defaults
  * session  receives the session; give it back with weft_close
- * Threads: any. Blocks: never for the network.
+ * Threads: any. Blocks: while an interface that the site names is not there, is down, has no carrier or has no IP yet,
+ * or while the host lacks the listen address, at most the site's connect_deadline; the log says at once what is waited
+ * for.
  * Errors: WEFT_E_CONFIG, WEFT_E_MISSING (a backend or provider that the site names is not to be had),
- * WEFT_E_MEMORY, WEFT_E_SYSTEM, WEFT_E_PROVIDER. */
+ * WEFT_E_UNREACHABLE (what was waited for did not come), WEFT_E_MEMORY, WEFT_E_SYSTEM (the port is taken),
+ * WEFT_E_PROVIDER. */
 WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                                        weft_session **session);
 
 /* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots, staging).
  *
  * Blocks: where the site has hosts by name, until the address of one that the peer may join is known, at most the
- * site's connect_deadline, and at most a second longer for the others; else never for the network. weft_bind starts to
- * join. What a name stands for is asked anew whenever nobody is reached, beside everything else. Errors: also
- * WEFT_E_CONFIG (the site does not admit the name), WEFT_E_UNREACHABLE (no name is known in time). */
+ * site's connect_deadline, and at most a second longer for the others; then as weft_trainer_open for interfaces, a
+ * route and, of a relay, its address, each at most as long again; else never for the network. weft_bind starts to join.
+ * What a name stands for is asked anew whenever nobody is reached, beside everything else. Errors: also WEFT_E_CONFIG
+ * (the site does not admit the name), WEFT_E_UNREACHABLE (no name is known in time). */
 WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
                                        const weft_options *options, weft_session **session);
 
@@ -305,7 +312,7 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
 
 /* Binds the weights in place and starts the session's work.
  *
- * Trainer: copies the weights to the shadow as version options.first_version and listens for peers.
+ * Trainer: copies the weights to the shadow as version options.first_version, and lets peers join.
  * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with what it holds.
  * A later call with the same layout rebinds: same bits, new addresses, for engines that move their weights. Attachment
  * and flags are judged then, but not used, so that the call may be made again as it was: what is held keeps its
@@ -317,7 +324,7 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  *             file), or NULL; at most WEFT_ATTACHMENT_MAX bytes; copied
  * Memory: the weights stay the caller's; they must stay valid until close or rebind.
  * Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY,
- * WEFT_E_SYSTEM (the listen address cannot be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE,
+ * WEFT_E_SYSTEM (no thread to be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE,
  * WEFT_E_ARGUMENT (a piece lies elsewhere than the backend works: the text names tensor and address), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                                uint64_t attachment_bytes, uint32_t flags);
@@ -408,10 +415,13 @@ typedef struct weft_staged_info {
  * weft_staged waits to its deadline for a trainer's version before it says so again. Who is not to wait for one that
  * comes back ends at the first WEFT_E_PEER_LOST.
  *
- * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_REFUSED (the trainer
- * will not have this rollout: see the text), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said goodbye and
- * nothing is staged), WEFT_E_DEVICE (nothing will be any more: the text says what the weights are; close the session),
- * WEFT_E_TIMEOUT (weft_interrupt). */
+ * A trainer that says that it is not ready yet is waited for: connect_deadline begins anew each time.
+ *
+ * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_SYSTEM,
+ * WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection for as long, for want of something on this host), WEFT_E_REFUSED
+ * (the trainer will not have this rollout: see the text), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said
+ * goodbye and nothing is staged), WEFT_E_DEVICE (nothing will be any more: the text says what the weights are; close
+ * the session), WEFT_E_TIMEOUT (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
 /* Moves the bound weights to the staged version, every tensor or none.
@@ -529,7 +539,7 @@ typedef struct weft_stats_info {
     uint64_t journal_bytes;  /* trainer: journal in use */
     uint64_t undone;         /* rollout: commits undone */
     uint64_t check_failures; /* rollout: buckets refused */
-    char listen[64];         /* trainer: the address it listens on, host:port */
+    char listen[64];         /* trainer: the address it listens on from open on, host:port */
     char backend[24];        /* "host/portable", "host/avx512", ... */
     char provider[24];       /* rollout: provider in use */
     uint64_t merges;         /* trainer: merged updates made for peers that were behind */

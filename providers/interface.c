@@ -62,15 +62,22 @@ static bool is_wildcard(const socket_address *parsed)
     return IN6_IS_ADDR_UNSPECIFIED(&parsed->v6.sin6_addr);
 }
 
-/* The kernel's word: all of 127/8 is here although only 127.0.0.1 is listed. */
-static bool can_bind(const socket_address *parsed, socklen_t length)
+/* The kernel's word: all of 127/8 is here although only 127.0.0.1 is listed. Returns an errno; 0: it is here. */
+static int try_bind(const socket_address *parsed, socklen_t length)
 {
     int fd = socket(parsed->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return false;
-    bool bound = bind(fd, &parsed->any, length) == 0;
+        return errno;
+    int error = bind(fd, &parsed->any, length) == 0 ? 0 : errno;
     close(fd);
-    return bound;
+    return error;
+}
+
+/* Whether an interface could ever have this name. */
+static bool may_be_name(const char *name)
+{
+    return strlen(name) < IF_NAMESIZE && !name[strcspn(name, "/: \t\r\n")] && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
 }
 
 /* "lo 127.0.0.1, eth0 192.0.2.2" */
@@ -121,6 +128,15 @@ static const char *lacks(const struct ifaddrs *all, const char *name)
                       : "is an interface without an IP: give it one";
 }
 
+/* An address of a shape that is right, for which no socket can be bound now. */
+static weft_status refuse_bind(const char *provider, const char *address, int error, const char *host)
+{
+    if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS)
+        return weft_fail(WEFT_E_SYSTEM, "provider %s: no socket to ask for address %s: %s", provider, address,
+                         strerror(error));
+    return weft_fail(WEFT_AGAIN, "provider %s: address %s is not on this host (%s)", provider, address, host);
+}
+
 static weft_status resolve(const char *provider, const char *address, const struct ifaddrs *all,
                            char numeric[WEFT_INTERFACE_TEXT])
 {
@@ -133,14 +149,16 @@ static weft_status resolve(const char *provider, const char *address, const stru
                          "provider %s needs an address: the interface or IP of this host that it shall use (%s)",
                          provider, host);
     if (!length)
-        return find_by_name(all, address, numeric) ? WEFT_OK
-                                                   : weft_fail(WEFT_E_CONFIG, "provider %s: address \"%s\" %s (%s)",
-                                                               provider, address, lacks(all, address), host);
+        return find_by_name(all, address, numeric)
+                   ? WEFT_OK
+                   : weft_fail(may_be_name(address) ? WEFT_AGAIN : WEFT_E_CONFIG, "provider %s: address \"%s\" %s (%s)",
+                               provider, address, lacks(all, address), host);
     if (is_wildcard(&parsed))
         return weft_fail(WEFT_E_CONFIG, "provider %s: address %s names no interface; choose one of this host's (%s)",
                          provider, address, host);
-    if (!can_bind(&parsed, length))
-        return weft_fail(WEFT_E_CONFIG, "provider %s: address %s is not on this host (%s)", provider, address, host);
+    int error = try_bind(&parsed, length);
+    if (error)
+        return refuse_bind(provider, address, error, host);
     return weft_interface_text(&parsed.any, numeric)
                ? WEFT_OK
                : weft_fail(WEFT_E_CONFIG, "provider %s: address %s is link-local; use a routable one", provider,
@@ -180,9 +198,23 @@ static weft_status check_here(const char *provider, const char *address, const c
     if (status == WEFT_OK && strcmp(now, numeric) != 0)
         return weft_fail_quiet(WEFT_E_CONFIG, "provider %s: %s was %s and is %s now", provider, address, numeric, now);
     const char *why = status == WEFT_OK ? hinders(all, numeric, &name) : NULL;
-    return why ? weft_fail_quiet(WEFT_E_CONFIG, "provider %s: interface %s, which has %s, %s", provider, name, numeric,
-                                 why)
-               : status;
+    if (why)
+        return weft_fail_quiet(WEFT_E_CONFIG, "provider %s: interface %s, which has %s, %s", provider, name, numeric,
+                               why);
+    return status == WEFT_AGAIN ? WEFT_E_CONFIG : status;
+}
+
+void weft_interface_hindered(const char *numeric, char *text, size_t capacity)
+{
+    struct ifaddrs *all;
+    const char *name = "";
+    text[0] = '\0';
+    if (getifaddrs(&all) != 0)
+        return;
+    const char *why = hinders(all, numeric, &name);
+    if (why)
+        snprintf(text, capacity, "interface %s, which has %s, %s", name, numeric, why);
+    freeifaddrs(all);
 }
 
 weft_status weft_interface_here(const char *provider, const char *address, const char *numeric)

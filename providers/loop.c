@@ -153,7 +153,7 @@ static weft_status loop_link_open(const weft_link_options *options, weft_link **
         weft_mem_give(opened);
     else
         *link = opened;
-    return status;
+    return status == WEFT_E_CONFIG ? WEFT_AGAIN : status; /* what is away may come */
 }
 
 static void loop_link_close(weft_link *link)

@@ -41,19 +41,33 @@ const char *weft_provider_auto_at(size_t index)
     return index < sizeof order / sizeof order[0] ? order[index] : NULL;
 }
 
-static bool serves(const char *name, const char *address, char *why, size_t capacity)
+/* WEFT_OK, WEFT_AGAIN for one that may serve later, or another. */
+static weft_status serves(const char *name, const char *address, char *why, size_t capacity)
 {
     weft_review review;
-    bool good = false;
     /* Whichever device it is to be near to: that there is one serves. */
-    if (weft_review_open(&review, weft_profile_find(name), weft_near_rank(address) ? "" : address, 0) != WEFT_OK) {
+    weft_status status = weft_review_open(&review, weft_profile_find(name), weft_near_rank(address) ? "" : address, 0);
+    if (status != WEFT_OK) {
         snprintf(why, capacity, "%s: %s", name, weft_last_error());
     } else {
-        good = review.selection.missing == WEFT_MISSING_NOTHING;
-        snprintf(why, capacity, good ? "%s (%s)" : "%s: %s", name, review.selection.text);
+        status = weft_select_status(review.selection.missing);
+        snprintf(why, capacity, status == WEFT_OK ? "%s (%s)" : "%s: %s", name, review.selection.text);
     }
     weft_review_close(&review);
-    return good;
+    return status;
+}
+
+bool weft_provider_auto_waits(const char *address)
+{
+    const char *name;
+    for (size_t i = 0; (name = weft_provider_auto_at(i)); i++) {
+        char why[512];
+        if (serves(name, address, why, sizeof why) != WEFT_AGAIN)
+            continue;
+        weft_fail(WEFT_AGAIN, "provider auto: not %s", why);
+        return true;
+    }
+    return false;
 }
 
 const weft_provider *weft_provider_auto(const char *address, char *text, size_t capacity)
@@ -63,7 +77,7 @@ const weft_provider *weft_provider_auto(const char *address, char *text, size_t 
     text[0] = '\0';
     for (size_t i = 0; (name = weft_provider_auto_at(i)); i++) {
         char why[512];
-        bool good = serves(name, address, why, sizeof why);
+        bool good = serves(name, address, why, sizeof why) == WEFT_OK;
         int n = snprintf(text + used, capacity - used, "%s%s%s", used ? "; " : "", good ? "taken " : "not ", why);
         used += n > 0 && (size_t)n < capacity - used ? (size_t)n : 0;
         if (good)

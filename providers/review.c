@@ -27,8 +27,12 @@ static void add_buses(weft_review *review)
 static weft_status resolve(weft_review *review)
 {
     const weft_profile *profile = review->survey.profile;
-    if (profile->addressing == WEFT_ADDRESS_SOURCE && review->address[0])
-        return weft_interface_resolve(profile->name, review->address, review->numeric);
+    if (profile->addressing == WEFT_ADDRESS_SOURCE && review->address[0]) {
+        weft_status status = weft_interface_resolve(profile->name, review->address, review->numeric);
+        if (status == WEFT_OK)
+            weft_interface_hindered(review->numeric, review->hindered, sizeof review->hindered);
+        return status;
+    }
     if (profile->addressing == WEFT_ADDRESS_DOMAIN && weft_interface_is_ip(review->address))
         memcpy(review->numeric, review->address, strnlen(review->address, sizeof review->numeric - 1));
     return WEFT_OK;
@@ -64,6 +68,7 @@ weft_status weft_review_open(weft_review *review, const weft_profile *profile, c
                                    .candidates = review->candidates,
                                    .here = review->here,
                                    .error = review->error,
+                                   .hindered = review->hindered,
                                    .pin_bytes = pin_bytes};
     weft_status status = resolve(review);
     if (status != WEFT_OK)

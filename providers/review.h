@@ -16,12 +16,14 @@ typedef struct weft_review {
     char numeric[WEFT_INTERFACE_TEXT];
     char here[256];
     char error[128];
+    char hindered[192];
 } weft_review;
 
 /* Asks libfabric and judges. `address` as in weft_link_options, "" for any; `pin_bytes` 0 where not known yet.
  * That something is missing is no error here but in the selection. The review must be given back with
  * weft_review_close, also after an error.
- * Errors: WEFT_E_CONFIG (the address is none of this host's; said quietly), WEFT_E_MEMORY, WEFT_E_SYSTEM. */
+ * Errors: WEFT_AGAIN and WEFT_E_CONFIG (the address is none of this host's now, or ever; said quietly), WEFT_E_MEMORY,
+ * WEFT_E_SYSTEM. */
 weft_status weft_review_open(weft_review *review, const weft_profile *profile, const char *address, uint64_t pin_bytes);
 void weft_review_close(weft_review *review);
 

@@ -144,6 +144,11 @@ static void tell_missing(const weft_survey *survey, const weft_verdict *verdicts
         tell_device(survey, selection);
         return;
     }
+    if (selection->missing == WEFT_MISSING_ADDRESS && survey->hindered && survey->hindered[0]) {
+        selection->missing = WEFT_MISSING_LINK; /* libfabric leaves out what is not up, so that it looks foreign */
+        snprintf(selection->text, sizeof selection->text, "%s", survey->hindered);
+        return;
+    }
     if (selection->missing == WEFT_MISSING_ADDRESS) {
         list_others(survey, verdicts, detail, sizeof detail);
         snprintf(selection->text, sizeof selection->text, "address %s belongs to no %s of it; choose one of these: %s",

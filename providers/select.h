@@ -68,11 +68,12 @@ typedef struct weft_survey {
     const char *numeric; /* the same as a numeric IP; "": it is none, or any */
     const weft_candidate *candidates;
     size_t count;
-    bool known;         /* the library lists the provider */
-    const char *here;   /* names of this host's devices of the profile's kind; "": none */
-    const char *error;  /* fi_getinfo's word where it had no answer */
-    uint64_t pin_limit; /* bytes that this process may lock; UINT64_MAX: any number */
-    uint64_t pin_bytes; /* that will be registered; 0: not known yet */
+    bool known;           /* the library lists the provider */
+    const char *here;     /* names of this host's devices of the profile's kind; "": none */
+    const char *error;    /* fi_getinfo's word where it had no answer */
+    const char *hindered; /* what is the matter with the interface that has `numeric`; "" or NULL: nothing */
+    uint64_t pin_limit;   /* bytes that this process may lock; UINT64_MAX: any number */
+    uint64_t pin_bytes;   /* that will be registered; 0: not known yet */
 } weft_survey;
 
 typedef struct weft_selection {

@@ -8,6 +8,8 @@ weft_status weft_select_status(weft_missing missing)
 {
     if (missing == WEFT_MISSING_NOTHING)
         return WEFT_OK;
+    if (missing == WEFT_MISSING_LINK) /* which may come up */
+        return WEFT_AGAIN;
     return missing == WEFT_MISSING_ADDRESS ? WEFT_E_CONFIG : WEFT_E_MISSING;
 }
 

@@ -43,6 +43,7 @@ stages='
 7 update
 8 control watch greeting
 9 names
+9 await
 8 choice
 9 peer rail lane greet send stream answer bridge rebuild repair follow owed
 10 trainer publish shadow room lag early sizes_trainer

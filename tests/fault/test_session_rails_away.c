@@ -2,6 +2,7 @@
  * other is used when it is back. */
 #include "tests/support/fleet.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -77,6 +78,13 @@ static int teardown(void **state)
 static int setup_two(void **state)
 {
     *state = fleet_open(FLEET_TILES, two);
+    return 0;
+}
+
+static int setup_single(void **state)
+{
+    static const char *const single[] = {"trainer.address=r0", "peers.address=p0", SITE, NULL};
+    *state = fleet_open(FLEET_TILES, single);
     return 0;
 }
 
@@ -196,12 +204,60 @@ static void all_when_it_opens(void **state)
 {
     fleet *f = *state;
     weft_session *session = NULL;
-    weft_site *site = fleet_site(f, NULL);
+    weft_site *site = fleet_site(f, "session.connect_deadline=500ms");
+    const uint64_t begin = fleet_now_ms();
     set_away("r0", true);
     set_away("r1", true);
-    assert_int_equal(weft_trainer_open(site, f->layout, NULL, &session), WEFT_E_CONFIG);
+    assert_int_equal(weft_trainer_open(site, f->layout, NULL, &session), WEFT_E_UNREACHABLE);
+    assert_true(fleet_now_ms() >= begin + 500);
     assert_non_null(strstr(weft_last_error(), "[trainer] address = r0, r1"));
+    assert_non_null(strstr(weft_last_error(), "connect_deadline"));
     weft_site_free(site);
+}
+
+/* Some of the opening's time later. */
+static void *come_back(void *address)
+{
+    fleet_sleep_ms(300);
+    set_away(address, false);
+    return NULL;
+}
+
+static void comes_back(pthread_t *thread, char *address)
+{
+    assert_int_equal(pthread_create(thread, NULL, come_back, address), 0);
+}
+
+/* One that comes while the trainer opens will do. */
+static void one_comes_as_it_opens(void **state)
+{
+    fleet *f = *state;
+    pthread_t thread;
+    set_away("r0", true);
+    set_away("r1", true);
+    comes_back(&thread, (char[]){"r1"});
+    fleet_start_trainer(f, NULL);
+    pthread_join(thread, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    publish_and_check(f, 1);
+    assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
+}
+
+/* The only one, too; and so of a rollout. */
+static void the_only_one_comes(void **state)
+{
+    fleet *f = *state;
+    pthread_t thread;
+    set_away("r0", true);
+    comes_back(&thread, (char[]){"r0"});
+    fleet_start_trainer(f, NULL);
+    pthread_join(thread, NULL);
+    set_away("p0", true);
+    comes_back(&thread, (char[]){"p0"});
+    fleet_join(f, 0, FLEET_SAME);
+    pthread_join(thread, NULL);
+    publish_and_check(f, 1);
+    check_nobody_lost(f, 1);
 }
 
 /* A peer that comes while none is there waits for one. */
@@ -240,10 +296,10 @@ static void all_when_a_rollout_opens(void **state)
 {
     fleet *f = *state;
     weft_session *session = NULL;
-    weft_site *site = fleet_site(f, NULL);
+    weft_site *site = fleet_site(f, "session.connect_deadline=500ms");
     set_away("p0", true);
     set_away("p1", true);
-    assert_int_equal(weft_rollout_open(site, "a", f->layout, NULL, &session), WEFT_E_CONFIG);
+    assert_int_equal(weft_rollout_open(site, "a", f->layout, NULL, &session), WEFT_E_UNREACHABLE);
     weft_site_free(site);
 }
 
@@ -290,6 +346,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(after_the_first_peer, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_other, setup_two, teardown),
         cmocka_unit_test_setup_teardown(all_when_it_opens, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(one_comes_as_it_opens, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(the_only_one_comes, setup_single, teardown),
         cmocka_unit_test_setup_teardown(all_for_a_while, setup_two, teardown),
         cmocka_unit_test_setup_teardown(when_a_rollout_opens, setup_two, teardown),
         cmocka_unit_test_setup_teardown(all_when_a_rollout_opens, setup_two, teardown),

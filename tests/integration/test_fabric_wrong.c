@@ -74,8 +74,9 @@ static void try_addresses(play *p, int self)
     static const char *const good[] = {"lo", "127.0.0.1", "127.0.0.2", "near1"};
     standin_use(p->provider);
     expect_refused(p->provider, "", WEFT_E_CONFIG, "needs an address");
-    expect_refused(p->provider, "203.0.113.9", WEFT_E_CONFIG, "not on this host");
-    expect_refused(p->provider, "nosuch0", WEFT_E_CONFIG, "nosuch0");
+    expect_refused(p->provider, "203.0.113.9", WEFT_AGAIN, "not on this host");
+    expect_refused(p->provider, "nosuch0", WEFT_AGAIN, "nosuch0");
+    expect_refused(p->provider, "no such host", WEFT_E_CONFIG, "no such host");
     expect_refused(p->provider, "near9", WEFT_E_CONFIG, "near9");
     expect_refused(p->provider, "0.0.0.0", WEFT_E_CONFIG, "no interface");
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {

@@ -185,7 +185,7 @@ static void model_open(fleet_end *end, weft_layout *layout, unsigned style, bool
         fleet_model_open(model, layout, style);
 }
 
-void fleet_start_trainer(fleet *f, const char *attachment)
+void fleet_open_trainer(fleet *f)
 {
     weft_options options = {.size = sizeof options, .log = hear, .log_user = f->trainer.name};
     weft_site *site = fleet_site(f, NULL);
@@ -196,13 +196,23 @@ void fleet_start_trainer(fleet *f, const char *attachment)
     weft_status status = weft_trainer_open(site, f->layout, &options, &f->trainer.session);
     weft_site_free(site);
     must(status, "trainer");
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=%s", fleet_stats(f->trainer.session).listen);
+}
+
+void fleet_bind_trainer(fleet *f, const char *attachment)
+{
     model_open(&f->trainer, f->layout, 0, f->trainer_device);
     fleet_model_put(&f->trainer.model, f->dense);
     must(weft_bind(f->trainer.session, f->trainer.model.pieces, f->trainer.model.piece_count, attachment,
                    attachment ? strlen(attachment) : 0, 0),
          "bind trainer");
-    snprintf(f->listen, sizeof f->listen, "trainer.listen=%s", fleet_stats(f->trainer.session).listen);
     remember(f);
+}
+
+void fleet_start_trainer(fleet *f, const char *attachment)
+{
+    fleet_open_trainer(f);
+    fleet_bind_trainer(f, attachment);
 }
 
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra)

@@ -124,6 +124,9 @@ fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool tra
 weft_site *fleet_site(const fleet *f, const char *extra);
 /* Opens the trainer and binds its bits, with an attachment (NULL: none). */
 void fleet_start_trainer(fleet *f, const char *attachment);
+/* The same in two steps: between them it listens, and nobody can join. */
+void fleet_open_trainer(fleet *f);
+void fleet_bind_trainer(fleet *f, const char *attachment);
 /* Closes it in good order; fleet_start_trainer may follow, on the same port. */
 void fleet_stop_trainer(fleet *f);
 /* Opens rollout `at`, named a, b, c and x1 to x4 (which the site admits by a pattern); `extra`: one more override or

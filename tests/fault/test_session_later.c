@@ -1,0 +1,228 @@
+/* A trainer listens from its opening on, and says until weights are bound that it is to be come to again: rollouts wait
+ * for it however long that takes, and nobody's place is used up meanwhile. */
+#include "tests/support/fleet_fake.h"
+#include "tests/support/relay_site.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 3000u
+
+static relay_site relays;
+
+static int setup(void **state)
+{
+    const char *const overrides[] = {"session.connect_deadline=3s", "trainer.max_peers=3", NULL};
+    *state = fleet_open(FLEET_TILES, overrides);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+/* For longer than a trainer that does not answer is waited for. */
+static void waits_on(fleet *f, unsigned at)
+{
+    weft_staged_info staged = {.size = sizeof staged};
+    for (uint64_t end = fleet_now_ms() + PATIENCE_MS * 3 / 2; fleet_now_ms() < end;)
+        assert_int_equal(weft_staged(f->rollouts[at].session, 100, &staged), WEFT_AGAIN);
+}
+
+static void a_rollout_waits_without_losing_patience(void **state)
+{
+    fleet *f = *state;
+    weft_version held;
+    fleet_open_trainer(f);
+    assert_int_equal(weft_held(f->trainer.session, &held), WEFT_E_STATE);
+    fleet_join(f, 0, FLEET_SAME);
+    waits_on(f, 0);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_joined, 0);
+    fleet_bind_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    fleet_check_bytes(f, 0, f->dense);
+}
+
+/* What a HELLO of this layout is answered; then the connection is closed. */
+static uint32_t answer_to(fleet *f, fleet_fake *fake, const char *name, uint64_t flaw, weft_wire_notice *notice)
+{
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length = 0;
+    fake_open(fake, f);
+    fake_hello(fake, f, name, 1, &hello);
+    hello.layout[0] ^= flaw;
+    fake_send_hello(fake, &hello);
+    uint32_t type = fake_read(fake, body, &length);
+    if (type == WEFT_MESSAGE_REFUSE)
+        assert_int_equal(weft_wire_get_notice(body, length, notice), WEFT_OK);
+    else
+        assert_int_equal(length, 0);
+    assert_int_equal(fake_read(fake, body, &length), 0);
+    return type;
+}
+
+/* More than there are places, all of them at once. */
+static void those_that_wait_take_no_place(void **state)
+{
+    enum { COMERS = 40 };
+    fleet *f = *state;
+    fleet_fake fakes[COMERS];
+    weft_wire_notice notice;
+    fleet_open_trainer(f);
+    for (unsigned i = 0; i < COMERS; i++)
+        assert_int_equal(answer_to(f, &fakes[i], i % 2 ? "a" : "b", 0, &notice), WEFT_MESSAGE_PASSING);
+    size_t count = 1;
+    assert_int_equal(weft_peers(f->trainer.session, NULL, 0, &count), WEFT_OK);
+    assert_int_equal(count, 0);
+    for (unsigned i = 0; i < COMERS; i++)
+        fake_close(&fakes[i]);
+}
+
+static void who_can_never_join_is_told_at_once(void **state)
+{
+    fleet *f = *state;
+    fleet_fake fake;
+    weft_wire_notice notice = {0};
+    fleet_open_trainer(f);
+    assert_int_equal(answer_to(f, &fake, "a", 1, &notice), WEFT_MESSAGE_REFUSE);
+    assert_int_equal(notice.status, WEFT_E_LAYOUT);
+    fake_close(&fake);
+    assert_int_equal(answer_to(f, &fake, "nobody", 0, &notice), WEFT_MESSAGE_REFUSE);
+    fake_close(&fake);
+}
+
+static void the_layout_is_had_before_weights(void **state)
+{
+    fleet *f = *state;
+    weft_layout *layout = NULL;
+    fleet_open_trainer(f);
+    weft_site *site = fleet_site(f, NULL);
+    assert_int_equal(weft_layout_fetch(site, "a", FLEET_WAIT_MS, &layout), WEFT_OK);
+    assert_int_equal(weft_layout_bytes(layout), f->bytes);
+    weft_layout_free(layout);
+    weft_site_free(site);
+}
+
+/* Without weights there is nobody to say goodbye to: the rollout waits for another trainer, as long as for any. */
+static void closed_before_weights(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    fleet_open_trainer(f);
+    fleet_join(f, 0, FLEET_SAME);
+    assert_int_equal(weft_staged(f->rollouts[0].session, 500, &staged), WEFT_AGAIN);
+    weft_close(f->trainer.session);
+    f->trainer.session = NULL;
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_UNREACHABLE);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+}
+
+/* A trainer that has no layout yet says so for longer than one that does not answer is waited for, and is gone then. */
+static void *put_off(void *listener)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out nothing = {body, sizeof body, 0, false};
+    uint64_t length;
+    struct pollfd wait = {.fd = *(int *)listener, .events = POLLIN};
+    for (uint64_t end = fleet_now_ms() + 2 * PATIENCE_MS; fleet_now_ms() < end;) {
+        if (poll(&wait, 1, 100) != 1)
+            continue;
+        fleet_fake fake = {.fd = accept(wait.fd, NULL, NULL)};
+        if (fake_read(&fake, body, &length) == WEFT_MESSAGE_HELLO)
+            fake_say(&fake, WEFT_MESSAGE_PASSING, &nothing);
+        close(fake.fd);
+    }
+    close(wait.fd);
+    return NULL;
+}
+
+static void a_fetch_waits(void **state)
+{
+    fleet *f = *state;
+    weft_layout *layout = NULL;
+    pthread_t trainer;
+    weft_site *site = fleet_site(f, NULL);
+    int listener = fake_listen(f);
+    const uint64_t begin = fleet_now_ms();
+    assert_int_equal(pthread_create(&trainer, NULL, put_off, &listener), 0);
+    assert_int_equal(weft_layout_fetch(site, "a", 0, &layout), WEFT_E_UNREACHABLE);
+    assert_true(fleet_now_ms() >= begin + 2 * PATIENCE_MS);
+    pthread_join(trainer, NULL);
+    weft_site_free(site);
+}
+
+/* What the relay is told it passes on, so that nobody behind it loses patience. */
+static int setup_relay(void **state)
+{
+    relays.count = 0;
+    const char *relay = relay_of(&relays, "a");
+    const char *const overrides[] = {"session.connect_deadline=3s", relay, "peer.b.via=a",
+                                     "peer.a.relay_memory=64MiB",   NULL};
+    *state = fleet_open(FLEET_TILES, overrides);
+    return 0;
+}
+
+static void behind_a_relay(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    fleet_open_trainer(f);
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_join(f, 1, FLEET_SAME);
+    waits_on(f, 1);
+    fleet_bind_trainer(f, NULL);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    assert_true(fleet_peer(f, "b", &info));
+    assert_string_equal(info.via, "a");
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+    fleet_catch_up(f, 1);
+}
+
+/* Without a descriptor nobody can be dialed: it says so, and does not ask for the trainer. */
+static void no_descriptor_to_dial_with(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info staged = {.size = sizeof staged};
+    struct rlimit before, none;
+    fleet_join(f, 0, FLEET_SAME);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    fleet_sleep_ms(1500); /* the next attempts fail for that */
+    weft_status status = weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, WEFT_E_SYSTEM);
+    assert_non_null(strstr(weft_last_error(), "Too many open files"));
+    assert_non_null(strstr(weft_last_error(), "ulimit -n"));
+    assert_null(strstr(weft_last_error(), "running there"));
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_rollout_waits_without_losing_patience),
+        TEST(those_that_wait_take_no_place),
+        TEST(who_can_never_join_is_told_at_once),
+        TEST(the_layout_is_had_before_weights),
+        TEST(closed_before_weights),
+        TEST(a_fetch_waits),
+        TEST(no_descriptor_to_dial_with),
+        cmocka_unit_test_setup_teardown(behind_a_relay, setup_relay, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
