@@ -30,6 +30,8 @@ static const arg_row rows[] = {
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
      "publish every *.safetensors that appears in DIR until interrupted; files alone, no folders of shards. Only later "
      "names in natural order (v9, v10) than what is out count, and the newest itself when it is replaced"},
+    {WEFT_OPTION_ALLOW_MISSING, "--allow-missing", NULL, ARG_FLAG, AT(allow_missing),
+     "with --versions: end with exit code 0 though some of the site's peers never joined"},
     {WEFT_OPTION_FIRST_VERSION, "--first-version", "N", ARG_COUNT, AT(first_version),
      "number of the model bound first (0)"},
     {WEFT_OPTION_PEER, "--peer", "NAME", ARG_TEXT, AT(peer), "the peer of the site that this process is"},

@@ -38,7 +38,8 @@ typedef enum weft_option {
     WEFT_OPTION_SERVE,
     WEFT_OPTION_JOIN,
     WEFT_OPTION_MEGABYTES,
-    WEFT_OPTION_NAMES
+    WEFT_OPTION_NAMES,
+    WEFT_OPTION_ALLOW_MISSING
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -56,6 +57,7 @@ typedef struct weft_args {
     bool help;
     bool json;
     bool empty;
+    bool allow_missing;
     bool processes;
     bool serve;
     bool join;

@@ -222,11 +222,19 @@ static weft_status run(rollout *r)
     return WEFT_OK;
 }
 
+/* Whether what is held is a trainer's: its bits came from there, or are a version that it named. */
+static bool is_received(const rollout *r, const weft_version *held)
+{
+    return held->run || r->commits > 0;
+}
+
 /* The file is proved before it is written: what is held may have rotted since it was committed. */
 static weft_status save(rollout *r)
 {
     weft_version held;
     weft_status status = weft_held(r->session, &held);
+    if (status == WEFT_OK && !is_received(r, &held)) /* the user's own file still */
+        status = WEFT_E_STATE;
     if (status != WEFT_OK)
         return weft_fail_quiet(status, "--save %s: no version is held, nothing was written", r->args->save);
     status = weft_scrub(r->session);
@@ -242,7 +250,7 @@ static weft_status save(rollout *r)
 static weft_status save_after_error(rollout *r)
 {
     weft_version held;
-    if (weft_held(r->session, &held) != WEFT_OK || (!held.run && !r->commits))
+    if (weft_held(r->session, &held) != WEFT_OK || !is_received(r, &held))
         return WEFT_OK;
     bool told = !r->save_fits;
     weft_status status = save(r);
@@ -254,9 +262,9 @@ static weft_status save_after_error(rollout *r)
 
 static weft_status rollout_open(rollout *r)
 {
-    weft_status status = check_arguments(r);
     weft_signals_catch();
-    weft_signals_deadly(true, r->args->json); /* the trainer's answer and hosts' names are waited for */
+    weft_signals_deadly(true, r->args->json); /* the model is read; the trainer's answer, names and links waited for */
+    weft_status status = check_arguments(r);
     if (status == WEFT_OK)
         status = take_model(r);
     if (status == WEFT_OK)

@@ -41,9 +41,12 @@ static void on_signal(int number)
 {
     static _Atomic uint64_t first_ms;
     uint64_t now = now_ms(), first = atomic_load(&first_ms);
-    if (deadly || (stop_requested && now > first + SAME_MS)) {
-        if (deadly)
-            say_last_words();
+    if (deadly) {
+        say_last_words();
+        weft_file_abandon();
+        _exit(WEFT_EXIT_FAILED);
+    }
+    if (stop_requested && now > first + SAME_MS) {
         weft_file_abandon();
         signal(number, SIG_DFL);
         raise(number);

@@ -11,8 +11,8 @@
  * nothing to put in order. */
 void weft_signals_catch(void);
 
-/* While true a signal ends the process at once, caught or not: it may be waiting for what nothing interrupts, and there
- * is nothing to put in order. A caught one says "interrupted" first, with `json` as an error object too. */
+/* While true a signal that is caught ends the process at once, with exit code 1: it may be waiting for what nothing
+ * interrupts, and there is nothing to put in order. It says "interrupted" first, with `json` as an error object too. */
 void weft_signals_deadly(bool now, bool json);
 
 /* From now on a signal also interrupts this session's blocking call; NULL before the session is closed. */

@@ -61,24 +61,32 @@ static weft_status check_arguments(trainer *t)
     return check_versions(args);
 }
 
+static weft_status bind_weights(trainer *t)
+{
+    uint64_t count = 0;
+    weft_status status = weft_weights_fill(t->model, &t->weights);
+    if (status != WEFT_OK)
+        return status;
+    const weft_piece *pieces = weft_weights_pieces(&t->weights, &count);
+    status = weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
+    return status == WEFT_OK ? weft_held(t->session, &t->last) : status;
+}
+
+/* It listens as soon as the layout is known: reading, copying and digesting the weights may take minutes, in which
+ * rollouts are told that they are to wait. Until peers may join a signal ends all at once. */
 static weft_status open_session(trainer *t)
 {
     weft_options options = {.size = sizeof options, .first_version = t->args->first_version};
     weft_weights_place(t->site, NULL, &t->weights);
-    weft_status status = weft_weights_open(t->model, &t->weights);
+    weft_status status = weft_weights_begin(t->model, &t->weights);
     if (status == WEFT_OK && t->args->follow)
         status = weft_follow_open(t->args->follow, t->model, &t->follow);
-    if (status != WEFT_OK)
-        return status;
-    weft_signals_catch();
-    status = weft_trainer_open(t->site, t->weights.layout, &options, &t->session);
+    if (status == WEFT_OK)
+        status = weft_trainer_open(t->site, t->weights.layout, &options, &t->session);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
-    uint64_t count = 0;
-    const weft_piece *pieces = weft_weights_pieces(&t->weights, &count);
-    status = weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
-    return status == WEFT_OK ? weft_held(t->session, &t->last) : status;
+    return bind_weights(t);
 }
 
 static void report_held(trainer *t, const weft_event *event)
@@ -225,6 +233,25 @@ static weft_status settle(trainer *t, weft_status status)
     return weft_fail_quiet(status, "%s", text);
 }
 
+/* Names those of the site that never joined; one that joined and was lost is judged as a peer. */
+static weft_status judge_missing(const trainer *t)
+{
+    char names[VALUE_ROOM] = "";
+    size_t used = 0, missing = 0;
+    const char *name;
+    for (size_t i = 0; weft_site_peer_name(t->site, i, &name) == WEFT_OK; i++) {
+        if (weft_roster_find(&t->roster, name))
+            continue;
+        missing++;
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+    }
+    if (!missing || t->args->allow_missing)
+        return WEFT_OK;
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "%zu of the site's peers never joined: %s (--allow-missing accepts that)",
+                           missing, names);
+}
+
 /* A peer that left after it held the last version has done its work. */
 static weft_status judge_peers(const trainer *t)
 {
@@ -251,7 +278,9 @@ static weft_status run_versions(trainer *t)
             return settle(t, status);
     }
     status = wait_until_held(t);
-    return status == WEFT_OK ? judge_peers(t) : status;
+    if (status == WEFT_OK)
+        status = judge_peers(t);
+    return status == WEFT_OK ? judge_missing(t) : status;
 }
 
 /* A file that is no checkpoint of this model is left out, and looked at again when it changes: it may still grow. */
@@ -297,9 +326,12 @@ static void report_end(trainer *t)
 
 static weft_status trainer_run(trainer *t)
 {
+    weft_signals_catch();
+    weft_signals_deadly(true, t->args->json); /* links that are not up are waited for, and weights are read */
     weft_status status = check_arguments(t);
     if (status == WEFT_OK)
         status = open_session(t);
+    weft_signals_deadly(false, false);
     if (status != WEFT_OK)
         return status;
     t->phase = WEFT_PHASE_WORK;

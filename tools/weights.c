@@ -87,18 +87,28 @@ weft_status weft_weights_create(const weft_layout *layout, weft_weights *weights
                            : weft_model_create(layout, &weights->host);
 }
 
-weft_status weft_weights_open(const char *path, weft_weights *weights)
+weft_status weft_weights_begin(const char *path, weft_weights *weights)
 {
-    weft_model *file = NULL;
-    weft_status status = weft_model_open(path, 0, &file);
+    weft_status status = weft_model_open(path, 0, &weights->file);
     if (status != WEFT_OK)
         return status;
-    status = weft_weights_create(weft_model_layout(file), weights);
+    status = weft_weights_create(weft_model_layout(weights->file), weights);
     weights->path = strdup(path); /* without memory for it nothing is brought along */
-    if (status == WEFT_OK)
-        status = copy_file(file, path, weights);
-    weft_model_close(file);
     return status;
+}
+
+weft_status weft_weights_fill(const char *path, weft_weights *weights)
+{
+    weft_status status = copy_file(weights->file, path, weights);
+    weft_model_close(weights->file);
+    weights->file = NULL;
+    return status;
+}
+
+weft_status weft_weights_open(const char *path, weft_weights *weights)
+{
+    weft_status status = weft_weights_begin(path, weights);
+    return status == WEFT_OK ? weft_weights_fill(path, weights) : status;
 }
 
 static void tensor_text(const weft_layout *layout, uint64_t index, char *text, size_t capacity)
@@ -204,6 +214,7 @@ weft_status weft_weights_save_check(const weft_weights *weights, const void *hea
 
 void weft_weights_close(weft_weights *weights)
 {
+    weft_model_close(weights->file);
     weft_model_close(weights->host);
     weft_device_weights_close(weights->far);
     weft_layout_free(weights->layout);

@@ -16,7 +16,8 @@ typedef struct weft_weights {
     char *path;                    /* of the file or folder loaded first; NULL: none */
     weft_model *host;
     weft_device_weights *far;
-    void *header; /* raw header of the file loaded last; NULL: none */
+    weft_model *file; /* opened, to be read; NULL: none */
+    void *header;     /* raw header of the file loaded last; NULL: none */
     uint64_t header_bytes;
 } weft_weights;
 
@@ -27,6 +28,10 @@ void weft_weights_place(const weft_site *site, const char *peer, weft_weights *w
 /* Copies a file's weights and header. weft_weights_close gives them back. Errors: WEFT_E_LAYOUT, WEFT_E_FILE,
  * WEFT_E_MEMORY, the driver's. */
 weft_status weft_weights_open(const char *path, weft_weights *weights);
+
+/* The same in two steps: from the first on the layout is known and the memory taken, the second reads the weights. */
+weft_status weft_weights_begin(const char *path, weft_weights *weights);
+weft_status weft_weights_fill(const char *path, weft_weights *weights);
 
 /* Takes memory for a layout that is to be filled by a snapshot. */
 weft_status weft_weights_create(const weft_layout *layout, weft_weights *weights);

@@ -47,7 +47,7 @@ else
         --set trainer.listen=host.invalid:7117 --set trainer.address=127.0.0.1
     await said nameless 'looking up host.invalid:7117'
     interrupt nameless TERM
-    finish nameless 143
+    finish nameless 1
     says nameless '^weft: interrupted$'
 fi
 
@@ -67,7 +67,7 @@ for signal in INT TERM; do
     caught=$((16#$(sed -nE 's/^SigCgt:[[:space:]]*//p' "/proc/$(cat "$work/fetching.pid")/status")))
     [ -n "${WEFT_SANITIZE:-}" ] || [ $((caught & 16#468)) = 0 ] || fail "a library caught the signals of a crash"
     interrupt fetching "$signal"
-    finish fetching $((128 + $(kill -l "$signal")))
+    finish fetching 1
     says fetching '^weft: interrupted$'
     json fetching "[o['error']['text'] for o in lines] == ['interrupted']"
 done
