@@ -5,8 +5,9 @@ WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
 # tier, Debian package, how to see that it is there: "command NAME [NAME]", "header PATH [PATH]" (any of them will do)
-# or "runtime NAME" (of clang). The tiers images, isa and hipcc are wishes: without them no image for AMD devices is
-# built, its machine code is not run by the tests, or the kernels are not compiled against ROCm's headers.
+# "runtime NAME" (of clang) or "module NAME" (of Python). The tiers images, isa, hipcc and full are wishes: without them
+# no image for AMD devices is built, its machine code is not run by the tests, the kernels are not compiled against ROCm's
+# headers, or safetensors files are not read beside Python.
 WEFT_PACKAGES='
 build  gcc              command cc
 build  libc6-dev        header stdio.h
@@ -23,6 +24,7 @@ test   g++              command c++
 test   binutils         command nm
 test   pkg-config       command pkg-config
 test   python3          command python3
+test   zstd             command zstd
 test   iproute2         command tc
 images clang-22         command clang++-22 clang++-21 clang++-20 clang++-19 amdclang++ hipcc
 images lld-22           command ld.lld-22 ld.lld-21 ld.lld-20 ld.lld-19 amdclang++ hipcc
@@ -35,6 +37,7 @@ ci     libclang-rt-dev  runtime fuzzer
 ci     clang-format     command clang-format
 ci     clang-tidy       command clang-tidy
 ci     git              command git
+full   python3-venv     module ensurepip
 '
 
 weft_say()
@@ -50,7 +53,7 @@ weft_stop() # weft_stop CODE TEXT...
     exit "$code"
 }
 
-weft_present() # weft_present command NAME... | header PATH... | runtime NAME
+weft_present() # weft_present command NAME... | header PATH... | runtime NAME | module NAME
 {
     local kind=$1 path
     shift
@@ -62,6 +65,10 @@ weft_present() # weft_present command NAME... | header PATH... | runtime NAME
     fi
     if [ "$kind" = runtime ]; then
         [ -e "$(clang -print-file-name="libclang_rt.$1-$(uname -m).a" 2>/dev/null)" ]
+        return
+    fi
+    if [ "$kind" = module ]; then
+        python3 -c "import $1" 2>/dev/null
         return
     fi
     for path in "$@"; do
@@ -111,7 +118,7 @@ weft_wish() # weft_wish TIER...
         weft_say "installing $missing"
         weft_apt $missing && return 0
     fi
-    weft_say "going on without $missing, for AMD devices' images or their tests; as root:
+    weft_say "going on without $missing and what needs it; as root:
   apt-get update && apt-get install -y --no-install-recommends $missing"
 }
 
@@ -201,4 +208,25 @@ weft_skips() # weft_skips NAME
             else if (part[name] != "") print name ": skipped inside:" part[name]
         }
     ' "$xml" | sed 's/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
+}
+
+# Of lines "BUILD: TEST: WHY" those that .ci/skips does not allow.
+weft_skips_unexpected() # weft_skips_unexpected short|full <LINES
+{
+    local when pattern line allowed=()
+    while read -r when pattern; do
+        case $when in
+        '' | '#'*) continue ;;
+        always) ;;
+        short) [ "$1" = short ] || continue ;;
+        *) [ -n "$(weft_missing "$when")" ] || continue ;;
+        esac
+        allowed+=("$pattern")
+    done <"$WEFT_ROOT/.ci/skips"
+    while IFS= read -r line; do
+        for pattern in "${allowed[@]}"; do
+            [[ $line =~ ^($pattern)$ ]] && continue 2
+        done
+        [ -z "$line" ] || printf '%s\n' "$line"
+    done
 }

@@ -7,7 +7,7 @@
 #include "clock.h"
 
 /* What is too much. An end that waits a tenth of its time shows up in every figure; a hypervisor's share is a part of
- * each processor's; runs that differ by half of their middle have no middle that another would find. */
+ * each processor's; runs that differ by as much as their middle have none that another would find. */
 static const struct {
     size_t share; /* in weft_bench_noise */
     double most;
@@ -18,7 +18,7 @@ static const struct {
     {offsetof(weft_bench_noise, waited_there), 0.10,
      "the other end waited for a processor %.0f %% of the time that it wanted one"},
     {offsetof(weft_bench_noise, stolen_here), 0.05, "a hypervisor gave others %.0f %% of the processors' time"},
-    {offsetof(weft_bench_noise, rate_spread), 0.50, "the same rate differs by %.0f %% from run to run"},
+    {offsetof(weft_bench_noise, rate_spread), 1.00, "the same rate differs by %.0f %% from run to run"},
 };
 
 static uint64_t thread_ns(void)
