@@ -192,21 +192,10 @@ static void parse_trusts_nothing(void **state)
         uint8_t value;
         weft_status wanted;
     } faults[] = {
-        {0, 'w', WEFT_E_CORRUPT},
-        {4, 2, WEFT_E_PROTOCOL},
-        {8, 1, WEFT_E_CORRUPT},
-        {8, 3, WEFT_E_CORRUPT},
-        {15, 255, WEFT_E_CORRUPT},
-        {16, 0, WEFT_E_LAYOUT},
-        {16, WEFT_DTYPE_LAST + 1, WEFT_E_LAYOUT},
-        {19, 255, WEFT_E_LAYOUT},
-        {20, 1, WEFT_E_CORRUPT},
-        {20, 17, WEFT_E_CORRUPT},
-        {23, 255, WEFT_E_CORRUPT},
-        {24, 0, WEFT_E_CORRUPT},
-        {27, 255, WEFT_E_CORRUPT},
-        {35, 255, WEFT_E_LAYOUT},
-        {44, 0, WEFT_E_CORRUPT},
+        {0, 'w', WEFT_E_CORRUPT},  {4, 2, WEFT_E_PROTOCOL},  {8, 1, WEFT_E_CORRUPT},    {8, 3, WEFT_E_CORRUPT},
+        {15, 255, WEFT_E_CORRUPT}, {16, 0, WEFT_E_LAYOUT},   {16, 31, WEFT_E_LAYOUT},   {19, 255, WEFT_E_LAYOUT},
+        {20, 1, WEFT_E_CORRUPT},   {20, 17, WEFT_E_CORRUPT}, {23, 255, WEFT_E_CORRUPT}, {24, 0, WEFT_E_CORRUPT},
+        {27, 255, WEFT_E_CORRUPT}, {35, 255, WEFT_E_LAYOUT}, {44, 0, WEFT_E_CORRUPT},
     };
     for (uint64_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         memcpy(bytes, example, sizeof example);
