@@ -141,6 +141,8 @@ foreach(kind unit property fault golden integration)
         elseif(source MATCHES "fabric_bench\\.c$")
             weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/end.c bench/fabric/serve.c bench/fabric/measure.c
                 bench/fabric/noise.c)
+        elseif(source MATCHES "unit/test_follow\\.c$")
+            weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/natural.c tools/output.c)
         elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
         elseif(WEFT_simde_INCLUDE)

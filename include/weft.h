@@ -281,7 +281,8 @@ typedef struct weft_options {
 /* Opens the trainer's end: takes all memory of its steady state (arena, journal, slabs; the shadow comes with
  * weft_bind), prints one line that says how much, and listens: weft_stats tells the address. Until weft_bind is done
  * rollouts that come are told to come again, which they do without losing patience; the layout is given to those who
- * ask.
+ * ask. Raises the process's soft limit on descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses
+ * select() in the process must set the hard limit before. Keeps 24 descriptors for need while a session is open.
  *
  * site     the site; copied
  * layout   the tensors; a reference is held

@@ -39,7 +39,8 @@ typedef enum weft_option {
     WEFT_OPTION_JOIN,
     WEFT_OPTION_MEGABYTES,
     WEFT_OPTION_NAMES,
-    WEFT_OPTION_ALLOW_MISSING
+    WEFT_OPTION_ALLOW_MISSING,
+    WEFT_OPTION_FOLLOW_ALL
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -58,6 +59,7 @@ typedef struct weft_args {
     bool json;
     bool empty;
     bool allow_missing;
+    bool follow_all;
     bool processes;
     bool serve;
     bool join;

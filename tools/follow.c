@@ -1,10 +1,10 @@
 #include "follow.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptors.h"
+#include "log.h"
+#include "natural.h"
 #include "output.h"
 #include "status.h"
 
-enum { STEADY_MS = 2000 };
+enum { STEADY_MS = 2000, AGAIN_MS = 1000, PATIENCE_MS = 60000 };
 
 /* A name and the bits that change when its file does. */
 typedef struct entry {
@@ -30,6 +33,8 @@ typedef struct entry {
     bool taken;
     bool is_out; /* published */
     bool warned;
+    double failed;   /* weft_now_ms when it first could not be read, for a reason that may pass; 0: it could */
+    double again_at; /* not before it is tried again */
 } entry;
 
 typedef struct entry_list {
@@ -41,39 +46,26 @@ struct weft_follow {
     char directory[PATH_MAX];
     char path[PATH_MAX + NAME_MAX + 2];
     char newest[NAME_MAX + 1]; /* what lies before it is past; "": nothing is */
-    int watch;                 /* inotify; -1: none, then steadiness alone tells */
+    char model[NAME_MAX + 1]; /* one that lies elsewhere: names that differ in numbers alone come behind it; "": none */
+    int watch;                /* inotify; -1: none, then steadiness alone tells */
+    struct stat watched;      /* the directory it watches; its inode 0: none */
+    bool may_pass;            /* the reason for which the directory could not be read last */
+    bool away;                /* it could not, which was said */
     entry_list list;
 };
 
-static size_t digits(const char *text)
-{
-    size_t count = 0;
-    while (isdigit((unsigned char)text[count]))
-        count++;
-    return count;
-}
+/* A warning, without what would move a terminal. */
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-int weft_natural_compare(const char *a, const char *b)
+static void say(const char *format, ...)
 {
-    const char *whole_a = a, *whole_b = b;
-    while (*a && *b) {
-        if (!isdigit((unsigned char)*a) || !isdigit((unsigned char)*b)) {
-            if (*a != *b)
-                return (unsigned char)*a - (unsigned char)*b;
-            a++, b++;
-            continue;
-        }
-        while (*a == '0')
-            a++;
-        while (*b == '0')
-            b++;
-        size_t na = digits(a), nb = digits(b);
-        int order = na != nb ? (na < nb ? -1 : 1) : strncmp(a, b, na);
-        if (order)
-            return order;
-        a += na, b += nb;
-    }
-    return *a || *b ? (unsigned char)*a - (unsigned char)*b : strcmp(whole_a, whole_b);
+    char text[3 * PATH_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    weft_log_clean(text);
+    fprintf(stderr, "weft: warn: %s\n", text);
 }
 
 static int entry_order(const void *a, const void *b)
@@ -144,20 +136,75 @@ static weft_status scan_entry(const weft_follow *follow, const char *name, const
     return WEFT_OK;
 }
 
-static weft_status scan(weft_follow *follow, bool first_scan)
+/* ---- what may pass while others are served */
+
+/* Of a file: the machine's or the network's trouble, not the file's. */
+static const int troubles[] = {EMFILE, ENFILE, ENOMEM, EINTR, EIO, ESTALE};
+
+/* Of the directory also: it is replaced or mounted anew, or not let in for a moment. */
+static bool may_pass(int error)
+{
+    bool found = error == ENOENT || error == ENOTDIR || error == EACCES;
+    for (size_t i = 0; i < sizeof troubles / sizeof troubles[0]; i++)
+        found = found || error == troubles[i];
+    return found;
+}
+
+static weft_status unreadable(weft_follow *follow, int error)
+{
+    follow->may_pass = may_pass(error);
+    return weft_fail_quiet(WEFT_E_FILE, "%s cannot be read: %s", follow->directory, strerror(error));
+}
+
+static DIR *open_directory(const weft_follow *follow)
 {
     DIR *directory = opendir(follow->directory);
-    if (!directory)
-        return weft_fail_quiet(WEFT_E_FILE, "%s cannot be read: %s", follow->directory, strerror(errno));
-    entry_list list = {0};
-    weft_status status = WEFT_OK;
+    return directory || !weft_descriptors_short(errno) ? directory : opendir(follow->directory);
+}
+
+/* A directory that is another one than before, or could not be watched yet. */
+static void watch(weft_follow *follow, const struct stat *directory)
+{
+    if (directory->st_ino == follow->watched.st_ino && directory->st_dev == follow->watched.st_dev)
+        return;
+    if (follow->watch < 0)
+        follow->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (follow->watch >= 0 &&
+        inotify_add_watch(follow->watch, follow->directory, IN_MOVED_TO | IN_CREATE | IN_MODIFY) >= 0)
+        follow->watched = *directory;
+}
+
+/* What cannot be looked at now is as it was. */
+static weft_status scan_name(weft_follow *follow, int directory, const char *name, bool first_scan, entry_list *list)
+{
+    struct stat seen;
+    const entry *known;
+    if (fstatat(directory, name, &seen, 0) == 0)
+        return S_ISREG(seen.st_mode) ? scan_entry(follow, name, &seen, first_scan, list) : WEFT_OK;
+    known = errno == ENOENT ? NULL : list_find(&follow->list, name);
+    return known ? scan_entry(follow, name, &known->seen, first_scan, list) : WEFT_OK;
+}
+
+static weft_status scan_all(weft_follow *follow, DIR *directory, bool first_scan, entry_list *list)
+{
+    struct stat self;
     const struct dirent *item;
-    while (status == WEFT_OK && (item = readdir(directory))) {
-        struct stat seen;
-        if (name_is_checkpoint(item->d_name) && fstatat(dirfd(directory), item->d_name, &seen, 0) == 0 &&
-            S_ISREG(seen.st_mode))
-            status = scan_entry(follow, item->d_name, &seen, first_scan, &list);
-    }
+    weft_status status = WEFT_OK;
+    if (fstat(dirfd(directory), &self) == 0)
+        watch(follow, &self);
+    while (errno = 0, status == WEFT_OK && (item = readdir(directory)))
+        if (name_is_checkpoint(item->d_name))
+            status = scan_name(follow, dirfd(directory), item->d_name, first_scan, list);
+    return status == WEFT_OK && errno ? unreadable(follow, errno) : status;
+}
+
+static weft_status scan(weft_follow *follow, bool first_scan)
+{
+    DIR *directory = open_directory(follow);
+    if (!directory)
+        return unreadable(follow, errno);
+    entry_list list = {0};
+    weft_status status = scan_all(follow, directory, first_scan, &list);
     closedir(directory);
     if (status != WEFT_OK) {
         free(list.items);
@@ -172,6 +219,8 @@ static weft_status scan(weft_follow *follow, bool first_scan)
 
 static void mark(weft_follow *follow, const struct inotify_event *event)
 {
+    if (event->mask & IN_IGNORED) /* the directory is gone; another one may have its number */
+        follow->watched.st_ino = 0;
     for (size_t i = 0; (event->mask & IN_Q_OVERFLOW) && i < follow->list.count; i++)
         follow->list.items[i].written = true;
     entry *found = event->len ? list_find(&follow->list, event->name) : NULL;
@@ -196,14 +245,13 @@ static void mark_all(weft_follow *follow)
 }
 
 /* In the model's own directory what is not behind the model is its past, and the model itself is out. */
-static void skip_past(weft_follow *follow, const char *model)
+static bool skip_past(weft_follow *follow, const char *model, const struct stat *bound)
 {
-    struct stat bound, same;
+    struct stat same;
     const char *name = basename(model);
     snprintf(follow->path, sizeof follow->path, "%s/%s", follow->directory, name);
-    if (stat(model, &bound) != 0 || stat(follow->path, &same) != 0 || bound.st_ino != same.st_ino ||
-        bound.st_dev != same.st_dev)
-        return;
+    if (stat(follow->path, &same) != 0 || bound->st_ino != same.st_ino || bound->st_dev != same.st_dev)
+        return false;
     snprintf(follow->newest, sizeof follow->newest, "%s", name);
     for (size_t i = 0; i < follow->list.count; i++) {
         entry *past = &follow->list.items[i];
@@ -211,25 +259,47 @@ static void skip_past(weft_follow *follow, const char *model)
         past->is_out = strcmp(past->name, name) == 0;
         past->out = past->seen;
     }
+    return true;
 }
 
-weft_status weft_follow_open(const char *directory, const char *model, weft_follow **follow)
+/* Of a model that lies elsewhere: a name that differs from the model's in numbers alone tells what comes behind it,
+ * else the time of the file does. */
+static void skip_older(weft_follow *follow, const char *model, const struct stat *bound)
 {
+    size_t left = 0;
+    snprintf(follow->model, sizeof follow->model, "%.*s", NAME_MAX, basename(model));
+    for (size_t i = 0; i < follow->list.count; i++) {
+        entry *item = &follow->list.items[i];
+        const struct timespec *time = &item->seen.st_mtim, *first = &bound->st_mtim;
+        bool later = time->tv_sec != first->tv_sec ? time->tv_sec > first->tv_sec : time->tv_nsec > first->tv_nsec;
+        const int order =
+            weft_natural_alike(item->name, follow->model) ? weft_natural_compare(item->name, follow->model) : 0;
+        item->taken = order ? order < 0 : !later;
+        left += item->taken;
+    }
+    if (left)
+        say("%zu of the %zu checkpoints in %s are left alone: they are no later than the model %s, by name or time; "
+            "--follow-all publishes them",
+            left, follow->list.count, follow->directory, model);
+}
+
+weft_status weft_follow_open(const char *directory, const char *model, bool all, weft_follow **follow)
+{
+    struct stat bound;
     if (strlen(directory) >= PATH_MAX)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--follow: the directory's name is longer than %d bytes", PATH_MAX);
     weft_follow *opened = calloc(1, sizeof *opened);
     if (!opened)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory to watch %s", directory);
     snprintf(opened->directory, sizeof opened->directory, "%s", directory);
-    opened->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (opened->watch >= 0)
-        inotify_add_watch(opened->watch, directory, IN_MOVED_TO | IN_CREATE | IN_MODIFY);
+    opened->watch = -1;
     weft_status status = scan(opened, true);
     if (status != WEFT_OK) {
         weft_follow_close(opened);
         return status;
     }
-    skip_past(opened, model);
+    if (stat(model, &bound) == 0 && !skip_past(opened, model, &bound) && !all)
+        skip_older(opened, model, &bound);
     *follow = opened;
     return WEFT_OK;
 }
@@ -248,8 +318,7 @@ static void leave(const weft_follow *follow, entry *item, const char *why)
 {
     item->taken = true;
     if (!item->warned)
-        fprintf(stderr, "weft: warn: left alone: %s/%s %s\n", weft_output_plain(follow->directory).text,
-                weft_output_plain(item->name).text, why);
+        say("left alone: %s/%s %s", follow->directory, item->name, why);
     item->warned = true;
 }
 
@@ -257,10 +326,12 @@ static void leave(const weft_follow *follow, entry *item, const char *why)
 static bool is_past(const weft_follow *follow, entry *item)
 {
     char why[NAME_MAX + 128];
-    if (!*follow->newest || weft_natural_compare(item->name, follow->newest) >= 0)
+    const bool behind_model = !*follow->newest && *follow->model && weft_natural_alike(item->name, follow->model);
+    const char *newest = behind_model ? follow->model : follow->newest;
+    if (!*newest || weft_natural_compare(item->name, newest) >= 0)
         return false;
     snprintf(why, sizeof why, "comes before %s in natural order, which is out: give newer weights a later name",
-             follow->newest);
+             newest);
     leave(follow, item, why);
     return true;
 }
@@ -286,9 +357,26 @@ static const char *hand_out(weft_follow *follow, entry *item)
     return follow->path;
 }
 
-weft_status weft_follow_next(weft_follow *follow, const char **path)
+/* Says once that the directory is away, and once that it is back. */
+static weft_status look(weft_follow *follow)
 {
     weft_status status = scan(follow, false);
+    if (status == WEFT_E_MEMORY || (status == WEFT_E_FILE && follow->may_pass)) {
+        if (!follow->away)
+            say("%s; looked at again until it can be", weft_last_error());
+        follow->away = true;
+        return WEFT_AGAIN;
+    }
+    if (status == WEFT_OK && follow->away) {
+        say("%s can be read again", follow->directory);
+        follow->away = false;
+    }
+    return status;
+}
+
+weft_status weft_follow_next(weft_follow *follow, const char **path)
+{
+    weft_status status = look(follow);
     if (status != WEFT_OK)
         return status;
     mark_all(follow);
@@ -296,7 +384,7 @@ weft_status weft_follow_next(weft_follow *follow, const char **path)
         entry *next = &follow->list.items[i];
         if (next->taken || is_past(follow, next))
             continue;
-        if (!next->renamed && weft_now_ms() - next->since < STEADY_MS)
+        if (weft_now_ms() < next->again_at || (!next->renamed && weft_now_ms() - next->since < STEADY_MS))
             return WEFT_AGAIN;
         if (is_out_already(follow, next))
             continue;
@@ -306,11 +394,44 @@ weft_status weft_follow_next(weft_follow *follow, const char **path)
     return WEFT_AGAIN;
 }
 
+/* The last error's text ends in the system's word for the reason. */
+static int find_trouble(weft_status status)
+{
+    const char *text = weft_last_error();
+    for (size_t i = 0; status == WEFT_E_FILE && i < sizeof troubles / sizeof troubles[0]; i++)
+        if (strstr(text, strerror(troubles[i])))
+            return troubles[i];
+    return status == WEFT_E_MEMORY ? ENOMEM : 0;
+}
+
+bool weft_follow_again(weft_follow *follow, weft_status status)
+{
+    entry *item = list_find(&follow->list, basename(follow->path));
+    const int trouble = find_trouble(status);
+    const double now = weft_now_ms();
+    if (!item || !trouble)
+        return false;
+    if (!item->failed) {
+        item->failed = now;
+        say("%s; tried again until it can be read", weft_last_error());
+    } else if ((trouble == EIO || trouble == ESTALE) && now - item->failed > PATIENCE_MS) {
+        item->failed = 0;
+        return false;
+    }
+    weft_descriptors_short(trouble);
+    item->again_at = now + AGAIN_MS;
+    item->taken = false;
+    return true;
+}
+
 void weft_follow_published(weft_follow *follow)
 {
     entry *item = list_find(&follow->list, basename(follow->path));
     if (!item)
         return;
+    if (item->failed)
+        say("%s could be read after all", follow->path);
+    item->failed = 0;
     item->is_out = true;
     item->out = item->seen;
     snprintf(follow->newest, sizeof follow->newest, "%s", item->name);

@@ -2,27 +2,33 @@
 #ifndef WEFT_TOOLS_FOLLOW_H
 #define WEFT_TOOLS_FOLLOW_H
 
+#include <stdbool.h>
+
 #include "weft.h"
 
 typedef struct weft_follow weft_follow;
 
-/* Watches a directory. Files there that come after `model` in natural order (v9 before v10), or all if the model lies
- * elsewhere, count as appearing. What comes before the model, or later on before what was published last, is past: left
- * alone however it changes, with one warning if it does or is new. Errors: WEFT_E_FILE, WEFT_E_MEMORY. */
-weft_status weft_follow_open(const char *directory, const char *model, weft_follow **follow);
+/* Watches a directory. Files there that come after `model` in natural order (v9 before v10) count as appearing. Where
+ * the model lies elsewhere those do whose name differs from its in numbers alone and comes after it, or whose name is
+ * of another kind and which were written after it; or `all` of them. What comes before the model, or later on before
+ * what was published last, is past: left alone however it changes, with one warning if it does or is new. Errors:
+ * WEFT_E_FILE, WEFT_E_MEMORY. */
+weft_status weft_follow_open(const char *directory, const char *model, bool all, weft_follow **follow);
 void weft_follow_close(weft_follow *follow);
 
 /* The next complete *.safetensors: renamed into the directory, or of steady size and time for two seconds. A file that
  * is still being written holds back those behind it in order. The model, or what was published last, comes again when
  * it is replaced or written to, not when it is merely touched; what was not published, whenever it changes. Never
- * blocks for longer than reading the directory. `path` lives until the next call. Errors: WEFT_AGAIN (none now),
- * WEFT_E_FILE, WEFT_E_MEMORY. */
+ * blocks for longer than reading the directory. A directory that cannot be read for a reason that may pass (no
+ * descriptor, no memory, away, replaced, not let in) is said once and looked at again. `path` lives until the next
+ * call. Errors: WEFT_AGAIN (none now), WEFT_E_FILE (another reason). */
 weft_status weft_follow_next(weft_follow *follow, const char **path);
+
+/* What came last could not be read or published: whether for a reason that may pass (no descriptor, no memory; for a
+ * minute also an error of input, as the thread's last error has it). It is said once, and comes again. */
+bool weft_follow_again(weft_follow *follow, weft_status status);
 
 /* What came last was published: from now on it is the newest. */
 void weft_follow_published(weft_follow *follow);
-
-/* Less than, equal to or greater than 0 as a stands before, at or behind b, runs of digits compared as numbers. */
-int weft_natural_compare(const char *a, const char *b);
 
 #endif

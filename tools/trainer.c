@@ -80,7 +80,7 @@ static weft_status open_session(trainer *t)
     weft_weights_place(t->site, NULL, &t->weights);
     weft_status status = weft_weights_begin(t->model, &t->weights);
     if (status == WEFT_OK && t->args->follow)
-        status = weft_follow_open(t->args->follow, t->model, &t->follow);
+        status = weft_follow_open(t->args->follow, t->model, t->args->follow_all, &t->follow);
     if (status == WEFT_OK)
         status = weft_trainer_open(t->site, t->weights.layout, &options, &t->session);
     if (status != WEFT_OK)
@@ -289,6 +289,8 @@ static weft_status follow_file(trainer *t, const char *path)
     weft_status status = publish_file(t, path);
     if (status == WEFT_OK)
         weft_follow_published(t->follow);
+    else if (weft_follow_again(t->follow, status))
+        return WEFT_OK;
     if (status != WEFT_E_LAYOUT && status != WEFT_E_FILE)
         return status;
     fprintf(stderr, "weft: warn: left out until it changes: %s\n", weft_last_error());

@@ -22,7 +22,7 @@ static const weft_verb verbs[] = {
     {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
      "Publishes checkpoints, one version after the other, to the rollouts of a site",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(MODEL) | WEFT_TAKES(VERSIONS) | WEFT_TAKES(FOLLOW) |
-         WEFT_TAKES(FIRST_VERSION) | WEFT_TAKES(ALLOW_MISSING),
+         WEFT_TAKES(FOLLOW_ALL) | WEFT_TAKES(FIRST_VERSION) | WEFT_TAKES(ALLOW_MISSING),
      true, 0, 0, weft_verb_trainer},
     {"rollout", "SITE.ini --peer NAME (--model FILE | --empty) [--until V] [--save FILE] [options]",
      "Joins a trainer and keeps its weights bit-identical with the trainer's",
