@@ -4,15 +4,62 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bytes.h"
+#include "log_spool.h"
+
+/* Lines of standard error that may wait for who reads it: hundreds. */
+#define ERROR_BYTES (64u << 10)
+/* A reader of it that takes nothing for so long is not waited for at an end, nor one that is slow for longer. */
+#define STILL_MS 500u
+#define MOST_MS  2000u
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+static char error_memory[ERROR_BYTES];
+static weft_spool error_spool = WEFT_SPOOL(STDERR_FILENO, error_memory, ERROR_BYTES, NULL);
+
+void weft_log_start(void)
+{
+    weft_spool_start(&error_spool);
+}
+
+void weft_log_drain(void)
+{
+    weft_spool_drain(&error_spool, STILL_MS, MOST_MS);
+}
+
+void weft_log_put(const char *text, size_t bytes)
+{
+    weft_spool_put(&error_spool, text, bytes);
+}
+
+void weft_log_print(const char *format, ...)
+{
+    char text[WEFT_LOG_PRINTED];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text - 1, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return;
+    if ((size_t)length >= sizeof text - 1)
+        weft_log_cut(text, sizeof text - 1);
+    size_t end = strlen(text);
+    text[end] = '\n';
+    weft_log_put(text, end + 1);
+}
+
+void weft_log_print_level(weft_log_level level, const char *line)
+{
+    weft_log_print("weft %s: %s", level_names[level], line);
+}
 
 static void log_to_standard_error(weft_log_sink *sink, weft_log_level level, const char *line)
 {
     (void)sink;
-    fprintf(stderr, "weft: %s: %s\n", level_names[level], line);
+    weft_log_print("weft: %s: %s", level_names[level], line);
 }
 
 static weft_log_sink standard_error = {WEFT_LOG_INFO, log_to_standard_error};

@@ -8,7 +8,32 @@
 
 #include "weft.h"
 
-#define WEFT_LOG_LINE 1024 /* bytes of the longest line, terminator included */
+#define WEFT_LOG_LINE    1024 /* bytes of the longest line, terminator included */
+#define WEFT_LOG_PRINTED 8192 /* of the longest that is printed as it is: it may have a path or two */
+
+/* ---- standard error, for the whole process
+ *
+ * Lines for it go through a spool (log_spool.h) with a thread of its own, because who reads it may stop doing so: no
+ * call waits for that, and the order is kept. What is not taken in time is dropped, and "weft warn: 17 lines lost, ..."
+ * comes in its place. */
+
+/* Starts that thread where there is none, so that the first line need not. */
+void weft_log_start(void);
+
+/* Puts lines there, which leave or are dropped as one. Any thread, under any lock. */
+void weft_log_put(const char *text, size_t bytes);
+
+/* The same for one line, given without its newline. */
+void weft_log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for a session's: "weft warn: LINE". */
+void weft_log_print_level(weft_log_level level, const char *line);
+
+/* Before an end: waits until all is written, half a second at most for a reader that takes nothing, two for a slow one.
+ * Outside every lock. */
+void weft_log_drain(void);
+
+/* ---- sinks */
 
 /* Where lines go: the callback ring of a session, or standard error. Errors without a session are in no log: whoever
  * called has them (status.h). */

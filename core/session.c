@@ -58,6 +58,8 @@ static weft_status waits_open(weft_waits *waits, uint32_t capacity)
 static weft_status open_rings(weft_session *session)
 {
     session->own_log = session->options.log != NULL;
+    if (!session->own_log)
+        weft_log_start();
     session->lines = weft_mem_take(WEFT_LOG_LINES, WEFT_LOG_KEPT);
     session->line_levels = weft_mem_take(WEFT_LOG_LINES, sizeof *session->line_levels);
     session->events = weft_mem_take(WEFT_EVENTS, sizeof *session->events);
@@ -169,6 +171,8 @@ void weft_session_unmake(weft_session *session)
     pthread_cond_destroy(&session->changed);
     pthread_mutex_destroy(&session->log_lock);
     pthread_mutex_destroy(&session->lock);
+    if (!session->own_log)
+        weft_log_drain();
     weft_mem_give(session);
 }
 

@@ -125,7 +125,7 @@ void weft_session_event(weft_session *session, weft_event_kind kind, weft_status
                         const weft_version *version, const char *text);
 
 /* ---- session_events.c */
-/* The sink's write: to the ring of a session with a log callback, else to standard error. */
+/* The sink's write: to the ring of a session with a log callback, else to standard error's. Waits for nobody. */
 void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *line);
 /* Hands the lines that wait to the callback, outside every lock but the ring's. */
 void weft_session_hand_out(weft_session *session);

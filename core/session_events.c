@@ -11,8 +11,7 @@ void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *li
 {
     weft_session *session = (weft_session *)((char *)sink - offsetof(weft_session, sink));
     if (!session->own_log) {
-        static const char *const names[] = {"error", "warn", "info", "debug"};
-        fprintf(stderr, "weft %s: %s\n", names[level], line);
+        weft_log_print_level(level, line);
         return;
     }
     pthread_mutex_lock(&session->log_lock);

@@ -270,8 +270,10 @@ typedef struct weft_version {
 
 typedef struct weft_options {
     size_t size; /* sizeof(weft_options) */
-    /* Receives log lines inside weft_events, weft_progress and weft_close; NULL: standard error. What says how the
-     * session closed comes when it has: of a session that closes nothing may be asked in it. */
+    /* Receives log lines inside weft_events, weft_progress and weft_close. What says how the session closed comes when
+     * it has: of a session that closes nothing may be asked in it. NULL: standard error, to which one thread of the
+     * process writes, so that no call waits for who reads that: 64 KiB wait, what comes beyond is dropped, and a line
+     * in its place says how many were. */
     weft_log_fn log;
     void *log_user;         /* handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
@@ -331,7 +333,8 @@ WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, 
                                uint64_t attachment_bytes, uint32_t flags);
 
 /* Closes the session: says goodbye to the other ends, stops its thread, gives everything back in reverse.
- * NULL is allowed. Blocks: at most the site's close_deadline. The weights stay as they are.
+ * NULL is allowed. Blocks: at most the site's close_deadline, and without a log callback for the last lines on standard
+ * error: half a second if nobody reads, two if somebody does slowly. The weights stay as they are.
  *
  * Errors: WEFT_E_STATE, after which nothing is closed or given back, and the session goes on: another call of it is
  * under way, after which it may be closed; or this is a forked child, and the session is its parent's. */

@@ -127,6 +127,7 @@ static void without_a_sink_lines_go_to_standard_error_at_info(void **state)
     assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
     weft_log(WEFT_LOG_DEBUG, "dropped");
     weft_log(WEFT_LOG_INFO, "shown");
+    weft_log_drain();
     dup2(saved, STDERR_FILENO);
     close(saved);
     close(ends[1]);
