@@ -280,6 +280,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         return status;
     if (hello.wants_layout)
         return answer_layout(trainer, guest);
+    weft_log_enter(&trainer->comers.sink); /* no stranger any more: whoever serves it enters another sink after that */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
     status = check_hello(trainer, &hello, &site);
@@ -296,6 +297,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status != WEFT_OK)
         return status;
     *greeted = peer;
+    weft_log_enter(&peer->limit.sink);
     peer->lane = lane;
     settle_record(trainer, peer, &hello, &site);
     status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);

@@ -50,6 +50,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     if (!peer->greeted)
         return;
     peer->greeted = false;
+    weft_log_sink *before = weft_log_enter(&peer->limit.sink);
     if (peer->state != WEFT_PEER_LOST)
         weft_peer_move(trainer, peer, event_of(status));
     session->stats.peers_lost += status != WEFT_OK;
@@ -58,6 +59,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
                  text);
     else
         weft_log(WEFT_LOG_INFO, "goodbye: %s at version %llu", peer->name, (unsigned long long)peer->held.number);
+    weft_log_enter(before);
     weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, peer->name,
                        &peer->held, text);
     weft_session_changed(session);

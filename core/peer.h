@@ -13,6 +13,7 @@
 #include "control.h"
 #include "encode.h"
 #include "history.h"
+#include "log_limit.h"
 #include "peer_state.h"
 #include "rail.h"
 #include "session.h"
@@ -148,6 +149,7 @@ struct weft_peer {
     uint32_t children;       /* peers behind it */
     bool followed;           /* the update sent last came from the relay's stream */
     uint64_t waits_since_ns; /* for its relay to begin an update; 0: it does not */
+    weft_log_limit limit;    /* of lines about it that its own doings bring about */
     uint64_t rival;          /* a later incarnation that wants its place */
     uint64_t rival_ns;       /* when it first asked */
     uint64_t staging_said;   /* bytes of staging that the log named last, for an update that did not fit; 0: none */
@@ -216,6 +218,9 @@ struct weft_trainer {
     uint32_t lane_count;
     weft_peer *peers;
     uint32_t peer_count;                /* max_peers and a few guests */
+    weft_log_limit strangers;           /* lines about who did not say a HELLO of the site's */
+    weft_log_limit comers;              /* and about who did, and is not joined */
+    uint64_t told_ns;                   /* when those were last looked at */
     weft_watch watch;                   /* of their connections, by index */
     uint32_t levels;                    /* mask of levels in use: the journal's and those that connected peers want */
     uint32_t wanting[WEFT_LEVEL_COUNT]; /* how many peers want each: those connected at the last publish or since */

@@ -16,6 +16,9 @@
 /* A guest says who it is within this time, and waits no longer for the relay itself to be joined. */
 #define GUEST_NS (10000 * WEFT_NS_PER_MS)
 
+/* Lines at once about one of those behind it, before they are limited. */
+#define CHILD_LINES 32u
+
 /* It takes a layout, which may be long, within this time. */
 #define LAYOUT_NS (60000 * WEFT_NS_PER_MS)
 
@@ -113,8 +116,10 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
     int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) { /* at once, so that it turns to another */
         close(fd);
+        weft_log_sink *before = weft_log_enter(&relay->strangers.sink);
         weft_log(WEFT_LOG_WARN, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
                  relay->child_count);
+        weft_log_enter(before);
     }
     weft_waits_fd(waits, relay->listen_fd, POLLIN);
 }
@@ -212,16 +217,26 @@ static void wait_for(const weft_control *from, const weft_control *to, weft_wait
         weft_waits_fd(waits, from->fd, events);
 }
 
+static void serve_or_lose(weft_relay *relay, weft_child *child, weft_waits *waits)
+{
+    weft_log_sink *before = weft_log_enter(child->greeted ? &child->limit.sink : &relay->strangers.sink);
+    if (serve(relay, child, waits) != WEFT_OK)
+        weft_child_lose(relay, child, weft_last_error());
+    weft_log_limit_tell(&child->limit);
+    weft_log_enter(before);
+}
+
 void weft_relay_step(weft_relay *relay, weft_waits *waits)
 {
     accept_guests(relay, waits);
+    weft_log_limit_tell(&relay->strangers);
     weft_relay_pass(relay);
     for (uint32_t i = 0; i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
         if (child->state == WEFT_CHILD_FREE)
             continue;
-        if (child->state != WEFT_CHILD_LEAVING && serve(relay, child, waits) != WEFT_OK)
-            weft_child_lose(relay, child, weft_last_error());
+        if (child->state != WEFT_CHILD_LEAVING)
+            serve_or_lose(relay, child, waits);
         if (child->state == WEFT_CHILD_LEAVING) {
             leave(relay, child, waits);
             continue;
@@ -304,6 +319,7 @@ static weft_status open_child(weft_relay *relay, weft_child *child)
     child->queue = relay->queues + (uint64_t)weft_child_index(relay, child) * relay->block_count;
     child->own.memory = relay->memory + weft_child_block(relay, child) * relay->stride;
     child->own.stride = relay->stride;
+    weft_log_limit_open(&child->limit, &relay->rollout->session->sink, CHILD_LINES);
     child->own.slot = weft_mem_take(WEFT_CHILD_OWN, sizeof *child->own.slot);
     if (!child->own.slot)
         return weft_fail(WEFT_E_MEMORY, "no memory for a relay's slots");
@@ -354,6 +370,7 @@ weft_status weft_relay_open(weft_rollout *rollout)
     relay->rollout = rollout;
     relay->listen_fd = -1;
     weft_status status = open_memory(relay);
+    weft_log_limit_open(&relay->strangers, &rollout->session->sink, 1);
     for (uint32_t i = 0; i < relay->child_count && status == WEFT_OK; i++)
         status = open_child(relay, &relay->children[i]);
     if (status == WEFT_OK)
@@ -377,6 +394,7 @@ void weft_relay_close(weft_rollout *rollout)
         weft_child *child = &relay->children[i];
         if (child->down.in) /* else neither connection was opened, and none has a descriptor */
             free_child(relay, child);
+        weft_log_limit_end(&child->limit);
         weft_control_close(&child->up);
         weft_control_close(&child->down);
         weft_mem_give(child->own.slot);
@@ -384,6 +402,7 @@ void weft_relay_close(weft_rollout *rollout)
     for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++)
         if (relay->lanes[i].provider)
             weft_relay_lane_close(&relay->lanes[i]);
+    weft_log_limit_end(&relay->strangers);
     weft_control_unlisten(relay->listen_fd);
     weft_mem_give(relay->layout_bytes);
     weft_mem_give(relay->queues);

@@ -18,6 +18,7 @@
 #define WEFT_CORE_RELAY_H
 
 #include "bucket.h"
+#include "log_limit.h"
 #include "rollout.h"
 
 #define WEFT_CHILDREN_MAX  64u
@@ -56,7 +57,8 @@ typedef struct weft_passing {
 
 typedef struct weft_child {
     weft_child_state state;
-    bool greeted; /* HELLO came */
+    bool greeted;         /* HELLO came */
+    weft_log_limit limit; /* of lines about it */
     weft_control down, up;
     uint64_t since_ns; /* of the state */
     uint32_t route;
@@ -111,6 +113,7 @@ struct weft_relay {
     uint32_t *queues;
     weft_child *children;
     uint32_t child_count, next_route;
+    weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
     weft_relay_lane lanes[WEFT_RELAY_LANES];
     uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
     uint8_t *layout_bytes;  /* LAYOUT message's body */

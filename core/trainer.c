@@ -11,7 +11,8 @@
 #include "sizes_trainer.h"
 #include "status.h"
 
-#define LANES (8u * WEFT_SITE_RAILS)
+#define LANES      (8u * WEFT_SITE_RAILS)
+#define PEER_LINES 32u /* at once about one peer, before they are limited */
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
@@ -50,6 +51,23 @@ static weft_status open_slabs(weft_trainer *trainer)
     return weft_packer_open(&trainer->packer);
 }
 
+static void open_limits(weft_trainer *trainer)
+{
+    weft_log_sink *sink = &trainer->session->sink;
+    weft_log_limit_open(&trainer->strangers, sink, 1);
+    weft_log_limit_open(&trainer->comers, sink, PEER_LINES);
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        weft_log_limit_open(&trainer->peers[i].limit, sink, PEER_LINES);
+}
+
+static void end_limits(weft_trainer *trainer)
+{
+    weft_log_limit_end(&trainer->strangers);
+    weft_log_limit_end(&trainer->comers);
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        weft_log_limit_end(&trainer->peers[i].limit);
+}
+
 static weft_status open_peers(weft_trainer *trainer)
 {
     trainer->peers = weft_mem_take(trainer->peer_count, sizeof *trainer->peers);
@@ -57,6 +75,7 @@ static weft_status open_peers(weft_trainer *trainer)
     if (!trainer->peers || !trainer->lanes)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", trainer->peer_count);
     trainer->lane_count = LANES;
+    open_limits(trainer);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < trainer->peer_count && status == WEFT_OK; i++)
         status = weft_control_open(&trainer->peers[i].control);
@@ -206,6 +225,7 @@ static void close_trainer(weft_session *session)
                 weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_ENDED);
             weft_peer_lose(trainer, &trainer->peers[i], WEFT_OK, "the trainer closes");
         }
+    end_limits(trainer);
     weft_log_enter(before);
     if (session->own_log) /* while a callback may still ask what the session holds */
         weft_session_hand_out(session);

@@ -38,7 +38,9 @@ static bool accept_guests(weft_trainer *trainer)
         weft_peer *guest = free_record(trainer);
         if (!guest) {
             close(fd);
+            weft_log_sink *before = weft_log_enter(&trainer->strangers.sink);
             weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peer_count);
+            weft_log_enter(before);
             continue;
         }
         weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
@@ -113,11 +115,26 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
     peer->starved = peer->starved && !work;
     trainer->watch.stirred[index] = false;
     waits->wake_ns = UINT64_MAX;
+    weft_log_sink *before = weft_log_enter(peer->greeted ? &peer->limit.sink : &trainer->strangers.sink);
     if (weft_peer_connected(peer))
         serve(trainer, peer, work, waits);
+    weft_log_enter(before);
     trainer->watch.due_ns[index] = weft_peer_connected(peer) ? waits->wake_ns : UINT64_MAX;
     trainer->watch.stirred[index] |= is_active(peer) || (!work && weft_peer_connected(peer));
     weft_waits_until(waits, wake_ns);
+}
+
+/* Each second: what was left out of the log. */
+static void tell_left_out(weft_trainer *trainer)
+{
+    const uint64_t now_ns = weft_clock_ns();
+    if (now_ns < trainer->told_ns + 1000 * WEFT_NS_PER_MS)
+        return;
+    trainer->told_ns = now_ns;
+    weft_log_limit_tell(&trainer->strangers);
+    weft_log_limit_tell(&trainer->comers);
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        weft_log_limit_tell(&trainer->peers[i].limit);
 }
 
 void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
@@ -125,6 +142,7 @@ void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
     weft_trainer *trainer = session->trainer;
     bool starved = false, all = session->woken || trainer->again;
     trainer->again = false;
+    tell_left_out(trainer);
     session->woken = session->woken && !work;
     if (accept_guests(trainer))
         weft_waits_fd(waits, trainer->listen_fd, POLLIN);

@@ -99,6 +99,7 @@ fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool tra
     f->layout = fleet_layout(size);
     f->bytes = weft_layout_bytes(f->layout);
     f->seed = UINT64_C(20260101);
+    f->log = hear;
     f->dense = malloc(f->bytes);
     f->scratch_dense = malloc(f->bytes);
     if (!f->dense || !f->scratch_dense)
@@ -187,7 +188,7 @@ static void model_open(fleet_end *end, weft_layout *layout, unsigned style, bool
 
 void fleet_open_trainer(fleet *f)
 {
-    weft_options options = {.size = sizeof options, .log = hear, .log_user = f->trainer.name};
+    weft_options options = {.size = sizeof options, .log = f->log, .log_user = f->trainer.name};
     weft_site *site = fleet_site(f, NULL);
     if (f->heard) {
         options.log = f->heard;
@@ -218,7 +219,7 @@ void fleet_start_trainer(fleet *f, const char *attachment)
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 {
     fleet_end *end = &f->rollouts[at];
-    weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
+    weft_options options = {.size = sizeof options, .log = f->log, .log_user = end->name};
     weft_site *site = fleet_site(f, extra);
     weft_status status = weft_rollout_open(site, end->name, f->layout, &options, &end->session);
     weft_site_free(site);
