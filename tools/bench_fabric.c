@@ -110,11 +110,11 @@ static weft_status measure_with_peer(const plan *plan, weft_fabric_found *found)
     weft_status status = weft_bench_meet_listen(plan->listen, &listener, bound);
     if (status != WEFT_OK)
         return status;
-    fprintf(stderr, "weft: waiting on %s for `weft bench fabric SITE.ini --peer %s --join`\n", bound, plan->args->peer);
+    weft_output_say("weft: waiting on %s for `weft bench fabric SITE.ini --peer %s --join`", bound, plan->args->peer);
     status = weft_bench_meet_accept(listener, -1, &fd);
     close(listener);
     if (status == WEFT_OK) {
-        fprintf(stderr, "weft: %s has come\n", plan->args->peer);
+        weft_output_say("weft: %s has come", plan->args->peer);
         status = measure(plan, fd, plan->args->peer, found);
     }
     if (fd >= 0)

@@ -7,6 +7,7 @@
 #include "bench_fleet.h"
 #include "clock.h"
 #include "mem.h"
+#include "output.h"
 #include "status.h"
 
 #define ROUNDS_MAX 10000u
@@ -51,7 +52,7 @@ static void hush(void *user, weft_log_level level, const char *line)
 {
     (void)user;
     if (level == WEFT_LOG_ERROR)
-        fprintf(stderr, "weft: %s\n", line);
+        weft_output_say("weft: %s", line);
 }
 
 static weft_status step_trainer(world *w)

@@ -23,7 +23,7 @@ static void hush(void *user, weft_log_level level, const char *line)
 {
     (void)user;
     if (level == WEFT_LOG_ERROR)
-        fprintf(stderr, "weft: %s\n", line);
+        weft_output_say("weft: %s", line);
 }
 
 /* Of all threads of this process: the rollouts are other processes. */

@@ -228,10 +228,10 @@ static bool rollout_is_identical(const demo *d, const weft_child *rollout)
     bool bytes = weft_demo_files_equal(path, d->plan.final);
     json_decref(last);
     if (!digest || !bytes)
-        fprintf(stderr, "weft: %s differs from the trainer in %s\n", rollout->name,
-                digest  ? "the saved bytes"
-                : bytes ? "the digest"
-                        : "digest and saved bytes");
+        weft_output_say("weft: %s differs from the trainer in %s", rollout->name,
+                        digest  ? "the saved bytes"
+                        : bytes ? "the digest"
+                                : "digest and saved bytes");
     return digest && bytes;
 }
 
@@ -259,16 +259,16 @@ static json_t *totals(demo *d, bool identical)
 
 static void print_totals(const demo *d, const json_t *object, bool identical)
 {
-    printf("%s: %.0f rollouts %s after %.0f updates, digest %s\n"
-           "sent %s, %.1f times less than dense (%s), %.2f bits a change, snapshots %s, %.1f seconds\n",
-           identical ? "identical" : "DIFFERENT", number_of(object, "peers"),
-           identical ? "hold the trainer's bits" : "were compared", number_of(object, "updates"),
-           json_string_value(json_object_get(object, "digest")), weft_output_size(number_of(object, "bytes_sent")).text,
-           number_of(object, "times_less"), weft_output_size(number_of(object, "dense_bytes")).text,
-           number_of(object, "bits_per_change"), weft_output_size(number_of(object, "snapshot_bytes")).text,
-           number_of(object, "seconds"));
+    weft_output_print("%s: %.0f rollouts %s after %.0f updates, digest %s\n"
+                      "sent %s, %.1f times less than dense (%s), %.2f bits a change, snapshots %s, %.1f seconds\n",
+                      identical ? "identical" : "DIFFERENT", number_of(object, "peers"),
+                      identical ? "hold the trainer's bits" : "were compared", number_of(object, "updates"),
+                      json_string_value(json_object_get(object, "digest")),
+                      weft_output_size(number_of(object, "bytes_sent")).text, number_of(object, "times_less"),
+                      weft_output_size(number_of(object, "dense_bytes")).text, number_of(object, "bits_per_change"),
+                      weft_output_size(number_of(object, "snapshot_bytes")).text, number_of(object, "seconds"));
     if (d->plan.args->keep)
-        printf("kept in %s\n", weft_output_plain(d->plan.directory).text);
+        weft_output_print("kept in %s\n", weft_output_plain(d->plan.directory).text);
 }
 
 static int prove(demo *d)
@@ -331,9 +331,10 @@ static int failure_code(const demo *d, int code)
 int weft_verb_demo(const weft_args *args)
 {
     demo d = {.plan = {.args = args}, .messages = -1, .started = weft_now_ms()};
-    weft_demo_table_open(&d.table, args->json ? stderr : stdout, args->updates);
+    weft_demo_table_open(&d.table, args->json, args->updates);
     weft_status status = demo_open(&d);
     weft_phase phase = status == WEFT_OK ? WEFT_PHASE_WORK : WEFT_PHASE_INPUT;
+    weft_output_serve(); /* the trainer's process, which is forked by now, speaks to this one, and that listens */
     if (status == WEFT_OK)
         status = watch(&d);
     int code;

@@ -28,14 +28,15 @@ int weft_demo_trainer(const weft_demo_plan *plan);
 
 /* The live table, or plain lines where there is no terminal. */
 typedef struct weft_demo_table {
-    FILE *out;
+    bool on_stderr;
+    FILE *out;       /* the page that is being drawn; else NULL */
     int live;        /* cursor movement is understood */
     int drawn_lines; /* above the cursor */
     uint64_t updates;
     json_t *update; /* last message of the kind; owned */
 } weft_demo_table;
 
-void weft_demo_table_open(weft_demo_table *table, FILE *out, uint64_t updates);
+void weft_demo_table_open(weft_demo_table *table, bool on_stderr, uint64_t updates);
 void weft_demo_table_take(weft_demo_table *table, const char *kind, json_t *message);
 void weft_demo_table_close(weft_demo_table *table);
 

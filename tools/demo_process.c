@@ -38,7 +38,7 @@ static _Noreturn void child_run(const weft_child *child, pid_t parent, int out_f
         redirect(child->out, STDOUT_FILENO);
     else if (dup2(out_fd, STDOUT_FILENO) < 0)
         _exit(1);
-    exit(body(user));
+    exit(weft_output_end(body(user)));
 }
 
 weft_status weft_child_start(weft_child *child, const char *directory, const char *name, int out_fd,
@@ -129,6 +129,6 @@ void weft_child_print_tail(const weft_child *child)
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
-        fprintf(stderr, "  %s: %s\n", child->name, line);
+        weft_output_say("  %s: %s", child->name, line);
     }
 }

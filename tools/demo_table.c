@@ -6,11 +6,11 @@
 #include "demo.h"
 #include "output.h"
 
-void weft_demo_table_open(weft_demo_table *table, FILE *out, uint64_t updates)
+void weft_demo_table_open(weft_demo_table *table, bool on_stderr, uint64_t updates)
 {
     const char *term = getenv("TERM");
-    *table = (weft_demo_table){.out = out, .updates = updates};
-    table->live = isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
+    *table = (weft_demo_table){.on_stderr = on_stderr, .updates = updates};
+    table->live = isatty(on_stderr ? STDERR_FILENO : STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 void weft_demo_table_close(weft_demo_table *table)
@@ -91,7 +91,7 @@ static void print_peer(weft_demo_table *table, const json_t *peer)
     print_line(table);
 }
 
-static void draw(weft_demo_table *table, const json_t *message)
+static void draw_page(weft_demo_table *table, const json_t *message)
 {
     size_t index;
     json_t *peer;
@@ -106,7 +106,21 @@ static void draw(weft_demo_table *table, const json_t *message)
     json_array_foreach(json_object_get(message, "peers"), index, peer) print_peer(table, peer);
     if (table->live)
         fputs("\033[?7h", table->out);
-    fflush(table->out);
+}
+
+/* The page leaves whole, or is dropped where nobody reads. */
+static void draw(weft_demo_table *table, const json_t *message)
+{
+    char *page = NULL;
+    size_t bytes = 0;
+    table->out = open_memstream(&page, &bytes);
+    if (!table->out)
+        return;
+    draw_page(table, message);
+    if (fclose(table->out) == 0)
+        weft_output_page(table->on_stderr, page, bytes);
+    free(page);
+    table->out = NULL;
 }
 
 void weft_demo_table_take(weft_demo_table *table, const char *kind, json_t *message)

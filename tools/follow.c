@@ -65,7 +65,7 @@ static void say(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     weft_log_clean(text);
-    fprintf(stderr, "weft: warn: %s\n", text);
+    weft_output_say("weft: warn: %s", text);
 }
 
 static int entry_order(const void *a, const void *b)

@@ -2,13 +2,23 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "log.h"
+#include "log_spool.h"
+#include "signals.h"
 #include "status.h"
+
+/* Of stdout while a verb serves: what may wait, and room for one object about thousands of peers. */
+#define WAITING_BYTES (1u << 20)
+#define LONGEST_BYTES (16u << 20)
+/* At the end a reader that takes nothing is not waited for any longer; less so after a signal. */
+enum { STILL_MS = 2000, STOPPED_MS = 300, SLOW_MS = 10000 };
 
 static bool input_is_wrong(weft_status status)
 {
@@ -73,18 +83,117 @@ int weft_output_error(bool json, weft_phase phase, weft_status status)
     if (!*text)
         text = weft_status_name(status);
     if (!weft_fail_was_logged())
-        fprintf(stderr, "weft: %s\n", text);
+        weft_output_say("weft: %s", text);
     if (json)
         weft_output_object(weft_json_error(status, text));
     return exit_code(phase, status);
 }
 
+/* ---- stdout of a verb that serves */
+
+static void tell_of_stdout(weft_spool_news news, uint64_t number)
+{
+    if (news == WEFT_SPOOL_FAILS)
+        weft_output_say("weft: warn: standard output cannot be written: %s; the weights are served on",
+                        strerror((int)number));
+    else if (news == WEFT_SPOOL_DROPS)
+        weft_output_say("weft: warn: standard output is not read: lines for it are dropped; the weights are served on");
+    else
+        weft_output_say("weft: warn: standard output is read again: %" PRIu64 " lines were dropped", number);
+}
+
+static bool serving;
+static char stdout_memory[LONGEST_BYTES]; /* its pages are had when they are needed */
+static weft_spool stdout_spool = WEFT_SPOOL(STDOUT_FILENO, stdout_memory, WAITING_BYTES, tell_of_stdout);
+
+/* The line that is being printed. */
+static char *line;
+static size_t line_bytes;
+
+void weft_output_serve(void)
+{
+    fflush(stdout);
+    serving = true;
+}
+
+static void print_later(const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *longer = length >= 0 ? realloc(line, line_bytes + (size_t)length + 1) : NULL;
+    if (longer) {
+        line = longer;
+        vsnprintf(line + line_bytes, (size_t)length + 1, format, again);
+        line_bytes += (size_t)length;
+    }
+    va_end(again);
+    if (line_bytes == 0 || line[line_bytes - 1] != '\n')
+        return;
+    weft_spool_put(&stdout_spool, line, line_bytes);
+    line_bytes = 0;
+}
+
+void weft_output_print(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (serving)
+        print_later(format, arguments);
+    else
+        vprintf(format, arguments);
+    va_end(arguments);
+    if (!serving && format[strlen(format) - 1] == '\n')
+        fflush(stdout);
+}
+
+void weft_output_page(bool on_stderr, const char *text, size_t bytes)
+{
+    if (on_stderr)
+        weft_log_put(text, bytes);
+    else if (serving)
+        weft_spool_put(&stdout_spool, text, bytes);
+    else if (fwrite(text, 1, bytes, stdout) == bytes)
+        fflush(stdout);
+}
+
 void weft_output_object(json_t *object)
 {
-    json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(object);
-    putchar('\n');
-    fflush(stdout);
+    weft_output_print("%s\n", text ? text : "null");
+    free(text);
+}
+
+void weft_output_say(const char *format, ...)
+{
+    char text[WEFT_LOG_PRINTED];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    weft_log_print("%s", text);
+}
+
+static void end_serving(void)
+{
+    uint64_t lost = weft_spool_drain(&stdout_spool, weft_signals_stopping() ? STOPPED_MS : STILL_MS, SLOW_MS);
+    if (lost)
+        weft_output_say("weft: warn: %" PRIu64 " lines for standard output are lost", lost);
+    free(line);
+    line = NULL;
+}
+
+int weft_output_end(int code)
+{
+    if (serving) {
+        end_serving();
+    } else if ((fflush(stdout) || ferror(stdout)) && code == WEFT_EXIT_DONE) {
+        weft_output_say("weft: standard output cannot be written");
+        code = WEFT_EXIT_FAILED;
+    }
+    weft_log_drain();
+    return code;
 }
 
 json_t *weft_json_hash(uint64_t hash)
@@ -190,11 +299,11 @@ void weft_output_update(const weft_update_info *info)
     double changed = info->elements ? 100.0 * (double)info->changed / (double)info->elements : 0;
     double less = info->bytes ? (double)info->dense_bytes / (double)info->bytes : 0;
     double bits = info->changed ? 8.0 * (double)info->bytes / (double)info->changed : 0;
-    printf("version %" PRIu64 ": %.3f %% changed, %s as %s (%.1f x less than dense, %.2f bits a change), diff %.1f ms, "
-           "encode %.1f ms\n",
-           info->target.number, changed, weft_output_size((double)info->bytes).text, info->level ? info->level : "full",
-           less, bits, info->diff_ms, info->encode_ms);
-    fflush(stdout);
+    weft_output_print("version %" PRIu64
+                      ": %.3f %% changed, %s as %s (%.1f x less than dense, %.2f bits a change), diff %.1f ms, "
+                      "encode %.1f ms\n",
+                      info->target.number, changed, weft_output_size((double)info->bytes).text,
+                      info->level ? info->level : "full", less, bits, info->diff_ms, info->encode_ms);
 }
 
 weft_version_text weft_output_version(const weft_version *version)

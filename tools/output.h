@@ -28,6 +28,23 @@ int weft_output_error(bool json, weft_phase phase, weft_status status);
 /* Prints one object as one line on stdout and flushes; takes the reference. */
 void weft_output_object(json_t *object);
 
+/* As printf; what ends with a newline is flushed. */
+void weft_output_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lines at once, where they are to come together. */
+void weft_output_page(bool on_stderr, const char *text, size_t bytes);
+
+/* One line on stderr, given without its newline, behind what the library's log has there. Waits for nobody. */
+void weft_output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For a verb that serves others: from now on nobody waits for who reads stdout. What is printed by the functions here
+ * leaves by a thread, whole lines that are dropped and counted while too much waits; stderr says so. */
+void weft_output_serve(void);
+
+/* Before the process ends: what was printed leaves, or stderr says that it did not. Returns the exit code: `code`, and
+ * WEFT_EXIT_FAILED for a verb that was to print and could not. */
+int weft_output_end(int code);
+
 /* A text that may be anybody's, such as a path: JSON is UTF-8, so each byte that is not becomes U+FFFD. */
 json_t *weft_json_text(const char *text);
 json_t *weft_json_error(weft_status status, const char *text);

@@ -134,14 +134,14 @@ static void report_commit(const rollout *r, const weft_staged_info *staged, cons
         return;
     }
     if (staged->kind == WEFT_STAGED_UPDATE)
-        printf("%s digest %016" PRIx64 ": %" PRIu64
-               " changes from %s, %s, receive %.1f ms, apply %.1f ms, commit %.1f ms\n",
-               weft_output_version(held).text, held->root, staged->changed, weft_output_version(&staged->base).text,
-               weft_output_size((double)staged->bytes).text, staged->receive_ms, staged->decode_ms, commit_ms);
+        weft_output_print("%s digest %016" PRIx64 ": %" PRIu64
+                          " changes from %s, %s, receive %.1f ms, apply %.1f ms, commit %.1f ms\n",
+                          weft_output_version(held).text, held->root, staged->changed,
+                          weft_output_version(&staged->base).text, weft_output_size((double)staged->bytes).text,
+                          staged->receive_ms, staged->decode_ms, commit_ms);
     else
-        printf("%s digest %016" PRIx64 ": snapshot, commit %.1f ms\n", weft_output_version(held).text, held->root,
-               commit_ms);
-    fflush(stdout);
+        weft_output_print("%s digest %016" PRIx64 ": snapshot, commit %.1f ms\n", weft_output_version(held).text,
+                          held->root, commit_ms);
 }
 
 /* The header comes with a version: with the first one where the rollout began empty, and a later one may turn a file
@@ -157,7 +157,7 @@ static weft_status check_save_now(rollout *r)
     if (status == WEFT_OK || (r->args->empty && r->commits == 1))
         return status;
     if (fitted)
-        fprintf(stderr, "weft: warn: %s\n", weft_last_error());
+        weft_output_say("weft: warn: %s", weft_last_error());
     return WEFT_OK;
 }
 
@@ -181,8 +181,8 @@ static weft_status commit(rollout *r, const weft_staged_info *staged)
     if (!commit_may_return(status))
         return status;
     if (!weft_fail_was_logged())
-        fprintf(stderr, "weft: warn: version %" PRIu64 " was not committed: %s\n", staged->target.number,
-                weft_last_error());
+        weft_output_say("weft: warn: version %" PRIu64 " was not committed: %s", staged->target.number,
+                        weft_last_error());
     return WEFT_OK;
 }
 
@@ -255,13 +255,14 @@ static weft_status save_after_error(rollout *r)
     bool told = !r->save_fits;
     weft_status status = save(r);
     if (status == WEFT_OK)
-        fprintf(stderr, "weft: --save %s: %s was written\n", weft_output_plain(r->args->save).text,
-                weft_output_version(&held).text);
+        weft_output_say("weft: --save %s: %s was written", weft_output_plain(r->args->save).text,
+                        weft_output_version(&held).text);
     return told ? WEFT_OK : status;
 }
 
 static weft_status rollout_open(rollout *r)
 {
+    weft_output_serve();
     weft_signals_catch();
     weft_signals_deadly(true, r->args->json); /* the model is read; the trainer's answer, names and links waited for */
     weft_status status = check_arguments(r);

@@ -1,6 +1,7 @@
 #include "signals.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,13 +29,20 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* A handler waits for no reader. */
+static void write_if_taken(int fd, const char *text, size_t bytes)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    if (poll(&ready, 1, 0) == 1 && write(fd, text, bytes) < 0)
+        return; /* there is nobody else to tell */
+}
+
 static void say_last_words(void)
 {
     static const char line[] = "weft: interrupted\n";
-    ssize_t told = write(STDERR_FILENO, line, sizeof line - 1);
+    write_if_taken(STDERR_FILENO, line, sizeof line - 1);
     if (last_object_bytes)
-        told = write(STDOUT_FILENO, last_object, last_object_bytes);
-    (void)told;
+        write_if_taken(STDOUT_FILENO, last_object, last_object_bytes);
 }
 
 static void on_signal(int number)

@@ -101,15 +101,15 @@ static void report_held(trainer *t, const weft_event *event)
         weft_output_object(object);
         return;
     }
-    printf("  %s holds %s", event->peer, weft_output_version(&event->version).text);
+    weft_output_print("  %s holds %s", event->peer, weft_output_version(&event->version).text);
     if (peer->update_bytes)
-        printf(" (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)", weft_output_size((double)peer->update_bytes).text,
-               peer->send_ms, peer->apply_ms, peer->commit_ms);
+        weft_output_print(" (%s, send %.1f ms, apply %.1f ms, commit %.1f ms)",
+                          weft_output_size((double)peer->update_bytes).text, peer->send_ms, peer->apply_ms,
+                          peer->commit_ms);
     for (uint32_t i = 0; peer->rail_count > 1 && i < peer->rail_count; i++)
-        printf("%s%s %s%s", i ? ", " : "; rails ", peer->rails[i].address,
-               weft_output_size((double)peer->rails[i].bytes).text, peer->rails[i].up ? "" : " (down)");
-    putchar('\n');
-    fflush(stdout);
+        weft_output_print("%s%s %s%s", i ? ", " : "; rails ", peer->rails[i].address,
+                          weft_output_size((double)peer->rails[i].bytes).text, peer->rails[i].up ? "" : " (down)");
+    weft_output_print("\n");
 }
 
 /* Joins and losses are told by the library's log. */
@@ -145,8 +145,8 @@ static void tell_missing(const trainer *t, const char *missing, double until, ch
 {
     if (!*missing || strcmp(missing, told) == 0 || !weft_roster_joined(&t->roster))
         return;
-    fprintf(stderr, "weft: waiting for %s, at most %.0f s more (join_deadline)\n", missing,
-            (until - weft_now_ms()) / 1e3);
+    weft_output_say("weft: waiting for %s, at most %.0f s more (join_deadline)", missing,
+                    (until - weft_now_ms()) / 1e3);
     snprintf(told, VALUE_ROOM, "%s", missing);
 }
 
@@ -177,7 +177,7 @@ static weft_status wait_for_joins(trainer *t)
                                "weft rollout, or raise join_deadline in [trainer]",
                                deadline, *missing ? "; missing: " : "", missing);
     if (*missing)
-        fprintf(stderr, "weft: warn: starts without %s: not joined within %s\n", missing, deadline);
+        weft_output_say("weft: warn: starts without %s: not joined within %s", missing, deadline);
     return WEFT_OK;
 }
 
@@ -293,7 +293,7 @@ static weft_status follow_file(trainer *t, const char *path)
         return WEFT_OK;
     if (status != WEFT_E_LAYOUT && status != WEFT_E_FILE)
         return status;
-    fprintf(stderr, "weft: warn: left out until it changes: %s\n", weft_last_error());
+    weft_output_say("weft: warn: left out until it changes: %s", weft_last_error());
     return WEFT_OK;
 }
 
@@ -322,12 +322,13 @@ static void report_end(trainer *t)
         weft_output_object(json_pack("{s:o,s:o,s:o}", "held", weft_json_count(t->last.number), "updates",
                                      weft_json_count(t->updates), "peers", weft_roster_json(&t->roster)));
     else
-        printf("%" PRIu64 " updates published, last version %" PRIu64 ", digest %016" PRIx64 "\n", t->updates,
-               t->last.number, t->last.root);
+        weft_output_print("%" PRIu64 " updates published, last version %" PRIu64 ", digest %016" PRIx64 "\n",
+                          t->updates, t->last.number, t->last.root);
 }
 
 static weft_status trainer_run(trainer *t)
 {
+    weft_output_serve();
     weft_signals_catch();
     weft_signals_deadly(true, t->args->json); /* links that are not up are waited for, and weights are read */
     weft_status status = check_arguments(t);

@@ -70,6 +70,9 @@ static void print_help(void)
     for (size_t i = 0; i < VERB_COUNT; i++)
         printf("  weft %-8s %s\n", verbs[i].name, verbs[i].summary);
     printf("\nweft VERB --help tells a verb's options; weft --version prints the version.\n"
+           "trainer, rollout and demo wait for nobody who reads their output: while a pipe is full whole lines are "
+           "dropped\n"
+           "and counted on standard error; one that is closed is told there once, and changes no exit code.\n"
            "Exit codes: 0 done, 1 failed while working, 2 wrong use or bad configuration, 3 verification failed.\n");
 }
 
@@ -126,10 +129,5 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     weft_signals_prepare();
-    int code = dispatch(argc, argv);
-    if ((fflush(stdout) || ferror(stdout)) && code == WEFT_EXIT_DONE) {
-        fprintf(stderr, "weft: standard output cannot be written\n");
-        code = WEFT_EXIT_FAILED;
-    }
-    return code;
+    return weft_output_end(dispatch(argc, argv));
 }
