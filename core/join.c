@@ -173,6 +173,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
 {
     uint64_t now_ns = weft_clock_ns(), wait_ns = RETRY_MIN_NS << (rollout->retries < 6 ? rollout->retries : 6);
     bool joined = rollout->join == WEFT_JOIN_JOINED;
+    const bool silent = joined && now_ns > rollout->control.heard_ns + rollout->heartbeat_ms * WEFT_NS_PER_MS;
     if (rollout->relay)
         weft_relay_lose(rollout->relay, status, text);
     weft_inlet_close(rollout, false);
@@ -184,7 +185,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     bool again = !joined && weft_way_again(rollout, now_ns);
     if (joined) {
         weft_way_close(rollout);
-        weft_way_begin(rollout);
+        weft_way_begin(rollout, silent);
     }
     if (!joined && !again && weft_way_next(rollout)) {
         wait_ns = 0; /* at once to the next that the site names */
@@ -352,7 +353,7 @@ static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits
     return weft_join_send(rollout, WEFT_MESSAGE_PING, &out);
 }
 
-static weft_status step_dialing(weft_rollout *rollout)
+static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
 {
     uint64_t io_ms = weft_way_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->control);
@@ -360,20 +361,22 @@ static weft_status step_dialing(weft_rollout *rollout)
         return knock(rollout);
     if (status == WEFT_OK && weft_clock_ns() > rollout->dialed_ns + io_ms * WEFT_NS_PER_MS)
         status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", rollout->control.peer);
+    weft_waits_until(waits, rollout->dialed_ns + (io_ms + 1) * WEFT_NS_PER_MS);
     return status;
 }
 
 static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
-    uint64_t greet_ns = weft_way_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS;
-    weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout) : WEFT_OK;
+    weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout, waits) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft_hear_step(rollout);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
         status = keep_alive(rollout, now_ns, waits);
-    if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING && now_ns > rollout->moved_ns + greet_ns)
+    const uint64_t greet_ns = weft_way_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS; /* of the state it is in now */
+    const bool waits_for_answer = rollout->join == WEFT_JOIN_KNOCKING || rollout->join == WEFT_JOIN_GREETING;
+    if (status == WEFT_OK && waits_for_answer && now_ns > rollout->moved_ns + greet_ns)
         status = weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not answer HELLO", rollout->control.peer);
-    if (status == WEFT_OK && rollout->join == WEFT_JOIN_GREETING)
+    if (status == WEFT_OK && waits_for_answer)
         weft_waits_until(waits, rollout->moved_ns + greet_ns + WEFT_NS_PER_MS);
     return status;
 }

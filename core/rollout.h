@@ -162,6 +162,8 @@ struct weft_rollout {
     char refusal_text[256];
     weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
     uint32_t way_count, way;
+    uint32_t way_silent; /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
+    bool way_brief;      /* of a relay that was there: the others are asked in turn, none for long */
     weft_names *names;     /* what the ways' names are now, once that is known; NULL: nobody asked */
     uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
     bool was_joined;       /* in this process */
@@ -302,14 +304,16 @@ void weft_way_renew(weft_rollout *rollout);
 /* The first address that is known. */
 const char *weft_way_known(const weft_rollout *rollout);
 /* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
- * is gone round. */
-void weft_way_begin(weft_rollout *rollout);
+ * is gone round. `silent`: who was joined says nothing any more. A stopped process still lets itself be dialed, so that
+ * a relay is tried last then. */
+void weft_way_begin(weft_rollout *rollout, bool silent);
 /* The way just dialed led nowhere: the next. False: all were tried. */
 bool weft_way_next(weft_rollout *rollout);
 /* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
  * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
 bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns);
-/* How long to wait for an answer there: a relay is given up after a heartbeat. */
+/* How long to wait for an answer there: a relay is given up after a heartbeat; one that has not even greeted, where
+ * another was lost and there are more, after an eighth of one, since it does that by itself. */
 uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
 /* "the trainer", or "relay NAME". */
 void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);

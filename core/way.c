@@ -153,18 +153,35 @@ const char *weft_way_known(const weft_rollout *rollout)
     return rollout->ways[way].address;
 }
 
-void weft_way_begin(weft_rollout *rollout)
+static bool is_passed_over(const weft_rollout *rollout)
 {
-    uint32_t places = rollout->ways[rollout->way_count - 1].place + 1;
+    return rollout->ways[rollout->way].place + 1 == rollout->way_silent;
+}
+
+void weft_way_begin(weft_rollout *rollout, bool silent)
+{
+    const uint32_t places = rollout->ways[rollout->way_count - 1].place + 1;
+    const weft_way *last = &rollout->ways[rollout->way];
+    uint32_t first = rollout->faults % places;
+    rollout->way_brief = places > 1;
+    rollout->way_silent = silent && last->relay[0] && places > 1 ? last->place + 1 : 0;
+    if (first + 1 == rollout->way_silent)
+        first = (first + 1) % places;
     rollout->way = 0;
-    while (rollout->ways[rollout->way].place != rollout->faults % places)
+    while (rollout->ways[rollout->way].place != first)
         rollout->way++;
     rollout->way_since_ns = 0;
 }
 
 bool weft_way_next(weft_rollout *rollout)
 {
-    rollout->way = (rollout->way + 1) % rollout->way_count;
+    do
+        rollout->way = (rollout->way + 1) % rollout->way_count;
+    while (rollout->way != 0 && is_passed_over(rollout));
+    if (rollout->way == 0) {
+        rollout->way_silent = 0;
+        rollout->way_brief = false;
+    }
     rollout->way_since_ns = 0;
     return rollout->way != 0;
 }
@@ -178,8 +195,10 @@ bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns)
 
 uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
 {
-    bool relay = rollout->ways[rollout->way].relay[0] != 0;
-    return relay && rollout->site.heartbeat_ms < most_ms ? rollout->site.heartbeat_ms : most_ms;
+    const bool relay = rollout->ways[rollout->way].relay[0] != 0;
+    const bool brief = rollout->way_brief && rollout->join != WEFT_JOIN_GREETING;
+    const uint64_t patience_ms = rollout->site.heartbeat_ms / (brief ? 8 : 1);
+    return relay && patience_ms < most_ms ? patience_ms : most_ms;
 }
 
 void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8])
