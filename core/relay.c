@@ -9,6 +9,7 @@
 
 #include "await.h"
 #include "descriptors.h"
+#include "guest.h"
 #include "layout.h"
 #include "mem.h"
 #include "status.h"
@@ -94,9 +95,36 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
 
 /* ---- one step */
 
+static void adopt(weft_relay *relay, weft_child *child, int fd)
+{
+    weft_control_adopt(&child->down, fd, relay->rollout->session->site->session.io_deadline_ms);
+    child->route = ++relay->next_route;
+    weft_child_enter(child, WEFT_CHILD_GUEST);
+}
+
+/* The place of one that has not said who it is. NULL: there is none. */
+static weft_child *make_room(weft_relay *relay)
+{
+    weft_guest guests[WEFT_CHILDREN_MAX];
+    weft_child *children[WEFT_CHILDREN_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child->greeted || (child->state != WEFT_CHILD_GUEST && child->state != WEFT_CHILD_LEAVING))
+            continue;
+        children[count] = child;
+        guests[count++] = (weft_guest){&child->down, child->since_ns, child->state == WEFT_CHILD_LEAVING};
+    }
+    if (count == 0)
+        return NULL;
+    weft_child *child = children[weft_guest_pick(guests, count)];
+    weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", child->down.peer);
+    free_child(relay, child);
+    return child;
+}
+
 static void accept_guests(weft_relay *relay, weft_waits *waits)
 {
-    uint64_t io_ms = relay->rollout->session->site->session.io_deadline_ms;
     for (uint32_t i = 0; i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
         if (child->state != WEFT_CHILD_FREE)
@@ -109,17 +137,18 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
                 weft_waits_fd(waits, relay->listen_fd, POLLIN);
             return;
         }
-        weft_control_adopt(&child->down, fd, io_ms);
-        child->route = ++relay->next_route;
-        weft_child_enter(child, WEFT_CHILD_GUEST);
+        adopt(relay, child, fd);
     }
-    int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) { /* at once, so that it turns to another */
-        close(fd);
-        weft_log_sink *before = weft_log_enter(&relay->strangers.sink);
-        weft_log(WEFT_LOG_WARN, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
-                 relay->child_count);
-        weft_log_enter(before);
+    for (uint32_t turned = 0; turned < WEFT_GUESTS_TURN; turned++) {
+        int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        weft_child *child = fd < 0 ? NULL : make_room(relay);
+        if (child) {
+            adopt(relay, child, fd);
+        } else if (fd >= 0) { /* at once, so that it turns to another */
+            close(fd);
+            weft_log(WEFT_LOG_WARN, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
+                     relay->child_count);
+        }
     }
     weft_waits_fd(waits, relay->listen_fd, POLLIN);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "descriptors.h"
+#include "guest.h"
 #include "peer.h"
 #include "publish.h"
 #include "status.h"
@@ -26,16 +27,48 @@ static weft_peer *free_record(weft_trainer *trainer)
     return lost;
 }
 
+/* Those who have not said who they are; their count. */
+static uint32_t list_guests(weft_trainer *trainer, weft_guest guests[WEFT_GUESTS_MOST],
+                            weft_peer *records[WEFT_GUESTS_MOST])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < trainer->peer_count && count < WEFT_GUESTS_MOST; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (!weft_peer_connected(peer) || peer->greeted)
+            continue;
+        records[count] = peer;
+        guests[count++] = (weft_guest){&peer->control, peer->opened_ns, peer->leaving};
+    }
+    return count;
+}
+
+/* For a newcomer; `turned` counts the guests that made room for one. NULL: there is none. */
+static weft_peer *find_place(weft_trainer *trainer, uint32_t *turned)
+{
+    weft_guest guests[WEFT_GUESTS_MOST];
+    weft_peer *records[WEFT_GUESTS_MOST];
+    const uint32_t count = list_guests(trainer, guests, records);
+    weft_peer *place = count < WEFT_GUESTS_MOST ? free_record(trainer) : NULL;
+    if (place || count == 0)
+        return place;
+    weft_peer *guest = records[weft_guest_pick(guests, count)];
+    ++*turned;
+    weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", guest->control.peer);
+    weft_peer_lose(trainer, guest, WEFT_OK, "it made room");
+    return free_record(trainer);
+}
+
 /* False: no descriptor can be had now; what waits is left for a later step. */
 static bool accept_guests(weft_trainer *trainer)
 {
-    for (;;) {
+    uint32_t turned = 0;
+    while (turned < WEFT_GUESTS_TURN) {
         int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && weft_descriptors_short(errno))
             continue;
         if (fd < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK;
-        weft_peer *guest = free_record(trainer);
+        weft_peer *guest = find_place(trainer, &turned);
         if (!guest) {
             close(fd);
             weft_log_sink *before = weft_log_enter(&trainer->strangers.sink);
@@ -48,6 +81,7 @@ static bool accept_guests(weft_trainer *trainer)
         guest->greeted = guest->leaving = false;
         trainer->watch.stirred[weft_peer_index(trainer, guest)] = true;
     }
+    return true;
 }
 
 /* Takes what moved before deadlines are judged: it may have waited for this end. */

@@ -10,14 +10,21 @@
 #define SLOTS  2u
 #define STRIDE (WEFT_SLOT_HEADER_BYTES + (2u << 20))
 
-void fake_open(fleet_fake *fake, const fleet *f)
+void fake_open_from(fleet_fake *fake, const char *listen, uint32_t host)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host)};
     memset(fake, 0, sizeof *fake);
-    to.sin_port = htons((uint16_t)atoi(strrchr(f->listen, ':') + 1));
+    to.sin_port = htons((uint16_t)atoi(strrchr(listen, ':') + 1));
     fake->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fake->fd < 0 || connect(fake->fd, (struct sockaddr *)&to, sizeof to) != 0)
-        fail_msg("no connection to the trainer at %s", f->listen);
+    if (fake->fd < 0 || bind(fake->fd, (struct sockaddr *)&from, sizeof from) != 0 ||
+        connect(fake->fd, (struct sockaddr *)&to, sizeof to) != 0)
+        fail_msg("no connection to %s", listen);
+}
+
+void fake_open(fleet_fake *fake, const fleet *f)
+{
+    fake_open_from(fake, f->listen, 1);
 }
 
 void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello)
@@ -158,6 +165,15 @@ int fake_listen(const fleet *f)
     return listener;
 }
 
+int fake_accept(int listener)
+{
+    struct pollfd wait = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&wait, 1, (int)FLEET_WAIT_MS), 1);
+    int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    return fd;
+}
+
 void fake_greet(fleet_fake *fake)
 {
     uint8_t body[32];
@@ -170,10 +186,7 @@ void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
-    struct pollfd wait = {.fd = listener, .events = POLLIN};
-    assert_int_equal(poll(&wait, 1, (int)FLEET_WAIT_MS), 1);
-    fake->fd = accept(listener, NULL, NULL);
-    assert_true(fake->fd >= 0);
+    fake->fd = fake_accept(listener);
     assert_int_equal(fake_read(fake, body, &length), WEFT_MESSAGE_HELLO);
     assert_true(weft_wire_knocks(body, length));
     fake_greet(fake);

@@ -15,6 +15,8 @@ typedef struct fleet_fake {
 
 /* Connects to the fleet's trainer. */
 void fake_open(fleet_fake *fake, const fleet *f);
+/* The same from 127.0.0.`host`, to an address that ends in ":PORT" of this host. */
+void fake_open_from(fleet_fake *fake, const char *listen, uint32_t host);
 /* Opens only what HELLO speaks of; fills a HELLO that the trainer accepts, for a rollout that holds `root`. */
 void fake_hello(fleet_fake *fake, const fleet *f, const char *name, uint64_t root, weft_wire_hello *hello);
 /* Knocks; the nonce of the greeting, 0: there is none. */
@@ -31,6 +33,8 @@ bool fake_read_until(fleet_fake *fake, uint32_t type, uint8_t *body, uint64_t *l
 /* ---- the trainer's end */
 /* Listens where the fleet's trainer would; the descriptor. */
 int fake_listen(const fleet *f);
+/* A rollout's next connection. */
+int fake_accept(int listener);
 #define FAKE_NONCE UINT64_C(0x5ca1ab1e)
 /* Says GREETING. */
 void fake_greet(fleet_fake *fake);

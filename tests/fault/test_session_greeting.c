@@ -1,0 +1,230 @@
+/* What strangers do to the door of a trainer or a relay: a recorded HELLO joins nobody and knocks out nobody, and those
+ * who say nothing keep out nobody. */
+#include "tests/support/fleet_fake.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/relay_site.h"
+
+#define CROWD 40u
+
+static fleet_fake fakes[2], crowd[CROWD];
+static relay_site relays;
+
+static int open_with(void **state, const char *const *overrides)
+{
+    *state = fleet_open(FLEET_TILES, overrides);
+    fleet_start_trainer(*state, NULL);
+    fakes[0].fd = fakes[1].fd = -1;
+    for (uint32_t i = 0; i < CROWD; i++)
+        crowd[i].fd = -1;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return open_with(state, NULL);
+}
+
+static int setup_few(void **state)
+{
+    static const char *const overrides[] = {"trainer.max_peers=3", NULL};
+    return open_with(state, overrides);
+}
+
+static int setup_relay(void **state)
+{
+    relays.count = 0;
+    const char *overrides[] = {relay_of(&relays, "a"), "peer.a.relay_memory=64MiB", "peer.x*.via=a", NULL};
+    return open_with(state, overrides);
+}
+
+static int teardown(void **state)
+{
+    fake_close(&fakes[0]);
+    fake_close(&fakes[1]);
+    for (uint32_t i = 0; i < CROWD; i++)
+        fake_close(&crowd[i]);
+    fleet_close(*state);
+    return 0;
+}
+
+/* ---- what was said on another connection */
+
+/* Joins by `listen` as `name`; the bytes of its HELLO. */
+static uint64_t join_recorded(fleet *f, const char *listen, const char *name,
+                              uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX])
+{
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    fake_open_from(&fakes[0], listen, 1);
+    fake_hello(&fakes[0], f, name, f->history[0].root, &hello);
+    hello.nonce = fake_knock(&fakes[0]);
+    assert_true(hello.nonce != 0);
+    const uint64_t bytes = fake_put_hello(message, &hello);
+    fake_send(&fakes[0], message, bytes);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_WELCOME, body, &length));
+    fleet_wait_state(f, name, WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    return bytes;
+}
+
+static void must_be_refused(const char *words)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_wire_notice notice;
+    assert_true(fake_read_until(&fakes[1], WEFT_MESSAGE_REFUSE, body, &length));
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    assert_int_equal(notice.status, WEFT_E_PROTOCOL);
+    if (!strstr(notice.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", notice.text, words);
+    assert_int_equal(fake_read(&fakes[1], body, &length), 0);
+    fake_close(&fakes[1]);
+}
+
+/* Sends the recorded bytes as they are, and behind a knock. */
+static void replay(const char *listen, const uint8_t *message, uint64_t bytes)
+{
+    fake_open_from(&fakes[1], listen, 1);
+    fake_send(&fakes[1], message, bytes);
+    must_be_refused("came before it was greeted");
+    fake_open_from(&fakes[1], listen, 1);
+    assert_true(fake_knock(&fakes[1]) != 0);
+    fake_send(&fakes[1], message, bytes);
+    must_be_refused("answers the greeting of another connection");
+}
+
+static void must_be_live_still(fleet *f, const char *name)
+{
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, name, &info));
+    assert_int_equal(info.state, WEFT_PEER_LIVE);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+static void a_recorded_hello(void **state)
+{
+    fleet *f = *state;
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
+    const uint64_t bytes = join_recorded(f, f->listen, "b", message);
+    for (int i = 0; i < 20; i++)
+        replay(f->listen, message, bytes);
+    must_be_live_still(f, "b");
+}
+
+/* At either hop: what the child said to its relay, and that to the trainer. */
+static void a_recorded_hello_behind_a_relay(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    uint8_t message[WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX];
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    const uint64_t bytes = join_recorded(f, relays.words[0], "x4", message);
+    assert_true(fleet_peer(f, "x4", &info));
+    assert_string_equal(info.via, "a");
+    for (int i = 0; i < 5; i++) {
+        replay(relays.words[0], message, bytes);
+        replay(f->listen, message, bytes);
+    }
+    must_be_live_still(f, "x4");
+    must_be_live_still(f, "a");
+}
+
+static void a_second_knock(void **state)
+{
+    fleet *f = *state;
+    uint8_t body[16];
+    weft_out out = {body, sizeof body, 0, false};
+    fake_open(&fakes[1], f);
+    assert_true(fake_knock(&fakes[1]) != 0);
+    weft_wire_put_knock(&out, &(weft_wire_knock){WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL});
+    fake_say(&fakes[1], WEFT_MESSAGE_HELLO, &out);
+    must_be_refused("a second greeting");
+}
+
+/* What a trainer of protocol 1 answers to a knock: its words reach the rollout's caller. */
+static void a_trainer_of_protocol_1(void **state)
+{
+    fleet *f = *state;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    const weft_wire_notice notice = {.status = WEFT_E_PROTOCOL,
+                                     .text = "HELLO: the other end speaks protocol 2, this one 1; update one of them"};
+    weft_staged_info staged = {.size = sizeof staged};
+    uint64_t length;
+    fleet_stop_trainer(f);
+    const int listener = fake_listen(f);
+    fleet_join(f, 0, FLEET_SAME);
+    fakes[0].fd = fake_accept(listener);
+    assert_int_equal(fake_read(&fakes[0], body, &length), WEFT_MESSAGE_HELLO);
+    assert_int_equal(weft_bytes_get(body + 4, 2), 2); /* by which protocol 1 refuses, before it reads on */
+    weft_wire_put_notice(&out, &notice);
+    fake_say(&fakes[0], WEFT_MESSAGE_REFUSE, &out);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_REFUSED);
+    assert_non_null(strstr(weft_last_error(), "speaks protocol 2, this one 1"));
+    close(listener);
+}
+
+/* ---- who says nothing */
+
+static void come_in_a_crowd(const char *listen)
+{
+    for (uint32_t i = 0; i < CROWD; i++)
+        fake_open_from(&crowd[i], listen, 1);
+}
+
+/* More than there are places for: whoever comes next is heard all the same, and so is one that came before them from
+ * another host. */
+static void a_crowd(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    fake_open_from(&fakes[0], f->listen, 2);
+    come_in_a_crowd(f->listen);
+    fake_open_from(&fakes[1], f->listen, 1);
+    fake_hello(&fakes[1], f, "b", f->history[0].root, &hello);
+    fake_send_hello(&fakes[1], &hello);
+    assert_true(fake_read_until(&fakes[1], WEFT_MESSAGE_WELCOME, body, &length));
+    fake_hello(&fakes[0], f, "c", f->history[0].root, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_WELCOME, body, &length));
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    assert_int_equal(fake_read(&crowd[0], body, &length), 0); /* the first of them gave its place up */
+}
+
+static void a_crowd_at_a_relay(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    come_in_a_crowd(relays.words[0]);
+    fake_open_from(&fakes[1], relays.words[0], 1);
+    fake_hello(&fakes[1], f, "x4", f->history[0].root, &hello);
+    fake_send_hello(&fakes[1], &hello);
+    assert_true(fake_read_until(&fakes[1], WEFT_MESSAGE_WELCOME, body, &length));
+    assert_int_equal(fake_read(&crowd[0], body, &length), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_recorded_hello),
+        cmocka_unit_test_setup_teardown(a_recorded_hello_behind_a_relay, setup_relay, teardown),
+        TEST(a_second_knock),
+        TEST(a_trainer_of_protocol_1),
+        cmocka_unit_test_setup_teardown(a_crowd, setup_few, teardown),
+        cmocka_unit_test_setup_teardown(a_crowd_at_a_relay, setup_relay, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
