@@ -10,6 +10,13 @@
 /* Updates for which a peer that fell back too far behind a relay keeps its own stream. */
 #define APART_UPDATES 8u
 
+/* The relay is the one that the peer itself names. */
+static weft_status fail_outside(weft_status status)
+{
+    weft_fail_outside("%s", weft_last_error());
+    return status;
+}
+
 weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer)
 {
     const weft_wire_hello *hello = &peer->hello;
@@ -24,11 +31,12 @@ weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer)
             peer->parent = relay;
     }
     if (!peer->parent)
-        return weft_fail(WEFT_E_SYSTEM, "%s comes through relay %s, which is not joined", hello->name, hello->relay);
+        return fail_outside(
+            weft_fail(WEFT_E_SYSTEM, "%s comes through relay %s, which is not joined", hello->name, hello->relay));
     if (hello->hops != peer->parent->hello.hops + 1) { /* which also holds chains to WEFT_SITE_HOPS */
         peer->parent = NULL;
-        return weft_fail(WEFT_E_SYSTEM, "%s comes by %u relays, its relay %s by another number", hello->name,
-                         hello->hops, hello->relay);
+        return fail_outside(weft_fail(WEFT_E_SYSTEM, "%s comes by %u relays, its relay %s by another number",
+                                      hello->name, hello->hops, hello->relay));
     }
     peer->parent->children++;
     return WEFT_OK;

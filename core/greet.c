@@ -93,6 +93,68 @@ static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_
     return peer->control.heard_ns <= peer->rival_ns;
 }
 
+/* A peer that is idle keeps its name and its place for a while only, if another wants them. */
+static void give_way(weft_trainer *trainer, weft_peer *peer, weft_peer_event event, const char *to)
+{
+    char why[192];
+    snprintf(why, sizeof why, "it held and took nothing for io_deadline + heartbeat, and gives way to %s", to);
+    weft_peer_move(trainer, peer, event);
+    weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, why);
+}
+
+static weft_status refuse_later(const weft_trainer *trainer, const weft_peer *idle, const weft_wire_hello *hello)
+{
+    weft_fail_quiet(WEFT_E_SYSTEM,
+                    "%s has to wait: who has its %s holds nothing yet, and gives way in %llu ms at the latest",
+                    hello->name, strcmp(idle->name, hello->name) == 0 ? "name" : "place",
+                    (unsigned long long)(weft_peer_stays_ns(trainer, idle) / WEFT_NS_PER_MS + 1));
+    weft_fail_outside("%s", weft_last_error());
+    return WEFT_E_SYSTEM;
+}
+
+/* Ends the connection of the peer whose name is wanted, or refuses the newcomer. */
+static weft_status take_name(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
+{
+    if (succeeds(peer, hello)) {
+        weft_peer_move(trainer, peer, WEFT_ON_REPLACED);
+        weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
+        return WEFT_OK;
+    }
+    if (weft_peer_is_idle(peer) && weft_peer_stays_ns(trainer, peer) == 0) {
+        give_way(trainer, peer, WEFT_ON_REPLACED, "another of its name");
+        return WEFT_OK;
+    }
+    if (may_succeed(trainer, peer, hello)) {
+        weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet", hello->name,
+                        peer->control.peer);
+        weft_fail_outside("whether the peer named %s that was here is gone is not known yet", hello->name);
+        return WEFT_E_SYSTEM;
+    }
+    if (weft_peer_is_idle(peer))
+        return refuse_later(trainer, peer, hello);
+    refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name", hello->name,
+           peer->control.peer);
+    weft_fail_outside("a peer named %s is live already; two peers cannot share a name", hello->name);
+    return WEFT_E_REFUSED;
+}
+
+/* All places are taken: the one that has been idle for longest goes. */
+static weft_status take_place(weft_trainer *trainer, const weft_wire_hello *hello)
+{
+    weft_peer *idle = NULL;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (weft_peer_is_idle(peer) && (!idle || weft_peer_stays_ns(trainer, peer) < weft_peer_stays_ns(trainer, idle)))
+            idle = peer;
+    }
+    if (!idle)
+        return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
+    if (weft_peer_stays_ns(trainer, idle) > 0)
+        return refuse_later(trainer, idle, hello);
+    give_way(trainer, idle, WEFT_ON_EVICTED, hello->name);
+    return WEFT_OK;
+}
+
 /* The record for a name: its old one if it is not connected, else `guest` becomes it. */
 static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
 {
@@ -106,20 +168,16 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
             others += peer->greeted;
             continue;
         }
-        if (peer->greeted && !succeeds(peer, hello) && may_succeed(trainer, peer, hello))
-            return weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet",
-                                   hello->name, peer->control.peer);
-        if (peer->greeted && !succeeds(peer, hello))
-            return refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name",
-                          hello->name, peer->control.peer);
-        if (peer->greeted) {
-            weft_peer_move(trainer, peer, WEFT_ON_REPLACED);
-            weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
-        }
+        weft_status status = peer->greeted ? take_name(trainer, peer, hello) : WEFT_OK;
+        if (status != WEFT_OK)
+            return status;
         *record = peer;
     }
+    weft_status status = WEFT_OK;
     if (others >= trainer->session->site->trainer.max_peers)
-        return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
+        status = take_place(trainer, hello);
+    if (status != WEFT_OK)
+        return status;
     if (*record != guest) {
         weft_control swap = (*record)->control;
         trainer->again = true; /* this step has passed the record */
@@ -205,7 +263,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     peer->sequence = 0;
     peer->expected_count = 0;
     weft_estimate_resume(&peer->estimate);
-    peer->progress_ns = weft_clock_ns();
+    peer->progress_ns = peer->joined_ns = weft_clock_ns();
     weft_pace_begin(&peer->pace, site->rate_limit);
     memset(peer->flights, 0, sizeof peer->flights);
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)

@@ -45,6 +45,8 @@ weft_status weft_greeting_check(const weft_control *control, const weft_wire_hel
 {
     if (control->nonce && control->nonce == hello->nonce)
         return WEFT_OK;
-    return weft_fail(WEFT_E_PROTOCOL, "HELLO of %s from %s %s", hello->name, control->peer,
-                     control->nonce ? "answers the greeting of another connection" : "came before it was greeted");
+    const char *what = control->nonce ? "answers the greeting of another connection" : "came before it was greeted";
+    weft_fail(WEFT_E_PROTOCOL, "HELLO of %s from %s %s", hello->name, control->peer, what);
+    weft_fail_outside("HELLO of %s %s", hello->name, what); /* the address may be a relay's */
+    return WEFT_E_PROTOCOL;
 }

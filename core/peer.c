@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "greeting.h"
+#include "refusal.h"
 #include "status.h"
 
 /* A guest says who it is within this time. */
@@ -26,6 +27,20 @@ uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
     if (peer->held_order == WEFT_ORDER_UNKNOWN)
         return trainer->newest_order + 1;
     return trainer->newest_order - peer->held_order;
+}
+
+bool weft_peer_is_idle(const weft_peer *peer)
+{
+    const bool takes = peer->stream.kind != WEFT_STREAM_NONE && peer->stream.kind != WEFT_STREAM_OFFERED;
+    return peer->greeted && peer->held_order == WEFT_ORDER_UNKNOWN && peer->expected_count == 0 && !takes &&
+           peer->children == 0;
+}
+
+uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer)
+{
+    const uint64_t patience_ms = trainer->session->site->session.io_deadline_ms + peer->site.heartbeat_ms;
+    const uint64_t until_ns = peer->joined_ns + patience_ms * WEFT_NS_PER_MS, now_ns = weft_clock_ns();
+    return now_ns < until_ns ? until_ns - now_ns : 0;
 }
 
 static weft_peer_event event_of(weft_status status)
@@ -183,11 +198,11 @@ static weft_status turn_away(weft_peer *peer, weft_status why)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.status = why};
-    snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
+    weft_wire_notice notice;
+    weft_refusal_notice(why, "", &notice);
     weft_wire_put_notice(&out, &notice);
     if (weft_status_scope(why) == WEFT_SCOPE_CALL) /* the other end's call; but who waits for it here wants to know */
-        weft_log(WEFT_LOG_WARN, "refused: %s", notice.text);
+        weft_log(WEFT_LOG_WARN, "refused: %s", weft_last_error());
     peer->leaving = true;
     return weft_control_send(&peer->control, WEFT_MESSAGE_REFUSE, out.data, out.used);
 }

@@ -113,6 +113,7 @@ struct weft_peer {
     uint64_t sent_attachment; /* hash of the attachment it will have after what was sent */
     uint64_t sent_order;      /* last update sent or being sent */
     uint64_t joined_order;    /* the newest when it joined */
+    uint64_t joined_ns;       /* its HELLO was accepted then */
     bool lagging;             /* it lacks more than max_lag, and that was said */
     uint64_t single_until;    /* up to this order no merged update is asked for: there is none that it could take */
     weft_level level;         /* of the update sent last */
@@ -269,6 +270,10 @@ uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
 /* Time since the oldest version that it lacks was published; of unknown bits since it joined. 0: it lacks none. */
 uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer);
 bool weft_peer_connected(const weft_peer *peer);
+/* Whether it holds no version known here and takes none, as a stranger that only says PING, or an engine that warms up;
+ * and for how long it may go on so before it gives way to who wants its name or its place, 0: no longer. */
+bool weft_peer_is_idle(const weft_peer *peer);
+uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer);
 
 /* ---- greet.c: the handshake */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,

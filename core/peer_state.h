@@ -29,8 +29,9 @@ typedef enum weft_peer_event {
     WEFT_ON_STALL,       /* no write to it moved within io_deadline */
     WEFT_ON_BROKEN,      /* it broke the protocol */
     WEFT_ON_CLOSED,      /* its connection or its port failed */
-    WEFT_ON_EVICTED,     /* the trainer gives it up: it lags further than the journal or a snapshot can follow */
-    WEFT_ON_REPLACED,    /* it came back on another connection */
+    WEFT_ON_EVICTED,     /* the trainer gives it up: it lags further than the journal or a snapshot can follow, or holds
+                            nothing for long and another wants its place */
+    WEFT_ON_REPLACED,    /* it came back on another connection, or its name is another's now */
     WEFT_ON_ENDED,       /* the trainer closes */
     WEFT_ON_FORGOTTEN,   /* its record is needed for a newcomer */
     WEFT_PEER_EVENTS

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "greeting.h"
+#include "refusal.h"
 #include "relay.h"
 #include "site_link.h"
 #include "status.h"
@@ -64,13 +65,17 @@ static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lan
 
 /* ---- HELLO */
 
-/* With WEFT_E_SYSTEM, not final for the child: it goes on to the next that its site names. */
-static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why)
+/* What the last error says, as the status `told`: with WEFT_E_SYSTEM it is not final for the child, which goes on to
+ * the next that its site names. */
+static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why, weft_status told)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
+    char from[WEFT_SITE_NAME + 16];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.status = why};
-    snprintf(notice.text, sizeof notice.text, "relay %s: %s", relay->rollout->site.name, weft_last_error());
+    weft_wire_notice notice;
+    snprintf(from, sizeof from, "relay %s: ", relay->rollout->site.name);
+    weft_refusal_notice(why, from, &notice);
+    notice.status = told;
     weft_wire_put_notice(&out, &notice);
     weft_control_send(&child->down, WEFT_MESSAGE_REFUSE, out.data, out.used);
     weft_child_lose(relay, child, notice.text);
@@ -92,31 +97,31 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
     if (status == WEFT_OK)
         status = weft_greeting_check(&child->down, &child->hello);
     if (status != WEFT_OK)
-        return refuse(relay, child, status);
+        return refuse(relay, child, status, status);
     if (child->hello.wants_layout)
         return answer_layout(relay, child);
     weft_bytes_clean(child->hello.provider);
     status = weft_site_resolve(relay->rollout->session->site, child->hello.name, &site);
     if (status != WEFT_OK)
-        return refuse(relay, child, status); /* as the trainer would, from the same site */
+        return refuse(relay, child, status, status); /* as the trainer would, from the same site */
     if (child->hello.hops >= WEFT_SITE_HOPS)
-        status = weft_fail(WEFT_E_SYSTEM, "%s: more than %u relays stand between it and the trainer", child->hello.name,
-                           WEFT_SITE_HOPS);
+        status = weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer",
+                           child->hello.name, WEFT_SITE_HOPS);
     if (status == WEFT_OK)
         status = find_lane(relay, child->hello.provider, &child->lane);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&child->hello, &child->lane->facts);
     if (status != WEFT_OK)
-        return refuse(relay, child, WEFT_E_SYSTEM);
+        return refuse(relay, child, status, WEFT_E_SYSTEM);
     child->chunk_bytes = child->hello.chunk_bytes;
     if (child->chunk_bytes > child->lane->facts.chunk_bytes)
         child->chunk_bytes = (uint32_t)child->lane->facts.chunk_bytes;
     if (child->chunk_bytes > weft_pace_chunk(site.rate_limit))
         child->chunk_bytes = (uint32_t)weft_pace_chunk(site.rate_limit);
     if ((uint64_t)child->chunk_bytes * WEFT_CHUNKS_MAX < relay->stride) {
-        weft_fail(WEFT_E_SYSTEM, "%s takes %u bytes at a time: too little for a bucket of %llu", child->hello.name,
+        weft_fail(WEFT_E_REFUSED, "%s takes %u bytes at a time: too little for a bucket of %llu", child->hello.name,
                   child->chunk_bytes, (unsigned long long)relay->stride);
-        return refuse(relay, child, WEFT_E_SYSTEM);
+        return refuse(relay, child, WEFT_E_REFUSED, WEFT_E_SYSTEM);
     }
     weft_pace_begin(&child->pace, site.rate_limit);
     child->greeted = true;

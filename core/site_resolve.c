@@ -69,16 +69,20 @@ static weft_status refuse_name(const weft_site *site, const char *name)
 {
     char admitted[512];
     print_admitted(site->source, admitted, sizeof(admitted));
-    return weft_fail(WEFT_E_CONFIG, "%s admits no peer '%s'; it admits %s; add [peer.%s] for it", site->path, name,
-                     admitted, name);
+    weft_status status = weft_fail(WEFT_E_CONFIG, "%s admits no peer '%s'; it admits %s; add [peer.%s] for it",
+                                   site->path, name, admitted, name);
+    weft_fail_outside("the site file of this end admits no peer '%s'; add [peer.%s] for it there", name, name);
+    return status;
 }
 
 weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site_peer *peer)
 {
     weft_site_layers layers;
-    if (!weft_site_is_name(name))
-        return weft_fail(WEFT_E_CONFIG, "%s: a peer's name is 1 to 63 of a-z 0-9 _ -; the one given is not",
-                         site->path);
+    if (!weft_site_is_name(name)) {
+        weft_fail(WEFT_E_CONFIG, "%s: a peer's name is 1 to 63 of a-z 0-9 _ -; the one given is not", site->path);
+        weft_fail_outside("a peer's name is 1 to 63 of a-z 0-9 _ -; the one given is not");
+        return WEFT_E_CONFIG;
+    }
     if (!weft_site_layers_of(site->source, name, &layers))
         return refuse_name(site, name);
     *peer = (weft_site_peer){0};

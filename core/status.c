@@ -41,6 +41,7 @@ static const status_row rows[] = {
 static const char *const scope_names[] = {"none", "call", "peer", "version", "session"};
 
 static _Thread_local char last_error[WEFT_LOG_LINE];
+static _Thread_local char outside[256]; /* empty: none */
 static _Thread_local bool last_error_logged;
 static _Thread_local uint64_t last_error_count;
 
@@ -89,6 +90,7 @@ static void last_error_set(const char *format, va_list arguments)
     char text[WEFT_LOG_LINE];
     weft_log_compose(text, sizeof text, format, arguments);
     memcpy(last_error, text, strlen(text) + 1);
+    outside[0] = 0;
     last_error_count++;
 }
 
@@ -142,6 +144,21 @@ void weft_fail_about(const char *format, ...)
     if (length >= (int)sizeof text)
         weft_log_cut(text, sizeof text);
     memcpy(last_error, text, sizeof text);
+}
+
+void weft_fail_outside(const char *format, ...)
+{
+    char text[sizeof outside]; /* the arguments may point into the last one */
+    va_list arguments;
+    va_start(arguments, format);
+    weft_log_compose(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(outside, text, sizeof outside);
+}
+
+const char *weft_last_error_outside(void)
+{
+    return outside[0] ? outside : NULL;
 }
 
 weft_status weft_size_check(const void *given, const char *type)

@@ -30,6 +30,12 @@ uint64_t weft_fail_count(void);
  * says so already. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What another host is told of the last error instead of its text: without paths of this host, and other peers. It is
+ * forgotten with that error. */
+void weft_fail_outside(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* That; NULL: nothing else than the text was given. */
+const char *weft_last_error_outside(void);
+
 /* Whether a caller's struct that begins with `size` has it set; NULL is none. A size that was forgotten would pass for
  * a struct without fields, whose wishes nobody sees. Errors: WEFT_E_ARGUMENT. */
 weft_status weft_size_check(const void *given, const char *type);

@@ -41,7 +41,7 @@ stages='
 6 estimate
 7 session
 7 update
-8 control watch greeting guest
+8 control watch greeting guest refusal
 9 names
 9 await
 8 choice

@@ -94,7 +94,29 @@ static void not_in_the_site(void **state)
     assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
     assert_int_not_equal(notice.status, WEFT_OK);
     assert_non_null(strstr(notice.text, "stranger"));
+    assert_null(strchr(notice.text, '/'));  /* which site file that is, */
+    assert_null(strstr(notice.text, "x*")); /* and whom it admits, is for the log */
     assert_int_equal(fake_read(&fakes[0], body, &length), 0);
+    stays_well(f);
+}
+
+/* Anybody may ask for a name: who has it now is not told where from. */
+static void not_where_others_are(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_wire_notice notice;
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "a", 1, &hello);
+    hello.incarnation = 1;
+    fake_send_hello(&fakes[0], &hello);
+    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
+    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    assert_int_equal(notice.status, WEFT_E_REFUSED);
+    assert_non_null(strstr(notice.text, "a peer named a is live already"));
+    assert_null(strstr(notice.text, "127.0.0.1"));
     stays_well(f);
 }
 
@@ -392,6 +414,7 @@ int main(void)
         TEST(wrong_layout),
         TEST(one_name_twice),
         TEST(not_in_the_site),
+        TEST(not_where_others_are),
         TEST(another_provider),
         TEST(slots_too_small),
         TEST(own_slots_too_small),

@@ -1,0 +1,13 @@
+/* refusal.h - what a guest is told when it is refused: its own name and values, and never other peers, their addresses
+ * or this host's files, since anybody may ask. The log at this end has the whole text. */
+#ifndef WEFT_CORE_REFUSAL_H
+#define WEFT_CORE_REFUSAL_H
+
+#include "wire.h"
+
+/* The notice of a refusal with the thread's last error, which is `why`: its text for the other end; of this end's own
+ * trouble, where nobody gave one, that there is some. `from` names this end where several may refuse: "relay a: ", "".
+ */
+void weft_refusal_notice(weft_status why, const char *from, weft_wire_notice *notice);
+
+#endif
