@@ -348,6 +348,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         status = find_lane(trainer, guest, &hello, &lane);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&hello, &lane->facts);
+    if (status == WEFT_OK) /* further ones are not used where they may not be */
+        status = weft_rail_may_reach(trainer, lane, &guest->control, &hello, hello.address, hello.address_bytes);
     if (status == WEFT_OK && !trainer->bound)
         return answer_later(guest);
     if (status == WEFT_OK)

@@ -63,6 +63,7 @@ typedef struct weft_link_facts {
     uint32_t version;     /* of the fabric library, major << 16 | minor; 0: none */
     uint32_t descriptors; /* of the process, that an open port takes, about */
     bool one_major;       /* both ends need a library of one major */
+    bool dials;           /* ports are known by socket addresses, and one that is connected dials the other's */
     bool direct;          /* region_open_device may be called: the adapter reads and writes a device's memory itself */
     /* Bytes that have ARRIVED in a device's region are not yet what the device reads: whoever hands them on must first
      * call the driver for it (CUDA: cuFlushGPUDirectRDMAWrites, or work submitted after the arrival was polled; HIP:

@@ -6,7 +6,9 @@
 
 #include "descriptors.h"
 #include "peer.h"
+#include "site_link.h"
 #include "status.h"
+#include "target.h"
 
 uint64_t weft_rail_patience_ns(const weft_trainer *trainer)
 {
@@ -73,13 +75,27 @@ static bool is_there(const weft_peer *peer, const weft_lane *lane)
     return lane->link && (!lane->away || lane == peer->lane);
 }
 
+weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_lane *lane, const weft_control *control,
+                                const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes)
+{
+    weft_target_law law = {.site = trainer->session->site, .provider = lane->provider->name};
+    if (!lane->facts.dials)
+        return WEFT_OK;
+    law.own_count = weft_site_trainer_rails(law.site, law.provider, law.own);
+    return weft_target_check(&law, hello, control, address, bytes);
+}
+
 /* Where the peer has no port now, or this end none, the rail is opened later. */
-static weft_status open_rail(weft_peer *peer, uint32_t at, const weft_wire_port *there, weft_wire_port *mine)
+static weft_status open_rail(const weft_trainer *trainer, weft_peer *peer, uint32_t at, const weft_wire_port *there,
+                             weft_wire_port *mine)
 {
     weft_rail *rail = &peer->rails[at];
     weft_status status = WEFT_OK;
     rail->there = *there;
-    if (there->address_bytes > 0 && is_there(peer, rail->lane))
+    if (there->address_bytes > 0)
+        status = weft_rail_may_reach(trainer, rail->lane, &peer->control, &peer->hello, there->address,
+                                     there->address_bytes);
+    if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->lane))
         status = weft_rail_port_open(rail, mine);
     if (status == WEFT_OK && rail->port)
         status = rail->lane->provider->port_connect(rail->port, there->address, there->address_bytes);
@@ -166,7 +182,7 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
         const weft_wire_port there = port_of(&peer->hello, at);
         weft_wire_port mine = {.address_bytes = 0};
         if (peer->rails[at].lane)
-            status = open_rail(peer, at, &there, &mine);
+            status = open_rail(trainer, peer, at, &there, &mine);
         open += peer->rails[at].port != NULL;
         if (at > 0) {
             welcome->more[at - 1] = mine;

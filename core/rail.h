@@ -13,6 +13,7 @@
 #define WEFT_CORE_RAIL_H
 
 #include "bucket.h"
+#include "control.h"
 #include "peer_state.h"
 #include "session.h"
 
@@ -123,6 +124,9 @@ bool weft_rail_writes(const weft_peer *peer);
 /* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
  * Errors: WEFT_E_PEER_LOST when there is no other. */
 weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why);
+/* Whether data for the peer of a HELLO may go to one of its ports by a lane: target.h. */
+weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_lane *lane, const weft_control *control,
+                                const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes);
 /* LANDED, CLOSED and OPENED. */
 weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
 weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);

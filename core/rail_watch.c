@@ -291,7 +291,9 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
         return WEFT_OK;
     }
     rail->there = opened.at;
-    if (rail->lane->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
+    if (weft_rail_may_reach(trainer, rail->lane, &peer->control, &peer->hello, opened.at.address,
+                            opened.at.address_bytes) != WEFT_OK ||
+        rail->lane->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
         return weft_rail_fail(trainer, peer, rail, weft_last_error());
     weft_rail_enter(rail, WEFT_RAIL_TRYING);
     return WEFT_OK;

@@ -146,8 +146,10 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
             adopt(relay, child, fd);
         } else if (fd >= 0) { /* at once, so that it turns to another */
             close(fd);
+            weft_log_sink *before = weft_log_enter(&relay->strangers.sink);
             weft_log(WEFT_LOG_WARN, "a connection was closed: %u rollouts are behind this relay already (relay_memory)",
                      relay->child_count);
+            weft_log_enter(before);
         }
     }
     weft_waits_fd(waits, relay->listen_fd, POLLIN);

@@ -7,6 +7,7 @@
 #include "relay.h"
 #include "site_link.h"
 #include "status.h"
+#include "target.h"
 
 /* ---- lanes: where the relay sends from */
 
@@ -63,6 +64,20 @@ static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lan
     return open_lane(relay, unused, provider);
 }
 
+/* Whether data may go where the child wants them: target.h. */
+static weft_status may_reach(const weft_relay *relay, const weft_child *child)
+{
+    const weft_wire_hello *hello = &child->hello;
+    weft_target_law law = {
+        .site = relay->rollout->session->site, .provider = child->lane->provider->name, .own_count = 1};
+    char own[WEFT_SITE_TEXT];
+    if (!child->lane->facts.dials)
+        return WEFT_OK;
+    weft_site_relay_address(law.site, law.provider, relay->listen, own);
+    snprintf(law.own[0], sizeof law.own[0], "%.*s", (int)sizeof law.own[0] - 1, own);
+    return weft_target_check(&law, hello, &child->down, hello->address, hello->address_bytes);
+}
+
 /* ---- HELLO */
 
 /* What the last error says, as the status `told`: with WEFT_E_SYSTEM it is not final for the child, which goes on to
@@ -111,6 +126,8 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
         status = find_lane(relay, child->hello.provider, &child->lane);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&child->hello, &child->lane->facts);
+    if (status == WEFT_OK)
+        status = may_reach(relay, child);
     if (status != WEFT_OK)
         return refuse(relay, child, status, WEFT_E_SYSTEM);
     child->chunk_bytes = child->hello.chunk_bytes;

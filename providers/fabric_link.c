@@ -196,6 +196,7 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
         .version = fi_version(),
         .descriptors = link->profile->descriptors,
         .one_major = link->profile->mixing == WEFT_MIXING_REFUSED,
+        .dials = link->profile->dials,
         .direct = link->direct,
         .needs_flush = link->direct && link->profile->needs_flush,
         .memory = link->memory,

@@ -143,6 +143,7 @@ typedef struct weft_profile {
     unsigned caps; /* weft_profile_cap bits */
     weft_profile_reach reach;
     weft_profile_addressing addressing;
+    bool dials;            /* weft_link_facts.dials */
     unsigned registration; /* weft_profile_registration bits */
     bool pins;             /* registering locks the pages: the process's limit must hold them */
     bool device_memory;    /* FI_HMEM is asked for where a link wants it; false: never, buckets are staged */

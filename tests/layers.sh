@@ -45,7 +45,7 @@ stages='
 9 names
 9 await
 8 choice
-9 peer rail lane greet send stream answer bridge rebuild repair follow owed
+9 peer rail lane greet send stream answer bridge rebuild repair follow owed target
 10 trainer publish shadow room lag early sizes_trainer
 10 rollout inlet direct stage join hear fetch receive search verify relay way plan sizes_rollout
 11 api
