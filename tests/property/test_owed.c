@@ -72,7 +72,9 @@ static void check_lost_in_time(sim *s, sim_end *end)
     const uint64_t before = sim_lost(s), begun_ms = sim_ms(s), most_ms = SIM_PATIENCE_MS + PATIENCE * 2000u + SLACK_MS;
     weft_event event = {.size = sizeof event};
     uint64_t pinned = under_way(sim_record(s, end->name));
+    weft_estimate *estimate = &sim_record(s, end->name)->estimate;
     assert_true(pinned > 0);
+    estimate->rate_bytes_s = 2e6; /* as if it had been measured */
     while (sim_lost(s) == before) {
         assert_int_equal(end->session->rollout->phase, WEFT_PHASE_COMMITTING);
         if (sim_ms(s) > begun_ms + most_ms)
@@ -82,6 +84,7 @@ static void check_lost_in_time(sim *s, sim_end *end)
         weft_progress(end->session, 0);
     }
     assert_true(sim_ms(s) >= begun_ms + SIM_PATIENCE_MS);
+    assert_true(estimate->rate_bytes_s == 0); /* and is not believed next time */
     do
         assert_int_equal(weft_events(s->trainer.session, &event), WEFT_OK);
     while (event.kind != WEFT_EVENT_LOST);

@@ -3,7 +3,7 @@
  * peer is lost for it, every rail is used again, and at the end all have the trainer's bits.
  *
  * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many. */
-#include "tests/support/sim.h"
+#include "tests/support/sim_tick.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +195,57 @@ static void run_stops(uint64_t seed)
     sim_close(s);
 }
 
+/* ---- one that never comes back */
+
+static const weft_rail *rail_of(const sim *s, const char *name, unsigned rail)
+{
+    return &sim_record(s, name)->rails[rail];
+}
+
+/* Twice as long each time it fails, up to sixteen times the first; from the first again once it was up for long. */
+static void the_pause_of_one_that_keeps_failing(void **state)
+{
+    (void)state;
+    const weft_loop_faults dead = {.fail_every = 1};
+    const uint64_t first_ns = SIM_IO_MS * WEFT_NS_PER_MS / 4;
+    sim *s = sim_open(FLEET_TILES, 1, 1);
+    s->overrides[0] = "trainer.address=r0,r1,r2";
+    s->overrides[1] = "peers.address=r0,r1,r2";
+    sim_start_trainer(s);
+    sim_join(s, &s->rollouts[0], "fast0", s->dense, "commit.snapshot=staged");
+    recover(s);
+    for (int again = 0; again < 2; again++) {
+        uint64_t pause_ns = 0, begun_ms = sim_ms(s), most_ms = 80 * SIM_IO_MS;
+        while (sim_ms(s) < begun_ms + most_ms) /* up for longer than four times the longest pause */
+            sim_tick(s);
+        set_rail(1, &dead);
+        sim_publish(s, 500);
+        while (rail_of(s, "fast0", 1)->state == WEFT_RAIL_UP)
+            sim_round(s);
+        pause_ns = rail_of(s, "fast0", 1)->cool_ns;
+        assert_int_equal(pause_ns, first_ns);
+        for (unsigned doubled = 1; doubled <= 4; doubled++) {
+            begun_ms = sim_ms(s);
+            while (rail_of(s, "fast0", 1)->cool_ns == pause_ns) {
+                if (sim_ms(s) > begun_ms + most_ms)
+                    sim_fail(s, "the pause stays at %llu ms", (unsigned long long)(pause_ns / WEFT_NS_PER_MS));
+                sim_tick(s);
+            }
+            pause_ns = rail_of(s, "fast0", 1)->cool_ns;
+            assert_int_equal(pause_ns, first_ns << doubled);
+        }
+        begun_ms = sim_ms(s);
+        while (sim_ms(s) < begun_ms + most_ms)
+            sim_tick(s);
+        assert_int_equal(rail_of(s, "fast0", 1)->cool_ns, pause_ns); /* and no longer than that */
+        mend();
+        recover(s);
+    }
+    sim_settle(s, 20000);
+    assert_int_equal(lost(s), 0);
+    sim_close(s);
+}
+
 static void of_ends_that_stop(void **state)
 {
     (void)state;
@@ -235,6 +286,7 @@ int main(void)
         cmocka_unit_test(of_a_few_units),
         cmocka_unit_test(of_several_tiles),
         cmocka_unit_test(of_ends_that_stop),
+        cmocka_unit_test(the_pause_of_one_that_keeps_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
