@@ -142,7 +142,7 @@ foreach(kind unit property fault golden integration)
             weft_cmocka_test(${kind} ${source} EXTRA bench/fabric/end.c bench/fabric/serve.c bench/fabric/measure.c
                 bench/fabric/noise.c)
         elseif(source MATCHES "unit/test_follow\\.c$")
-            weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/natural.c tools/output.c)
+            weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/natural.c tools/output.c tools/signals.c)
         elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
         elseif(WEFT_simde_INCLUDE)
