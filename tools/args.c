@@ -29,12 +29,10 @@ static const arg_row rows[] = {
      "publish these files, or folders of shards, one after the other, then end"},
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
      "publish every *.safetensors that appears in DIR until interrupted; files alone, no folders of shards. Only later "
-     "names in natural order (v9, v10) than what is out count, and the newest itself when it is replaced; of a model "
-     "that lies elsewhere, what is there already counts if its number is higher or, with other names, if it was "
-     "written later"},
+     "names in natural order (v9, v10) than what is out count, and the newest itself when it is replaced. Of a model "
+     "that lies elsewhere, what is there already counts if its number is higher or, with other names, if it is newer"},
     {WEFT_OPTION_FOLLOW_ALL, "--follow-all", NULL, ARG_FLAG, AT(follow_all),
-     "with --follow, of a model that lies elsewhere: publish also what is in DIR already and is no later than the "
-     "model"},
+     "with --follow, of a model that lies elsewhere: publish also what is in DIR already and no later than the model"},
     {WEFT_OPTION_ALLOW_MISSING, "--allow-missing", NULL, ARG_FLAG, AT(allow_missing),
      "with --versions: end with exit code 0 though some of the site's peers never joined"},
     {WEFT_OPTION_FIRST_VERSION, "--first-version", "N", ARG_COUNT, AT(first_version),
