@@ -280,11 +280,12 @@ typedef struct weft_options {
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end should have a higher one */
 } weft_options;
 
-/* Opens the trainer's end: takes all memory of its steady state (arena, journal, slabs; the shadow comes with
- * weft_bind), prints one line that says how much, and listens: weft_stats tells the address. Until weft_bind is done
- * rollouts that come are told to come again, which they do without losing patience; the layout is given to those who
- * ask. Raises the process's soft limit on descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses
- * select() in the process must set the hard limit before. Keeps 24 descriptors for need while a session is open.
+/* Opens the trainer's end: takes all memory of its steady state (shadow, journal, slabs, room to merge and encode), logs
+ * how much at most, and what [trainer] journal = auto came to (`auto` follows the layout and the memory that is
+ * available to this process now), and listens: weft_stats tells the address. Until weft_bind is done rollouts that come
+ * are told to come again, which they do without losing patience; the layout is given to those who ask. Raises the
+ * process's soft limit on descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses select() in the
+ * process must set the hard limit before. Keeps 24 descriptors for need while a session is open.
  *
  * site     the site; copied
  * layout   the tensors; a reference is held
@@ -299,7 +300,9 @@ typedef struct weft_options {
 WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                                        weft_session **session);
 
-/* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots, staging).
+/* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots,
+ * staging). Open it when the weights have their memory: [peer] staging = auto takes no more than a quarter of what is
+ * left.
  *
  * Blocks: where the site has hosts by name, until the address of one that the peer may join is known, at most the
  * site's connect_deadline, and at most a second longer for the others; then as weft_trainer_open for interfaces, a
@@ -368,7 +371,7 @@ typedef struct weft_publish_options {
  * All or nothing: on any failure the last version stands, peers drop what they have of this one, and the same number
  * may be published again. Only where the device dies when all is encoded the version is out, and the session publishes
  * no more. A version that changes nothing is a version. An update that does not fit the journal becomes snapshot-only,
- * with a warning.
+ * with a warning that names the size it would take, once until one is larger.
  *
  * Weights that change before it returns (with `stream`: before the pass ends) make a version that may be none of the
  * bits they ever had. Where that shows an error is logged and the version's root, here and in weft_held, is that of

@@ -4,11 +4,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/host.h"
 #include "layout.h"
 #include "peer.h"
 #include "rollout.h"
+#include "status.h"
 
 #define MIB UINT64_C(1048576)
 
@@ -149,8 +153,6 @@ static void journal_is_named(void **state)
     assert_int_equal(named.lines, 0);
 }
 
-/* ---- what is said and what is taken */
-
 static uint64_t mapped_bytes(void)
 {
     unsigned long long pages = 0;
@@ -174,6 +176,73 @@ static weft_layout *matrices(uint64_t count)
     assert_int_equal(weft_layout_create(tensors, count, &layout), WEFT_OK);
     return layout;
 }
+
+/* ---- memory that is not to be had */
+
+#define LISTS_MOST (8 * MIB)
+
+static weft_status take_little(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory)
+{
+    if (kind == WEFT_MEMORY_LISTS && bytes > LISTS_MOST)
+        return weft_fail(WEFT_E_MEMORY, "%llu bytes are too many", (unsigned long long)bytes);
+    return weft_backend_host.memory_take(state, bytes, kind, memory);
+}
+
+/* What is left to weft makes do with what there is; what the site says is had or refused. */
+static void staging_that_is_refused(void **state)
+{
+    weft_backend narrow = weft_backend_host;
+    fleet *f = fleet_with("peers.staging=auto", "peers.backend=host");
+    weft_session *none = NULL;
+    (void)state;
+    narrow.memory_take = take_little;
+    weft_backend_lend(&narrow);
+    fleet_start_trainer(f, NULL);
+    fleet_open_rollout(f, 0, NULL);
+    assert_in_range(f->rollouts[0].session->rollout->staging.bytes, LISTS_MOST / 4, LISTS_MOST);
+    fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
+    fleet_catch_up(f, 0);
+    fleet_publish(f, 30);
+    assert_int_equal(next_kind(f), WEFT_STAGED_UPDATE);
+    weft_site *fixed = fleet_site(f, "peers.staging=64MiB");
+    assert_int_equal(weft_rollout_open(fixed, "b", f->layout, NULL, &none), WEFT_E_MEMORY);
+    assert_non_null(strstr(weft_last_error(), "change lists of 67108864 bytes ([peers] staging)"));
+    weft_site_free(fixed);
+    fleet_close(f);
+    weft_backend_lend(NULL);
+}
+
+/* Whoever has no memory for frames is told how much they take, and the key that makes it less. */
+static void frames_that_have_no_memory(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* address space is theirs */
+#endif
+    const pid_t child = fork();
+    if (child == 0) {
+        weft_encoder encoder;
+        const weft_backend_options options = {-1, "auto", 0};
+        weft_layout *layout = matrices(12);
+        const struct rlimit most = {mapped_bytes() + 32 * MIB, RLIM_INFINITY};
+        setrlimit(RLIMIT_AS, &most);
+        weft_backend_state *device = NULL;
+        if (weft_backend_host.open(&options, &device) != WEFT_OK)
+            _exit(1);
+        const bool refused =
+            weft_encoder_open(&encoder, &weft_backend_host, &options, device, layout, 1) == WEFT_E_MEMORY;
+        _exit(!refused                                                      ? 2
+              : !strstr(weft_last_error(), "134221824 bytes for each of 1") ? 3
+              : !strstr(weft_last_error(), "[trainer] threads")             ? 4
+                                                                            : 0);
+    }
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
+}
+
+/* ---- what is said and what is taken */
 
 /* Both ends of models from 8 to 400 MB, at the site's defaults: the address space that they take is within a tenth of
  * what they say, the stacks of threads aside, of which there are none before weft_bind with one thread. */
@@ -216,7 +285,9 @@ static void said_is_taken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_take_updates), cmocka_unit_test(staging_is_named),
-                                       cmocka_unit_test(journal_is_named), cmocka_unit_test(said_is_taken)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_take_updates),      cmocka_unit_test(staging_is_named),
+        cmocka_unit_test(journal_is_named),           cmocka_unit_test(staging_that_is_refused),
+        cmocka_unit_test(frames_that_have_no_memory), cmocka_unit_test(said_is_taken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
