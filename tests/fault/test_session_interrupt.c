@@ -92,7 +92,7 @@ static void snapshot_in_place(void **state)
     interrupted(f, f->rollouts[0].session, receive_snapshot);
     assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_E_STATE);
     assert_true(fleet_event(f->rollouts[0].session, WEFT_EVENT_LOST, "trainer", FLEET_WAIT_MS, &event));
-    assert_non_null(strstr(event.text, "trainer away, holding nothing: "));
+    assert_non_null(strstr(event.text, "trainer away, holding nothing: a snapshot was interrupted"));
 }
 
 int main(void)

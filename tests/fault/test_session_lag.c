@@ -60,6 +60,21 @@ static void warned_once_a_crossing(void **state)
     assert_int_equal(fleet_stats(trainer).peers_lost, 0);
 }
 
+/* It counts from when the first version that it lacks was published, however long it has been there itself. */
+static void counted_from_the_first_missed(void **state)
+{
+    fleet *f = *state;
+    fleet_sleep_ms(300);
+    uint64_t begun = fleet_now_ms();
+    publish(f, 1);
+    fleet_sleep_ms(20);
+    publish(f, 1);
+    double lag_ms = fleet_line(f, "b").lag_ms;
+    uint64_t most = fleet_now_ms() - begun + 1;
+    if (lag_ms < 20 || lag_ms > (double)most)
+        fail_msg("%.1f ms, not 20 to %llu", lag_ms, (unsigned long long)most);
+}
+
 static void dropped_and_back(void **state)
 {
     fleet *f = *state;
@@ -77,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(warned_once_a_crossing, setup_warn, teardown),
+        cmocka_unit_test_setup_teardown(counted_from_the_first_missed, setup_warn, teardown),
         cmocka_unit_test_setup_teardown(dropped_and_back, setup_drop, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

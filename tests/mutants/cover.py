@@ -15,15 +15,17 @@ import build
 
 COVER = os.path.join(build.FOLDER, "cover")
 KEPT = os.path.join(build.FOLDER, "cover.json")
-MEMORY_MOST = 16 << 30
+ADDRESSES_MOST = 256 << 30 # a test may map far more than it uses
 FILE_MOST = 4 << 30
 FIRST_LIMIT = 600 # s, of a test of which nothing is known
 
 
 def restrict():
     os.setpriority(os.PRIO_PROCESS, 0, 19)
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000") # whoever takes all memory is the first to go
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MOST, MEMORY_MOST))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MOST, ADDRESSES_MOST))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST))
 
 
@@ -70,13 +72,18 @@ def build_library(files):
     return library
 
 
+def same_name(one, other):
+    """The compiler leaves folders out of what it notes."""
+    return os.path.basename(one) == os.path.basename(other)
+
+
 def code_lines(file):
     """All lines that gcov knows, run or not."""
     with tempfile.TemporaryDirectory() as folder: # without counts
         notes = object_name(file) + ".gcno"
         os.symlink(os.path.join(COVER, notes), os.path.join(folder, notes))
         said = build.must(["gcov", "--json-format", "--stdout", notes], cwd=folder)
-    found = {line["line_number"] for part in json.loads(said[said.index("{"):])["files"] if part["file"].endswith(file)
+    found = {line["line_number"] for part in json.loads(said[said.index("{"):])["files"] if same_name(part["file"], file)
              for line in part["lines"]}
     return sorted(found)
 
@@ -93,7 +100,7 @@ def lines_of(folder, files):
         said = build.must(["gcov", "--json-format", "--stdout", os.path.basename(path)], cwd=folder)
         file = names[os.path.basename(path)[:-5]]
         for part in json.loads(said[said.index("{"):])["files"]:
-            if part["file"].endswith(file):
+            if same_name(part["file"], file):
                 found[file] = sorted({line["line_number"] for line in part["lines"] if line["count"]})
     return found
 
@@ -116,6 +123,8 @@ def gather(files, jobs, report):
             with open(KEPT + ".new", "w", encoding="utf-8") as file:
                 json.dump(kept, file)
             os.replace(KEPT + ".new", KEPT)
+    if not any(kept[name]["lines"] for name in marks):
+        raise SystemExit("mutate.py: no test runs a line: gcov says nothing")
     return {name: kept[name] for name in marks}
 
 

@@ -131,8 +131,8 @@ class Trial:
             near = name.split(".")[1].replace("session_", "").startswith(stem)
             return self.known[name]["seconds"] * (0.2 if near else 1)
 
-        found = self.map.tests_of(mutant.file, mutant.line)
-        return sorted((name for name in found if self.known[name]["seconds"] <= self.longest), key=cost)
+        found = sorted(self.map.tests_of(mutant.file, mutant.line), key=cost)
+        return [name for name in found if self.known[name]["seconds"] <= self.longest], len(found)
 
     def fails(self, name, library):
         """How it fails with this library, and not with the sound one, or None."""
@@ -157,12 +157,12 @@ class Trial:
                 return EQUAL, ""
         library = os.path.join(folder, build.LIBRARY)
         build.link({mutant.file: made}, library)
-        tests = self.order(mutant)
+        tests, all_tests = self.order(mutant)
         for name in tests:
             said = self.fails(name, library)
             if said:
                 return CAUGHT, f"{name} ({said})"
-        return SURVIVED, f"{len(tests)} tests" if tests else "no test runs it"
+        return SURVIVED, f"{len(tests)} of {all_tests} tests" if all_tests else "no test runs it"
 
     def run(self, number, mutant):
         folder = os.path.join(build.FOLDER, f"mutant-{number}")
@@ -224,6 +224,8 @@ def main():
     os.makedirs(build.FOLDER, exist_ok=True)
     table = Table(os.path.join(build.FOLDER, f"mutants-{args.seed}.tsv"))
     if not args.counts:
+        for left_behind in glob.glob(os.path.join(build.FOLDER, "mutant-*")):
+            shutil.rmtree(left_behind)
         build.configure(os.cpu_count())
         covered = sorted({*sources(["core/*"]), *files})
         trial = Trial(cover.gather(covered, 2 * args.jobs, say), covered, table, args.longest)

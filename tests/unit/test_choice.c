@@ -239,6 +239,21 @@ static void bytes_by_density(void **state)
     }
 }
 
+/* What the weights make of level fast says something of tight, of which nothing is known, and of no other level. */
+static void fast_stands_for_tight(void **state)
+{
+    (void)state;
+    weft_habit habit;
+    weft_habit_begin(&habit, ELEMENTS, 2 * ELEMENTS);
+    habit.density = 0.0117;
+    const double fast = weft_habit_bytes(&habit, WEFT_LEVEL_FAST), tight = weft_habit_bytes(&habit, WEFT_LEVEL_TIGHT),
+                 pairs = weft_habit_bytes(&habit, WEFT_LEVEL_PAIRS);
+    const uint64_t made[WEFT_LEVEL_COUNT] = {[WEFT_LEVEL_FAST] = 2 * (uint64_t)fast};
+    weft_habit_note(&habit, (uint64_t)(0.0117 * ELEMENTS), 1u << WEFT_LEVEL_FAST, made);
+    assert_true(fabs(weft_habit_bytes(&habit, WEFT_LEVEL_TIGHT) / tight - 2) < 0.01);
+    assert_true(fabs(weft_habit_bytes(&habit, WEFT_LEVEL_PAIRS) / pairs - 1) < 0.01);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +268,7 @@ int main(void)
         cmocka_unit_test(the_site_decides),
         cmocka_unit_test(before_anything_is_known),
         cmocka_unit_test(bytes_by_density),
+        cmocka_unit_test(fast_stands_for_tight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

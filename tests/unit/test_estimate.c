@@ -63,6 +63,18 @@ static void unmeasured(void **state)
     }
 }
 
+/* Where nothing came since, nothing more is known. */
+static void settled_twice(void **state)
+{
+    (void)state;
+    clocked c = {0};
+    receipts(&c, 1e8, 1e-4, 100, 3);
+    const weft_estimate before = c.estimate;
+    for (int i = 0; i < 20; i++)
+        weft_estimate_settle(&c.estimate);
+    assert_memory_equal(&before, &c.estimate, sizeof before);
+}
+
 static void converges(void **state)
 {
     (void)state;
@@ -295,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unmeasured),
+        cmocka_unit_test(settled_twice),
         cmocka_unit_test(converges),
         cmocka_unit_test(one_size),
         cmocka_unit_test(follows_a_tenfold_change),

@@ -103,6 +103,7 @@ static void values(void **state)
         {"[log]\nlevel = trace\n", 2, "[log] level = trace: need error | warn | info | debug"},
         {"[site]\nname = My Site\n", 2, "[site] name = My Site: need a name of 1 to 63 of a-z 0-9 _ -"},
         {"[site]\nname =\n", 2, "[site] name =: need a name"},
+        {"[site]\nname = 10.0.0.7\n", 2, "[site] name = 10.0.0.7: need a name"},
         {"[peers]\naddress = 10.0.0.1 10.0.0.2\n", 2,
          "[peers] address = 10.0.0.1 10.0.0.2: need 1 to 8 different IPs or interfaces between commas, or empty"},
     };
