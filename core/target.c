@@ -122,6 +122,18 @@ static bool is_near(const weft_target_law *law, const ip *target)
     return near;
 }
 
+/* Nothing leads from IPv4 to IPv6 or back: the provider refuses it, and says so better. */
+static bool is_other_family(const weft_target_law *law, const uint8_t *address)
+{
+    sa_family_t family;
+    bool other = law->own_count > 0;
+    ip at;
+    memcpy(&family, address, sizeof family);
+    for (uint32_t rail = 0; rail < law->own_count; rail++)
+        other = other && ip_parse(law->own[rail], &at) && (strchr(law->own[rail], ':') == NULL) != (family == AF_INET);
+    return other;
+}
+
 static weft_status refuse(const weft_target_law *law, const weft_wire_hello *hello, const weft_control *control,
                           const ip *target)
 {
@@ -143,7 +155,7 @@ weft_status weft_target_check(const weft_target_law *law, const weft_wire_hello 
                               const uint8_t *address, uint32_t bytes)
 {
     ip target;
-    if (!ip_of(address, bytes, &target)) /* which connects to nobody */
+    if (!ip_of(address, bytes, &target) || is_other_family(law, address)) /* which connects to nobody */
         return WEFT_OK;
     if (is_host_of(control->peer, &target) || is_listed(law->site, hello, &target) || is_near(law, &target))
         return WEFT_OK;

@@ -61,9 +61,9 @@ for name in a b c; do
     finish $name 0
     same "$work/$name.safetensors" "$work/m/v3.safetensors"
 done
-interrupt trainer
-finish trainer 0
 for name in crowd listener; do
     kill "$(cat "$work/$name.pid")"
     finish $name 143
 done
+interrupt trainer
+finish trainer 0
