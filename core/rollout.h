@@ -162,8 +162,8 @@ struct weft_rollout {
     char refusal_text[256];
     weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
     uint32_t way_count, way;
-    uint32_t way_silent; /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
-    bool way_brief;      /* of a relay that was there: the others are asked in turn, none for long */
+    uint32_t way_silent;   /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
+    bool way_brief;        /* of a relay that was there: the others are asked in turn, none for long */
     weft_names *names;     /* what the ways' names are now, once that is known; NULL: nobody asked */
     uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
     bool was_joined;       /* in this process */
