@@ -13,6 +13,7 @@
 #include "peer.h"
 #include "rollout.h"
 #include "status.h"
+#include "tests/support/sanitized.h"
 
 #define MIB UINT64_C(1048576)
 
@@ -216,7 +217,7 @@ static void staging_that_is_refused(void **state)
 static void frames_that_have_no_memory(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SANITIZED
     skip(); /* address space is theirs */
 #endif
     const pid_t child = fork();
@@ -254,7 +255,7 @@ static void said_is_taken(void **state)
     site_scratch scratch;
     weft_site *site = NULL;
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SANITIZED
     skip(); /* theirs is taken besides */
 #endif
     site_scratch_open(&scratch);

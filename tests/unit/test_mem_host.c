@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "mem_host.h"
+#include "tests/support/sanitized.h"
 
 #define GB UINT64_C(1000000000)
 
@@ -126,7 +127,7 @@ static void files_that_say_nothing(void **state)
 static void address_space(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SANITIZED
     skip(); /* they have terabytes of it */
 #endif
     const pid_t child = fork();
