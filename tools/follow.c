@@ -217,13 +217,22 @@ static weft_status scan(weft_follow *follow, bool first_scan)
     return WEFT_OK;
 }
 
+/* A file that came when the folder had just been listed. */
+static entry *find_late(weft_follow *follow, const char *name)
+{
+    entry *found = list_find(&follow->list, name);
+    if (found || !name_is_checkpoint(name) || scan(follow, false) != WEFT_OK)
+        return found;
+    return list_find(&follow->list, name);
+}
+
 static void mark(weft_follow *follow, const struct inotify_event *event)
 {
     if (event->mask & IN_IGNORED) /* the directory is gone; another one may have its number */
         follow->watched.st_ino = 0;
     for (size_t i = 0; (event->mask & IN_Q_OVERFLOW) && i < follow->list.count; i++)
         follow->list.items[i].written = true;
-    entry *found = event->len ? list_find(&follow->list, event->name) : NULL;
+    entry *found = event->len ? find_late(follow, event->name) : NULL;
     if (!found)
         return;
     found->written = true;

@@ -1,4 +1,6 @@
 /* What --follow takes for the model's past, and what it does when the folder or a file cannot be read for a moment. */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -115,6 +117,36 @@ static void what_comes_late_is_past_by_its_number(void **state)
     weft_follow_close(follow);
 }
 
+/* A file that is renamed in when the folder was just listed is not taken for one that may still be written to. */
+static const char *comes_late; /* NULL: nothing */
+
+int closedir(DIR *directory)
+{
+    static int (*real)(DIR *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "closedir");
+    if (comes_late) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/late", scratch);
+        put(path, 0);
+        assert_int_equal(rename(path, at(comes_late)), 0);
+        comes_late = NULL;
+    }
+    return real(directory);
+}
+
+static void what_comes_while_it_looks_is_taken_at_once(void **state)
+{
+    (void)state;
+    weft_follow *follow;
+    const char *path;
+    assert_int_equal(weft_follow_open(folder, model, false, &follow), WEFT_OK);
+    comes_late = "v10.safetensors";
+    assert_int_equal(weft_follow_next(follow, &path), WEFT_OK);
+    assert_string_equal(strrchr(path, '/') + 1, "v10.safetensors");
+    weft_follow_close(follow);
+}
+
 static void names_are_alike_but_for_numbers(void **state)
 {
     (void)state;
@@ -203,6 +235,7 @@ int main(void)
         HERE(numbers_tell_what_is_past),
         HERE(times_tell_what_is_past_of_other_names),
         HERE(what_comes_late_is_past_by_its_number),
+        HERE(what_comes_while_it_looks_is_taken_at_once),
         HERE(names_are_alike_but_for_numbers),
         HERE(a_folder_may_be_away),
         HERE(there_may_be_no_descriptor),
