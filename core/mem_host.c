@@ -124,6 +124,18 @@ static void read_space(weft_mem_host *memory)
     limit(memory, space.rlim_cur, space.rlim_cur > used ? space.rlim_cur - used : 0, "ulimit -v");
 }
 
+uint64_t weft_mem_host_pending(uint64_t bytes)
+{
+    unsigned long long size, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file && fscanf(file, "%llu %llu", &size, &resident) != 2)
+        resident = 0;
+    if (file)
+        fclose(file);
+    const uint64_t there = resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    return bytes > there ? bytes - there : 0;
+}
+
 void weft_mem_host_read(const char *root, weft_mem_host *memory)
 {
     *memory = (weft_mem_host){UINT64_MAX, UINT64_MAX, "nobody"};

@@ -15,4 +15,8 @@ typedef struct weft_mem_host {
  * and 2 up to the outermost group, and, of this host, the address space. What cannot be read limits nothing. */
 void weft_mem_host_read(const char *root, weft_mem_host *memory);
 
+/* Of so many bytes that this process holds or will hold, those that it cannot have touched yet: more than all that it
+ * has in memory. */
+uint64_t weft_mem_host_pending(uint64_t bytes);
+
 #endif

@@ -250,12 +250,15 @@ static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *
                  sizes->journal.why);
 }
 
-/* What `auto` comes to, from here on as if the site had said so. */
+/* What `auto` comes to, from here on as if the site had said so. Weights of the host may be read after this. */
 static void settle_sizes(const weft_trainer *trainer, weft_trainer_sizes *sizes)
 {
     weft_session *session = trainer->session;
+    const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
+    const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
     weft_mem_host memory;
     weft_mem_host_read("", &memory);
+    memory.available -= pending < memory.available ? pending : memory.available;
     *sizes = weft_trainer_sizes_of(session->site, session->layout, session->backend, &memory);
     session->site->trainer.journal = sizes->journal.bytes;
 }

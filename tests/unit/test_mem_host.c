@@ -145,11 +145,31 @@ static void address_space(void **state)
     assert_int_equal(ended, 0);
 }
 
+/* Weights that were taken and not yet read are still to come out of what is available. */
+static void what_was_not_touched_is_pending(void **state)
+{
+    (void)state;
+    const uint64_t all = GB, touched = 64 << 20, margin = 8 << 20;
+    const uint64_t before = weft_mem_host_pending(all);
+    assert_int_equal(weft_mem_host_pending(0), 0);
+    assert_in_range(before, 1, all - 1);
+    volatile char *memory = malloc(touched);
+    assert_non_null(memory);
+    for (uint64_t at = 0; at < touched; at += 4096)
+        memory[at] = 1;
+    assert_in_range(weft_mem_host_pending(all), 1, before - touched + margin);
+    free((void *)(uintptr_t)memory);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {CASE(the_host_alone),           CASE(groups_of_version_2),
-                                       CASE(a_path_that_is_not_there), CASE(groups_of_version_1),
-                                       CASE(files_that_say_nothing),   CASE(address_space)};
+    const struct CMUnitTest tests[] = {CASE(the_host_alone),
+                                       CASE(groups_of_version_2),
+                                       CASE(a_path_that_is_not_there),
+                                       CASE(groups_of_version_1),
+                                       CASE(files_that_say_nothing),
+                                       CASE(address_space),
+                                       CASE(what_was_not_touched_is_pending)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
