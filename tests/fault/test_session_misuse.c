@@ -146,6 +146,7 @@ static void binds(void **state)
     spoken(weft_bind(session, model->pieces, model->piece_count, f, WEFT_ATTACHMENT_MAX + 1, 0), WEFT_E_ARGUMENT);
     assert_string_equal(weft_last_error(), "bind: an attachment of 268435457 bytes; the most is 268435456");
     spoken(weft_bind(session, model->pieces, model->piece_count - 1, NULL, 0, 0), WEFT_E_LAYOUT);
+    spoken(weft_bind(f->trainer.session, trainers->pieces, trainers->piece_count - 1, NULL, 0, 0), WEFT_E_LAYOUT);
     spoken(weft_bind(f->trainer.session, trainers->pieces, trainers->piece_count, NULL, 0, WEFT_BIND_EMPTY),
            WEFT_E_ARGUMENT);
     unchanged(f, 0);
