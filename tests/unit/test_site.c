@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "tests/support/site_load.h"
 
@@ -36,6 +38,22 @@ static void an_empty_file_is_all_defaults(void **state)
     assert_int_equal(weft_site_provider_of(site, "efa")->depth, 0);
     assert_null(weft_site_provider_of(site, "auto"));
     weft_site_free(site);
+}
+
+/* The lowest one that is free. */
+static int next_descriptor(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(fd);
+    return fd;
+}
+
+static void no_descriptor_stays_open(void **state)
+{
+    (void)state;
+    const int before = next_descriptor();
+    weft_site_free(load("[peer.a]\n"));
+    assert_int_equal(next_descriptor(), before);
 }
 
 static void a_peer_without_keys_has_the_defaults(void **state)
@@ -223,7 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_file_is_all_defaults),       cmocka_unit_test(a_peer_without_keys_has_the_defaults),
         cmocka_unit_test(every_key_reaches_its_field),         cmocka_unit_test(values_are_printed_in_their_unit),
-        cmocka_unit_test(asking_wrongly_is_an_argument_error),
+        cmocka_unit_test(asking_wrongly_is_an_argument_error), cmocka_unit_test(no_descriptor_stays_open),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
