@@ -91,7 +91,8 @@ static weft_status take_greeting(weft_control *control, uint64_t length, uint64_
     return status == WEFT_OK ? weft_greeting_take(control, body, length) : status;
 }
 
-/* Says what is next to be said, and takes what is said to that: WEFT_AGAIN after a greeting. `until_ns`: an answer has
+/* Says what is next to be said, and takes what is said to that: WEFT_AGAIN after a greeting, and where there is no
+ * layout yet. `until_ns`: an answer has
  * to begin. */
 static weft_status ask_once(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
                             weft_layout **layout)
@@ -125,7 +126,8 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t until_n
                        weft_layout **layout)
 {
     weft_status status = ask_once(control, peer, until_ns, deadline_ns, layout);
-    return status == WEFT_AGAIN ? ask_once(control, peer, until_ns, deadline_ns, layout) : status;
+    const bool greeted = status == WEFT_AGAIN && control->nonce;
+    return greeted ? ask_once(control, peer, until_ns, deadline_ns, layout) : status;
 }
 
 /* A host that is silent must not keep the others from being asked: each has a heartbeat to answer, as when a rollout

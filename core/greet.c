@@ -124,14 +124,15 @@ static weft_status take_name(weft_trainer *trainer, weft_peer *peer, const weft_
         give_way(trainer, peer, WEFT_ON_REPLACED, "another of its name");
         return WEFT_OK;
     }
-    if (may_succeed(trainer, peer, hello)) {
+    const bool unknown = may_succeed(trainer, peer, hello);
+    if (weft_peer_is_idle(peer))
+        return refuse_later(trainer, peer, hello);
+    if (unknown) {
         weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet", hello->name,
                         peer->control.peer);
         weft_fail_outside("whether the peer named %s that was here is gone is not known yet", hello->name);
         return WEFT_E_SYSTEM;
     }
-    if (weft_peer_is_idle(peer))
-        return refuse_later(trainer, peer, hello);
     refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name", hello->name,
            peer->control.peer);
     weft_fail_outside("a peer named %s is live already; two peers cannot share a name", hello->name);

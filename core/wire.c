@@ -51,7 +51,7 @@ weft_status weft_in_identity(weft_in *in, const char *what, uint64_t layout[2])
     for (size_t i = 0; i < RESERVED_ROWS; i++) {
         uint64_t value = weft_in_word(in, reserved_rows[i].width);
         if (!in->bad && value != reserved_rows[i].value)
-            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, this end knows only %llu; update this weft", what,
+            return weft_fail(WEFT_E_PROTOCOL, "%s: %s is %llu, only %llu is known here; update this weft", what,
                              reserved_rows[i].name, (unsigned long long)value,
                              (unsigned long long)reserved_rows[i].value);
     }

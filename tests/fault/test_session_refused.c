@@ -107,16 +107,21 @@ static void not_where_others_are(void **state)
     weft_wire_hello hello;
     uint8_t body[WEFT_MESSAGE_MAX];
     uint64_t length;
-    weft_wire_notice notice;
-    fake_open(&fakes[0], f);
-    fake_hello(&fakes[0], f, "a", 1, &hello);
-    hello.incarnation = 1;
-    fake_send_hello(&fakes[0], &hello);
-    assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
-    assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+    weft_wire_notice notice = {.status = WEFT_E_SYSTEM};
+    for (int tries = 0; tries < 100 && notice.status == WEFT_E_SYSTEM;
+         tries++) { /* until the one who has it was heard */
+        fake_open(&fakes[0], f);
+        fake_hello(&fakes[0], f, "a", 1, &hello);
+        hello.incarnation = 1;
+        fake_send_hello(&fakes[0], &hello);
+        assert_true(fake_read_until(&fakes[0], WEFT_MESSAGE_REFUSE, body, &length));
+        assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+        assert_null(strstr(notice.text, "127.0.0.1"));
+        fake_close(&fakes[0]);
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
     assert_int_equal(notice.status, WEFT_E_REFUSED);
     assert_non_null(strstr(notice.text, "a peer named a is live already"));
-    assert_null(strstr(notice.text, "127.0.0.1"));
     stays_well(f);
 }
 
