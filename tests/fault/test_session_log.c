@@ -166,12 +166,13 @@ static void closes_while_nobody_reads(void **state)
 
 /* ---- lines that others bring about */
 
-/* Noise, and more connections than there are places for guests: each is counted, few are lines. */
+/* Noise: each connection is counted, few are lines. Each waits for its end, so that none makes room for the next. */
 static void strangers_get_few_lines(void **state)
 {
     fleet *f = *state;
     const uint64_t begun_ms = fleet_now_ms();
-    uint8_t noise[100];
+    uint8_t noise[100], body[WEFT_MESSAGE_MAX];
+    uint64_t length;
     listen_for(f, "no weft end does that", "a connection was closed");
     for (int i = 0; i < STRANGERS; i++) {
         for (size_t at = 0; at < sizeof noise; at++)
@@ -179,6 +180,7 @@ static void strangers_get_few_lines(void **state)
         memset(noise, 0xff, 4); /* no message is so long */
         fake_open(&fake, f);
         fake_send(&fake, noise, sizeof noise);
+        assert_int_equal(fake_read(&fake, body, &length), 0);
         fake_close(&fake);
         if (i % 100 == 0)
             fleet_publish(f, 100);
