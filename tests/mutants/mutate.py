@@ -205,11 +205,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--files", nargs="+", default=["core/*"], metavar="PATTERN")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", type=int, default=3 * os.cpu_count(), help="most of a test is waiting")
     parser.add_argument("--bar", type=float, default=95)
     parser.add_argument("--most", type=int, default=10 ** 9, metavar="N", help="try so many that are not known, and end")
     parser.add_argument("--longest", type=float, default=10 ** 9, metavar="SECONDS", help="leave longer tests out")
-    parser.add_argument("--again", action="store_true", help="try survivors again")
+    parser.add_argument("--again", action="store_true", help="try survivors again that were not judged")
     parser.add_argument("--list", action="store_true", help="only say which mutants are chosen")
     parser.add_argument("--counts", action="store_true", help="only say what is known")
     args = parser.parse_args()
@@ -228,9 +228,10 @@ def main():
             shutil.rmtree(left_behind)
         build.configure(os.cpu_count())
         covered = sorted({*sources(["core/*"]), *files})
-        trial = Trial(cover.gather(covered, 2 * args.jobs, say), covered, table, args.longest)
-        left = [mutant for mutant in chosen if mutant.key() not in table.rows
-                or args.again and table.rows[mutant.key()]["verdict"] == SURVIVED][:args.most]
+        trial = Trial(cover.gather(covered, args.jobs, say), covered, table, args.longest)
+        settled = judged()
+        left = [mutant for mutant in chosen if mutant.key() not in table.rows or args.again and
+                table.rows[mutant.key()]["verdict"] == SURVIVED and mutant.key() not in settled][:args.most]
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             for row in pool.map(trial.run, range(len(left)), left):
                 say(f"{row['verdict']:8} {row['file']}:{row['line']} {row['kind']}: {row['by']} ({row['seconds']} s)")
