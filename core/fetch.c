@@ -14,7 +14,6 @@
 #include "status.h"
 
 #define RETRY_MS 50
-#define LATER_MS 250 /* after the answer that there is no layout yet */
 
 /* Waits for `events` on a descriptor (none: for the time alone). */
 static void wait_for(int fd, short events, uint64_t ms)
@@ -72,8 +71,6 @@ static weft_status say(weft_control *control, const char *peer, uint64_t deadlin
 static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t length, weft_layout **layout)
 {
     weft_wire_notice notice;
-    if (type == WEFT_MESSAGE_PASSING)
-        return weft_fail_quiet(WEFT_AGAIN, "it has no layout yet");
     if (type == WEFT_MESSAGE_LAYOUT)
         return weft_layout_parse(body, length, layout);
     weft_status status = weft_wire_get_notice(body, length, &notice);
@@ -91,8 +88,7 @@ static weft_status take_greeting(weft_control *control, uint64_t length, uint64_
     return status == WEFT_OK ? weft_greeting_take(control, body, length) : status;
 }
 
-/* Says what is next to be said, and takes what is said to that: WEFT_AGAIN after a greeting, and where there is no
- * layout yet. `until_ns`: an answer has
+/* Says what is next to be said, and takes what is said to that: WEFT_AGAIN after a greeting. `until_ns`: an answer has
  * to begin. */
 static weft_status ask_once(weft_control *control, const char *peer, uint64_t until_ns, uint64_t deadline_ns,
                             weft_layout **layout)
@@ -109,7 +105,7 @@ static weft_status ask_once(weft_control *control, const char *peer, uint64_t un
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
     uint64_t most = type == WEFT_MESSAGE_LAYOUT ? WEFT_LAYOUT_MAX : type == WEFT_MESSAGE_REFUSE ? WEFT_MESSAGE_MAX : 0;
-    if (length > most || (most == 0 && type != WEFT_MESSAGE_PASSING))
+    if (most == 0 || length > most)
         return weft_fail(WEFT_E_PROTOCOL, "asked for the layout, got message %llu of %llu bytes",
                          (unsigned long long)type, (unsigned long long)length);
     uint8_t *body = weft_mem_take(1, length ? length : 1);
@@ -126,8 +122,7 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t until_n
                        weft_layout **layout)
 {
     weft_status status = ask_once(control, peer, until_ns, deadline_ns, layout);
-    const bool greeted = status == WEFT_AGAIN && control->nonce;
-    return greeted ? ask_once(control, peer, until_ns, deadline_ns, layout) : status;
+    return status == WEFT_AGAIN ? ask_once(control, peer, until_ns, deadline_ns, layout) : status;
 }
 
 /* A host that is silent must not keep the others from being asked: each has a heartbeat to answer, as when a rollout
@@ -198,10 +193,8 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     if (status != WEFT_OK)
         return status;
     status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
-    while (status == WEFT_AGAIN || (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns)) {
-        wait_for(-1, 0, status == WEFT_AGAIN ? LATER_MS : RETRY_MS);
-        if (status == WEFT_AGAIN)
-            deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
+    while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
+        wait_for(-1, 0, RETRY_MS);
         status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
     }
     weft_names_give(names);

@@ -56,7 +56,9 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
         if (weft_control_reaches(guest->control.peer, list[rail]))
             return WEFT_OK;
     weft_site_trainer_key(site, hello->provider, key);
-    return weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
+    weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
+    weft_fail_outside("%s is not reached from this end's address for data", hello->name);
+    return WEFT_E_REFUSED;
 }
 
 /* What is not there yet, and what all of several addresses lack, may pass: no reason for the rollout to stay away. */
@@ -84,7 +86,8 @@ static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
  * enough. */
 static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
 {
-    if (peer->rival != hello->incarnation) {
+    const bool answered = peer->rival == 0 || peer->control.heard_ns > peer->rival_ns;
+    if (peer->rival != hello->incarnation && answered) { /* else what the old one says next answers this one too */
         peer->rival = hello->incarnation;
         peer->rival_ns = weft_clock_ns();
         peer->pinged_ns = 0; /* it is asked at once */

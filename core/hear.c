@@ -208,10 +208,11 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
 static weft_status fail_closed(const weft_rollout *rollout)
 {
     if (rollout->join == WEFT_JOIN_KNOCKING)
-        return weft_fail_quiet(WEFT_E_PEER_LOST,
-                               "%s closed the connection without a greeting, as a relay of protocol 1"
-                               " does; this end speaks %u to %u",
-                               rollout->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+        return weft_fail_quiet(
+            WEFT_E_PEER_LOST,
+            "%s closed the connection before it greeted: it ends, has no place now, or is a relay of "
+            "protocol 1 (this end speaks %u to %u)",
+            rollout->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
 }
 

@@ -16,14 +16,12 @@
 
 /* ---- open */
 
-static const weft_provider *choose_provider(const char *name, const char *address)
+#define CHOICE_TEXT 768 /* bytes of what is said of a choice */
+
+static const weft_provider *choose_provider(const char *name, const char *address, char text[CHOICE_TEXT])
 {
-    char text[768];
-    if (strcmp(name, "auto") != 0)
-        return weft_provider_find(name);
-    const weft_provider *provider = weft_provider_auto(address, text, sizeof text);
-    weft_log(provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
-    return provider;
+    text[0] = 0;
+    return strcmp(name, "auto") == 0 ? weft_provider_auto(address, text, CHOICE_TEXT) : weft_provider_find(name);
 }
 
 /* By the first of the addresses by which it can be told. */
@@ -34,11 +32,14 @@ static weft_status choose_by_any(weft_rollout *rollout, const char *first)
     const uint32_t rails = weft_site_rails(site->address, list);
     const bool automatic = strcmp(site->provider, "auto") == 0;
     bool waits = false;
-    rollout->provider = choose_provider(site->provider, first);
+    char text[CHOICE_TEXT];
+    rollout->provider = choose_provider(site->provider, first, text);
     for (uint32_t rail = 1; rail < rails && !rollout->provider; rail++)
-        rollout->provider = choose_provider(site->provider, list[rail]);
+        rollout->provider = choose_provider(site->provider, list[rail], text);
     for (uint32_t rail = 0; rail < rails && !rollout->provider && automatic && !waits; rail++)
         waits = weft_provider_auto_waits(rail ? list[rail] : first);
+    if (text[0] && !waits) /* while it waits the reason is said once */
+        weft_log(rollout->provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
     if (rollout->provider || waits)
         return waits ? WEFT_AGAIN : WEFT_OK;
     return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name", site->name,

@@ -201,7 +201,8 @@ static weft_status turn_away(weft_peer *peer, weft_status why)
     weft_wire_notice notice;
     weft_refusal_notice(why, "", &notice);
     weft_wire_put_notice(&out, &notice);
-    if (weft_status_scope(why) == WEFT_SCOPE_CALL) /* the other end's call; but who waits for it here wants to know */
+    /* the other end's call, but who waits for it here wants to know; and what that end is not told must be said here */
+    if (weft_status_scope(why) == WEFT_SCOPE_CALL || weft_refusal_withholds(why))
         weft_log(WEFT_LOG_WARN, "refused: %s", weft_last_error());
     peer->leaving = true;
     return weft_control_send(&peer->control, WEFT_MESSAGE_REFUSE, out.data, out.used);

@@ -11,6 +11,11 @@ static bool is_of_the_guest(weft_status why)
     return why != WEFT_E_CONFIG && (scope == WEFT_SCOPE_CALL || scope == WEFT_SCOPE_PEER);
 }
 
+bool weft_refusal_withholds(weft_status why)
+{
+    return !weft_last_error_outside() && !is_of_the_guest(why) && !weft_fail_was_logged();
+}
+
 void weft_refusal_notice(weft_status why, const char *from, weft_wire_notice *notice)
 {
     const char *outside = weft_last_error_outside();

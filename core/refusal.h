@@ -5,6 +5,9 @@
 
 #include "wire.h"
 
+/* Whether a refusal says less than the last error does, and no log has it yet: this end is to say it. */
+bool weft_refusal_withholds(weft_status why);
+
 /* The notice of a refusal with the thread's last error, which is `why`: its text for the other end; of this end's own
  * trouble, where nobody gave one, that there is some. `from` names this end where several may refuse: "relay a: ", "".
  */

@@ -52,6 +52,7 @@ static void free_child(weft_relay *relay, weft_child *child)
     weft_control_hang_up(&child->up);
     weft_control_hang_up(&child->down);
     child->greeted = false;
+    weft_log_limit_end(&child->limit);
     child->state = WEFT_CHILD_FREE;
 }
 

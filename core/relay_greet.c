@@ -33,6 +33,8 @@ static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const wef
     options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
     lane->provider = provider;
     weft_status status = provider->link_open(&options, &lane->link);
+    if (status == WEFT_AGAIN) /* it may come later, and so may the child */
+        status = weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     if (status == WEFT_OK) {
         provider->link_facts(lane->link, &lane->facts);
         status = provider->region_open(lane->link, NULL, relay->memory, relay->memory_bytes, false, &lane->memory);
@@ -90,6 +92,8 @@ static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why,
     weft_wire_notice notice;
     snprintf(from, sizeof from, "relay %s: ", relay->rollout->site.name);
     weft_refusal_notice(why, from, &notice);
+    if (weft_refusal_withholds(why))
+        weft_log(WEFT_LOG_WARN, "refused: %s: %s", child->hello.name, weft_last_error());
     notice.status = told;
     weft_wire_put_notice(&out, &notice);
     weft_control_send(&child->down, WEFT_MESSAGE_REFUSE, out.data, out.used);

@@ -278,8 +278,11 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
 static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
+    const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
+    const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
     weft_mem_host memory;
     weft_mem_host_read("", &memory);
+    memory.available -= pending < memory.available ? pending : memory.available;
     *sizes = weft_rollout_sizes_of(session->site, &rollout->site, session->layout, session->backend, &memory);
     rollout->site.bucket_max = sizes->bucket;
     rollout->site.staging = sizes->staging.bytes;

@@ -38,7 +38,7 @@ weft_status weft_trainer_limit(const weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
     const weft_descriptors_use use = weft_descriptors_now();
-    const uint64_t open = use.open - use.kept, peers = site->trainer.max_peers;
+    const uint64_t open = use.open > use.kept ? use.open - use.kept : 0, peers = site->trainer.max_peers;
     uint64_t listed = 0, count = 0, most = 0;
     weft_site_peer row;
     bool pattern;

@@ -23,6 +23,7 @@ static weft_peer *free_record(weft_trainer *trainer)
     if (!lost)
         return NULL;
     weft_peer_move(trainer, lost, WEFT_ON_FORGOTTEN);
+    weft_log_limit_end(&lost->limit);
     lost->known = false;
     return lost;
 }

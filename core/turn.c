@@ -18,10 +18,11 @@ weft_status weft_turn_here(const weft_turn *turn, const char *call)
     const pid_t here = getpid();
     if (here == turn->process)
         return WEFT_OK;
-    return weft_fail(WEFT_E_STATE,
-                     "%s: the session belongs to process %ld, which opened it; process %ld was forked from that and "
-                     "opens a session of its own",
-                     call, (long)turn->process, (long)here);
+    return weft_fail(
+        WEFT_E_STATE,
+        "%s: the session belongs to process %ld, which opened it; process %ld was forked from that: execute "
+        "a program there, which opens a session of its own",
+        call, (long)turn->process, (long)here);
 }
 
 static weft_status refuse(const char *call, const char *under_way)

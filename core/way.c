@@ -7,6 +7,9 @@
 
 #define RETRY_NS (50 * WEFT_NS_PER_MS)
 
+/* A relay at the end of a long link greets within this time. */
+#define BRIEF_LEAST_MS 500u
+
 uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char hosts[WEFT_NAMES][WEFT_SITE_TEXT])
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
@@ -197,7 +200,9 @@ uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
 {
     const bool relay = rollout->ways[rollout->way].relay[0] != 0;
     const bool brief = rollout->way_brief && rollout->join != WEFT_JOIN_GREETING;
-    const uint64_t patience_ms = rollout->site.heartbeat_ms / (brief ? 8 : 1);
+    const uint64_t eighth_ms = rollout->site.heartbeat_ms / 8;
+    const uint64_t brief_ms = eighth_ms > BRIEF_LEAST_MS ? eighth_ms : BRIEF_LEAST_MS;
+    const uint64_t patience_ms = brief && brief_ms < rollout->site.heartbeat_ms ? brief_ms : rollout->site.heartbeat_ms;
     return relay && patience_ms < most_ms ? patience_ms : most_ms;
 }
 

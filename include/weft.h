@@ -233,8 +233,8 @@ WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t i
 /* Asks the site's trainer for its layout, for a rollout that starts with nothing.
  *
  * All addresses of the relays that the peer joins through, and of the trainer, are tried in turn, names looked up anew
- * each time, until one answers; where there are several, each has the peer's heartbeat to begin to. One that answers
- * that it has no layout yet is asked again, and the deadline begins anew.
+ * each time, until one answers; where there are several, each has the peer's heartbeat to begin to. A trainer gives its
+ * layout from weft_trainer_open on.
  *
  * site, peer   who asks: the name must be admitted by the site
  * deadline_ms  gives up after this long; 0 takes the site's connect_deadline
@@ -283,9 +283,10 @@ typedef struct weft_options {
 /* Opens the trainer's end: takes all memory of its steady state (shadow, journal, slabs, room to merge and encode), logs
  * how much at most, and what [trainer] journal = auto came to (`auto` follows the layout and the memory that is
  * available to this process now), and listens: weft_stats tells the address. Until weft_bind is done rollouts that come
- * are told to come again, which they do without losing patience; the layout is given to those who ask. Raises the
- * process's soft limit on descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses select() in the
- * process must set the hard limit before. Keeps 24 descriptors for need while a session is open.
+ * are told to come again, which they do without losing patience; the layout is given to those who
+ * ask. (With progress by hand they are answered whenever weft_progress is called.) Raises the process's soft limit on
+ * descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses select() in the process must set the hard limit
+ * before. Keeps 24 descriptors for need while a session is open.
  *
  * site     the site; copied
  * layout   the tensors; a reference is held

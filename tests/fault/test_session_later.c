@@ -130,40 +130,6 @@ static void closed_before_weights(void **state)
     fleet_catch_up(f, 0);
 }
 
-/* A trainer that has no layout yet says so for longer than one that does not answer is waited for, and is gone then. */
-static void *put_off(void *listener)
-{
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out nothing = {body, sizeof body, 0, false};
-    uint64_t length;
-    struct pollfd wait = {.fd = *(int *)listener, .events = POLLIN};
-    for (uint64_t end = fleet_now_ms() + 2 * PATIENCE_MS; fleet_now_ms() < end;) {
-        if (poll(&wait, 1, 100) != 1)
-            continue;
-        fleet_fake fake = {.fd = accept(wait.fd, NULL, NULL)};
-        if (fake_read(&fake, body, &length) == WEFT_MESSAGE_HELLO)
-            fake_say(&fake, WEFT_MESSAGE_PASSING, &nothing);
-        close(fake.fd);
-    }
-    close(wait.fd);
-    return NULL;
-}
-
-static void a_fetch_waits(void **state)
-{
-    fleet *f = *state;
-    weft_layout *layout = NULL;
-    pthread_t trainer;
-    weft_site *site = fleet_site(f, NULL);
-    int listener = fake_listen(f);
-    const uint64_t begin = fleet_now_ms();
-    assert_int_equal(pthread_create(&trainer, NULL, put_off, &listener), 0);
-    assert_int_equal(weft_layout_fetch(site, "a", 0, &layout), WEFT_E_UNREACHABLE);
-    assert_true(fleet_now_ms() >= begin + 2 * PATIENCE_MS);
-    pthread_join(trainer, NULL);
-    weft_site_free(site);
-}
-
 /* What the relay is told it passes on, so that nobody behind it loses patience. */
 static int setup_relay(void **state)
 {
@@ -223,7 +189,6 @@ int main(void)
         TEST(who_can_never_join_is_told_at_once),
         TEST(the_layout_is_had_before_weights),
         TEST(closed_before_weights),
-        TEST(a_fetch_waits),
         TEST(no_descriptor_to_dial_with),
         cmocka_unit_test_setup_teardown(behind_a_relay, setup_relay, teardown),
     };

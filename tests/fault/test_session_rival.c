@@ -102,12 +102,29 @@ static void a_second_one_beside_a_live_one(void **state)
     fleet_catch_up(f, 0);
 }
 
+/* Neither keeps the other from being told that the name is taken. */
+static void two_that_ask_in_turn(void **state)
+{
+    fleet *f = *state;
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    uint32_t refused = 0;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    while (refused == 0 && fleet_now_ms() < end)
+        refused += (knock(f, "a", UINT64_MAX) == WEFT_E_REFUSED) + (knock(f, "a", UINT64_MAX - 1) == WEFT_E_REFUSED);
+    assert_int_not_equal(refused, 0);
+    fleet_publish(f, 50);
+    fleet_catch_up(f, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_life_of_a_silent_one, setup_short, teardown),
         cmocka_unit_test_setup_teardown(an_earlier_incarnation_of_a_silent_one, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_second_one_beside_a_live_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_that_ask_in_turn, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,51 @@
+/* What a guest is told of a refusal, and what this end must say instead. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "refusal.h"
+#include "status.h"
+
+static void its_own_fault_is_told(void **state)
+{
+    (void)state;
+    weft_wire_notice notice;
+    const weft_status why = weft_fail_quiet(WEFT_E_REFUSED, "its slots hold too little");
+    weft_refusal_notice(why, "relay a: ", &notice);
+    assert_string_equal(notice.text, "relay a: its slots hold too little");
+    assert_false(weft_refusal_withholds(why));
+}
+
+static void trouble_of_this_end_is_not_told_but_said_here(void **state)
+{
+    (void)state;
+    weft_wire_notice notice;
+    const weft_status why = weft_fail_quiet(WEFT_E_SYSTEM, "interface /dev/eth9 is away");
+    weft_refusal_notice(why, "", &notice);
+    assert_null(strstr(notice.text, "eth9"));
+    assert_non_null(strstr(notice.text, "its log says why"));
+    assert_true(weft_refusal_withholds(why));
+}
+
+static void what_was_given_for_others_is_told(void **state)
+{
+    (void)state;
+    weft_wire_notice notice;
+    const weft_status why = weft_fail_quiet(WEFT_E_SYSTEM, "b at 10.0.0.9 has it");
+    weft_fail_outside("somebody has it");
+    weft_refusal_notice(why, "", &notice);
+    assert_string_equal(notice.text, "somebody has it");
+    assert_false(weft_refusal_withholds(why));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(its_own_fault_is_told),
+                                       cmocka_unit_test(trouble_of_this_end_is_not_told_but_said_here),
+                                       cmocka_unit_test(what_was_given_for_others_is_told)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
