@@ -57,7 +57,7 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
             return WEFT_OK;
     weft_site_trainer_key(site, hello->provider, key);
     weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
-    weft_fail_outside("%s is not reached from this end's address for data", hello->name);
+    weft_fail_outside("%s is not reached from %s", hello->name, key); /* where it comes from may be a relay's */
     return WEFT_E_REFUSED;
 }
 
