@@ -280,13 +280,13 @@ typedef struct weft_options {
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end should have a higher one */
 } weft_options;
 
-/* Opens the trainer's end: takes all memory of its steady state (shadow, journal, slabs, room to merge and encode), logs
- * how much at most, and what [trainer] journal = auto came to (`auto` follows the layout and the memory that is
+/* Opens the trainer's end: takes all memory of its steady state (shadow, journal, slabs, room to merge and encode),
+ * logs how much at most, and what [trainer] journal = auto came to (`auto` follows the layout and the memory that is
  * available to this process now), and listens: weft_stats tells the address. Until weft_bind is done rollouts that come
  * are told to come again, which they do without losing patience; the layout is given to those who
  * ask. (With progress by hand they are answered whenever weft_progress is called.) Raises the process's soft limit on
- * descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses select() in the process must set the hard limit
- * before. Keeps 24 descriptors for need while a session is open.
+ * descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses select() in the process must set the hard
+ * limit before. Keeps 24 descriptors for need while a session is open.
  *
  * site     the site; copied
  * layout   the tensors; a reference is held

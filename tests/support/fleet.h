@@ -88,7 +88,7 @@ typedef struct fleet {
     bool trainer_device, rollout_device; /* they have the deferred backend */
     /* Gets the trainer's lines, with the fleet; NULL: nobody does. Set before it starts. */
     void (*heard)(void *f, weft_log_level level, const char *line);
-    weft_log_fn log;                     /* of ends that open; its user is the end's name. NULL: standard error */
+    weft_log_fn log; /* of ends that open; its user is the end's name. NULL: standard error */
 } fleet;
 
 uint64_t fleet_random(uint64_t *seed);
