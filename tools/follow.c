@@ -48,6 +48,7 @@ struct weft_follow {
     char newest[NAME_MAX + 1]; /* what lies before it is past; "": nothing is */
     char model[NAME_MAX + 1]; /* one that lies elsewhere: names that differ in numbers alone come behind it; "": none */
     int watch;                /* inotify; -1: none, then steadiness alone tells */
+    int wd;                   /* its watch on the directory; -1: none */
     struct stat watched;      /* the directory it watches; its inode 0: none */
     bool may_pass;            /* the reason for which the directory could not be read last */
     bool away;                /* it could not, which was said */
@@ -162,15 +163,23 @@ static DIR *open_directory(const weft_follow *follow)
     return directory || !weft_descriptors_short(errno) ? directory : opendir(follow->directory);
 }
 
-/* A directory that is another one than before, or could not be watched yet. */
+/* A directory that is another one than before, or could not be watched yet: what the one before told is no longer of
+ * use, because a file of the same name there was another file. */
 static void watch(weft_follow *follow, const struct stat *directory)
 {
     if (directory->st_ino == follow->watched.st_ino && directory->st_dev == follow->watched.st_dev)
         return;
+    for (size_t i = 0; i < follow->list.count; i++)
+        follow->list.items[i].renamed = false;
     if (follow->watch < 0)
         follow->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (follow->watch >= 0 &&
-        inotify_add_watch(follow->watch, follow->directory, IN_MOVED_TO | IN_CREATE | IN_MODIFY) >= 0)
+    if (follow->watch < 0)
+        return;
+    const int before = follow->wd;
+    follow->wd = inotify_add_watch(follow->watch, follow->directory, IN_MOVED_TO | IN_CREATE | IN_MODIFY);
+    if (before >= 0 && before != follow->wd)
+        inotify_rm_watch(follow->watch, before);
+    if (follow->wd >= 0)
         follow->watched = *directory;
 }
 
@@ -228,8 +237,12 @@ static entry *find_late(weft_follow *follow, const char *name)
 
 static void mark(weft_follow *follow, const struct inotify_event *event)
 {
-    if (event->mask & IN_IGNORED) /* the directory is gone; another one may have its number */
+    if (event->wd != follow->wd && !(event->mask & IN_Q_OVERFLOW)) /* of a directory that was moved away */
+        return;
+    if (event->mask & IN_IGNORED) { /* the directory is gone; another one may have its number */
         follow->watched.st_ino = 0;
+        follow->wd = -1;
+    }
     for (size_t i = 0; (event->mask & IN_Q_OVERFLOW) && i < follow->list.count; i++)
         follow->list.items[i].written = true;
     entry *found = event->len ? find_late(follow, event->name) : NULL;
@@ -301,7 +314,7 @@ weft_status weft_follow_open(const char *directory, const char *model, bool all,
     if (!opened)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory to watch %s", directory);
     snprintf(opened->directory, sizeof opened->directory, "%s", directory);
-    opened->watch = -1;
+    opened->watch = opened->wd = -1;
     weft_status status = scan(opened, true);
     if (status != WEFT_OK) {
         weft_follow_close(opened);

@@ -184,6 +184,54 @@ static void a_folder_may_be_away(void **state)
     weft_follow_close(follow);
 }
 
+static void rename_in(const char *directory, const char *name)
+{
+    char from[320], to[320];
+    snprintf(from, sizeof from, "%s/part", directory);
+    snprintf(to, sizeof to, "%s/%s", directory, name);
+    put(from, 0);
+    assert_int_equal(rename(from, to), 0);
+}
+
+/* A rename there says nothing about the file of that name in the folder that came in its place. */
+static void a_folder_that_was_moved_away_tells_nothing(void **state)
+{
+    (void)state;
+    const char *path;
+    char other[160];
+    weft_follow *follow;
+    snprintf(other, sizeof other, "%s.old", folder);
+    assert_int_equal(weft_follow_open(folder, model, false, &follow), WEFT_OK);
+    assert_int_equal(rename(folder, other), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    put(at("v10.safetensors"), 0);
+    assert_int_equal(weft_follow_next(follow, &path), WEFT_AGAIN);
+    rename_in(other, "v10.safetensors");
+    assert_int_equal(weft_follow_next(follow, &path), WEFT_AGAIN);
+    rename_in(folder, "v10.safetensors"); /* while one here does */
+    assert_int_equal(weft_follow_next(follow, &path), WEFT_OK);
+    weft_follow_close(follow);
+}
+
+/* A name that was renamed in, but waits behind another one, when its folder is moved away. */
+static void a_folder_in_its_place_begins_anew(void **state)
+{
+    (void)state;
+    const char *path;
+    char other[160];
+    weft_follow *follow;
+    snprintf(other, sizeof other, "%s.old", folder);
+    assert_int_equal(weft_follow_open(folder, model, false, &follow), WEFT_OK);
+    put(at("v10.safetensors"), 0);
+    rename_in(folder, "v11.safetensors");
+    assert_int_equal(weft_follow_next(follow, &path), WEFT_AGAIN);
+    assert_int_equal(rename(folder, other), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    put(at("v11.safetensors"), 0);
+    assert_int_equal(weft_follow_next(follow, &path), WEFT_AGAIN);
+    weft_follow_close(follow);
+}
+
 static void there_may_be_no_descriptor(void **state)
 {
     (void)state;
@@ -238,6 +286,8 @@ int main(void)
         HERE(what_comes_while_it_looks_is_taken_at_once),
         HERE(names_are_alike_but_for_numbers),
         HERE(a_folder_may_be_away),
+        HERE(a_folder_that_was_moved_away_tells_nothing),
+        HERE(a_folder_in_its_place_begins_anew),
         HERE(there_may_be_no_descriptor),
         HERE(a_file_comes_again_where_its_trouble_may_pass),
     };
