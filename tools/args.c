@@ -32,7 +32,8 @@ static const arg_row rows[] = {
      "names in natural order (v9, v10) than what is out count, and the newest itself when it is replaced. Of a model "
      "that lies elsewhere, what is there already counts if its number is higher or, with other names, if it is newer"},
     {WEFT_OPTION_FOLLOW_ALL, "--follow-all", NULL, ARG_FLAG, AT(follow_all),
-     "with --follow, of a model that lies elsewhere: publish also what is in DIR already and no later than the model"},
+     "with --follow, of a model that lies elsewhere: publish also what is in DIR already and no later than the model; "
+     "nothing more where the model lies in DIR"},
     {WEFT_OPTION_ALLOW_MISSING, "--allow-missing", NULL, ARG_FLAG, AT(allow_missing),
      "with --versions: end with exit code 0 though some of the site's peers never joined"},
     {WEFT_OPTION_FIRST_VERSION, "--first-version", "N", ARG_COUNT, AT(first_version),

@@ -43,12 +43,24 @@ static weft_status check_versions(const weft_args *args)
     return WEFT_OK;
 }
 
+/* An option that does nothing is refused, because whoever gave it counts on it. */
+static weft_status check_options(const weft_args *args)
+{
+    if ((args->versions.count > 0) == (args->follow != NULL))
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft trainer needs either --versions FILE... or --follow DIR");
+    if (args->allow_missing && !args->versions.count)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--allow-missing goes with --versions");
+    if (args->follow_all && !args->follow)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--follow-all goes with --follow");
+    return WEFT_OK;
+}
+
 static weft_status check_arguments(trainer *t)
 {
     const weft_args *args = t->args;
-    if ((args->versions.count > 0) == (args->follow != NULL))
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft trainer needs either --versions FILE... or --follow DIR");
-    weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &t->site);
+    weft_status status = check_options(args);
+    if (status == WEFT_OK)
+        status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &t->site);
     if (status != WEFT_OK)
         return status;
     t->model = args->model;

@@ -24,6 +24,11 @@ run no_model 2 "$weft" rollout "$work/site.ini" --peer a --model "$work/none.saf
 run no_version 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$work/none.safetensors"
 says no_version "none.safetensors"
 run no_follow 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$work/none"
+# An option that would do nothing.
+run no_versions 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --follow "$v" --allow-missing
+says no_versions "^weft: .*--allow-missing goes with --versions"
+run not_followed 2 "$weft" trainer "$work/site.ini" --model "$v/v0.safetensors" --versions "$v/v1.safetensors" --follow-all
+says not_followed "^weft: .*--follow-all goes with --follow"
 run no_save 2 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$work/none/a.safetensors"
 says no_save "--save .*/none/a.safetensors: cannot be created in .*/none: No such file"
 run long_save 2 "$weft" rollout "$work/site.ini" --peer a --empty --save "$work/$(printf '%0300d' 7)"
