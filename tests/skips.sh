@@ -33,6 +33,8 @@ for tier in short full; do
 done
 judge short allowed 'release: property.huge: skipped inside: through_a_file through_a_file'
 judge full refused 'release: property.huge: skipped inside: through_a_file through_a_file'
+judge short allowed 'release: differential.safetensors: skipped: a long form, which runs with WEFT_FULL=1'
+judge full refused 'release: differential.safetensors: skipped: a long form, which runs with WEFT_FULL=1'
 judge full allowed 'clang: property.huge: skipped inside: through_a_file through_a_file'
 missing=' images isa hipcc '
 judge full allowed "release: integration.cli_device_weights: skipped: this build has no image for the tests' devices (Debian: clang-22, lld-22)"
