@@ -1,5 +1,5 @@
 /* companions.c - what lies beside the weights of a sharded model, such as its config.json and tokenizer, without which
- * no engine loads it: linked into a new folder, or copied where the file system does not link. */
+ * no engine loads it: copied into a new folder, or linked where it is large and the file system links. */
 #include "model.h"
 
 #include <dirent.h>
@@ -14,12 +14,25 @@
 #include "file.h"
 #include "status.h"
 
-#define PART (UINT64_C(1) << 16) /* bytes that are copied at once */
+#define PART   (UINT64_C(1) << 16) /* bytes that are copied at once */
+#define COPIED (16 << 20)          /* a file of more is linked: a link ties the new folder to its base */
 
 static bool ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), tail = strlen(end);
     return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* Weights in whatever format, and their indexes. */
+static bool is_weights(const char *name)
+{
+    static const char *const ends[] = {
+        ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".gguf", ".h5",
+        ".msgpack"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
 }
 
 /* Weights are written anew, and those of other files would be of another version; what is hidden or unfinished is
@@ -31,8 +44,7 @@ static bool goes_along(const weft_folder *base, const weft_shards *made, const c
         own = own || strcmp(name, base->files[i]) == 0;
     for (uint64_t i = 0; i < made->count; i++)
         own = own || strcmp(name, made->items[i].name) == 0;
-    return !own && name[0] != '.' && !ends_with(name, ".tmp") && !ends_with(name, ".safetensors") &&
-           !ends_with(name, ".safetensors.index.json");
+    return !own && name[0] != '.' && !ends_with(name, ".tmp") && !is_weights(name);
 }
 
 static weft_status copy_parts(int from, weft_file *to)
@@ -75,7 +87,9 @@ static weft_status bring(const weft_folder *base, const char *name, const char *
         return weft_fail(WEFT_E_FILE, "its path is longer than %d bytes", PATH_MAX);
     if (stat(from, &facts) != 0 || !S_ISREG(facts.st_mode)) /* a link to a file is that file, in caches of hubs */
         return WEFT_OK;
-    return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0 ? WEFT_OK : copy(from, to);
+    if (facts.st_size > COPIED && linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0)
+        return WEFT_OK;
+    return copy(from, to);
 }
 
 static weft_status bring_all(const weft_folder *base, const weft_shards *made, const char *folder)

@@ -116,8 +116,8 @@ const char *weft_folder_tensor(const weft_folder *folder, const char *file);
 void weft_folder_close(weft_folder *folder);
 
 /* Brings what lies beside the weights of the sharded model at `path`, a folder or its index, into a new folder for
- * `made`: its regular files and links to such, but weights, their indexes, what is hidden and *.tmp; no folders in it.
- * A path to a file brings nothing. Errors: WEFT_E_FILE, those of weft_folder_open. */
+ * `made`: its regular files and links to such, but weights in any format, their indexes, what is hidden and *.tmp; no
+ * folders in it. A path to a file brings nothing. Errors: WEFT_E_FILE, those of weft_folder_open. */
 weft_status weft_companions_bring(const char *path, const weft_shards *made, const char *folder);
 
 /* Why a file did not open, from errno. */

@@ -64,9 +64,11 @@ weft_status weft_model_output_write(weft_model_output *output, const void *data,
 /* The same for all that a model in memory has. */
 weft_status weft_model_output_model(weft_model_output *output, const weft_model *model);
 /* Where a folder is written, of a base that is one too, or its index: brings along what lies beside the base's weights,
- * such as config.json and the tokenizer, so that an engine loads the new folder as it is. Hard links where the file
- * system links, else copies; regular files alone, without weights, hidden files and *.tmp. Errors: WEFT_E_FILE,
- * WEFT_E_LAYOUT (the base's index), WEFT_E_MEMORY: what came is there, and more may be written. */
+ * such as config.json and the tokenizer, so that an engine loads the new folder as it is. Copies; of a file beyond 16
+ * MiB a hard link, where the file system links. Regular files alone, without weights (in other formats too: *.bin,
+ * *.pt,
+ * *.pth, *.gguf, *.h5, *.msgpack), their indexes, hidden files and *.tmp. Errors: WEFT_E_FILE, WEFT_E_LAYOUT (the
+ * base's index), WEFT_E_MEMORY: what came is there, and more may be written. */
 weft_status weft_model_output_accompany(weft_model_output *output, const char *base);
 /* Puts it in its place; the output is still to be closed. Errors: WEFT_E_LAYOUT (data are missing), WEFT_E_FILE. */
 weft_status weft_model_output_finish(weft_model_output *output);

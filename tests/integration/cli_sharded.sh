@@ -25,12 +25,20 @@ besides() # besides FOLDER: what is beside s1's files in it
 echo '{"model_type":"llama"}' >"$work/s0/config.json"
 echo tokens >"$work/tokens" && ln -s ../tokens "$work/s0/tokenizer.model" && ln -s gone "$work/s0/dangling"
 echo no | tee "$work/s0/.hidden" "$work/s0/half.tmp" "$work/s0/consolidated.safetensors" \
-    "$work/s0/old.safetensors.index.json" >/dev/null
+    "$work/s0/old.safetensors.index.json" "$work/s0/pytorch_model.bin.index.json" >/dev/null
+for end in bin pt pth gguf h5 msgpack; do echo no >"$work/s0/other.$end"; done # weights of other formats
 mkdir "$work/s0/original" && echo no >"$work/s0/original/params.json"
 mkfifo "$work/s0/pipe"
 run beside 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/beside"
 [ "$(besides "$work/beside")" = 'config.json tokenizer.model ' ] || fail "beside the weights: $(besides "$work/beside")"
-[ "$work/s0/config.json" -ef "$work/beside/config.json" ] || fail "config.json is no hard link"
+[ ! "$work/s0/config.json" -ef "$work/beside/config.json" ] || fail "config.json is tied to its base"
+same "$work/s0/config.json" "$work/beside/config.json"
+truncate -s 16M "$work/s0/most" && truncate -s $((16 * 1024 * 1024 + 1)) "$work/s0/more"
+run large 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/large"
+[ ! "$work/s0/most" -ef "$work/large/most" ] || fail "a file of 16 MiB is a hard link"
+[ "$work/s0/more" -ef "$work/large/more" ] || fail "a larger file is no hard link"
+same "$work/s0/most" "$work/large/most"
+rm "$work/s0/most" "$work/s0/more"
 [ ! -L "$work/beside/tokenizer.model" ] && same "$work/beside/tokenizer.model" "$work/tokens"
 run by_index 0 "$WEFT_BIN" apply "$work/s0/model.safetensors.index.json" "$work/u.weft" -o "$work/by_index"
 [ "$(besides "$work/by_index")" = 'config.json tokenizer.model ' ] || fail "beside the weights: $(besides "$work/by_index")"
