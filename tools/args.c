@@ -24,7 +24,8 @@ typedef struct arg_row {
 
 static const arg_row rows[] = {
     {WEFT_OPTION_MODEL, "--model", "FILE", ARG_TEXT, AT(model),
-     "safetensors file, or folder of shards with its index, to start from, or, with check, to say the memory for"},
+     "safetensors file, or folder of shards with its index: trainer and rollout start from it, check says the memory "
+     "that it takes, inspect names the tensors by it and counts what changes exactly"},
     {WEFT_OPTION_VERSIONS, "--versions", "FILE...", ARG_MANY, AT(versions),
      "publish these files, or folders of shards, one after the other, then end"},
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
@@ -44,10 +45,8 @@ static const arg_row rows[] = {
      "end when version V or a later one is committed and acknowledged"},
     {WEFT_OPTION_SAVE, "--save", "FILE", ARG_TEXT, AT(save),
      "write the weights held at the end, also of a run that fails (exit code 1), as the trainer has them: to a file; "
-     "where "
-     "its model is a folder of shards, to a folder, into which go config.json, tokenizer and the other files beside "
-     "the "
-     "weights of a folder that --model names"},
+     "where its model is a folder of shards, to a folder, into which go config.json, tokenizer and the other files "
+     "beside the weights of a folder that --model names, but no weights of other formats"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
     {WEFT_OPTION_PARAMS, "--params", "M", ARG_SIZE, AT(params), "elements of the model, as 16M or 1.5G (16M)"},
     {WEFT_OPTION_UPDATES, "--updates", "K", ARG_COUNT, AT(updates), "versions to publish (8)"},

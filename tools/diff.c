@@ -1,6 +1,7 @@
 /* diff.c - weft diff: two models into an update file. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "offline.h"
 #include "signals.h"
@@ -17,6 +18,9 @@ typedef struct diff {
 
 static weft_status open_all(diff *d)
 {
+    const char *names = d->args->names;
+    if (names && strcmp(names, "always") != 0 && strcmp(names, "never") != 0)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--names '%s': always or never", names);
     weft_status status = weft_model_open(d->args->words[0], 0, &d->base);
     if (status == WEFT_OK)
         status = weft_model_open(d->args->words[1], 0, &d->target);

@@ -300,8 +300,8 @@ static void skip_older(weft_follow *follow, const char *model, const struct stat
         left += item->taken;
     }
     if (left)
-        say("%zu of the %zu checkpoints in %s are left alone: they are no later than the model %s, by name or time; "
-            "--follow-all publishes them",
+        say("left alone: %zu of %zu checkpoints in %s: no later than the model %s, by name or time; --follow-all "
+            "publishes those too",
             left, follow->list.count, follow->directory, model);
 }
 

@@ -16,8 +16,7 @@ static const weft_verb verbs[] = {
      WEFT_TAKES(JSON) | WEFT_TAKES(PROFILE), false, 0, 0, weft_verb_info},
     {"check", "SITE.ini [--model FILE] [--set SECTION.KEY=VALUE]... [--json]",
      "Validates a site file and prints what it comes to, peer by peer, what this host has for it, and, with a model, "
-     "the "
-     "memory that each end takes",
+     "the memory that each end takes",
      OVER_SITE | WEFT_TAKES(MODEL), true, 0, 0, weft_verb_check},
     {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
      "Publishes checkpoints, one version after the other, to the rollouts of a site",

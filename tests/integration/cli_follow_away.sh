@@ -41,7 +41,7 @@ start trainer "$weft" trainer "$work/site.ini" --model "$work/v5.safetensors" --
 start a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --until 4 \
     --save "$work/a.safetensors" --json
 await said a '"target":1'
-says trainer '2 of the 3 checkpoints in .*--follow-all'
+says trainer 'left alone: 2 of 3 checkpoints in .*--follow-all'
 
 # away, and back with more in it
 mv "$work/in" "$work/moved"

@@ -47,7 +47,7 @@ run n12 0 "$WEFT_BIN" diff "$work/n1.st" "$work/n2.st" -o "$work/n12.weft" --lev
 run n01_never 0 "$WEFT_BIN" diff "$work/n0.st" "$work/n1.st" -o "$work/n01_never.weft" --level fast --names never
 run n12_never 0 "$WEFT_BIN" diff "$work/n1.st" "$work/n2.st" -o "$work/n12_never.weft" --level fast --names=never
 run sometimes 2 "$WEFT_BIN" diff "$work/n0.st" "$work/n1.st" -o "$work/no.weft" --names sometimes
-says sometimes 'always or never'
+says sometimes "^weft: .*--names 'sometimes': always or never$"
 run merged 0 "$WEFT_BIN" merge "$work/n01.weft" "$work/n12.weft" -o "$work/n02.weft"
 run merged_never 0 "$WEFT_BIN" merge "$work/n01_never.weft" "$work/n12_never.weft" -o "$work/n02_never.weft"
 for update in n01 n02; do
