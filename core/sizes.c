@@ -14,6 +14,8 @@
 #define MOST_SHARE    4u          /* of what is available at most, in any case */
 #define SMALL_BYTES   (256 * MIB) /* what holds every change of a small model is no waste up to here */
 #define KEPT_UPDATES  4u
+#define LEAST_BYTES   (16 * MIB) /* of a journal */
+#define LEAST_FRAMES  32u
 
 #define FLOOR_BYTES (64u << 10) /* of buckets and slabs */
 
@@ -115,6 +117,7 @@ static uint64_t steady(uint64_t bytes)
 /* What one thing needs, for how much of the elements. */
 typedef struct needs {
     uint64_t least; /* below which it is of no use */
+    const char *least_why;
     uint64_t small; /* has every element's change, or as much as is of use to a small model */
     uint64_t usual, ample;
 } needs;
@@ -136,7 +139,7 @@ static weft_size choose(const needs *need, const weft_room_for *room)
     }
     if (bytes < need->least) {
         bytes = need->least;
-        snprintf(size.why, sizeof size.why, "the least that serves this layout");
+        snprintf(size.why, sizeof size.why, "%s", need->least_why);
     }
     size.bytes = whole_mib(bytes);
     return size;
@@ -158,6 +161,7 @@ weft_size weft_size_staging(const weft_layout *layout, uint64_t given, const wef
 {
     const uint64_t all = weft_size_staged(layout, 100);
     const needs need = {.least = weft_staging_largest(layout) + 16,
+                        .least_why = "the least that serves this layout",
                         .small = all + 16,
                         .usual = weft_size_staged(layout, USUAL_PERCENT),
                         .ample = weft_size_staged(layout, AMPLE_PERCENT)};
@@ -168,9 +172,10 @@ weft_size weft_size_staging(const weft_layout *layout, uint64_t given, const wef
 
 weft_size weft_size_journal(const weft_layout *layout, uint64_t given, const weft_room_for *room)
 {
-    const uint64_t block = weft_arena_block_bytes(layout->largest_frame);
-    const uint64_t least = 32 * block > 16 * MIB ? 32 * block : 16 * MIB;
-    const needs need = {.least = least,
+    const uint64_t frames = LEAST_FRAMES * (uint64_t)weft_arena_block_bytes(layout->largest_frame);
+    const bool large = frames > LEAST_BYTES;
+    const needs need = {.least = large ? frames : LEAST_BYTES,
+                        .least_why = large ? "room for 32 of its largest frames" : "the least that a journal has",
                         .small = 2 * layout->bytes,
                         .usual = weft_size_journal_for(KEPT_UPDATES * weft_size_kept(layout, USUAL_PERCENT)),
                         .ample = weft_size_journal_for(KEPT_UPDATES * weft_size_kept(layout, AMPLE_PERCENT))};

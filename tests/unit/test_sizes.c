@@ -139,6 +139,24 @@ static void eight_billion(void **state)
     weft_layout_free(layout);
 }
 
+/* Where memory is short a journal still holds 32 of the largest frames, and says that this is why. */
+static void a_journal_has_a_floor(void **state)
+{
+    (void)state;
+    const weft_mem_host memory = host_of(1 * GB, 64 * MIB);
+    const weft_room_for room = weft_sizes_host(&memory, 0);
+    weft_layout *layout = dense_8b();
+    weft_size size = weft_size_journal(layout, 0, &room);
+    assert_string_equal(size.why, "room for 32 of its largest frames");
+    assert_true(size.bytes >= 32 * layout->largest_frame && size.bytes <= 2 * 32 * (layout->largest_frame + 64));
+    weft_layout_free(layout);
+    layout = layout_of((const kind[]){{64, 64, 1}}, 1);
+    size = weft_size_journal(layout, 0, &room);
+    assert_int_equal(size.bytes, 16 * MIB);
+    assert_string_equal(size.why, "the least that a journal has");
+    weft_layout_free(layout);
+}
+
 /* The same layout and the same machine give the same size, though a few pages come and go. */
 static void sizes_are_steady(void **state)
 {
@@ -266,6 +284,7 @@ int main(void)
         cmocka_unit_test(models_of_all_sizes),
         cmocka_unit_test(no_less_than_before),
         cmocka_unit_test(eight_billion),
+        cmocka_unit_test(a_journal_has_a_floor),
         cmocka_unit_test(sizes_are_steady),
         cmocka_unit_test(a_fixed_size_stays),
         cmocka_unit_test(devices),
