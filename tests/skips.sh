@@ -26,6 +26,8 @@ for tier in short full; do
     judge $tier refused 'tools/run-hipcc: skipped: no hipcc (Debian: hipcc libamdhip64-dev)'
     judge $tier refused 'release: property.fleet: skipped inside: every_transition_was_taken'
     judge $tier allowed 'asan: integration.cmake_package: skipped: the package is linked as it is released, without sanitizers'
+    judge $tier allowed 'threads: fault.session_sizes: skipped inside: frames_that_have_no_memory said_is_taken'
+    judge $tier refused 'release: fault.session_sizes: skipped inside: said_is_taken'
     judge $tier allowed 'release: integration.net_cut: skipped: network namespaces are not allowed here: unshare failed'
     judge $tier allowed 'release: unit.host_sets: skipped inside: avx512_equals_portable avx512_equals_portable'
     judge $tier allowed 'tools/run-gpu: skipped: no NVIDIA device: libcuda.so.1 cannot be opened'
