@@ -15,7 +15,7 @@
 
 #define WEFT_GPU_JOBS  64u /* of a slab */
 #define WEFT_GPU_SLABS 4u
-/* Of the host's memory, for each slab: pinned, and not. */
+/* Bytes of host memory for each slab: pinned, and not. */
 #define WEFT_GPU_PINNED_BYTES    (UINT64_C(80) << 20)
 #define WEFT_GPU_PLAIN_BYTES     (UINT64_C(32) << 20)
 #define WEFT_GPU_SLABS_OF_THREAD 3u

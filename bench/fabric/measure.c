@@ -21,7 +21,7 @@ static const uint64_t chunks[WEFT_BENCH_CHUNKS] = {64u << 10, 256u << 10, 1u << 
 static const uint32_t depths[WEFT_BENCH_DEPTHS] = {1, 2, 4, 8, 16};
 static const uint64_t regions[WEFT_BENCH_REGIONS] = {1u << 20, 16u << 20, 64u << 20};
 
-/* What the two ends had of their processors. */
+/* Processor time of the two ends. */
 typedef struct both {
     weft_bench_turns here, there;
 } both;

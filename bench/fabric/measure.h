@@ -32,7 +32,7 @@ typedef struct weft_bench_fabric_figures {
     uint64_t region_bytes[WEFT_BENCH_REGIONS];
     double region_ms[WEFT_BENCH_REGIONS]; /* opened and closed */
     weft_bench_noise noise;
-    /* What follows from it, as keys of the site; nothing if the noise does not pass. */
+    /* Keys of the site that follow from the figures; none if the noise does not pass. */
     uint64_t best_chunk; /* the smallest with 95 % of the peak at some depth */
     uint32_t best_depth; /* the smallest with 90 % of it */
     uint64_t bucket_min; /* what that is together: a smaller bucket alone does not fill the link */

@@ -6,8 +6,8 @@
 
 #include "clock.h"
 
-/* What is too much. An end that waits a tenth of its time shows up in every figure; a hypervisor's share is a part of
- * each processor's; runs that differ by as much as their middle have none that another would find. */
+/* Limits of the noise. An end that waits a tenth of its time shows up in every figure; a hypervisor's share is a part
+ * of each processor's; runs that differ by as much as their middle have none that another would find. */
 static const struct {
     size_t share; /* in weft_bench_noise */
     double most;

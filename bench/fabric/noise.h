@@ -10,7 +10,7 @@ typedef struct weft_bench_turns {
     uint64_t wanted_ns, had_ns;
 } weft_bench_turns;
 
-/* What all processors of the host did so far; below 0: the system does not tell. */
+/* Time that all processors of the host spent so far; below 0: the system does not tell. */
 typedef struct weft_bench_ticks {
     double all, stolen; /* of them a hypervisor's for others */
 } weft_bench_ticks;
