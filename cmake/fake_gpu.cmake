@@ -34,4 +34,8 @@ if(TARGET weft_emulation AND NOT WEFT_SANITIZE STREQUAL "thread")
             COMPILE_OPTIONS "-Wno-psabi;-fwrapv;$<$<CONFIG:Release>:-O1>")
     endif()
     set_tests_properties(fake_gpu.fleet fake_gpu.mixed fake_gpu.faults PROPERTIES TIMEOUT 1800) # WEFT_FULL, sanitizers
+    set_property(TEST fake_gpu.mixed PROPERTY COST 100)
+    if(WEFT_SANITIZE) # a larger model takes half an hour, and makes no other accesses
+        set_property(TEST fake_gpu.mixed APPEND PROPERTY ENVIRONMENT_MODIFICATION WEFT_FULL=unset:)
+    endif()
 endif()

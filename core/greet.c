@@ -81,19 +81,26 @@ static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
     return hello->incarnation == peer->hello.incarnation || (silent && hello->incarnation > peer->hello.incarnation);
 }
 
-/* Another incarnation may be the next life of a peer whose end nobody has told here, an earlier one too: its clock may
- * have gone back. It is to come again until the old one is heard once more, and so lives, or has been silent for long
- * enough. */
+/* How long a question stands for who asked: twice the longest pause of a rollout between two dials, and some more. */
+#define RIVAL_NS (2500 * WEFT_NS_PER_MS)
+
+/* Another incarnation may be the next life of a peer whose end nobody has reported here, an earlier one too, because
+ * its clock may have gone back. It comes again until the old one is heard once more, and so lives, or has been silent
+ * for long enough. One rival asks at a time, until it had its answer: else two of them would replace each other for
+ * ever. */
 static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
 {
-    const bool answered = peer->rival == 0 || peer->control.heard_ns > peer->rival_ns;
-    if (peer->rival != hello->incarnation && answered) { /* else what the old one says next answers this one too */
+    const uint64_t now_ns = weft_clock_ns();
+    if (peer->rival == 0 || now_ns > peer->rival_ns + RIVAL_NS) {
         peer->rival = hello->incarnation;
-        peer->rival_ns = weft_clock_ns();
+        peer->rival_ns = now_ns;
         peer->pinged_ns = 0; /* it is asked at once */
         trainer->again = true;
     }
-    return peer->control.heard_ns <= peer->rival_ns;
+    if (peer->rival != hello->incarnation || peer->control.heard_ns <= peer->rival_ns)
+        return true;
+    peer->rival = 0;
+    return false;
 }
 
 /* A peer that is idle keeps its name and its place for a while only, if another wants them. */

@@ -151,7 +151,7 @@ struct weft_peer {
     bool followed;           /* the update sent last came from the relay's stream */
     uint64_t waits_since_ns; /* for its relay to begin an update; 0: it does not */
     weft_log_limit limit;    /* of lines about it that its own doings bring about */
-    uint64_t rival;          /* a later incarnation that wants its place */
+    uint64_t rival;          /* another incarnation that asked for its name and had no answer yet, or 0 */
     uint64_t rival_ns;       /* when it first asked */
     uint64_t staging_said;   /* bytes of staging that the log named last, for an update that did not fit; 0: none */
     uint64_t apart_until;    /* order of the update up to which it is served alone; 0: it is not */

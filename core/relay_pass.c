@@ -88,26 +88,24 @@ static void drop(weft_relay *relay, weft_child *child, uint32_t buckets)
     weft_child_lose(relay, child, notice.text);
 }
 
-/* A free shared block; where there is none, the child that is furthest behind makes room, of several the one that has
- * granted nothing for longest. */
+/* A free shared block. Where there is none, each waits for a child or is on its way to one, so the child that is
+ * furthest behind makes room; of several the one that has granted nothing for longest. */
 static uint32_t take_block(weft_relay *relay)
 {
     for (;;) {
-        weft_child *last = NULL;
+        weft_child *last = relay->children;
         uint32_t most = 0;
         for (uint32_t block = 0; block < relay->shared_count; block++)
             if (relay->blocks[block].readers == 0)
                 return block;
         for (uint32_t i = 0; i < relay->child_count; i++) {
             uint32_t count = behind(relay, &relay->children[i]);
-            bool later = last && count == most && relay->children[i].granted_ns < last->granted_ns;
+            bool later = count == most && relay->children[i].granted_ns < last->granted_ns;
             if (count > most || (count > 0 && later)) {
                 most = count;
                 last = &relay->children[i];
             }
         }
-        if (!last)
-            return relay->shared_count;
         drop(relay, last, most);
     }
 }
@@ -138,8 +136,6 @@ static bool share(weft_relay *relay, uint32_t slot)
     if (followers_of(relay, &header->target) == 0)
         return true;
     uint32_t block = take_block(relay);
-    if (block == relay->shared_count)
-        return true;
     uint8_t *bytes = weft_relay_payload(relay, block);
     memcpy(bytes, slots->memory + slot * slots->stride + WEFT_SLOT_HEADER_BYTES, header->payload_bytes);
     if (!is_whole(header, bytes))

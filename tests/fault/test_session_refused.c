@@ -6,10 +6,20 @@
 #include "peer.h"
 
 static fleet_fake fakes[2];
+static bool layout_said; /* in the trainer's log */
+
+static void hear(void *user, weft_log_level level, const char *line)
+{
+    fleet *f = user;
+    layout_said = layout_said || strstr(line, "refused: b has another layout");
+    f->log(f->trainer.name, level, line);
+}
 
 static int open_with(void **state, const char *const *overrides)
 {
-    *state = fleet_open(FLEET_TILES, overrides);
+    fleet *f = *state = fleet_open(FLEET_TILES, overrides);
+    f->heard = hear;
+    layout_said = false;
     fleet_start_trainer(*state, NULL);
     fleet_join(*state, 0, FLEET_SAME);
     fleet_catch_up(*state, 0);
@@ -68,6 +78,8 @@ static void wrong_layout(void **state)
     assert_int_equal(weft_staged(other, FLEET_WAIT_MS, &staged), WEFT_E_REFUSED);
     assert_non_null(strstr(weft_last_error(), "layout"));
     stays_well(f);
+    assert_false(fleet_event(f->trainer.session, WEFT_EVENT_JOINED, "b", 0, NULL)); /* which takes the lines too */
+    assert_true(layout_said);
 }
 
 static void one_name_twice(void **state)
@@ -404,11 +416,13 @@ static void relays_made_up(void **state)
             assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
             assert_int_equal(notice.status, WEFT_E_SYSTEM); /* not final */
             assert_null(strchr(notice.text, 033));
+            assert_int_equal(fake_read(&fakes[1], body, &length), 0);
         }
         fake_close(&fakes[1]);
         fleet_wait_state(f, "x4", WEFT_PEER_LOST, FLEET_WAIT_MS);
     }
     stays_well(f);
+    assert_false(fleet_event(f->trainer.session, WEFT_EVENT_GOODBYE, "x4", 0, NULL)); /* who never joined says none */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

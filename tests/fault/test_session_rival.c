@@ -118,6 +118,23 @@ static void two_that_ask_in_turn(void **state)
     fleet_catch_up(f, 0);
 }
 
+/* Neither takes from the other the answer that it waits for, although the bearer is heard before each asks. */
+static void two_that_ask_slowly(void **state)
+{
+    fleet *f = *state;
+    weft_status said[2] = {WEFT_E_SYSTEM, WEFT_E_SYSTEM};
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_catch_up(f, 0);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    for (unsigned tries = 0; tries < 40; tries++)
+        if (said[tries % 2] == WEFT_E_SYSTEM) {
+            said[tries % 2] = knock(f, "a", 1 + tries % 2);
+            fleet_sleep_ms(100);
+        }
+    assert_int_equal(said[0], WEFT_E_REFUSED);
+    assert_int_equal(said[1], WEFT_E_REFUSED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +142,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_earlier_incarnation_of_a_silent_one, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_second_one_beside_a_live_one, setup, teardown),
         cmocka_unit_test_setup_teardown(two_that_ask_in_turn, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_that_ask_slowly, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

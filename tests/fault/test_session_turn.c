@@ -11,6 +11,8 @@
 #include "backends/host.h"
 #include "session.h"
 
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
 /* ---- a host backend at which one thread's next job waits */
 
 static weft_backend gated;
@@ -130,15 +132,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void refused(weft_status status, const char *call, const char *under_way)
-{
-    char text[128];
-    snprintf(text, sizeof text, "%s: %s is under way in this session", call, under_way);
-    assert_int_equal(status, WEFT_E_STATE);
-    if (strncmp(weft_last_error(), text, strlen(text)) != 0)
-        fail_msg("not \"%s\": %s", text, weft_last_error());
-}
-
 static weft_status publish_next(weft_session *session)
 {
     return weft_publish(session, world->newest + 1, NULL, NULL, NULL);
@@ -202,6 +195,36 @@ static weft_status progress_now(weft_session *session)
     return weft_progress(session, 0);
 }
 
+typedef struct named_call {
+    const char *name;
+    weft_status (*call)(weft_session *session);
+} named_call;
+
+static const named_call call_publish = {"weft_publish", publish_next}, call_bind = {"weft_bind", bind_again},
+                        call_commit = {"weft_commit", commit_next}, call_scrub = {"weft_scrub", weft_scrub},
+                        call_staged = {"weft_staged", staged_of}, call_wait = {"weft_wait", wait_now},
+                        call_progress = {"weft_progress", progress_now}, call_held = {"weft_held", held_of},
+                        call_stats = {"weft_stats", stats_of}, call_peers = {"weft_peers", peers_of},
+                        call_events = {"weft_events", event_of}, call_attachment = {"weft_attachment", attachment_of},
+                        call_close = {"weft_close", weft_close};
+
+#define REFUSED_MOST 3
+
+/* Each is refused up to the first NULL, because `under_way` is. */
+static void all_refused(weft_session *session, const named_call *const calls[REFUSED_MOST], const char *under_way)
+{
+    char text[128];
+    for (size_t i = 0; i < REFUSED_MOST && calls[i]; i++) {
+        snprintf(text, sizeof text, "%s: %s is under way in this session", calls[i]->name, under_way);
+        const weft_status status = calls[i]->call(session);
+        if (status != WEFT_E_STATE || strncmp(weft_last_error(), text, strlen(text)) != 0)
+            fail_msg("not \"%s\" but %s: %s", text, weft_status_name(status), weft_last_error());
+    }
+}
+
+#define REFUSED(session, under_way, ...)                                                                               \
+    all_refused(session, (const named_call *const[REFUSED_MOST]){__VA_ARGS__}, under_way)
+
 /* What may be called at any time, and what goes beside other calls. */
 static void others_answer(weft_session *session)
 {
@@ -236,77 +259,57 @@ static void arrives(fleet *f)
     fleet_check_bytes(f, 0, f->dense);
 }
 
-static void beside_publish(void **state)
+static void publish_change(fleet *f)
 {
-    fleet *f = *state;
-    weft_session *session = f->trainer.session;
-    visit v;
     change(f);
-    visit_begin(&v, session, publish_next);
-    refused(publish_next(session), "weft_publish", "weft_publish");
-    refused(bind_again(session), "weft_bind", "weft_publish");
-    refused(weft_close(session), "weft_close", "weft_publish");
-    others_answer(session);
-    assert_int_equal(wait_now(session), WEFT_OK);
-    visit_end(&v);
-    arrives(f);
+    assert_int_equal(publish_next(f->trainer.session), WEFT_OK);
 }
 
-static void beside_bind(void **state)
+/* When the next version is published. */
+typedef enum moment { STAGED_BEFORE, BY_THE_CALL, AFTERWARDS } moment;
+
+/* A call that stands at the gate, which calls it keeps out, and what another one answers meanwhile. */
+typedef struct neighbours {
+    bool at_rollout;
+    moment published;
+    const named_call *under_way, *refused[REFUSED_MOST], *also;
+    weft_status answer;
+} neighbours;
+
+static const neighbours beside[] = {
+    {false, BY_THE_CALL, &call_publish, {&call_publish, &call_bind, &call_close}, &call_wait, WEFT_OK},
+    {false, AFTERWARDS, &call_bind, {&call_bind, &call_publish, &call_close}, NULL, WEFT_OK},
+    {true, AFTERWARDS, &call_bind, {&call_bind, &call_commit, &call_close}, NULL, WEFT_OK},
+    {true, STAGED_BEFORE, &call_scrub, {&call_commit, &call_scrub, &call_close}, &call_staged, WEFT_OK},
+    {true, STAGED_BEFORE, &call_commit, {&call_scrub, &call_commit, &call_close}, &call_staged, WEFT_AGAIN},
+};
+
+static void try_beside(fleet *f, const neighbours *n)
 {
-    fleet *f = *state;
-    weft_session *ends[] = {f->trainer.session, f->rollouts[0].session};
+    weft_session *rollout = f->rollouts[0].session, *session = n->at_rollout ? rollout : f->trainer.session;
+    weft_staged_info staged = {.size = sizeof staged};
     visit v;
-    for (size_t i = 0; i < 2; i++) {
-        visit_begin(&v, ends[i], bind_again);
-        refused(bind_again(ends[i]), "weft_bind", "weft_bind");
-        refused(i == 0 ? publish_next(ends[i]) : commit_next(ends[i]), i == 0 ? "weft_publish" : "weft_commit",
-                "weft_bind");
-        refused(weft_close(ends[i]), "weft_close", "weft_bind");
-        others_answer(ends[i]);
-        visit_end(&v);
+    if (n->published == STAGED_BEFORE) {
+        publish_change(f);
+        assert_int_equal(weft_staged(rollout, FLEET_WAIT_MS, &staged), WEFT_OK);
+    } else if (n->published == BY_THE_CALL) {
+        change(f);
     }
-    change(f);
-    assert_int_equal(publish_next(f->trainer.session), WEFT_OK);
+    visit_begin(&v, session, n->under_way->call);
+    all_refused(session, n->refused, n->under_way->name);
+    others_answer(session);
+    if (n->also)
+        assert_int_equal(n->also->call(session), n->answer);
+    visit_end(&v);
+    if (n->published == AFTERWARDS)
+        publish_change(f);
     arrives(f);
 }
 
-static void beside_scrub(void **state)
+static void calls_at_the_gate(void **state)
 {
-    fleet *f = *state;
-    weft_session *session = f->rollouts[0].session;
-    weft_staged_info staged = {.size = sizeof staged};
-    visit v;
-    change(f);
-    assert_int_equal(publish_next(f->trainer.session), WEFT_OK);
-    assert_int_equal(weft_staged(session, FLEET_WAIT_MS, &staged), WEFT_OK);
-    visit_begin(&v, session, weft_scrub);
-    refused(commit_next(session), "weft_commit", "weft_scrub");
-    refused(weft_scrub(session), "weft_scrub", "weft_scrub");
-    refused(weft_close(session), "weft_close", "weft_scrub");
-    others_answer(session);
-    assert_int_equal(staged_of(session), WEFT_OK);
-    visit_end(&v);
-    arrives(f);
-}
-
-static void beside_commit(void **state)
-{
-    fleet *f = *state;
-    weft_session *session = f->rollouts[0].session;
-    weft_staged_info staged = {.size = sizeof staged};
-    visit v;
-    change(f);
-    assert_int_equal(publish_next(f->trainer.session), WEFT_OK);
-    assert_int_equal(weft_staged(session, FLEET_WAIT_MS, &staged), WEFT_OK);
-    visit_begin(&v, session, commit_next);
-    refused(weft_scrub(session), "weft_scrub", "weft_commit");
-    refused(commit_next(session), "weft_commit", "weft_commit");
-    refused(weft_close(session), "weft_close", "weft_commit");
-    others_answer(session);
-    assert_int_equal(staged_of(session), WEFT_AGAIN);
-    visit_end(&v);
-    arrives(f);
+    for (size_t i = 0; i < COUNT(beside); i++)
+        try_beside(*state, &beside[i]);
 }
 
 static weft_status wait_long(weft_session *session)
@@ -324,9 +327,8 @@ static void beside_wait(void **state)
     assert_int_equal(pthread_create(&v.thread, NULL, visit_run, &v), 0);
     while (atomic_load(&session->turn.guests[WEFT_TURN_WAIT]) == 0)
         fleet_sleep_ms(1);
-    refused(weft_close(session), "weft_close", "weft_wait");
-    change(f);
-    assert_int_equal(publish_next(session), WEFT_OK);
+    REFUSED(session, "weft_wait", &call_close);
+    publish_change(f);
     f->newest++;
     others_answer(session);
     weft_interrupt(session);
@@ -367,17 +369,12 @@ static void beside_hand(void **state)
     weft_session *session = f->rollouts[0].session;
     visit v;
     hand_begin(&v, session, staged_long); /* of which nothing comes, since the trainer makes no progress */
-    refused(commit_next(session), "weft_commit", "weft_staged");
-    refused(progress_now(session), "weft_progress", "weft_staged");
-    refused(weft_close(session), "weft_close", "weft_staged");
+    REFUSED(session, "weft_staged", &call_commit, &call_progress, &call_close);
     hand_end(&v);
     session = f->trainer.session;
     hand_begin(&v, session, wait_long);
-    refused(progress_now(session), "weft_progress", "weft_wait");
-    refused(wait_now(session), "weft_wait", "weft_wait");
-    refused(weft_close(session), "weft_close", "weft_wait");
-    change(f);
-    assert_int_equal(publish_next(session), WEFT_OK);
+    REFUSED(session, "weft_wait", &call_progress, &call_wait, &call_close);
+    publish_change(f);
     hand_end(&v);
     f->newest++;
     change(f);
@@ -437,44 +434,33 @@ static void publishers_race(void **state)
 
 /* ---- a forked child */
 
-typedef struct named_call {
-    const char *name;
-    weft_status (*call)(weft_session *session);
-} named_call;
-
-static const named_call of_both[] = {
-    {"weft_bind", bind_again},          {"weft_held", held_of},     {"weft_stats", stats_of},
-    {"weft_peers", peers_of},           {"weft_events", event_of},  {"weft_progress", progress_now},
-    {"weft_attachment", attachment_of}, {"weft_close", weft_close},
-};
-static const named_call of_trainer[] = {{"weft_publish", publish_next}, {"weft_wait", wait_now}};
-static const named_call of_rollout[] = {
-    {"weft_staged", staged_of}, {"weft_commit", commit_next}, {"weft_scrub", weft_scrub}};
+static const named_call *const of_both[] = {&call_bind,   &call_held,     &call_stats,      &call_peers,
+                                            &call_events, &call_progress, &call_attachment, &call_close};
+static const named_call *const of_trainer[] = {&call_publish, &call_wait};
+static const named_call *const of_rollout[] = {&call_staged, &call_commit, &call_scrub};
 
 /* In the child, where nothing may be asserted: what it says goes to its parent as its exit status. */
-static void all_refused(const named_call *calls, size_t count, weft_session *session)
+static void all_foreign(const named_call *const *calls, size_t count, weft_session *session)
 {
     char begins[96];
     for (size_t i = 0; i < count; i++) {
-        snprintf(begins, sizeof begins, "%s: the session belongs to process %ld, which opened it", calls[i].name,
+        snprintf(begins, sizeof begins, "%s: the session belongs to process %ld, which opened it", calls[i]->name,
                  (long)getppid());
-        if (calls[i].call(session) == WEFT_E_STATE && strncmp(weft_last_error(), begins, strlen(begins)) == 0)
+        if (calls[i]->call(session) == WEFT_E_STATE && strncmp(weft_last_error(), begins, strlen(begins)) == 0)
             continue;
-        fprintf(stderr, "%s in a forked child: %s\n", calls[i].name, weft_last_error());
+        fprintf(stderr, "%s in a forked child: %s\n", calls[i]->name, weft_last_error());
         _exit(1);
     }
 }
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static void child(fleet *f)
 {
     weft_session *trainer = f->trainer.session, *rollout = f->rollouts[0].session;
     alarm(60); /* one that hangs dies */
-    all_refused(of_both, COUNT(of_both), trainer);
-    all_refused(of_trainer, COUNT(of_trainer), trainer);
-    all_refused(of_both, COUNT(of_both), rollout);
-    all_refused(of_rollout, COUNT(of_rollout), rollout);
+    all_foreign(of_both, COUNT(of_both), trainer);
+    all_foreign(of_trainer, COUNT(of_trainer), trainer);
+    all_foreign(of_both, COUNT(of_both), rollout);
+    all_foreign(of_rollout, COUNT(of_rollout), rollout);
     weft_interrupt(trainer);
     weft_interrupt(rollout);
     if (atomic_load(&trainer->interrupted) || atomic_load(&rollout->interrupted))
@@ -524,8 +510,7 @@ static void forked_child(void **state)
     fork_and_call(f);
     atomic_store(&k.enough, true);
     pthread_join(thread, NULL);
-    change(f);
-    assert_int_equal(publish_next(f->trainer.session), WEFT_OK);
+    publish_change(f);
     arrives(f);
     assert_false(fleet_event(f->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL));
     assert_false(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, 0, NULL));
@@ -548,9 +533,12 @@ static void forked_beside_publish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(beside_publish),  TEST(beside_bind),  TEST(beside_scrub),
-        TEST(beside_commit),   TEST(beside_wait),  cmocka_unit_test_setup_teardown(beside_hand, setup_manual, teardown),
-        TEST(publishers_race), TEST(forked_child), TEST(forked_beside_publish),
+        TEST(calls_at_the_gate),
+        TEST(beside_wait),
+        cmocka_unit_test_setup_teardown(beside_hand, setup_manual, teardown),
+        TEST(publishers_race),
+        TEST(forked_child),
+        TEST(forked_beside_publish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ says layout "layout"
 await said trainer 'refused: b has another layout'
 run twin 1 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --json --until 1
 json twin "lines[-1]['error']['status'] == 'refused'"
-cp "$v/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
+appear 1
 finish a 0
 same "$work/a.safetensors" "$v/v1.safetensors"
 
@@ -140,7 +140,7 @@ lost() # lost NAME ARGUMENT...: a rollout that holds v1 and waits for more
     start "$name" "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --until 99 \
         --save "$work/$name.safetensors" --json "$@"
     await said trainer '\ba\b.*(joined|holds)'
-    cp "$v/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
+    appear 1
     await said "$name" '"target":1,'
 }
 kept() # kept NAME STATUS

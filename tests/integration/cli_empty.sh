@@ -10,13 +10,13 @@ mkdir "$work/in"
 start trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/in" --json
 start early "$weft" rollout "$work/site.ini" --peer early --empty --until 3 --save "$work/early.safetensors" --json
 await said early '"target":0'
-cp "$work/m/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
-cp "$work/m/v2.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v2.safetensors"
+appear 1
+appear 2
 await said early '"target":2'
 start late "$weft" rollout "$work/site.ini" --peer late --empty --until 3 --save "$work/late.safetensors" --json \
     --set commit.snapshot=staged
 await said late '"target":2'
-cp "$work/m/v3.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v3.safetensors"
+appear 3
 finish early 0
 finish late 0
 interrupt trainer

@@ -23,7 +23,7 @@ start trainer "$weft" trainer "$work/site.ini" --model "$work/in/v9.safetensors"
 await said trainer '"target":11'
 # written in place and slowly: taken when it is steady, not before
 touch "$work/in/v12.safetensors"
-cp "$work/m/v4.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v100.safetensors"
+appear 4 v100
 python3 - "$work/m/v3.safetensors" "$work/in/v12.safetensors" "$work/trainer.out" <<'PYTHON' ||
 import sys, time
 data = open(sys.argv[1], "rb").read()
@@ -44,33 +44,29 @@ finish b 0
 same "$work/b.safetensors" "$work/m/v4.safetensors"
 
 # what is past stays past: touched, replaced or come late; the newest is not published again for another time alone
-put() # put VERSION NAME: whole at once
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/$2.safetensors"
-}
 touch "$work"/in/v{8,10,100}.safetensors
-put 1 v7
-put 1 v9
-put 2 v13
-put 1 $'v7\033[2J\302\2332J'
+appear 1 v7
+appear 1 v9
+appear 2 v13
+appear 1 $'v7\033[2J\302\2332J'
 await said trainer 'left alone: .*/v7 \[2J  2J.safetensors '
 for name in v7 v8 v9 v10 v13 v100; do
     await said trainer "left alone: .*/$name.safetensors "
 done
 touch "$work"/in/v{7,8,100}.safetensors
-put 3 v101
+appear 3 v101
 await said trainer '"target":14'
 # the newest is published again when it is replaced, or written to in place
-put 2 v101
+appear 2 v101
 await said trainer '"target":15'
 cat "$work/m/v1.safetensors" >"$work/in/v101.safetensors"
 await said trainer '"target":16'
 # what was refused is looked at again when it changes, and did not become the newest
 head -c 1000 "$work/m/v2.safetensors" >"$work/in/part" && mv "$work/in/part" "$work/in/v103.safetensors"
 await said trainer 'left out until it changes: .*v103'
-put 2 v102
+appear 2 v102
 await said trainer '"target":17'
-put 4 v103
+appear 4 v103
 await said trainer '"target":18'
 await said a '"target":18'
 interrupt trainer

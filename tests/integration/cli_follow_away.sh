@@ -9,11 +9,6 @@ models "$work/m" 6
 site "$work/site.ini" a
 mkdir "$work/in"
 
-put() # put VERSION NAME: whole at once
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$2.safetensors"
-}
-
 limit() # limit NAME DESCRIPTORS: of a process that runs, the soft one
 {
     python3 -c 'import resource, sys
@@ -33,8 +28,8 @@ times() # times COUNT TEXT: as often as that the trainer said it
 }
 
 # v3 and v4 are past by their numbers, v6 is not
-for version in 3 4; do put 6 $version; done
-put 1 6
+for version in 3 4; do appear 6 v$version; done
+appear 1 v6
 touch -d '1 minute ago' "$work"/in/v6.safetensors
 cp "$work/m/v0.safetensors" "$work/v5.safetensors"
 start trainer "$weft" trainer "$work/site.ini" --model "$work/v5.safetensors" --follow "$work/in" --json
@@ -48,7 +43,7 @@ mv "$work/in" "$work/moved"
 await said trainer 'in cannot be read: No such file or directory; looked at again'
 sleep 0.5
 mv "$work/moved" "$work/in"
-put 2 7
+appear 2 v7
 await said a '"target":2'
 times 1 'in cannot be read'
 times 1 'in can be read again'
@@ -59,14 +54,14 @@ rm -r "$work/in"
 await said trainer 'in cannot be read: .*'
 mkdir "$work/in"
 await watched trainer
-put 3 8
+appear 3 v8
 await said a '"target":3'
 
 # no descriptor to be had, not even those kept for that
 limit trainer 0
 await said trainer 'in cannot be read: Too many open files'
 mv "$work/in" "$work/moved" && mv "$work/moved" "$work/in"
-put 4 9
+appear 4 v9
 sleep 0.5
 limit trainer 1024
 await said a '"target":4'
@@ -79,8 +74,8 @@ json trainer "[o['file'].split('/')[-1].split('.')[0] for o in lines if 'target'
 
 # told to, older ones are published too
 rm "$work"/in/*
-put 5 3
-put 6 5
+appear 5 v3
+appear 6 v5
 start trainer "$weft" trainer "$work/site.ini" --model "$work/v5.safetensors" --follow "$work/in" --follow-all --json
 start a "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --until 2 --save "$work/b.safetensors"
 finish a 0

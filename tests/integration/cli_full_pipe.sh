@@ -23,11 +23,6 @@ within() # within SECONDS NAME CODE: it ends in that time
     finish "$2" "$3"
 }
 
-appear() # appear VERSION: where the trainer follows
-{
-    cp "$work/m/v$1.safetensors" "$work/in/.part" && mv "$work/in/.part" "$work/in/v$1.safetensors"
-}
-
 rollout=("$weft" rollout "$work/site.ini" --model "$work/m/v0.safetensors" --json)
 trainer=("$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --json --log debug)
 

@@ -27,8 +27,7 @@ await test -s "$work/said"
 
 publish() # publish N
 {
-    cp "$work/m/v$1.safetensors" "$work/in/part"
-    mv "$work/in/part" "$work/in/v$1.safetensors"
+    appear "$1"
     await said a "\"target\":$1,"
 }
 start replay python3 "$support/hostile.py" replay "$work/said" "$port" 4

@@ -19,7 +19,7 @@ overtaken()
     start "$name" "$weft" rollout "$work/site.ini" --peer b --empty --until 3 "$@"
     await said "trainer_$name" 'joined: b '
     for v in 1 2 3; do
-        cp "$work/m/v$v.safetensors" "$work/$name/part" && mv "$work/$name/part" "$work/$name/v$v.safetensors"
+        appear $v "v$v" "$work/$name"
     done
     finish "$name" 0
     interrupt "trainer_$name"

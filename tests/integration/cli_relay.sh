@@ -36,27 +36,21 @@ for name in b c d e; do
     await said trainer "joined: $name "
 done
 
-publish() # publish N: and all hold it
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part"
-    mv "$work/in/part" "$work/in/v$1.safetensors"
-}
-
 heard() # heard PEER VERSION: the trainer knows that the peer holds it
 {
     grep -q "^{\"name\":\"$1\".*\"held\":$2[,}]" "$work/trainer.out"
 }
-publish 1
+appear 1
 for name in a b c d e; do
     await said $name '"target":1,'
 done
-publish 2
+appear 2
 for name in a b c d e; do
     await said $name '"target":2,'
     await heard $name 2
 done
 interrupt a KILL # with everything behind it
-publish 3
+appear 3
 for name in b c d e; do
     await said $name '"target":3,'
 done
@@ -64,7 +58,7 @@ says trainer 'lost: a at version 2'
 for name in b c d e; do
     says trainer "lost: $name at version 2: (the relay that it is behind is lost|the connection was closed)"
 done
-publish 4
+appear 4
 for name in d c e b; do
     finish $name 0
     same "$work/$name.safetensors" "$work/m/v4.safetensors"

@@ -22,7 +22,7 @@ for name in c d; do
     await said $name 'joined relay a '
 done
 await said b 'joined the trainer '
-cp "$work/m/v1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v1.safetensors"
+appear 1
 for name in a b c d; do
     await said $name '"target":1,'
 done
@@ -38,7 +38,7 @@ echo "heartbeat ${heartbeat}000 ms: d was at relay b after $d_ms ms, c at the tr
 [ "$d_ms" -lt $((heartbeat * 1500)) ] || fail "d took $d_ms ms"
 [ "$c_ms" -lt $((heartbeat * 1500)) ] || fail "c took $c_ms ms"
 
-cp "$work/m/v2.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v2.safetensors"
+appear 2
 for name in b c d; do
     finish $name 0
     same "$work/$name.safetensors" "$work/m/v2.safetensors"

@@ -16,11 +16,6 @@ limited() # limited NAME HARD COMMAND...
     start "$1" bash -c 'ulimit -Sn 60 && ulimit -Hn "$1" && exec "${@:2}"' limited "${@:2}"
 }
 
-give() # give VERSION NAME
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$2.safetensors"
-}
-
 opened() # opened NAME: its descriptors
 {
     find "/proc/$(cat "$work/$1.pid")/fd" -mindepth 1 | wc -l
@@ -70,14 +65,14 @@ limited trainer 100 "$weft" trainer "$work/site.ini" --model "$work/m/v0.safeten
 limited a 100 "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --until 6 --json
 await said trainer 'joined: a'
 says trainer 'max_peers = 64 may take [0-9]* descriptors, 6 for each peer, .*may open 100:'
-give 1 1
+appear 1
 await said a '"target":1'
 of_a=$(opened a)
 of_trainer=$(opened trainer)
 for version in 2 3 4 5; do
     [ "$(strangers a 300)" -ge 300 ] || fail "no stranger came to a's data port"
     strangers trainer 100 >/dev/null
-    give $((version % 4)) $version
+    appear $((version % 4)) "v$version"
     await said a "\"target\":$version"
 done
 await settled a "$of_a"
@@ -88,7 +83,7 @@ json a "[o['target'] for o in lines if 'target' in o] == [1, 2, 3, 4, 5]"
 
 limited b 100 "$weft" rollout "$work/site.ini" --peer b --empty --until 6 --save "$work/b.safetensors" --json
 await said trainer 'joined: b'
-give 3 6
+appear 3 v6
 finish a 0
 finish b 0
 same "$work/b.safetensors" "$work/m/v3.safetensors"

@@ -14,11 +14,6 @@ models "$work/m" 3 1 6000
 net_site "$work/site.ini" near far <<<'level = pairs'
 mkdir "$work/in"
 
-give() # give VERSION: to the trainer that follows the folder
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
-}
-
 reached() # reached BYTES: so many came by far's wire
 {
     [ "$(net_received far)" -ge "$1" ]
@@ -52,31 +47,31 @@ ended() # all hold version 3, and near took every version
 # ---- back in time
 fleet 60s
 before=$(net_received far)
-give 1
+appear 1
 await reached $((before + 40000))
 net_cut far
-give 2
+appear 2
 await said near '"target":2'
 sleep 3
 said far '"target":1' && fail "the update was over before the cable was pulled"
 net_mend far
 net_rate far 100
-give 3
+appear 3
 ended
 said trainer 'lost: far' && fail "far was lost although it came back in time"
 
 # ---- too late
 fleet 1s
 before=$(net_received far)
-give 1
+appear 1
 await reached $((before + 40000))
 net_cut far
-give 2
+appear 2
 await said trainer 'lost: far'
 said trainer 'lost: near' && fail "near was lost with far"
 await said near '"target":2'
 net_mend far
 net_rate far 100
-give 3
+appear 3
 ended
 echo "a peer that is cut off for a while ends with the trainer's bits"

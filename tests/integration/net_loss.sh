@@ -16,7 +16,7 @@ mkdir "$work/in"
 
 give() # give VERSION: to the trainer that follows the folder; until worse has it
 {
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
+    appear "$1"
     await said worse "\"target\":$1"
 }
 

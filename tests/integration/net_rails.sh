@@ -22,11 +22,6 @@ mkdir "$work/in"
 # a rail that stands still for a quarter of io_deadline is done with
 rails=(--set trainer.address=eth1,eth2 --set session.io_deadline=6s)
 
-give() # give VERSION: to the trainer that follows the folder
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
-}
-
 reached() # reached RAIL BYTES: so many came by it
 {
     [ "$(net_received a "$1")" -ge "$2" ]
@@ -75,8 +70,8 @@ ended() # ended VERSION RAILS-TEST
 begin 4 --model "$work/m/v0.safetensors"
 net_rate a 1 1
 net_rate a 1 2
-cut 1 30000 give 1
-give 2
+cut 1 30000 appear 1
+appear 2
 await failed 0 1
 await said a '"target":2'
 carries 0 1 && fail "a rail that is cut carries"
@@ -85,11 +80,11 @@ net_rate a 20 2
 before=$(net_received a 1)
 net_mend a 1
 await carries 0 1
-give 3
+appear 3
 await said a '"target":3'
 reached 1 $((before + 15000)) || fail "the rail that is back carries nothing"
 net_cut a 2
-give 4
+appear 4
 ended 4 "o['rails'][0]['failures'] >= 1 and o['rails'][0]['resent_bytes'] + o['rails'][1]['resent_bytes'] > 0"
 net_mend a 2
 
@@ -101,7 +96,7 @@ if [ -n "${WEFT_FULL:-}" ]; then
     await failed 1 1
     net_mend a 2
     await carries 1 1
-    give 1
+    appear 1
     ended 1 "o['rails'][1]['failures'] >= 1"
 fi
 echo "a peer with two rails takes every version while either is cut"

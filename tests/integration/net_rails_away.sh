@@ -21,11 +21,6 @@ mkdir "$work/in"
 # a rail is asked for again after a quarter of io_deadline
 rails=(--set trainer.address=eth1,eth2 --set session.io_deadline=12s)
 
-give() # give VERSION: to the trainer that follows the folder
-{
-    cp "$work/m/v$1.safetensors" "$work/in/part" && mv "$work/in/part" "$work/in/v$1.safetensors"
-}
-
 first() # first up|down: the interface of the trainer's first address
 {
     ip -n trainer link set eth1 "$1"
@@ -40,18 +35,18 @@ round() # round PROVIDER
     net_start a rollout --peer a --until 2 --model "$work/m/v0.safetensors" --save "$work/a.safetensors" --json "${more[@]}"
     await said trainer 'joined: a'
     await said trainer 'address eth1 is away.*is an interface that is down'
-    give 1
+    appear 1
     await said a '"target":1'
     first up
     await said trainer 'address eth1 is back'
     await said trainer 'rail 0 by eth1 carries again'
-    give 2
+    appear 2
     finish a 0
     same "$work/a.safetensors" "$work/m/v2.safetensors"
     await said trainer 'goodbye: a'
     first down
     net_start a rollout --peer a --until 3 --model "$work/m/v2.safetensors" --save "$work/a.safetensors" --json "${more[@]}"
-    give 3
+    appear 3
     finish a 0
     same "$work/a.safetensors" "$work/m/v3.safetensors"
     interrupt trainer

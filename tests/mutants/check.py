@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Holds what makes mutants to what it promises: code alone is changed, every kind is made, and what was judged is there."""
+import contextlib
+import io
 import os
 import sys
+import tempfile
 
 import build
 import mutants
@@ -91,12 +94,24 @@ def check_choice(wrong):
         wrong.append("the choice does not follow from the seed")
 
 
+def check_table(wrong):
+    """What is known of these sources is taken up, and nothing of others."""
+    row = dict.fromkeys(mutate.COLUMNS, "x")
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        path = os.path.join(folder, "table.tsv")
+        mutate.Table(path, "one").add(row)
+        same, other, first = (list(mutate.Table(path, digest).rows.values()) for digest in ("one", "other", "one"))
+    if [same, other, first] != [[row], [], []]:
+        wrong.append("the table does not follow its sources")
+
+
 def main():
     os.chdir(build.ROOT)
     wrong = []
     check_sample(wrong)
     check_sources(wrong)
     check_choice(wrong)
+    check_table(wrong)
     print("\n".join(wrong) or "mutants: as promised")
     return int(bool(wrong))
 

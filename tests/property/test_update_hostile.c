@@ -234,6 +234,30 @@ static void files_of_another_weft_are_told_as_files(void **state)
     memory_free(&file);
 }
 
+/* One frame less than the trailer says, with a check for each that it says; the frames' bytes are right. */
+static void frames_are_counted(void **state)
+{
+    (void)state;
+    memory_file file = {0};
+    weft_update_file *update = NULL;
+    weft_update_tensor tensors[TENSORS];
+    file_make(&file, "fast");
+    memory_write(&file, (uint8_t[8]){0}, 8);
+    uint8_t *end = file.data + file.bytes - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES;
+    uint8_t *frames = end + WEFT_TAIL_BYTES + 40;
+    memmove(end, end - 8, WEFT_TAIL_BYTES + WEFT_UPDATE_TRAILER_BYTES);
+    weft_bytes_put(frames, weft_bytes_get(frames, 8) + 1, 8);
+    reseal(file.data, file.bytes);
+    weft_source source = memory_source(&file);
+    assert_int_equal(weft_update_open(&source, &update), WEFT_OK);
+    assert_int_equal(weft_update_tensors(update, layout, base_pieces, TENSORS, tensors, NULL), WEFT_E_CORRUPT);
+    assert_int_equal(weft_update_apply(update, layout, work_pieces, TENSORS, NULL, NULL), WEFT_E_CORRUPT);
+    assert_non_null(strstr(weft_last_error(), "its trailer says"));
+    assert_memory_equal(work, base, layout->bytes);
+    weft_update_close(update);
+    memory_free(&file);
+}
+
 /* ---- grids */
 
 static void grids_are_not_trusted(void **state)
@@ -303,7 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resealed_mutants),      cmocka_unit_test(files_of_another_weft_are_told_as_files),
         cmocka_unit_test(grids_are_not_trusted), cmocka_unit_test(grids_are_short_and_true),
-        cmocka_unit_test(bombs_are_refused),
+        cmocka_unit_test(bombs_are_refused),     cmocka_unit_test(frames_are_counted),
     };
     return cmocka_run_group_tests(tests, world_make, world_free);
 }

@@ -53,6 +53,9 @@ start()
 {
     local name=$1
     shift
+    # Here, because the shell in the background does so later: nobody may read what another of this name wrote.
+    rm -f "$work/$name.pid"
+    : >"$work/$name.out" 2>"$work/$name.err"
     # shellcheck disable=SC2016
     timeout -k 10 "$bound" bash -c 'echo $$ >"$0"; exec "$@"' "$work/$name.pid" "$@" \
         >"$work/$name.out" 2>"$work/$name.err" </dev/null &
@@ -186,6 +189,13 @@ models() # models DIR COUNT [SEED]: v0.safetensors to vCOUNT.safetensors
 {
     mkdir -p "$1"
     python3 "$support/models.py" "$@" || fail "no models"
+}
+
+# appear VERSION [NAME [FOLDER]]: that version of $work/m, whole at once, where a trainer follows; vVERSION in $work/in
+appear()
+{
+    local to=${3:-$work/in}/${2:-v$1}.safetensors
+    cp "$work/m/v$1.safetensors" "${to%/*}/part" && mv "${to%/*}/part" "$to" || fail "$to did not appear"
 }
 
 sharded() # sharded DIR VERSION...: models of it in three files each, $work/sVERSION
