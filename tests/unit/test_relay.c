@@ -13,6 +13,7 @@
 
 typedef struct world {
     weft_site site;
+    weft_layout layout;
     weft_session session;
     weft_rollout rollout;
     weft_relay relay;
@@ -74,6 +75,7 @@ static int open_world(void **state)
     memset(&w, 0, sizeof w);
     w.site.session.io_deadline_ms = w.site.commit.deadline_ms = 4 * EVERY_NS / WEFT_NS_PER_MS;
     w.session.site = &w.site;
+    w.session.layout = &w.layout;
     w.rollout.session = &w.session;
     w.rollout.provider = &provider;
     w.lane = (weft_relay_lane){.provider = &provider, .facts.depth = 64};
