@@ -1,11 +1,11 @@
 /* registry.c - the backends of this build. */
 #include <string.h>
 
-#include "backends/cuda.h"
-#include "backends/gpu_backend.h"
-#include "backends/hip.h"
-#include "backends/host.h"
-#include "status.h"
+#include "backends/gpu/cuda.h"
+#include "backends/gpu/gpu_backend.h"
+#include "backends/gpu/hip.h"
+#include "backends/host/host.h"
+#include "base/status.h"
 
 static const weft_backend *const tables[] = {&weft_backend_host, &weft_backend_cuda, &weft_backend_hip};
 

@@ -1,4 +1,4 @@
-#include "peer.h"
+#include "peer/peer.h"
 
 #include <poll.h>
 #include <stdio.h>

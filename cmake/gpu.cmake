@@ -154,6 +154,6 @@ file(CONFIGURE OUTPUT ${image_folder}/weft_gpu_images.h CONTENT
 #define WEFT_GPU_IMAGES_HIP \"${WEFT_HIP_SAID}\"
 #define WEFT_GPU_IMAGES(ROW)${image_rows}
 ")
-set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/gpu_images.c PROPERTIES OBJECT_DEPENDS "${image_files}"
+set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/gpu/gpu_images.c PROPERTIES OBJECT_DEPENDS "${image_files}"
     INCLUDE_DIRECTORIES ${image_folder})
 add_dependencies(weft_backends weft_images)

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file.h"
-#include "status.h"
+#include "base/file.h"
+#include "base/status.h"
 
 #define PART   (UINT64_C(1) << 16) /* bytes that are copied at once */
 #define COPIED (16 << 20)          /* a file of more is linked: a link ties the new folder to its base */

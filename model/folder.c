@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layout.h"
-#include "mem.h"
-#include "status.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 
 #define INDEX_MAX (UINT64_C(128) << 20)
 

@@ -1,9 +1,9 @@
 /* safetensors_align.c - tensors that a file has at addresses which their elements may not have: copied where they may.
  */
-#include "layout.h"
-#include "mem.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "model.h"
-#include "status.h"
 
 typedef unsigned long long ull;
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "status.h"
+#include "base/status.h"
 
 typedef struct range {
     uint8_t *begin;

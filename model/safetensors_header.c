@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
-#include "layout.h"
-#include "mem.h"
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "safetensors_json.h"
-#include "status.h"
 
 typedef unsigned long long ull;
 

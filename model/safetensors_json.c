@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 static weft_status wrong(const weft_json_members *in, const char *what)
 {

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bytes.h"
-#include "layout.h"
-#include "mem.h"
-#include "status.h"
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 
 typedef unsigned long long ull;
 

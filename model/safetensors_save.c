@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file.h"
-#include "layout.h"
-#include "mem.h"
-#include "status.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 
 typedef unsigned long long ull;
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bytes.h"
-#include "layout.h"
-#include "mem.h"
-#include "status.h"
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 
 #define MARK       UINT32_C(0x48534657) /* "WFSH": as a length it is above any header's, for the count is not 0 */
 #define COUNT_MAX  65535u

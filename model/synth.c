@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "digest.h"
-#include "layout.h"
-#include "mem.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "layout/layout.h"
 #include "model.h"
-#include "status.h"
 
 #define PARAMETERS_MAX (UINT64_C(1) << 40)
 #define GRAIN          16u /* sizes are multiples of it */

@@ -7,11 +7,11 @@
 
 #include <math.h>
 
-#include "bytes.h"
-#include "digest.h"
-#include "layout.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "layout/layout.h"
 #include "model.h"
-#include "status.h"
 
 #define CHANCE_MAX  0.95
 #define BIAS        127                          /* of bf16's exponent */

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "log.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "providers/profile.h"
-#include "status.h"
 
 #define COPIES_MAX 8u
 #define PATH_ROOM  4096u

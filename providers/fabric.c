@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 void weft_fabric_library(char *text, size_t capacity)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <sys/uio.h>
 
-#include "log.h"
-#include "status.h"
+#include "base/log.h"
+#include "base/status.h"
 
 #define DMABUF_SINCE WEFT_FABRIC_VERSION(1, 20)
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "status.h"
+#include "base/status.h"
 
 #define BATCH 16 /* completions read at once */
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
-#include "mem.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "providers/copies.h"
 #include "providers/near.h"
-#include "status.h"
 
 static void warn_environment(const weft_profile *profile)
 {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "providers/profile.h"
 #include "providers/review.h"
-#include "status.h"
 
 #define REASON "this build has no libfabric"
 

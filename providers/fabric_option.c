@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "log.h"
+#include "base/log.h"
 
 /* Enums of libfabric cannot be tested by #ifdef: false where this header does not know the option. */
 static bool option_name(weft_profile_option option, int *name)

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "log.h"
-#include "mem.h"
-#include "status.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
 
 weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int error)
 {

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "log.h"
-#include "mem.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "providers/place.h"
-#include "status.h"
 
 #define KEY_RETRIES 4 /* random keys may collide where the provider's are short */
 

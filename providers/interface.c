@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "status.h"
+#include "base/status.h"
 
 typedef union socket_address {
     struct sockaddr any;

@@ -9,9 +9,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "mem.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "providers/loop_hub.h"
-#include "status.h"
 
 #define CHUNK_BYTES   (UINT64_C(1) << 20)
 #define DEPTH         8u

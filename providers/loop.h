@@ -5,7 +5,7 @@
 #ifndef WEFT_PROVIDERS_LOOP_H
 #define WEFT_PROVIDERS_LOOP_H
 
-#include "port_provider.h"
+#include "port/port_provider.h"
 
 /* Faults by the count of writes posted under this set of faults, from 1. `every` N hits writes N, 2N, 3N ...; `at` N
  * hits write N alone; 0 is never. Where several hit one write, the first named here wins. */

@@ -2,9 +2,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/status.h"
 #include "providers/loop_hub.h"
-#include "status.h"
 
 /* splitmix64: every seed gives another sequence, 0 included. */
 static uint64_t draw(weft_loop_state *state)

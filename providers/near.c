@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
-#include "mem.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "providers/review.h"
-#include "status.h"
 
 enum { NICS = 64 };
 

@@ -3,7 +3,7 @@
 #ifndef WEFT_PROVIDERS_PROFILE_H
 #define WEFT_PROVIDERS_PROFILE_H
 
-#include "port_provider.h"
+#include "port/port_provider.h"
 
 /* As libfabric counts: also weft_link_facts.version. */
 #define WEFT_FABRIC_VERSION(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))

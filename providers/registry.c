@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "providers/loop.h"
 #include "providers/near.h"
 #include "providers/review.h"
-#include "status.h"
 
 /* In the order of `weft info`; the loop last, since no site should mean it. */
 static const weft_provider *const providers[] = {&weft_provider_tcp, &weft_provider_tcp_rxm,    &weft_provider_verbs,

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "providers/place.h"
-#include "status.h"
 
 #define KEPT 192 /* an EFA host with 32 devices answers three times for each */
 

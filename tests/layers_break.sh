@@ -35,27 +35,31 @@ breaks_include() # breaks_include FILE INCLUDE PATTERN
 }
 
 layers "" || { echo "the walls are broken before the test:" && cat "$work/said" && exit 1; }
-breaks_include core/status.c '<rdma/fabric.h>' 'core knows libc'
-breaks_include core/status.c '<cuda.h>' 'no vendor header'
-breaks_include core/status.c '<jansson.h>' 'core knows libc'
-breaks_include core/status.c '"providers/profile.h"' 'core includes only core'
-breaks_include core/status.c '"layout.h"' 'stage layout'
-breaks_include core/layout.c '"site.h"' 'beside it'
-breaks_include core/codec/frame.h '"bucket.h"' 'stage bucket'
-breaks_include core/journal.c '"bucket.h"' 'stage bucket'
-breaks_include core/bucket.c '"trainer.h"' 'core includes only core\|stage trainer'
+breaks_include core/base/status.c '<rdma/fabric.h>' 'core knows libc'
+breaks_include core/base/status.c '<cuda.h>' 'no vendor header'
+breaks_include core/base/status.c '<jansson.h>' 'core knows libc'
+breaks_include core/base/status.c '"providers/profile.h"' 'core includes only core'
+breaks_include core/base/status.c '"mem.h"' 'by "room/file.h"'
+breaks_include core/base/status.c '"layout/layout.h"' 'room layout'
+breaks_include core/codec/frame.h '"bucket/bucket.h"' 'room bucket'
+breaks_include core/journal/journal.c '"bucket/bucket.h"' 'room bucket'
+breaks_include core/bucket/bucket.c '"trainer/publish.h"' 'room trainer'
+breaks_include core/rollout/stage.c '"relay/relay.h"' 'room relay'
 breaks_include providers/loop.c '<rdma/fi_rma.h>' 'knows libfabric'
-breaks_include providers/loop.c '"layout.h"' 'moves bytes'
-breaks_include backends/host.h '"wire.h"' 'a backend knows'
-breaks_include model/synth.h '"wire.h"' 'client of weft.h'
-echo >"$work/tree/core/orphan.c"
-layers "" && : >"$work/said"
-expect 'orphan.c has no stage' 'core/orphan.c has no stage'
-rm "$work/tree/core/orphan.c"
+breaks_include providers/loop.c '"layout/layout.h"' 'moves bytes'
+breaks_include backends/host/host.h '"wire/wire.h"' 'a backend knows'
+breaks_include model/synth.h '"wire/wire.h"' 'client of weft.h'
+for orphan in core/orphan.c core/attic/orphan.c; do
+    mkdir -p "$work/tree/$(dirname "$orphan")"
+    echo >"$work/tree/$orphan"
+    layers "" && : >"$work/said"
+    expect 'orphan.c stands in no room' "$orphan stands in no room"
+    rm "$work/tree/$orphan"
+done
 
 # A build of two made-up objects and a library, one sin in each.
 objects=$work/build/CMakeFiles
-mkdir -p "$objects/weft_core.dir/core" "$objects/weft_providers.dir/providers"
+mkdir -p "$objects/weft_core.dir/core/base" "$objects/weft_core.dir/core/site" "$objects/weft_providers.dir/providers"
 cat >"$work/core.c" <<'C'
 #include <stdlib.h>
 extern int fi_getinfo(void);
@@ -63,15 +67,15 @@ extern int cuInit(unsigned);
 void *naked_symbol(void) { return malloc(fi_getinfo() + cuInit(0)); }
 void weft_secret(void) { exit(1); }
 C
-"$cc" -c -fPIC "$work/core.c" -o "$objects/weft_core.dir/core/site.c.o"
-cp "$objects/weft_core.dir/core/site.c.o" "$objects/weft_core.dir/core/mem.c.o"
-cp "$objects/weft_core.dir/core/site.c.o" "$objects/weft_providers.dir/providers/fabric.c.o"
-"$cc" -shared "$objects/weft_core.dir/core/site.c.o" -o "$work/build/libweft.so.0.1.0"
+"$cc" -c -fPIC "$work/core.c" -o "$objects/weft_core.dir/core/site/site.c.o"
+cp "$objects/weft_core.dir/core/site/site.c.o" "$objects/weft_core.dir/core/base/mem.c.o"
+cp "$objects/weft_core.dir/core/site/site.c.o" "$objects/weft_providers.dir/providers/fabric.c.o"
+"$cc" -shared "$objects/weft_core.dir/core/site/site.c.o" -o "$work/build/libweft.so.0.1.0"
 layers "$work/build" && : >"$work/said"
-expect 'core/site.c.o calls malloc' 'malloc is called outside mem.c'
-expect 'core/site.c.o calls fi_getinfo' 'libfabric is called outside fabric.c'
-expect 'core/site.c.o calls cuInit' 'a vendor is called'
-expect 'core/site.c.o calls exit' 'exit is called'
+expect 'core/site/site.c.o calls malloc' 'malloc is called outside mem.c'
+expect 'core/site/site.c.o calls fi_getinfo' 'libfabric is called outside fabric.c'
+expect 'core/site/site.c.o calls cuInit' 'a vendor is called'
+expect 'core/site/site.c.o calls exit' 'exit is called'
 expect 'defines naked_symbol' 'a symbol lacks the prefix'
 expect 'exports naked_symbol: only weft_' 'a symbol is exported without the prefix'
 expect 'exports weft_secret, which weft.h' 'an undeclared symbol is exported'

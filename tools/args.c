@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 typedef enum arg_kind { ARG_FLAG, ARG_TEXT, ARG_EACH, ARG_MANY, ARG_COUNT, ARG_SIZE, ARG_NUMBER } arg_kind;
 

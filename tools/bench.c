@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench.h"
 #include "bench_fabric.h"
 #include "bench_fleet.h"
 #include "bench_gpu.h"
-#include "mem.h"
 #include "output.h"
-#include "status.h"
 #include "verbs.h"
 
 #define SEED UINT64_C(1)

@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "bench/fabric/meet.h"
 #include "output.h"
-#include "site_link.h"
-#include "site_text.h"
-#include "status.h"
+#include "site/site_link.h"
+#include "site/site_text.h"
 
 #define RUNS_MAX      15u
 #define MEGABYTES_MAX 4096u

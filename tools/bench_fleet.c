@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "output.h"
-#include "status.h"
 
 #define PARAMS     UINT64_C(65536)
 #define PEERS_MOST 4096u

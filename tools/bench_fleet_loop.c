@@ -4,11 +4,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench_fleet.h"
-#include "clock.h"
-#include "mem.h"
 #include "output.h"
-#include "status.h"
 
 #define ROUNDS_MAX 10000u
 #define ROUND_NS   (100 * UINT64_C(1000))

@@ -4,11 +4,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench_fleet.h"
 #include "demo_process.h"
-#include "mem.h"
 #include "output.h"
-#include "status.h"
 
 #define HELD_DEADLINE_MS 60000u
 

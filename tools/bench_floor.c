@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench.h"
-#include "bytes.h"
 #include "codec/classes.h"
-#include "layout.h"
-#include "mem.h"
-#include "status.h"
+#include "layout/layout.h"
 
 #define CELLS (WEFT_KIND_COUNT * WEFT_EXPONENTS_MAX)
 

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "layout.h"
-#include "mem.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "output.h"
-#include "status.h"
 
 #define SEED          UINT64_C(1)
 #define PARAMS        (UINT64_C(1) << 32) /* 8 GiB of bf16 */

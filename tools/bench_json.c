@@ -1,6 +1,6 @@
 /* bench_json.c - what bench_print.c prints, as one JSON object. */
 #include "bench.h"
-#include "layout.h"
+#include "layout/layout.h"
 #include "output.h"
 
 static json_t *speed_of(uint64_t bytes, double ms)

@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench.h"
-#include "layout.h"
-#include "mem.h"
+#include "layout/layout.h"
 #include "model/synth.h"
 #include "offline.h"
-#include "status.h"
 
 #define LINE 64u /* bytes */
 

@@ -1,12 +1,12 @@
 /* bench_planes.c - reads the frames of an update and sums up its bits by what they are for (docs/WIRE_FORMAT.md). */
 #include <string.h>
 
+#include "base/bytes.h"
+#include "base/status.h"
 #include "bench.h"
-#include "bytes.h"
 #include "codec/fast.h"
 #include "codec/tight.h"
-#include "layout.h"
-#include "status.h"
+#include "layout/layout.h"
 
 #define HEAD_BYTES    128u
 #define HEAD_WORDS_AT 110u /* u16: how many parameter words follow the header */

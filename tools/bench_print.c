@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "bench.h"
-#include "layout.h"
+#include "layout/layout.h"
 #include "output.h"
 
 static double share(double part, double all)

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/status.h"
 #include "bench.h"
-#include "file.h"
 #include "output.h"
-#include "status.h"
 
 extern char **environ;
 

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench.h"
-#include "mem.h"
 #include "output.h"
-#include "status.h"
 
 #define PASS       UINT16_C(0xffff) /* a 16-bit gap that is none: so many elements on */
 #define ZSTD_LEVEL 3

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "bench.h"
 #include "bench/codec/rig.h"
 #include "output.h"
-#include "status.h"
 
 #define KERNELS_VARIABLE "WEFT_KERNELS"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/crew.h"
 #include "bench.h"
-#include "crew.h"
 #include "output.h"
 
 #define LINE 64u /* bytes */

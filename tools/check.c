@@ -7,7 +7,7 @@
 #include "check_sizes.h"
 #include "model/safetensors.h"
 #include "output.h"
-#include "site.h"
+#include "site/site.h"
 #include "verbs.h"
 
 enum { VALUE_ROOM = 512 };

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "site.h"
+#include "site/site.h"
 
 /* An array of {backend, device, usable, text, ends}: one for each backend and device that is named; what is `auto` or
  * `host` is had everywhere and left out. `device` null: the current one. */

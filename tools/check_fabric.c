@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/plan.h"
 #include "fabric.h"
-#include "plan.h"
 #include "providers/profile.h"
-#include "site_keys.h"
-#include "site_link.h"
+#include "site/site_keys.h"
+#include "site/site_link.h"
 
 #define NAMES_MS 2000
 

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "site.h"
+#include "site/site.h"
 
 /* An array of weft_fabric_json's objects, each with the names of its peers in "peers". `journal`: the trainer's bytes.
  */

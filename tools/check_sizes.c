@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "encode/staging.h"
 #include "output.h"
-#include "sizes_rollout.h"
-#include "sizes_trainer.h"
-#include "staging.h"
+#include "rollout/sizes_rollout.h"
+#include "trainer/sizes_trainer.h"
 
 #define ONE_PERCENT 1.0
 

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "site.h"
+#include "site/site.h"
 
 /* {model, host, trainer, peers, warnings}: of each end the bytes and their parts, what its `auto` comes to on this host
  * and why. `journal` receives the trainer's. */

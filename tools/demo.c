@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "demo_files.h"
 #include "demo_process.h"
 #include "output.h"
 #include "signals.h"
-#include "status.h"
 #include "verbs.h"
 
 enum { TICK_MS = 50, MOST_PEERS = 64, MESSAGE_ROOM = 256 * 1024 };

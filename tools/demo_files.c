@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "status.h"
+#include "base/status.h"
 
 static bool directory_is_empty(const char *path)
 {

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "output.h"
 #include "signals.h"
-#include "status.h"
 
 enum { GRACE_MS = 2000, TICK_MS = 10, TAIL_BYTES = 1200 };
 

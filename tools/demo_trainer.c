@@ -1,13 +1,13 @@
 /* demo_trainer.c - the demo's trainer: trains a made-up model in memory and publishes every step. */
 #include <string.h>
 
+#include "base/status.h"
 #include "demo.h"
-#include "layout.h"
+#include "layout/layout.h"
 #include "model/synth.h"
 #include "output.h"
 #include "roster.h"
 #include "signals.h"
-#include "status.h"
 
 enum { SLICE_MS = 100, JOIN_SLICE_MS = 20, SEED = 20250 };
 

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "clock.h"
-#include "layout.h"
-#include "mem.h"
-#include "status.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/layout.h"
 
 #define BUFFER_BYTES (UINT64_C(16) << 20)
 #define ALIGN        16u /* of tensors: what kernels load at once */

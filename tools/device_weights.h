@@ -6,7 +6,7 @@
 #ifndef WEFT_TOOLS_DEVICE_WEIGHTS_H
 #define WEFT_TOOLS_DEVICE_WEIGHTS_H
 
-#include "backends/gpu_driver.h"
+#include "backends/gpu/gpu_driver.h"
 
 typedef struct weft_device_weights weft_device_weights;
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "offline.h"
 #include "signals.h"
-#include "status.h"
 #include "verbs.h"
 
 typedef struct diff {

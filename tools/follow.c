@@ -14,11 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptors.h"
-#include "log.h"
+#include "base/descriptors.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "natural.h"
 #include "output.h"
-#include "status.h"
 
 enum { STEADY_MS = 2000, AGAIN_MS = 1000, PATIENCE_MS = 60000 };
 

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "fabric.h"
 #include "output.h"
-#include "status.h"
 #include "verbs.h"
 
 enum { LISTED = 64 };

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "offline.h"
 #include "shown.h"
-#include "status.h"
 #include "verbs.h"
 
 enum { CLASSES_MAX = 64 };

@@ -1,9 +1,9 @@
 /* merge.c - weft merge: updates that follow each other, made one; level tight needs the base. */
 #include <stdio.h>
 
+#include "base/status.h"
 #include "offline.h"
 #include "signals.h"
-#include "status.h"
 #include "verbs.h"
 
 typedef struct merge {

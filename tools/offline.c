@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "signals.h"
-#include "status.h"
 #include "weights.h"
 
 enum { FIRST_MS = 500, NEXT_MS = 200 };

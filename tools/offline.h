@@ -3,7 +3,7 @@
 #define WEFT_TOOLS_OFFLINE_H
 
 #include "args.h"
-#include "file.h"
+#include "base/file.h"
 #include "model/safetensors.h"
 #include "output.h"
 

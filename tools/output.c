@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "log_spool.h"
+#include "base/log.h"
+#include "base/log_spool.h"
+#include "base/status.h"
 #include "signals.h"
-#include "status.h"
 
 /* Of stdout while a verb serves: what may wait, and room for one object about thousands of peers. */
 #define WAITING_BYTES (1u << 20)

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file.h"
-#include "layout.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "model/safetensors.h"
 #include "output.h"
 #include "signals.h"
-#include "status.h"
 #include "verbs.h"
 #include "weights.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "output.h"
-#include "status.h"
 
 weft_status weft_roster_read(weft_session *session, weft_roster *roster)
 {

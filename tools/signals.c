@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "file.h"
+#include "base/file.h"
 #include "output.h"
 
 static volatile sig_atomic_t stop_requested, deadly;

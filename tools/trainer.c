@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "follow.h"
 #include "output.h"
 #include "roster.h"
 #include "signals.h"
-#include "status.h"
 #include "verbs.h"
 #include "weights.h"
 

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "output.h"
 #include "signals.h"
-#include "status.h"
 #include "verbs.h"
 
 #define OVER_SITE  (WEFT_TAKES(JSON) | WEFT_TAKES(SET))

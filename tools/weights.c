@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "offline.h"
-#include "status.h"
 
 void weft_weights_place(const weft_site *site, const char *peer, weft_weights *weights)
 {

@@ -62,7 +62,7 @@ template <unsigned width> WEFT_DEVICE uint32_t weft_head_of(uint64_t data, uint3
 
 #define WEFT_K_PHI 0x9e3779b97f4a7c15ull
 
-/* core/digest.h holds the law. */
+/* core/layout/digest.h holds the law. */
 WEFT_DEVICE uint64_t weft_k_mix64(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

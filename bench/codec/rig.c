@@ -3,10 +3,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "clock.h"
-#include "encode.h"
-#include "mem.h"
-#include "status.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "encode/encode.h"
 
 /* A frame, and where its change list lies. */
 typedef struct slot {

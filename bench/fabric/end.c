@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "mem.h"
-#include "status.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
 
 #define NAP_NS 100000u /* where there is no descriptor; a session's sleep is adaptive and begins about there */
 

@@ -5,7 +5,7 @@
 #ifndef WEFT_BENCH_FABRIC_END_H
 #define WEFT_BENCH_FABRIC_END_H
 
-#include "port_provider.h"
+#include "port/port_provider.h"
 
 #define WEFT_BENCH_DEPTH_MAX 16u
 #define WEFT_BENCH_CHUNK_MAX (UINT64_C(4) << 20)

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench/fabric/end.h"
-#include "clock.h"
-#include "mem.h"
-#include "status.h"
 
 #define ECHO_BYTES   64u
 #define ECHOES       200u

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "bench/fabric/noise.h"
-#include "port_provider.h"
+#include "port/port_provider.h"
 
 #define WEFT_BENCH_CHUNKS  4u /* message sizes */
 #define WEFT_BENCH_DEPTHS  5u /* 1, 2, 4, 8, 16 in flight */

@@ -12,9 +12,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "bench/fabric/end.h"
-#include "control.h"
-#include "status.h"
+#include "wire/control.h"
 
 #define HOST_TEXT 256
 

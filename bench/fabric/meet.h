@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "port_provider.h"
+#include "port/port_provider.h"
 
 /* "host:port"; port 0: any, `bound` tells which. Errors: WEFT_E_CONFIG, WEFT_E_SYSTEM. */
 weft_status weft_bench_meet_listen(const char *address, int *listener, char bound[64]);

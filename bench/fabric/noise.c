@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 /* Limits of the noise. An end that waits a tenth of its time shows up in every figure; a hypervisor's share is a part
  * of each processor's; runs that differ by as much as their middle have none that another would find. */

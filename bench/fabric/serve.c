@@ -1,11 +1,11 @@
 /* serve.c - the end that obeys. */
 #include <poll.h>
 
+#include "base/clock.h"
+#include "base/status.h"
 #include "bench/fabric/end.h"
 #include "bench/fabric/meet.h"
 #include "bench/fabric/noise.h"
-#include "clock.h"
-#include "status.h"
 
 static weft_status arrive(weft_bench_end *end, uint64_t count, bool asleep)
 {

@@ -1,8 +1,8 @@
 /* diff.c - the bitmap pass alone: rows as encode jobs have them, for all weights at once, in one launch. */
-#include "backends/gpu_encode.h"
+#include "backends/gpu/gpu_encode.h"
+#include "base/clock.h"
+#include "base/mem.h"
 #include "bench/gpu/inside.h"
-#include "clock.h"
-#include "mem.h"
 
 /* What the rows of all runs take. */
 typedef struct diff_need {

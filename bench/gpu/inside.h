@@ -2,10 +2,10 @@
 #ifndef WEFT_BENCH_GPU_INSIDE_H
 #define WEFT_BENCH_GPU_INSIDE_H
 
-#include "backends/gpu.h"
+#include "backends/gpu/gpu.h"
 #include "bench/gpu/rig.h"
-#include "encode.h"
-#include "staging.h"
+#include "encode/encode.h"
+#include "encode/staging.h"
 
 /* Frames of one update, back to back. */
 typedef struct weft_bench_frames {

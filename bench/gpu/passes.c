@@ -1,7 +1,7 @@
 /* passes.c - jobs through the backend's table, as sessions submit them. */
+#include "base/clock.h"
+#include "base/status.h"
 #include "bench/gpu/inside.h"
-#include "clock.h"
-#include "status.h"
 
 /* ---- frames */
 

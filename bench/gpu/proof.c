@@ -1,11 +1,11 @@
 /* proof.c - what the host backend makes of the weights, and that the device makes the same. */
 #include <string.h>
 
-#include "backends/host.h"
+#include "backends/host/host.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench/gpu/inside.h"
-#include "mem.h"
-#include "part.h"
-#include "status.h"
+#include "layout/part.h"
 
 #define SECTOR 32u /* bytes that device memory is read in */
 

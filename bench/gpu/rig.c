@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "bench/gpu/inside.h"
-#include "clock.h"
-#include "mem.h"
-#include "status.h"
 
 /* ---- frames */
 

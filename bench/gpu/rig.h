@@ -6,7 +6,7 @@
 #ifndef WEFT_BENCH_GPU_RIG_H
 #define WEFT_BENCH_GPU_RIG_H
 
-#include "port_backend.h"
+#include "port/port_backend.h"
 
 /* One layout bound twice in host memory; pieces may share memory, as copies of a smaller model do. */
 typedef struct weft_bench_gpu_weights {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 const weft_kind_row weft_kinds[WEFT_KIND_COUNT] = {
     {"integer 8", 1, 0}, {"integer 16", 2, 0}, {"integer 32", 4, 0}, {"integer 64", 8, 0}, {"e4m3", 1, 4},

@@ -7,7 +7,7 @@
 #ifndef WEFT_CORE_CODEC_CLASSES_H
 #define WEFT_CORE_CODEC_CLASSES_H
 
-#include "layout.h"
+#include "layout/layout.h"
 
 #define WEFT_CLASS_MAX     16u
 #define WEFT_EXPONENTS_MAX 2048u /* of the widest float */

@@ -1,7 +1,7 @@
 /* fast.c - parameters of level `fast`. */
 #include "codec/fast.h"
 
-#include "status.h"
+#include "base/status.h"
 
 #define EXCEPTION_BITS 20u
 #define GAP_BITS       5u

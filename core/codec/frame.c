@@ -3,10 +3,10 @@
 
 #include <xxhash.h>
 
-#include "bytes.h"
+#include "base/bytes.h"
+#include "base/status.h"
 #include "codec/fast.h"
 #include "codec/tight.h"
-#include "status.h"
 
 #define PAYLOAD_BITS 24u
 #define LEVEL_BITS   4u

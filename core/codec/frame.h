@@ -3,7 +3,7 @@
 #ifndef WEFT_CORE_CODEC_FRAME_H
 #define WEFT_CORE_CODEC_FRAME_H
 
-#include "layout.h"
+#include "layout/layout.h"
 
 /* How a frame is coded. The numbers are on the wire. */
 typedef enum weft_level {

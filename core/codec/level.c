@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 static const char *const names[WEFT_LEVEL_COUNT] = {"full", "pairs", "fast", "tight"};
 

@@ -4,7 +4,7 @@
 
 #include <zstd.h>
 
-#include "bytes.h"
+#include "base/bytes.h"
 
 #define MAGIC_BYTES     4u
 #define DICTIONARY_FLAG 3u /* of the byte behind the magic number */

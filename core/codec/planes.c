@@ -5,10 +5,10 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "bytes.h"
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/status.h"
 #include "codec/packed.h"
-#include "mem.h"
-#include "status.h"
 
 #define UNIT_BYTES_MAX (UINT64_C(1) << 20)
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "mix64.h"
+#include "base/mix64.h"
 
 static uint32_t exponents_of(uint32_t kind)
 {

@@ -1,8 +1,8 @@
 /* tight.c - descriptors of level `tight`. */
 #include "codec/tight.h"
 
-#include "bytes.h"
-#include "status.h"
+#include "base/bytes.h"
+#include "base/status.h"
 
 #define MEMBER_BITS 18u
 #define LOW_BITS    5u

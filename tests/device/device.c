@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cuda.h"
-#include "backends/gpu_images.h"
-#include "backends/hip.h"
-#include "status.h"
+#include "backends/gpu/cuda.h"
+#include "backends/gpu/gpu_images.h"
+#include "backends/gpu/hip.h"
+#include "base/status.h"
 #include "tests/emulation/emulation.h"
 #include "tests/isa/cases.h"
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layout.h"
+#include "base/status.h"
+#include "layout/layout.h"
 #include "model/safetensors.h"
-#include "status.h"
 
 static void put_hex(const void *data, uint64_t bytes)
 {

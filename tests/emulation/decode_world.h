@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_DECODE_WORLD_H
 #define WEFT_TESTS_DECODE_WORLD_H
 
-#include "backends/gpu.h"
+#include "backends/gpu/gpu.h"
 #include "tests/emulation/driver.h"
 #include "tests/support/unit_pair.h"
 

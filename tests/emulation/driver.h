@@ -4,7 +4,7 @@
 #ifndef WEFT_TESTS_EMULATION_DRIVER_H
 #define WEFT_TESTS_EMULATION_DRIVER_H
 
-#include "backends/gpu_driver.h"
+#include "backends/gpu/gpu_driver.h"
 
 extern const weft_gpu_driver weft_emulation_driver;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/gpu_driver.h"
+#include "backends/gpu/gpu_driver.h"
 
 static void *inline_take(uint64_t bytes);                   /* aligned to 256 bytes; never NULL */
 static void inline_give(void *memory);                      /* NULL: nothing */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/gpu_sheet.h"
+#include "backends/gpu/gpu_sheet.h"
 
 #define GUARD_BLOCKS 16384u
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/emulation/decode_world.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu.h"
+#include "backends/gpu/gpu.h"
 #include "codec/chooser.h"
-#include "part.h"
+#include "layout/part.h"
 #include "tests/emulation/driver.h"
 #include "tests/support/unit_pair.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/emulation/decode_batch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

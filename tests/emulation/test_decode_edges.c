@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "codec/fast.h"
-#include "log.h"
 #include "tests/emulation/decode_batch.h"
 
 /* A frame of a unit whose last element changed, for a unit that lacks it. */

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "bytes.h"
-#include "log.h"
+#include "base/bytes.h"
+#include "base/log.h"
 #include "tests/emulation/decode_world.h"
 #include "tests/support/golden_files.h"
 

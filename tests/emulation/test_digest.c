@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "backends/kernels/rows.h"
-#include "digest.h"
+#include "layout/digest.h"
 #include "tests/emulation/emulation.h"
 
 #define ROWS 24u

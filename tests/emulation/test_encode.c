@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu.h"
-#include "backends/host.h"
-#include "status.h"
+#include "backends/gpu/gpu.h"
+#include "backends/host/host.h"
+#include "base/status.h"
 #include "tests/emulation/driver.h"
 #include "tests/emulation/scratch_guard.h"
 #include "tests/emulation/world.h"

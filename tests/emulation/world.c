@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "digest.h"
+#include "layout/digest.h"
 
 uint64_t world_draw(emulation_world *world, uint64_t limit)
 {

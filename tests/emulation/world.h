@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_EMULATION_WORLD_H
 #define WEFT_TESTS_EMULATION_WORLD_H
 
-#include "layout.h"
+#include "layout/layout.h"
 
 #define WORLD_TENSORS 80u
 #define WORLD_PIECES  (8u * WORLD_TENSORS)

@@ -3,14 +3,14 @@
 #if defined(WEFT_SIMDE)
 #define weft_host_avx512       weft_host_avx512_simde
 #define weft_host_tight_avx512 weft_host_tight_avx512_simde
-#include "backends/host_avx512.c"
-#include "backends/host_tight_avx512.c"
+#include "backends/host/host_avx512.c"
+#include "backends/host/host_tight_avx512.c"
 #endif
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host_state.h"
+#include "backends/host/host_state.h"
 
 #if defined(WEFT_SIMDE)
 static weft_backend table;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backends/kernels/rows.h"
-#include "digest.h"
-#include "status.h"
+#include "base/status.h"
+#include "layout/digest.h"
 
 typedef struct sums_plan {
     weft_k_digest *rows;

@@ -2,7 +2,7 @@
 #ifndef WEFT_TESTS_FAKE_SUMS_H
 #define WEFT_TESTS_FAKE_SUMS_H
 
-#include "backends/gpu.h"
+#include "backends/gpu/gpu.h"
 
 typedef struct sums_job {
     uint64_t data; /* device address of elements of 4 bytes */

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "bench/gpu/inside.h"
-#include "status.h"
 #include "tests/fake_gpu/bench.h"
 
 static void work_that_does_not_end(void **state)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "rollout.h"
+#include "rollout/rollout.h"
 #include "tests/fake_gpu/avx512.h"
 #include "tests/fake_gpu/far.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "status.h"
+#include "base/status.h"
 #include "tests/fake_gpu/world.h"
 
 static void probe_one(const world_vendor *vendor, weft_device_info *info)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu_backend.h"
-#include "status.h"
+#include "backends/gpu/gpu_backend.h"
+#include "base/status.h"
 #include "tests/fake_gpu/bench.h"
 
 #define MIB UINT64_C(1048576)

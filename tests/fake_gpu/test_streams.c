@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "port_backend.h"
-#include "status.h"
+#include "base/status.h"
+#include "port/port_backend.h"
 #include "tests/fake_gpu/bench.h"
 
 #define MIB UINT64_C(1048576)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "status.h"
+#include "base/status.h"
 #include "tests/fake_gpu/bench.h"
 
 static void refused(void *stream)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cuda.h"
-#include "backends/hip.h"
+#include "backends/gpu/cuda.h"
+#include "backends/gpu/hip.h"
 
 #define MEMORY_BYTES (UINT64_C(4) << 30)
 

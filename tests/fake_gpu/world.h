@@ -2,8 +2,8 @@
 #ifndef WEFT_TESTS_FAKE_WORLD_H
 #define WEFT_TESTS_FAKE_WORLD_H
 
-#include "backends/gpu_driver.h"
-#include "backends/gpu_images.h"
+#include "backends/gpu/gpu_driver.h"
+#include "backends/gpu/gpu_images.h"
 #include "tests/fake_gpu/fake_gpu.h"
 
 typedef struct world_vendor {

@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 #include "codec/frame.h"
-#include "layout.h"
+#include "layout/layout.h"
 
 static fleet_fake fake;
 static int listener;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "peer.h"
+#include "peer/peer.h"
 
 static int setup_with(void **state, fleet_size size, const char *const *overrides)
 {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "peer.h"
-#include "rebuild.h"
+#include "peer/peer.h"
+#include "peer/rebuild.h"
 
 static int setup_with(void **state, fleet_size size, const char *const *overrides)
 {

@@ -2,7 +2,7 @@
  * when it comes to it; and what is chosen is said. */
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 #include "tests/support/deferred.h"
 #include "tests/support/fleet.h"
 #include "tests/support/granting.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 static void first_bucket_comes_early(void **state)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 #include "tests/support/port.h"
 
 static void kill_one(sim *s, uint64_t run)

@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "peer.h"
-#include "rollout.h"
-#include "status.h"
+#include "base/status.h"
+#include "peer/peer.h"
+#include "rollout/rollout.h"
 
 #define ROUNDS_LEAST 9
 #define ROUNDS_MOST  400

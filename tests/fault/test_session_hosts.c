@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control.h"
 #include "tests/support/fleet.h"
+#include "wire/control.h"
 
 #define HOST "weft.test"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/support/full_pipe.h"
 
 #define STRANGERS 800

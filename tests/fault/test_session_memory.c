@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include "layout.h"
-#include "mem.h"
-#include "peer.h"
-#include "rollout.h"
+#include "base/mem.h"
+#include "layout/layout.h"
+#include "peer/peer.h"
+#include "rollout/rollout.h"
 
 #define MIB UINT64_C(1048576)
 

@@ -2,7 +2,7 @@
  */
 #include <pthread.h>
 
-#include "peer.h"
+#include "peer/peer.h"
 #include "tests/support/fleet.h"
 
 /* Versions in the room that a fleet remembers. */

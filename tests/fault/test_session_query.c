@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "digest.h"
-#include "layout.h"
+#include "layout/digest.h"
+#include "layout/layout.h"
 
 static fleet_fake fake;
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 /* An address that is away is asked for again after a quarter of io_deadline; no thread stands still for all of it. */
 #define SITE "provider.loop.chunk=32KiB", "session.io_deadline=8s", "peers.heartbeat=30s"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "peer.h"
+#include "peer/peer.h"
 
 static fleet_fake fakes[2];
 static bool layout_said; /* in the trainer's log */

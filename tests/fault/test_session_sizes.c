@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/host.h"
-#include "layout.h"
-#include "peer.h"
-#include "rollout.h"
-#include "status.h"
+#include "backends/host/host.h"
+#include "base/status.h"
+#include "layout/layout.h"
+#include "peer/peer.h"
+#include "rollout/rollout.h"
 #include "tests/support/sanitized.h"
 
 #define MIB UINT64_C(1048576)

@@ -2,7 +2,7 @@
  */
 #include "tests/support/fleet.h"
 
-#include "peer.h"
+#include "peer/peer.h"
 
 static int setup(void **state)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
+#include "peer/peer.h"
 
 #define PEERS 4u
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/host.h"
-#include "session.h"
+#include "backends/host/host.h"
+#include "session/session.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

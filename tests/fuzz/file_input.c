@@ -1,8 +1,8 @@
 #include "tests/fuzz/file_input.h"
 
-#include "bytes.h"
+#include "base/bytes.h"
 #include "tests/fuzz/fuzz.h"
-#include "update_format.h"
+#include "update/update_format.h"
 
 #define FLAG_CHECKS 1u /* the checks become those of the bytes */
 #define FLAG_BASE   2u /* the base's root becomes the world's */

@@ -1,11 +1,11 @@
 /* Any bytes as what the control plane carries: refused, or read and written again as the same bytes.
  *
  * Input: a byte that chooses the reader, then what it reads. */
-#include "control.h"
-#include "layout.h"
-#include "log.h"
+#include "base/log.h"
+#include "layout/layout.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/wire_samples.h"
+#include "wire/control.h"
 
 #include <xxhash.h>
 

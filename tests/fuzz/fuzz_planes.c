@@ -1,5 +1,5 @@
 /* Any bytes as a full frame in byte planes: refused, or a verbatim frame that packs and unpacks to itself. */
-#include "bytes.h"
+#include "base/bytes.h"
 #include "codec/planes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/world.h"

@@ -2,7 +2,7 @@
  *
  * Input: three bytes that choose the world and its parameters, then edits of the target, each of a kind, a start, a
  * count, a stride and what the kind needs. */
-#include "bytes.h"
+#include "base/bytes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/world.h"
 #include "tests/support/unit_pair.h"

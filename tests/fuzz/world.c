@@ -1,8 +1,8 @@
 #include "tests/fuzz/world.h"
 
-#include "bytes.h"
+#include "base/bytes.h"
+#include "base/log.h"
 #include "codec/chooser.h"
-#include "log.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/unit_pair.h"
 

@@ -7,7 +7,7 @@
 
 #include "codec/classes.h"
 #include "codec/frame.h"
-#include "port_backend.h"
+#include "port/port_backend.h"
 
 #define FUZZ_TENSORS 3
 #define FUZZ_PARTS   4 /* words of a digest */

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "backends/host.h"
-#include "bytes.h"
-#include "log.h"
-#include "status.h"
+#include "backends/host/host.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "tests/support/golden_files.h"
 
 #define BF16_COUNT 64u

@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
-#include "layout.h"
-#include "log.h"
-#include "mem.h"
-#include "mix64.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/mix64.h"
+#include "layout/layout.h"
 #include "tests/support/golden_files.h"
-#include "update_names.h"
+#include "update/update_names.h"
 
 #define TENSORS 64u
 

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
+#include "base/status.h"
 #include "codec/planes.h"
-#include "log.h"
-#include "status.h"
 #include "tests/support/golden_files.h"
 
 #define PLAIN    64u

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
+#include "base/bytes.h"
 #include "codec/classes.h"
-#include "layout.h"
+#include "layout/layout.h"
 
 static inline void case_part(const char *name, const void *data, uint64_t length)
 {

@@ -1,6 +1,6 @@
 /* Makes cases for the independent decoder: fresh frames of all dtypes and densities, and the grids of random layouts.
  */
-#include "digest.h"
+#include "layout/digest.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/world.h"
 #include "tests/independent/cases.h"

@@ -1,6 +1,6 @@
 /* Plays the frames of the fuzz corpus and writes what this library says to each, as cases for the independent decoder.
  */
-#include "status.h"
+#include "base/status.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/world.h"
 #include "tests/independent/cases.h"

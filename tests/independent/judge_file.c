@@ -1,6 +1,6 @@
 /* Plays the update files of the fuzz corpus and writes what this library says to each, as cases for the independent
  * decoder. */
-#include "status.h"
+#include "base/status.h"
 #include "tests/fuzz/file_input.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/independent/cases.h"

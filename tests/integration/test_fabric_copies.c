@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
-#include "port_provider.h"
+#include "base/log.h"
+#include "port/port_provider.h"
 
 static char folder[256], second[300];
 static unsigned warnings;

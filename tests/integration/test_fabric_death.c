@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/support/fabric_ends.h"
 #include "tests/support/standin.h"
 

@@ -2,7 +2,7 @@
  * elements of each width, sparse and dense, in pieces that begin anywhere, all units in one batch. */
 #include <string.h>
 
-#include "backends/gpu.h"
+#include "backends/gpu/gpu.h"
 #include "tests/isa/cases.h"
 #include "tests/support/unit_pair.h"
 

@@ -12,7 +12,7 @@
 #ifndef WEFT_TESTS_ISA_RECORD_H
 #define WEFT_TESTS_ISA_RECORD_H
 
-#include "backends/gpu_driver.h"
+#include "backends/gpu/gpu_driver.h"
 
 /* Launches go to this file from now on (NULL: nowhere). Ends the process with a message when it cannot be written. */
 void weft_record_to(const char *path);

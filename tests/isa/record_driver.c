@@ -1,5 +1,5 @@
 /* record_driver.c - the driver whose launches are recorded. */
-#include "status.h"
+#include "base/status.h"
 #include "tests/emulation/inline_driver.h"
 #include "tests/isa/record.h"
 

@@ -88,7 +88,7 @@ def check_sources(wrong):
 
 
 def check_choice(wrong):
-    files = mutate.sources(["core/turn.c", "core/wire*.c"])
+    files = mutate.sources(["core/base/turn.c", "core/wire/*.c"])
     first, again, other = (mutate.choose(files, seed, 40) for seed in (1, 1, 2))
     if first != again or first == other or len({(mutant.file, mutant.line) for mutant in first}) != 40:
         wrong.append("the choice does not follow from the seed")

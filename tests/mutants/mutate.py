@@ -34,7 +34,7 @@ CAUGHT, SURVIVED, EQUAL, BROKEN = "caught", "survived", "equal", "no build"
 
 
 def sources(patterns):
-    found = [os.path.relpath(path, build.ROOT) for folder in ("core", "core/codec", "providers", "backends")
+    found = [os.path.relpath(path, build.ROOT) for folder in ("core/*", "providers", "backends", "backends/*")
              for path in glob.glob(os.path.join(build.ROOT, folder, "*.c"))]
     return sorted(file for file in found if any(fnmatch.fnmatch(file, pattern) for pattern in patterns))
 

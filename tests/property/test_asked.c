@@ -1,8 +1,8 @@
 /* What a rollout with a wrong bit asks the trainer for, the tile in which that is, comes, is being made, or is
- * forgotten: it waits as long as that is right (core/rollout.c), on a clock of the test's own. */
+ * forgotten: it waits as long as that is right (core/rollout/rollout.c), on a clock of the test's own. */
 #include "tests/support/sim_tick.h"
 
-#include "rollout.h"
+#include "rollout/rollout.h"
 
 static sim *with_a_repair_asked_for(void)
 {

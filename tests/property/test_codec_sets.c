@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/support/unit_pair.h"
 
 #define ROUNDS  24

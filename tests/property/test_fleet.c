@@ -1,7 +1,7 @@
 /* Seeded random schedules of a whole fleet: publishes, joins (from nothing, from old versions, from wrong bits),
  * leaves, crashes, stops, restarts of the trainer, faults of the fabric, in any order. In every round each rollout has
  * the bits of what it says it holds, which is a published version; when quiet comes all have the trainer's; what a peer
- * can go through it goes through (core/peer_state.c), and nothing else; memory and descriptors are given back.
+ * can go through it goes through (core/peer/peer_state.c), and nothing else; memory and descriptors are given back.
  *
  * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many; WEFT_FULL more than usual. */
 #include "tests/support/sim.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "mem.h"
-#include "peer.h"
-#include "rollout.h"
+#include "base/mem.h"
+#include "peer/peer.h"
+#include "rollout/rollout.h"
 
 #define SEEDS      16u
 #define SEEDS_FULL 80u

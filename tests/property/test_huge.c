@@ -8,8 +8,8 @@
 
 #include <sys/mman.h>
 
-#include "part.h"
-#include "staging.h"
+#include "encode/staging.h"
+#include "layout/part.h"
 #include "tests/support/memory_file.h"
 #include "tests/support/unit_pair.h"
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "bytes.h"
-#include "digest.h"
-#include "layout.h"
-#include "log.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "layout/digest.h"
+#include "layout/layout.h"
 #include "model/model.h"
 
 #define MUTANTS 20000

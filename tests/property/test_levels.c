@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/support/memory_file.h"
 #include "tests/support/unit_pair.h"
-#include "update_format.h"
-#include "update_names.h"
+#include "update/update_format.h"
+#include "update/update_names.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define DTYPES   20

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "bytes.h"
+#include "base/bytes.h"
+#include "base/log.h"
 #include "codec/planes.h"
-#include "log.h"
 #include "tests/support/unit_pair.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

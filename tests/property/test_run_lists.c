@@ -1,6 +1,6 @@
 /* The lists of changes that the host backend makes of a unit or a run: about as many changes as they hold, in elements
  * of every width. A list that went on behind its end would write over the next one. */
-#include "backends/host_state.h"
+#include "backends/host/host_state.h"
 #include "tests/support/run_world.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

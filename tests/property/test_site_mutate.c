@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "site.h"
+#include "site/site.h"
 #include "tests/support/site_scratch.h"
 
 #define ROUNDS 4000

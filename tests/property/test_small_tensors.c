@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "digest.h"
-#include "layout.h"
+#include "layout/digest.h"
+#include "layout/layout.h"
 #include "model/synth.h"
 #include "tests/support/encode_pass.h"
 #include "tests/support/memory_file.h"

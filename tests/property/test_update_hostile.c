@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/support/memory_file.h"
-#include "update_format.h"
-#include "update_grid.h"
+#include "update/update_format.h"
+#include "update/update_grid.h"
 
 static uint64_t dice = 0x2545f4914f6cdd1d;
 

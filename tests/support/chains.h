@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "arena.h"
-#include "digest.h"
+#include "journal/arena.h"
+#include "layout/digest.h"
 
 /* Bytes of the n-th frame of a chain, a multiple of 4 in 16..largest. */
 static inline uint32_t chain_frame_bytes(uint64_t seed, uint64_t n, uint32_t largest)

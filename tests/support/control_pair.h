@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "control.h"
-#include "digest.h"
-#include "log.h"
-#include "status.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "wire/control.h"
 
 typedef struct pair {
     weft_control a, b;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host.h"
-#include "status.h"
+#include "backends/host/host.h"
+#include "base/status.h"
 #include "tests/support/deferred_inside.h"
 
 #define PENDING 4096u

@@ -7,7 +7,7 @@
 #ifndef WEFT_TESTS_DEFERRED_H
 #define WEFT_TESTS_DEFERRED_H
 
-#include "port_backend.h"
+#include "port/port_backend.h"
 
 /* Lends it with this depth; from then on weft_backend_find("cuda") is it. */
 void deferred_lend(uint32_t depth);

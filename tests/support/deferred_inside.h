@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "port_backend.h"
+#include "port/port_backend.h"
 
 typedef enum deferred_kind {
     DEFERRED_ENCODE,

@@ -1,7 +1,7 @@
 /* deferred_jobs.c - one job of the deferred backend, by the host's, where the bytes really are. */
 #include <stdlib.h>
 
-#include "backends/host.h"
+#include "backends/host/host.h"
 #include "tests/support/deferred_inside.h"
 
 static weft_view view_reach(const weft_view *view)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "status.h"
+#include "base/status.h"
 
 early early_script;
 weft_backend early_backend;

@@ -5,8 +5,8 @@
 
 #include "tests/support/sim.h"
 
-#include "peer.h"
-#include "rollout.h"
+#include "peer/peer.h"
+#include "rollout/rollout.h"
 
 #define EARLY_SETTLE_MS 60000u
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host.h"
-#include "encode.h"
-#include "status.h"
+#include "backends/host/host.h"
+#include "base/status.h"
+#include "encode/encode.h"
 
 /* Frames of one level back to back. */
 typedef struct pass_frames {

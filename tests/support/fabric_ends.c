@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/support/fabric_ends.h"
 #include "tests/support/standin.h"
 

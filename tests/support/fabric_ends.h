@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "port_provider.h"
+#include "port/port_provider.h"
 #include "tests/support/fabric_play.h"
 
 #define CHUNK   (UINT64_C(64) << 10)

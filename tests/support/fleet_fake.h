@@ -3,7 +3,7 @@
 #define WEFT_TESTS_FLEET_FAKE_H
 
 #include "tests/support/fleet.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 typedef struct fleet_fake {
     int fd;

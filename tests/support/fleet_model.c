@@ -4,7 +4,7 @@
 
 #include "tests/support/fleet.h"
 
-#include "layout.h"
+#include "layout/layout.h"
 #include "tests/support/deferred.h"
 
 uint64_t fleet_random(uint64_t *seed)

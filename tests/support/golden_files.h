@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
 #include "codec/frame.h"
-#include "status.h"
 
 #define GOLDEN_MOST 4096u /* bytes of a file */
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "providers/loop.h"
-#include "status.h"
 
 enum { REGIONS = 32, WRITES = 4096 };
 

@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_GRANTING_H
 #define WEFT_TESTS_GRANTING_H
 
-#include "port_provider.h"
+#include "port/port_provider.h"
 
 typedef enum granting_how {
     GRANTING_ALL,

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "backends/host_kernels.h"
-#include "digest.h"
+#include "backends/host/host_kernels.h"
+#include "layout/digest.h"
 
 #define MOST     9000u
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -2,8 +2,8 @@
 #ifndef WEFT_TESTS_KERNEL_TIGHT_H
 #define WEFT_TESTS_KERNEL_TIGHT_H
 
-#include "backends/host_element.h"
-#include "backends/host_tight_kernels.h"
+#include "backends/host/host_element.h"
+#include "backends/host/host_tight_kernels.h"
 #include "tests/support/kernel_sets.h"
 
 /* Elements, and what they are split into classes with. */

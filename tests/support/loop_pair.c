@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/support/loop_pair.h"
 
 void pair_join(weft_port *tx, const weft_port *rx)

@@ -2,8 +2,8 @@
 #ifndef WEFT_TESTS_MERGE_WORLD_H
 #define WEFT_TESTS_MERGE_WORLD_H
 
-#include "encode.h"
-#include "merge.h"
+#include "encode/encode.h"
+#include "encode/merge.h"
 #include "tests/support/unit_pair.h"
 
 #define WORLD_VERSIONS 12

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "part.h"
+#include "layout/part.h"
 #include "tests/support/encode_pass.h"
 #include "tests/support/unit_pair.h"
 

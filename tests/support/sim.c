@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "peer.h"
-#include "rollout.h"
+#include "peer/peer.h"
+#include "rollout/rollout.h"
 
 #define TICK_NS WEFT_NS_PER_MS
 

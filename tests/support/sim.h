@@ -8,7 +8,7 @@
 
 #include "tests/support/fleet.h"
 
-#include "clock.h"
+#include "base/clock.h"
 
 #define SIM_ROLLOUTS 10
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "peer.h"
+#include "peer/peer.h"
 
 /* What an end may be silent for, and has for its work then. */
 #define SIM_PATIENCE_MS (SIM_IO_MS + SIM_HEARTBEAT_MS)

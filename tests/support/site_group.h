@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "site.h"
+#include "site/site.h"
 #include "tests/support/site_scratch.h"
 
 static site_scratch scratch;

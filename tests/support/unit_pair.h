@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host.h"
-#include "digest.h"
+#include "backends/host/host.h"
+#include "layout/digest.h"
 
 #define PAIR_TENSORS 6
 #define PAIR_PARTS   10 /* words of a digest: a tensor may have a few tiles */

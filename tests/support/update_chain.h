@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "layout.h"
+#include "layout/layout.h"
 #include "tests/support/memory_file.h"
 
 #define VERSIONS 10

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "layout.h"
+#include "layout/layout.h"
 #include "tests/support/memory_file.h"
 
 static const char *const levels[] = {"full", "pairs", "fast", "tight"};

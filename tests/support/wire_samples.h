@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "status.h"
-#include "wire.h"
+#include "base/status.h"
+#include "wire/wire.h"
 
 /* Every u64 of a sample is another number, so that swapped fields show. */
 #define SAMPLE_LAYOUT                                                                                                  \

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "journal.h"
-#include "mem.h"
-#include "status.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "journal/journal.h"
 #include "tests/support/chains.h"
 
 #define LARGEST 20000u

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "digest.h"
-#include "layout.h"
+#include "layout/digest.h"
+#include "layout/layout.h"
 
 #define SHAPE(...)                                                                                                     \
     (const uint64_t[])                                                                                                 \

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
-#include "bucket.h"
+#include "bucket/bucket.h"
 #include "tests/support/chains.h"
 
 /* What a stream did to a chain so far. */

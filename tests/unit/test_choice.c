@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "choice.h"
-#include "digest.h"
+#include "bucket/choice.h"
+#include "layout/digest.h"
 
 #define ALL      ((1u << WEFT_LEVEL_COUNT) - 1)
 #define ELEMENTS UINT64_C(200000000) /* 400 MB of bf16 */

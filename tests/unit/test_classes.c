@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "codec/classes.h"
-#include "log.h"
 #include "tests/support/unit_pair.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 typedef struct hand {
     uint64_t now_ns;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/support/control_pair.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

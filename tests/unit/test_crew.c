@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "crew.h"
-#include "thread.h"
+#include "base/crew.h"
+#include "base/thread.h"
 
 enum { LANES = 5, ROUNDS = 200, PAGE = 4096 };
 

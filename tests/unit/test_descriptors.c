@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "descriptors.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/log.h"
 #include "tests/support/fabric_play.h"
 
 #define LIMIT 200u

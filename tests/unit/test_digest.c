@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "digest.h"
+#include "layout/digest.h"
 
 /* The source root: the build says it, the environment may say another. */
 #ifndef WEFT_SOURCE_DIR

@@ -9,7 +9,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/support/encode_pass.h"
 
 #define UNITS    48u

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/status.h"
 #include "codec/chooser.h"
-#include "encode.h"
-#include "log.h"
-#include "status.h"
+#include "encode/encode.h"
 #include "tests/support/unit_pair.h"
 
 #define TIGHT   (1u << WEFT_LEVEL_TIGHT)

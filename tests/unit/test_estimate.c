@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "bucket.h"
-#include "digest.h"
+#include "bucket/bucket.h"
+#include "layout/digest.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define SLOT     (4u << 20)

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "status.h"
+#include "base/status.h"
 #include "tools/follow.h"
 #include "tools/natural.h"
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "codec/fast.h"
-#include "log.h"
 
 #define UNITS    2u
 #define ELEMENTS 1000u /* bf16, unit 0; unit 1 has 3 u8 */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu.h"
+#include "backends/gpu/gpu.h"
 
 #define MIB UINT64_C(1048576)
 

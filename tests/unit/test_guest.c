@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "guest.h"
+#include "wire/guest.h"
 
 #define MOST 32u
 

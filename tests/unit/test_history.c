@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "digest.h"
-#include "history.h"
+#include "journal/history.h"
+#include "layout/digest.h"
 
 #define PARTS    97u
 #define VERSIONS 1100u

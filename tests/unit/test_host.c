@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "backends/host.h"
+#include "backends/host/host.h"
 
 static weft_status opened(const char *kernels, char chosen[16])
 {

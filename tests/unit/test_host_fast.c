@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "codec/fast.h"
-#include "log.h"
 #include "tests/support/unit_pair.h"
 
 #define ELEMENTS 64u

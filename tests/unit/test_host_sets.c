@@ -3,8 +3,8 @@
 
 #include "tests/support/kernel_fast.h"
 
-#include "backends/host_ahead.h"
-#include "backends/host_state.h"
+#include "backends/host/host_ahead.h"
+#include "backends/host/host_state.h"
 
 static void set_equals_portable(const char *name)
 {

@@ -1,6 +1,6 @@
 /* The AVX-512 kernel set, recompiled for any CPU, gives the bytes of the portable one. */
 #define weft_host_avx512 weft_host_avx512_simde
-#include "backends/host_avx512.c"
+#include "backends/host/host_avx512.c"
 
 #include "tests/support/kernel_fast.h"
 

@@ -2,8 +2,8 @@
  * ask for memory. */
 #include "tests/support/kernel_tight.h"
 
-#include "backends/host_ahead.h"
-#include "backends/host_state.h"
+#include "backends/host/host_ahead.h"
+#include "backends/host/host_state.h"
 
 static void set_is_right(const char *name)
 {

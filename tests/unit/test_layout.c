@@ -10,9 +10,9 @@
 #include <xxhash.h>
 
 #include "codec/frame.h"
-#include "digest.h"
-#include "grid.h"
-#include "layout.h"
+#include "layout/digest.h"
+#include "layout/grid.h"
+#include "layout/layout.h"
 
 #define SHAPE(...)                                                                                                     \
     (const uint64_t[])                                                                                                 \

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "log_limit.h"
+#include "base/clock.h"
+#include "base/log_limit.h"
 
 static uint64_t time_ns = WEFT_NS_PER_MS;
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
-#include "log_spool.h"
+#include "base/log.h"
+#include "base/log_spool.h"
 
 #include "tests/support/full_pipe.h"
 

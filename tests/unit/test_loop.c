@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/support/loop_pair.h"
 
 static void every_byte_lands_and_every_immediate_once(void **state)

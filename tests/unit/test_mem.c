@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 static void assert_zero(const uint8_t *bytes, size_t count)
 {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "mem_host.h"
+#include "base/mem_host.h"
 #include "tests/support/sanitized.h"
 
 #define GB UINT64_C(1000000000)

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "bucket.h"
-#include "digest.h"
+#include "bucket/bucket.h"
+#include "layout/digest.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define BURST    0.002 /* seconds of the rate that may go at once */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "part.h"
+#include "layout/part.h"
 
 #define TENSORS 9
 #define NAMED   "model.layers.35.block_sparse_moe.experts.127.down_proj.lora.weight.with.a.name.that.nobody.types"

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "peer.h"
-#include "status.h"
+#include "base/status.h"
+#include "peer/peer.h"
 
 #define GUEST   WEFT_PEER_GUEST
 #define JOINING WEFT_PEER_JOINING

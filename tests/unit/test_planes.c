@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "bytes.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "codec/planes.h"
-#include "log.h"
-#include "mem.h"
 #include "tests/support/unit_pair.h"
 #include "tests/support/zstd_bad.h"
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "refusal.h"
-#include "status.h"
+#include "base/status.h"
+#include "wire/refusal.h"
 
 static void its_own_fault_is_told(void **state)
 {

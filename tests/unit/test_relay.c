@@ -2,8 +2,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "relay.h"
+#include "base/clock.h"
+#include "relay/relay.h"
 #include "tests/support/control_pair.h"
 
 #define SLOTS    4u

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layout.h"
+#include "layout/layout.h"
 #include "tests/support/model_scratch.h"
 
 static void open_refused(weft_status wanted, const char *words)

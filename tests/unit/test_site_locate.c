@@ -13,8 +13,8 @@
 #include <iniparser.h>
 #endif
 
-#include "mem.h"
-#include "site_file.h"
+#include "base/mem.h"
+#include "site/site_file.h"
 #include "tests/support/site_scratch.h"
 
 static site_scratch scratch;

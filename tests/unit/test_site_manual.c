@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "site_keys.h"
-#include "site_link.h"
-#include "site_value.h"
+#include "site/site_keys.h"
+#include "site/site_link.h"
+#include "site/site_value.h"
 #include "tests/support/site_scratch.h"
 
 static weft_site *load(const char *name)

@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
-#include "backends/host.h"
-#include "layout.h"
-#include "sizes.h"
-#include "sizes_rollout.h"
-#include "sizes_trainer.h"
-#include "staging.h"
+#include "backends/host/host.h"
+#include "encode/sizes.h"
+#include "encode/staging.h"
+#include "layout/layout.h"
+#include "rollout/sizes_rollout.h"
 #include "tests/support/site_scratch.h"
+#include "trainer/sizes_trainer.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GB  UINT64_C(1000000000)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rollout.h"
+#include "rollout/rollout.h"
 
 #define SLOTS   2u
 #define PAYLOAD 4096u

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "backends/host.h"
-#include "digest.h"
-#include "staging.h"
+#include "backends/host/host.h"
+#include "encode/staging.h"
+#include "layout/digest.h"
 
 #define LISTS 4096
 

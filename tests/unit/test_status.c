@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
-#include "status.h"
+#include "base/log.h"
+#include "base/status.h"
 
 typedef struct probe {
     weft_log_sink sink;

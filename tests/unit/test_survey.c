@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "codec/chooser.h"
-#include "port_backend.h"
+#include "port/port_backend.h"
 #include "tests/support/unit_pair.h"
 
 static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_F32, WEFT_I8, WEFT_F64};

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "layout.h"
+#include "layout/layout.h"
 #include "model/synth.h"
 
 #define SHAPE(...)                                                                                                     \

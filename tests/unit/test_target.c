@@ -8,9 +8,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "status.h"
-#include "target.h"
+#include "base/status.h"
 #include "tests/support/site_load.h"
+#include "wire/target.h"
 
 static const char text[] = "[trainer]\naddress = 127.0.0.1, 127.0.0.2\n[peer.plain]\n"
                            "[peer.listed]\naddress = 198.51.100.7, eth7\n"

@@ -8,10 +8,10 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include "log.h"
-#include "mem.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "tests/support/zstd_bad.h"
-#include "update_pack.h"
+#include "update/update_pack.h"
 
 static weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "watch.h"
+#include "wire/watch.h"
 
 #define MANY 200u
 

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "digest.h"
-#include "log.h"
+#include "base/log.h"
+#include "layout/digest.h"
 #include "tests/support/golden_files.h"
 #include "tests/support/wire_samples.h"
 

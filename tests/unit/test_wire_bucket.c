@@ -7,10 +7,10 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
-#include "digest.h"
-#include "log.h"
-#include "status.h"
-#include "wire.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "wire/wire.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

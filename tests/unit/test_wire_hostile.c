@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "tests/support/wire_samples.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,0 +1,151 @@
+/* gpu_apply.c - changes put in place and taken back on the device. */
+#include "backends/gpu/gpu_sheet.h"
+
+/* What both kinds have in common. */
+typedef struct swap_job {
+    const weft_view *target;
+    const weft_changes *changes;
+} swap_job;
+
+typedef struct swap_plan {
+    weft_gpu_sheet rows, results;
+    uint32_t *mismatch; /* one of each job */
+} swap_plan;
+
+static weft_gpu_need swap_need(const swap_job *job)
+{
+    const uint64_t rows = weft_gpu_row_bytes(sizeof(weft_k_swap)) + weft_gpu_view_bytes(job->target) +
+                          sizeof(weft_k_part) * (uint64_t)weft_gpu_parts(job->changes->count, WEFT_K_SWAPS);
+    return (weft_gpu_need){.device = rows, .pinned = rows};
+}
+
+/* What a batch needs besides its jobs. */
+static weft_gpu_need batch_need(void)
+{
+    const uint64_t results = WEFT_GPU_JOBS * sizeof(uint32_t) + WEFT_GPU_ALIGN;
+    return (weft_gpu_need){.device = results + WEFT_GPU_ALIGN,
+                           .pinned = results + WEFT_GPU_ALIGN,
+                           .plain = sizeof(swap_plan) + WEFT_GPU_ALIGN};
+}
+
+static swap_job apply_of(const void *job)
+{
+    const weft_apply_job *apply = job;
+    return (swap_job){&apply->target, apply->changes};
+}
+
+static swap_job undo_of(const void *job)
+{
+    const weft_undo_job *undo = job;
+    return (swap_job){&undo->target, undo->changes};
+}
+
+/* Rows of all jobs, then those of their parts; returns how many there are. */
+static uint32_t rows_put(weft_gpu_slab *slab, swap_plan *plan, swap_job (*of)(const void *), uint64_t *parts)
+{
+    uint64_t address[WEFT_GPU_JOBS], mismatch;
+    uint32_t blocks = 0;
+    void *made;
+    mismatch = weft_gpu_sheet_take(&plan->results, slab->count * sizeof(uint32_t), &made);
+    plan->mismatch = made;
+    for (uint32_t i = 0; i < slab->count; i++) {
+        const swap_job job = of(slab->jobs[i]);
+        address[i] = weft_gpu_sheet_take(&plan->rows, sizeof(weft_k_swap), &made);
+        *(weft_k_swap *)made = (weft_k_swap){.view = weft_gpu_view_put(&plan->rows, job.target),
+                                             .position = (uintptr_t)job.changes->position,
+                                             .before = (uintptr_t)job.changes->before,
+                                             .after = (uintptr_t)job.changes->after,
+                                             .mismatch = mismatch + i * sizeof(uint32_t),
+                                             .count = job.changes->count};
+        blocks += weft_gpu_parts(job.changes->count, WEFT_K_SWAPS);
+    }
+    *parts = weft_gpu_sheet_take(&plan->rows, blocks * sizeof(weft_k_part), &made);
+    weft_k_part *row = made;
+    for (uint32_t i = 0; i < slab->count; i++)
+        row = weft_gpu_parts_put(row, address[i], weft_gpu_parts(of(slab->jobs[i]).changes->count, WEFT_K_SWAPS), 0);
+    return blocks;
+}
+
+static weft_status swap_begin(weft_gpu *gpu, weft_gpu_slab *slab, swap_job (*of)(const void *),
+                              enum weft_gpu_kernel kernel)
+{
+    swap_plan *plan = weft_gpu_take_plain(slab, sizeof *plan);
+    uint64_t rows = 0, parts;
+    slab->plan = plan;
+    for (uint32_t i = 0; i < slab->count; i++) {
+        const swap_job job = of(slab->jobs[i]);
+        rows += swap_need(&job).device;
+    }
+    plan->rows = weft_gpu_sheet_open(slab, rows, true);
+    plan->results = weft_gpu_sheet_open(slab, WEFT_GPU_JOBS * sizeof(uint32_t), true);
+    const uint32_t blocks = rows_put(slab, plan, of, &parts);
+    weft_status status = weft_gpu_clear(gpu, slab, plan->results.address, plan->results.used);
+    if (status == WEFT_OK)
+        status = weft_gpu_sheet_send(gpu, slab, &plan->rows);
+    if (status == WEFT_OK)
+        status = weft_gpu_launch(gpu, slab, kernel, blocks, parts);
+    if (status == WEFT_OK)
+        status = weft_gpu_sheet_fetch(gpu, slab, &plan->results);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
+}
+
+/* ---- apply */
+
+static weft_gpu_need apply_need(const weft_gpu *gpu, const void *job)
+{
+    (void)gpu;
+    if (!job)
+        return batch_need();
+    const swap_job swap = apply_of(job);
+    return swap_need(&swap);
+}
+
+static void *apply_stream(weft_gpu *gpu, const void *from, bool *ordered)
+{
+    const weft_apply_job *job = from;
+    return weft_gpu_order(gpu, &job->target, job->stream, ordered);
+}
+
+static weft_status apply_begin(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    return swap_begin(gpu, slab, apply_of, WEFT_GPU_KERNEL_apply);
+}
+
+static weft_status apply_advance(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    (void)gpu;
+    const swap_plan *plan = slab->plan;
+    for (uint32_t i = 0; i < slab->count; i++)
+        ((weft_apply_job *)slab->jobs[i])->mismatch = plan->mismatch[i] != 0;
+    return WEFT_OK;
+}
+
+const weft_gpu_kind weft_gpu_apply = {
+    .name = "apply", .need = apply_need, .stream = apply_stream, .begin = apply_begin, .advance = apply_advance};
+
+/* ---- undo */
+
+static weft_gpu_need undo_need(const weft_gpu *gpu, const void *job)
+{
+    (void)gpu;
+    if (!job)
+        return batch_need();
+    const swap_job swap = undo_of(job);
+    return swap_need(&swap);
+}
+
+static weft_status undo_begin(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    return swap_begin(gpu, slab, undo_of, WEFT_GPU_KERNEL_undo);
+}
+
+static weft_status undo_advance(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    (void)gpu;
+    (void)slab;
+    return WEFT_OK;
+}
+
+/* It comes after what its apply came after, and is not held up by what the caller's stream has got since: a commit that
+ * fails takes back what it did. */
+const weft_gpu_kind weft_gpu_undo = {.name = "undo", .need = undo_need, .begin = undo_begin, .advance = undo_advance};

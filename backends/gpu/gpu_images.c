@@ -1,0 +1,48 @@
+/* gpu_images.c - the images as read-only bytes of the library. */
+#include "backends/gpu/gpu_images.h"
+
+#include <string.h>
+
+#if __has_include("weft_gpu_images.h")
+#include "weft_gpu_images.h"
+#else /* compiled by hand */
+#define WEFT_GPU_IMAGES_CUDA "none, built without them"
+#define WEFT_GPU_IMAGES_HIP  "none, built without them"
+#define WEFT_GPU_IMAGES(ROW)
+#endif
+
+#define EMBED(vendor, name, file)                                                                                      \
+    __asm__(".pushsection .rodata\n"                                                                                   \
+            ".balign 4096\n"                                                                                           \
+            ".global weft_gpu_image_" #name ", weft_gpu_image_end_" #name "\n"                                         \
+            ".hidden weft_gpu_image_" #name ", weft_gpu_image_end_" #name "\n"                                         \
+            "weft_gpu_image_" #name ": .incbin \"" file "\"\n"                                                         \
+            "weft_gpu_image_end_" #name ": .byte 0\n"                                                                  \
+            ".popsection\n");                                                                                          \
+    extern const uint8_t weft_gpu_image_##name[], weft_gpu_image_end_##name[];
+WEFT_GPU_IMAGES(EMBED)
+
+static const struct embedded {
+    const char *vendor, *name;
+    const uint8_t *data, *end;
+} images[] = {
+#define ENTRY(vendor, name, file) {#vendor, #name, weft_gpu_image_##name, weft_gpu_image_end_##name},
+    WEFT_GPU_IMAGES(ENTRY){0}};
+
+static const size_t image_count = sizeof(images) / sizeof(images[0]) - 1; /* may be 0 */
+
+struct weft_gpu_image weft_gpu_image_at(size_t index)
+{
+    if (index >= image_count)
+        return (struct weft_gpu_image){0};
+    const struct embedded *found = &images[index];
+    return (struct weft_gpu_image){.vendor = found->vendor,
+                                   .name = found->name,
+                                   .data = found->data,
+                                   .bytes = (uint64_t)(found->end - found->data)};
+}
+
+const char *weft_gpu_images_said(const char *vendor)
+{
+    return strcmp(vendor, "cuda") == 0 ? WEFT_GPU_IMAGES_CUDA : WEFT_GPU_IMAGES_HIP;
+}

@@ -1,0 +1,405 @@
+/* gpu_queue.c - jobs are taken, collected, sent to the device and given back with what became of them. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/gpu/gpu.h"
+#include "base/status.h"
+
+#define PAUSE_NS 20000
+#define STEP_NS  UINT64_C(1000000000) /* counts of a wait between two times of asking, at most */
+
+/* The device's time is the system's, whatever clock the session goes by. */
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+static void pause_briefly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
+
+static void wait_begin(weft_gpu_wait *wait)
+{
+    *wait = (weft_gpu_wait){.asked_ns = now_ns()};
+}
+
+/* Whether it was too long. To be called before what is waited for is asked about. */
+static bool wait_ends(weft_gpu_wait *wait, uint64_t most_ns)
+{
+    const uint64_t now = now_ns(), step = now - wait->asked_ns;
+    wait->waited_ns += step < STEP_NS ? step : STEP_NS;
+    wait->asked_ns = now;
+    return wait->waited_ns > most_ns;
+}
+
+/* The first loss is the one that is told. */
+static void device_lose(weft_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    if (!atomic_load(&gpu->lost))
+        snprintf(gpu->why_lost, sizeof gpu->why_lost, "%s", weft_last_error());
+    atomic_store(&gpu->lost, true);
+    pthread_mutex_unlock(&gpu->mutex);
+}
+
+/* Keeps in mind what a driver's error means. */
+static weft_status noted(weft_gpu *gpu, weft_status status)
+{
+    if (status == WEFT_E_DEVICE)
+        device_lose(gpu);
+    return status;
+}
+
+static weft_status lost_fail(weft_gpu *gpu)
+{
+    char why[sizeof gpu->why_lost];
+    pthread_mutex_lock(&gpu->mutex);
+    memcpy(why, gpu->why_lost, sizeof why);
+    pthread_mutex_unlock(&gpu->mutex);
+    return weft_fail_quiet(WEFT_E_DEVICE, "%s", why);
+}
+
+/* Whether the device has done what is on a slab's stream. Work that does not end loses the device; while the driver
+ * gives no answer it may long have ended. */
+static weft_status slab_ask(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    const bool late = wait_ends(&slab->wait, gpu->patience_ns);
+    weft_status status = gpu->driver->reached(gpu->device, slab->mark);
+    if (status == WEFT_E_STATE) {
+        wait_begin(&slab->wait);
+        return WEFT_AGAIN;
+    }
+    if (status != WEFT_AGAIN || !late)
+        return status;
+    status = weft_fail(WEFT_E_DEVICE, "%s device %d: work does not end for %.0f s; the device is lost to this session",
+                       gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->patience_ns / 1e9);
+    atomic_store(&gpu->hung, true);
+    return noted(gpu, status);
+}
+
+weft_status weft_gpu_flush(weft_gpu *gpu)
+{
+    return atomic_load(&gpu->lost) ? lost_fail(gpu) : noted(gpu, gpu->driver->flush(gpu->device));
+}
+
+/* ---- slabs */
+
+/* The calling thread's slabs from one stage to another, from number `*index` on; NULL behind the last. */
+static weft_gpu_slab *slab_own(weft_gpu *gpu, weft_gpu_stage first, weft_gpu_stage last, uint32_t *index)
+{
+    weft_gpu_slab *found = NULL;
+    pthread_mutex_lock(&gpu->mutex);
+    for (; *index < WEFT_GPU_SLABS && !found; ++*index) {
+        weft_gpu_slab *slab = &gpu->slabs[*index];
+        if (slab->stage >= first && slab->stage <= last && pthread_equal(slab->owner, pthread_self()))
+            found = slab;
+    }
+    pthread_mutex_unlock(&gpu->mutex);
+    return found;
+}
+
+static weft_gpu_slab *slab_under_way(weft_gpu *gpu, uint32_t *index)
+{
+    return slab_own(gpu, WEFT_GPU_ORDERED, WEFT_GPU_RUNNING, index);
+}
+
+static weft_gpu_slab *slab_filling(weft_gpu *gpu)
+{
+    uint32_t index = 0;
+    return slab_own(gpu, WEFT_GPU_FILLING, WEFT_GPU_FILLING, &index);
+}
+
+/* A slab that the calling thread may fill; NULL if there is none now. */
+static weft_gpu_slab *slab_free(weft_gpu *gpu)
+{
+    weft_gpu_slab *found = NULL;
+    uint32_t own = 0;
+    pthread_mutex_lock(&gpu->mutex);
+    for (uint32_t i = 0; i < WEFT_GPU_SLABS; i++) {
+        weft_gpu_slab *slab = &gpu->slabs[i];
+        if (slab->stage == WEFT_GPU_FREE)
+            found = slab;
+        else
+            own += pthread_equal(slab->owner, pthread_self()) != 0;
+    }
+    if (own >= WEFT_GPU_SLABS_OF_THREAD)
+        found = NULL;
+    if (found) {
+        found->stage = WEFT_GPU_FILLING;
+        found->owner = pthread_self();
+    }
+    pthread_mutex_unlock(&gpu->mutex);
+    return found;
+}
+
+static void slab_end(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    weft_gpu_results_put(gpu, slab);
+    slab->stage = WEFT_GPU_FREE;
+    pthread_mutex_unlock(&gpu->mutex);
+}
+
+void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    weft_status status = WEFT_E_DEVICE;
+    /* A device that is lost says so every time; one call that fails proves nothing about work that is under way. */
+    for (int tries = 0; tries < 2 && status != WEFT_OK && !atomic_load(&gpu->hung); tries++)
+        status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
+    wait_begin(&slab->wait);
+    while (status == WEFT_OK && slab_ask(gpu, slab) == WEFT_AGAIN)
+        pause_briefly();
+}
+
+/* What is on the stream may still write to memory of the jobs: it comes to its end first. */
+static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
+{
+    noted(gpu, status);
+    for (uint32_t i = 0; i < slab->count; i++) {
+        if (slab->status[i] == WEFT_OK)
+            weft_gpu_job_fail(slab, i, status);
+    }
+    if (slab->stage == WEFT_GPU_RUNNING && !atomic_load(&gpu->hung))
+        weft_gpu_quiet(gpu, slab);
+    slab_end(gpu, slab);
+}
+
+/* After begin or advance. */
+static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
+{
+    wait_begin(&slab->wait);
+    if (status == WEFT_AGAIN) {
+        status = gpu->driver->mark(gpu->device, slab->stream, slab->mark);
+        if (status == WEFT_OK)
+            return;
+    }
+    if (status == WEFT_OK)
+        slab_end(gpu, slab);
+    else
+        slab_fail(gpu, slab, status);
+}
+
+static void slab_stage(weft_gpu *gpu, weft_gpu_slab *slab, weft_gpu_stage stage)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    slab->stage = stage;
+    pthread_mutex_unlock(&gpu->mutex);
+}
+
+static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    slab_stage(gpu, slab, WEFT_GPU_RUNNING);
+    slab_settle(gpu, slab, slab->kind->begin(gpu, slab));
+}
+
+/* Whether the device has done what was on the caller's stream when the batch was put together. It is the host that
+ * waits for that, not the slab's stream: else work that nobody waits for any more would be done whenever the caller's
+ * stream moves on. */
+static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    const bool late = wait_ends(&slab->wait, gpu->caller_ns);
+    weft_status status = WEFT_OK;
+    if (!slab->fenced)
+        status = gpu->driver->mark(gpu->device, slab->caller, slab->fence);
+    slab->fenced = slab->fenced || status == WEFT_OK;
+    if (status == WEFT_OK)
+        status = gpu->driver->reached(gpu->device, slab->fence);
+    if (status == WEFT_E_STATE)
+        status = WEFT_AGAIN;
+    if (status != WEFT_AGAIN || !late)
+        return status;
+    return weft_fail(WEFT_E_TIMEOUT,
+                     "%s device %d: what was on the caller's stream before did not end for %.0f s; nothing was done",
+                     gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->caller_ns / 1e9);
+}
+
+static bool fence_step(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    weft_status status = fence_ask(gpu, slab);
+    if (status == WEFT_AGAIN)
+        return false;
+    if (status == WEFT_OK)
+        slab_run(gpu, slab);
+    else
+        slab_fail(gpu, slab, status);
+    return true;
+}
+
+static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    slab_stage(gpu, slab, WEFT_GPU_ORDERED);
+    wait_begin(&slab->wait);
+    slab->fenced = false;
+    if (atomic_load(&gpu->lost))
+        slab_fail(gpu, slab, lost_fail(gpu));
+    else if (slab->ordered)
+        fence_step(gpu, slab);
+    else
+        slab_run(gpu, slab);
+}
+
+/* Whether it came further. */
+static bool slab_step(weft_gpu *gpu, weft_gpu_slab *slab)
+{
+    if (slab->stage == WEFT_GPU_ORDERED)
+        return fence_step(gpu, slab);
+    weft_status status = slab_ask(gpu, slab);
+    if (status == WEFT_AGAIN)
+        return false;
+    slab_settle(gpu, slab, status == WEFT_OK ? slab->kind->advance(gpu, slab) : status);
+    return true;
+}
+
+static bool slabs_step(weft_gpu *gpu)
+{
+    bool moved = false;
+    uint32_t index = 0;
+    for (weft_gpu_slab *slab; (slab = slab_under_way(gpu, &index));)
+        moved |= slab_step(gpu, slab);
+    return moved;
+}
+
+/* ---- taking jobs */
+
+static bool need_fits(const weft_gpu_slab *slab, const weft_gpu_need *need)
+{
+    return slab->promised.device + need->device <= slab->device.bytes &&
+           slab->promised.pinned + need->pinned <= slab->pinned.bytes &&
+           slab->promised.plain + need->plain <= slab->plain.bytes;
+}
+
+static void need_add(weft_gpu_need *sum, const weft_gpu_need *need)
+{
+    sum->device += need->device;
+    sum->pinned += need->pinned;
+    sum->plain += need->plain;
+}
+
+/* A slab to be filled, as soon as one is free. */
+static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
+{
+    const uint64_t most_ns = gpu->caller_ns + gpu->patience_ns;
+    weft_gpu_wait wait;
+    wait_begin(&wait);
+    while (!(*slab = slab_free(gpu))) {
+        if (wait_ends(&wait, most_ns))
+            return weft_fail(WEFT_E_TIMEOUT, "%s device %d: other threads' jobs take it up for %.0f s",
+                             gpu->driver->name, gpu->driver->number(gpu->device), (double)most_ns / 1e9);
+        if (!slabs_step(gpu))
+            pause_briefly();
+    }
+    return WEFT_OK;
+}
+
+static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *caller, bool ordered,
+                              weft_gpu_slab **begun)
+{
+    weft_status status = slab_wait(gpu, begun);
+    if (status != WEFT_OK)
+        return status;
+    weft_gpu_slab *slab = *begun;
+    slab->kind = kind;
+    slab->caller = caller;
+    slab->ordered = ordered;
+    slab->count = 0;
+    slab->step = 0;
+    slab->plan = NULL;
+    slab->trouble[0] = '\0';
+    slab->device.used = slab->pinned.used = slab->plain.used = 0;
+    slab->promised = kind->need(gpu, NULL);
+    return WEFT_OK;
+}
+
+/* A slab with room for the job: the one that is being filled, or a new one. */
+static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void *job, weft_gpu_slab **slab)
+{
+    bool ordered = false;
+    void *caller = kind->stream ? kind->stream(gpu, job, &ordered) : NULL;
+    const weft_gpu_need need = kind->need(gpu, job);
+    *slab = slab_filling(gpu);
+    if (*slab && ((*slab)->kind != kind || (*slab)->caller != caller || (*slab)->ordered != ordered ||
+                  (*slab)->count == WEFT_GPU_JOBS || !need_fits(*slab, &need))) {
+        slab_launch(gpu, *slab);
+        *slab = NULL;
+    }
+    weft_status status = *slab ? WEFT_OK : slab_begin(gpu, kind, caller, ordered, slab);
+    if (status != WEFT_OK)
+        return status;
+    if (need_fits(*slab, &need)) {
+        need_add(&(*slab)->promised, &need);
+        return WEFT_OK;
+    }
+    slab_stage(gpu, *slab, WEFT_GPU_FREE);
+    return weft_fail(WEFT_E_BUDGET,
+                     "%s: one %s job needs %.1f MB of device memory, %.1f of pinned and %.1f of other; there are %.1f, "
+                     "%.1f and %.1f: raise device_memory",
+                     gpu->driver->name, kind->name, (double)need.device / 1e6, (double)need.pinned / 1e6,
+                     (double)need.plain / 1e6, (double)(*slab)->device.bytes / 1e6, (double)(*slab)->pinned.bytes / 1e6,
+                     (double)(*slab)->plain.bytes / 1e6);
+}
+
+static bool job_count(weft_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    bool room = gpu->taken < WEFT_GPU_TAKEN;
+    gpu->taken += room;
+    pthread_mutex_unlock(&gpu->mutex);
+    return room;
+}
+
+static void job_uncount(weft_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->mutex);
+    gpu->taken--;
+    pthread_mutex_unlock(&gpu->mutex);
+}
+
+weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
+{
+    weft_gpu_slab *slab = NULL;
+    if (atomic_load(&gpu->lost))
+        return lost_fail(gpu);
+    if (!job_count(gpu))
+        return weft_fail(WEFT_E_STATE, "%s: %u jobs were submitted and not asked for", gpu->driver->name,
+                         WEFT_GPU_TAKEN);
+    weft_status status = slab_for(gpu, kind, job, &slab);
+    if (status != WEFT_OK) {
+        job_uncount(gpu);
+        return status;
+    }
+    slab->status[slab->count] = WEFT_OK;
+    slab->jobs[slab->count++] = job;
+    if (slab->count == WEFT_GPU_JOBS)
+        slab_launch(gpu, slab);
+    return WEFT_AGAIN;
+}
+
+/* A slab that is being filled goes off when one of its jobs is asked for, or when the device has nothing else to do. */
+static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const void *job)
+{
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < slab->count; i++) {
+        if (slab->jobs[i] == job)
+            return true;
+    }
+    return !slab_under_way(gpu, &index);
+}
+
+weft_status weft_gpu_poll(weft_gpu *gpu, void *job)
+{
+    weft_status status = weft_gpu_result_take(gpu, job);
+    if (status != WEFT_AGAIN)
+        return status;
+    weft_gpu_slab *slab = slab_filling(gpu);
+    if (slab && slab_is_due(gpu, slab, job))
+        slab_launch(gpu, slab);
+    bool moved = slabs_step(gpu);
+    status = weft_gpu_result_take(gpu, job);
+    if (status == WEFT_AGAIN && !moved)
+        pause_briefly();
+    return status;
+}

@@ -1,0 +1,58 @@
+/* gpu_sheet.c - rows for a batch. */
+#include "backends/gpu/gpu_sheet.h"
+
+weft_gpu_sheet weft_gpu_sheet_open(weft_gpu_slab *slab, uint64_t bytes, bool mirrored)
+{
+    weft_gpu_sheet sheet = {.address = weft_gpu_take_device(slab, bytes), .bytes = bytes};
+    if (mirrored)
+        sheet.host = weft_gpu_take_pinned(slab, bytes, &sheet.pinned);
+    return sheet;
+}
+
+uint64_t weft_gpu_sheet_take(weft_gpu_sheet *sheet, uint64_t bytes, void **row)
+{
+    uint64_t at = sheet->used;
+    sheet->used += weft_gpu_row_bytes(bytes);
+    if (row)
+        *row = sheet->host + at;
+    return sheet->address + at;
+}
+
+weft_status weft_gpu_sheet_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_sheet *sheet)
+{
+    return weft_gpu_copy(gpu, slab, sheet->address, sheet->pinned, sheet->used);
+}
+
+weft_status weft_gpu_sheet_fetch(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_sheet *sheet)
+{
+    return weft_gpu_copy(gpu, slab, sheet->pinned, sheet->address, sheet->used);
+}
+
+uint64_t weft_gpu_view_bytes(const weft_view *view)
+{
+    return weft_gpu_row_bytes(view->run_count * sizeof(weft_k_run));
+}
+
+weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view)
+{
+    void *rows;
+    weft_k_view made = {.count = view->count, .width = view->width, .is_float = view->is_float};
+    made.runs = weft_gpu_sheet_take(sheet, view->run_count * sizeof(weft_k_run), &rows);
+    weft_k_run *row = rows;
+    for (uint32_t r = 0; r < view->run_count; r++) {
+        const weft_run *run = &view->runs[r];
+        if (run->count > 0)
+            row[made.run_count++] = (weft_k_run){.data = (uintptr_t)run->data,
+                                                 .element = run->element,
+                                                 .position = weft_run_position(view, run),
+                                                 .count = run->count};
+    }
+    return made;
+}
+
+weft_k_part *weft_gpu_parts_put(weft_k_part *row, uint64_t job, uint64_t parts, uint32_t list)
+{
+    for (uint32_t index = 0; index < parts; index++)
+        *row++ = (weft_k_part){.job = job, .index = index, .list = list};
+    return row;
+}

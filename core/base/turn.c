@@ -1,0 +1,87 @@
+/* turn.c - whose turn it is: refuses a call that another one, or another process, is in the way of. */
+#include "base/turn.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+static const char closes[] = "weft_close";
+
+void weft_turn_open(weft_turn *turn)
+{
+    turn->process = getpid();
+}
+
+weft_status weft_turn_here(const weft_turn *turn, const char *call)
+{
+    const pid_t here = getpid();
+    if (here == turn->process)
+        return WEFT_OK;
+    return weft_fail(
+        WEFT_E_STATE,
+        "%s: the session belongs to process %ld, which opened it; process %ld was forked from that: execute "
+        "a program there, which opens a session of its own",
+        call, (long)turn->process, (long)here);
+}
+
+static weft_status refuse(const char *call, const char *under_way)
+{
+    return weft_fail(WEFT_E_STATE, "%s: %s is under way in this session; use a session from one thread at a time", call,
+                     under_way);
+}
+
+weft_status weft_turn_begin(weft_turn *turn, weft_turn_at at, const char *call)
+{
+    const char *under_way = NULL;
+    weft_status status = weft_turn_here(turn, call);
+    if (status != WEFT_OK)
+        return status;
+    return atomic_compare_exchange_strong(&turn->taken[at], &under_way, call) ? WEFT_OK : refuse(call, under_way);
+}
+
+void weft_turn_end(weft_turn *turn, weft_turn_at at)
+{
+    atomic_store(&turn->taken[at], NULL);
+}
+
+const char *weft_turn_name(weft_turn_guest guest)
+{
+    static const char *const names[WEFT_TURN_GUESTS] = {"weft_wait", "weft_staged", "weft_progress", "weft_events",
+                                                        "weft_attachment"};
+    return names[guest];
+}
+
+/* Counted before it looks, as weft_turn_close says what it does before it counts: one of the two sees the other. */
+weft_status weft_turn_join(weft_turn *turn, weft_turn_guest guest)
+{
+    weft_status status = weft_turn_here(turn, weft_turn_name(guest));
+    if (status != WEFT_OK)
+        return status;
+    atomic_fetch_add(&turn->guests[guest], 1);
+    if (!atomic_load(&turn->closing))
+        return WEFT_OK;
+    weft_turn_leave(turn, guest);
+    return refuse(weft_turn_name(guest), closes);
+}
+
+void weft_turn_leave(weft_turn *turn, weft_turn_guest guest)
+{
+    atomic_fetch_sub(&turn->guests[guest], 1);
+}
+
+weft_status weft_turn_close(weft_turn *turn)
+{
+    weft_status status = weft_turn_begin(turn, WEFT_TURN_WEIGHTS, closes);
+    if (status != WEFT_OK)
+        return status;
+    atomic_store(&turn->closing, true);
+    for (weft_turn_guest guest = 0; guest < WEFT_TURN_GUESTS && status == WEFT_OK; guest++)
+        if (atomic_load(&turn->guests[guest]))
+            status = refuse(closes, weft_turn_name(guest));
+    if (status == WEFT_OK)
+        return status;
+    atomic_store(&turn->closing, false);
+    weft_turn_end(turn, WEFT_TURN_WEIGHTS);
+    return status;
+}

@@ -1,0 +1,84 @@
+/* encode.h - a whole pass of diff and encode over two bindings: run by run, in as many lanes as asked for, the frames
+ * handed on in the order of their units. The bytes do not depend on the lanes.
+ *
+ * Where the backend takes several jobs at once there is one lane, whose runs are with it together. */
+#ifndef WEFT_CORE_ENCODE_H
+#define WEFT_CORE_ENCODE_H
+
+#include "base/crew.h"
+#include "encode/window.h"
+
+/* So many runs a lane may have made whose turn has not come: one that is late keeps no other from working. */
+#define WEFT_ENCODE_AHEAD 4u
+
+/* Takes a frame; called in the order of the units at each level, from one lane at a time. */
+typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);
+
+/* What is encoded, and how. */
+typedef struct weft_encode_pass {
+    const weft_binding *now, *shadow; /* of one layout */
+    const weft_parameters *parameters;
+    uint32_t levels; /* mask of 1 << weft_level */
+    uint64_t *delta; /* one word per part of the layout: digest(now) - digest(shadow) is added */
+    weft_frame_emit emit;
+    void *user;
+    void *stream;      /* the caller's, on which `now` was written */
+    uint64_t *digests; /* NULL, or one word per part: digest(shadow) is added; only with backends of depth 1 */
+    /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
+    weft_status (*moved)(void *user, uint64_t unit);
+    uint64_t changed;          /* out: elements */
+    double diff_ms, encode_ms; /* out: of all lanes, divided by their number */
+} weft_encode_pass;
+
+typedef struct weft_encoder {
+    const weft_backend *backend;
+    const weft_layout *layout;
+    weft_crew crew;
+    struct weft_encode_lane *lanes;
+    struct weft_encode_batch *batch; /* NULL: the backend's depth is 1 */
+    weft_window *windows;            /* one per lane, for surveys; the batch's runs are in the first */
+    weft_survey *surveys;            /* one per lane */
+    weft_encode_pass *pass;
+    pthread_mutex_t lock;           /* guards what follows */
+    pthread_cond_t moved;           /* runs were handed on */
+    struct weft_encode_turn *turns; /* a ring: runs made and not yet handed on, by their number */
+    uint64_t next_unit;             /* not yet taken by a lane, of a pass or of a choice */
+    uint64_t taken;                 /* runs taken */
+    uint64_t emitted;               /* runs whose frames were handed on */
+    bool emitting;                  /* a lane is at that: what follows is its alone meanwhile */
+    bool stopped;                   /* something failed: no lane takes more */
+    weft_status status;             /* the first failure, in order of the runs */
+    char text[512];
+} weft_encoder;
+
+/* Takes the memory of all lanes; lane 0 works with `device`, the others open their own with `options`.
+ * Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM, and those of the backend's open. */
+weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend, const weft_backend_options *options,
+                              weft_backend_state *device, const weft_layout *layout, uint32_t lanes);
+void weft_encoder_close(weft_encoder *encoder);
+/* Bytes that it takes with a backend of so much depth, if all of them were touched. */
+uint64_t weft_encoder_need(const weft_layout *layout, uint32_t lanes, uint32_t depth);
+
+/* Chooses the parameters of an update at `levels` (a mask) from a sample of the two bindings. */
+weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
+                                uint32_t levels, weft_parameters *parameters);
+/* The same for a pass that is to be run with them; its `moved` is told unit 0 now and then, on the calling thread, and
+ * may end the choice. */
+weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters);
+
+/* Runs a pass; on an error nothing is known of `delta`. */
+weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);
+/* Encodes one run on the calling thread, for passes whose weights come about run by run; `pass` sums up. Only with
+ * backends of depth 1. */
+weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units);
+
+/* ---- between encode.c and encode_batch.c */
+/* What was counted of the units' digests is counted anew. */
+void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units);
+/* Hands the frames from `from` to `to` of one level on. */
+weft_status weft_encode_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to);
+weft_status weft_encode_batch_open(weft_encoder *encoder);
+void weft_encode_batch_close(weft_encoder *encoder);
+weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass);
+
+#endif

@@ -1,0 +1,155 @@
+/* encode_choose.c - the parameters of a pass: lanes survey units in turn, each on its own, and what they saw is added.
+ *
+ * Counts and the lists of a survey hang on what was seen, not on who saw it: any number of lanes makes one choice. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "codec/chooser.h"
+#include "encode/encode.h"
+
+/* Elements of the sample that a lane takes in one go, about, and at least a unit: some 10 us of work, so that the lanes
+ * end together. */
+#define TAKE 8192u
+/* Elements of a sample that one lane counts in the time it takes to wake the others. */
+#define SMALL (UINT64_C(1) << 17)
+#define UNIT  (UINT64_C(1) << 18) /* elements of one, at most: layout.h */
+
+typedef struct choice {
+    weft_encoder *encoder;
+    const weft_encode_pass *pass;
+    weft_survey_plan plan;
+    uint64_t each;            /* units that a lane takes in one go: all, if it is alone */
+    bool used[WEFT_CREW_MAX]; /* whether a lane took units */
+    uint32_t failed;          /* the lane whose failure is the choice's; guarded by the encoder's lock */
+} choice;
+
+/* What a lane's jobs need. */
+typedef struct lane_choice {
+    choice *all;
+    uint32_t lane;
+} lane_choice;
+
+static void survey_fill(void *user, uint64_t unit, weft_job *job)
+{
+    const lane_choice *c = user;
+    const weft_encode_pass *pass = c->all->pass;
+    job->survey = (weft_survey_job){.now = weft_binding_view(pass->now, unit),
+                                    .shadow = weft_binding_view(pass->shadow, unit),
+                                    .count = c->all->plan.count,
+                                    .stride = c->all->plan.stride,
+                                    .survey = &c->all->encoder->surveys[c->lane],
+                                    .stream = pass->stream};
+}
+
+/* The caller's lane alone tells: it is the caller who is told. */
+static weft_status survey_done(void *user, uint64_t unit, const weft_job *job)
+{
+    const lane_choice *c = user;
+    const weft_encode_pass *pass = c->all->pass;
+    (void)unit;
+    return job->status == WEFT_OK && c->lane == 0 && pass->moved ? pass->moved(pass->user, 0) : job->status;
+}
+
+/* The next units for a lane; false at the end or after a failure. */
+static bool units_take(const choice *all, uint64_t *unit, uint64_t *end)
+{
+    weft_encoder *encoder = all->encoder;
+    const uint64_t count = encoder->layout->unit_count;
+    pthread_mutex_lock(&encoder->lock);
+    const bool taken = !encoder->stopped && encoder->next_unit < count;
+    *unit = encoder->next_unit;
+    *end = count - *unit < all->each ? count : *unit + all->each;
+    encoder->next_unit = taken ? *end : *unit;
+    pthread_mutex_unlock(&encoder->lock);
+    return taken;
+}
+
+/* The caller's lane before all others: what it failed of was said on the caller's thread. */
+static void choice_fail(choice *all, uint32_t lane, weft_status status)
+{
+    weft_encoder *encoder = all->encoder;
+    pthread_mutex_lock(&encoder->lock);
+    if (!encoder->stopped || lane == 0) {
+        encoder->stopped = true;
+        encoder->status = status;
+        all->failed = lane;
+        snprintf(encoder->text, sizeof encoder->text, "%s", weft_last_error());
+    }
+    pthread_mutex_unlock(&encoder->lock);
+}
+
+static void units_survey(choice *all, uint32_t lane)
+{
+    weft_encoder *encoder = all->encoder;
+    lane_choice own = {all, lane};
+    const weft_chore chore = {WEFT_JOB_SURVEY, survey_fill, survey_done, &own};
+    for (uint64_t unit, end; units_take(all, &unit, &end);) {
+        if (!all->used[lane])
+            weft_survey_clear(&encoder->surveys[lane]);
+        all->used[lane] = true;
+        const weft_status status = weft_window_run(&encoder->windows[lane], &chore, unit, end);
+        if (status != WEFT_OK)
+            choice_fail(all, lane, status);
+    }
+}
+
+static void lane_survey(void *context, uint32_t lane)
+{
+    weft_log_sink *before = lane > 0 ? weft_log_quiet() : NULL; /* the caller's thread says it */
+    units_survey(context, lane);
+    if (lane > 0)
+        weft_log_enter(before);
+}
+
+/* What all lanes saw, in the first survey. */
+static const weft_survey *surveys_join(const choice *all)
+{
+    weft_survey *survey = all->encoder->surveys;
+    if (!all->used[0])
+        weft_survey_clear(survey);
+    for (uint32_t lane = 1; lane < all->encoder->crew.lanes; lane++)
+        if (all->used[lane])
+            weft_survey_add(survey, &all->encoder->surveys[lane]);
+    return survey;
+}
+
+/* Units that a lane takes in one go, all if it is to be alone. */
+static uint64_t units_each(const weft_encoder *encoder, const weft_survey_plan *plan)
+{
+    const uint64_t sparsity = plan->stride / plan->count, units = encoder->layout->unit_count;
+    const uint64_t each = 1 + TAKE * sparsity / UNIT;
+    return encoder->crew.lanes == 1 || encoder->layout->elements / sparsity < SMALL || units < each ? units : each;
+}
+
+static void units_share(choice *all)
+{
+    weft_encoder *encoder = all->encoder;
+    encoder->next_unit = 0;
+    encoder->stopped = false;
+    encoder->status = WEFT_OK;
+    if (all->each == encoder->layout->unit_count)
+        lane_survey(all, 0);
+    else
+        weft_crew_run(&encoder->crew, lane_survey, all);
+}
+
+weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)
+{
+    choice all = {
+        .encoder = encoder, .pass = pass, .plan = weft_survey_plan_for(encoder->layout->elements, pass->levels)};
+    all.each = units_each(encoder, &all.plan);
+    units_share(&all);
+    if (encoder->status == WEFT_OK)
+        weft_parameters_choose(surveys_join(&all), pass->levels, parameters);
+    else if (all.failed > 0)
+        weft_fail(encoder->status, "%s", encoder->text);
+    return encoder->status;
+}
+
+weft_status weft_encoder_choose(weft_encoder *encoder, const weft_binding *now, const weft_binding *shadow,
+                                uint32_t levels, weft_parameters *parameters)
+{
+    const weft_encode_pass pass = {.now = now, .shadow = shadow, .levels = levels};
+    return weft_encoder_choose_for(encoder, &pass, parameters);
+}

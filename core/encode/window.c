@@ -1,0 +1,142 @@
+#include "encode/window.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+weft_status weft_window_open(weft_window *window, const weft_backend *backend, weft_backend_state *device)
+{
+    *window = (weft_window){.backend = backend, .device = device, .depth = backend->depth};
+    window->jobs = weft_mem_take(window->depth, sizeof *window->jobs);
+    return window->jobs ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u jobs", window->depth);
+}
+
+void weft_window_close(weft_window *window)
+{
+    weft_mem_give(window->jobs);
+    window->jobs = NULL;
+}
+
+/* ---- one job */
+
+static weft_status submit(const weft_backend *backend, weft_backend_state *device, weft_job *job)
+{
+    switch (job->kind) {
+    case WEFT_JOB_ENCODE:
+        return backend->encode(device, &job->encode);
+    case WEFT_JOB_DECODE:
+        return backend->decode(device, &job->decode);
+    case WEFT_JOB_SURVEY:
+        return backend->survey(device, &job->survey);
+    case WEFT_JOB_APPLY:
+        return backend->apply(device, &job->apply);
+    case WEFT_JOB_UNDO:
+        return backend->undo(device, &job->undo);
+    case WEFT_JOB_DIGEST:
+        return backend->digest(device, &job->digest);
+    case WEFT_JOB_LOAD:
+        return backend->load(device, &job->load);
+    default:
+        return backend->store(device, &job->store);
+    }
+}
+
+static void complete(const weft_window *window, weft_job *job)
+{
+    while (job->status == WEFT_AGAIN)
+        job->status = window->backend->poll(window->device, &job->encode); /* all members begin where the union does */
+}
+
+/* ---- the ring */
+
+static bool has_room(const weft_window *window)
+{
+    return window->begun - window->ended < window->depth;
+}
+
+weft_job *weft_window_room(weft_window *window)
+{
+    return has_room(window) ? &window->jobs[window->begun % window->depth] : NULL;
+}
+
+void weft_window_begin(weft_window *window, weft_job_kind kind)
+{
+    weft_job *job = &window->jobs[window->begun++ % window->depth];
+    job->kind = kind;
+    job->status = submit(window->backend, window->device, job);
+}
+
+weft_job *weft_window_end(weft_window *window)
+{
+    if (window->ended == window->begun)
+        return NULL;
+    weft_job *job = &window->jobs[window->ended++ % window->depth];
+    complete(window, job);
+    return job;
+}
+
+void weft_window_settle(weft_window *window)
+{
+    for (uint64_t at = window->ended; at < window->begun; at++)
+        complete(window, &window->jobs[at % window->depth]);
+}
+
+/* What is said between is not heard. */
+typedef struct hush {
+    char text[512];
+    weft_log_sink *before;
+} hush;
+
+static void hush_begin(hush *h)
+{
+    snprintf(h->text, sizeof h->text, "%s", weft_last_error());
+    h->before = weft_log_quiet();
+}
+
+static void hush_end(hush *h, weft_status status)
+{
+    weft_log_enter(h->before);
+    weft_fail_quiet(status, "%s", h->text);
+}
+
+void weft_window_drop(weft_window *window)
+{
+    hush h;
+    if (window->ended == window->begun)
+        return;
+    hush_begin(&h);
+    weft_window_settle(window);
+    window->ended = window->begun;
+    hush_end(&h, WEFT_OK);
+}
+
+/* ---- many items */
+
+static weft_status end_one(const weft_chore *chore, uint64_t item, const weft_job *job)
+{
+    return chore->done ? chore->done(chore->user, item, job) : job->status;
+}
+
+weft_status weft_window_run(weft_window *window, const weft_chore *chore, uint64_t first, uint64_t end)
+{
+    weft_status status = WEFT_OK;
+    uint64_t next = first, item = first;
+    for (; status == WEFT_OK && item < end; item++) {
+        for (; next < end && has_room(window); next++) {
+            weft_job *job = weft_window_room(window);
+            chore->fill(chore->user, next, job);
+            weft_window_begin(window, chore->kind);
+        }
+        status = end_one(chore, item, weft_window_end(window));
+    }
+    if (item == next)
+        return status;
+    hush h;
+    hush_begin(&h);
+    for (const weft_job *job; (job = weft_window_end(window)); item++)
+        end_one(chore, item, job);
+    hush_end(&h, status);
+    return status;
+}

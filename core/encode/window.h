@@ -1,0 +1,72 @@
+/* window.h - the jobs that a thread has with a backend at once: one where that completes inline, `depth` elsewhere.
+ *
+ * A ring, taken at open: jobs are begun in order and ended in order. One thread at a time. */
+#ifndef WEFT_CORE_WINDOW_H
+#define WEFT_CORE_WINDOW_H
+
+#include "port/port_backend.h"
+
+typedef enum weft_job_kind {
+    WEFT_JOB_ENCODE,
+    WEFT_JOB_DECODE,
+    WEFT_JOB_SURVEY,
+    WEFT_JOB_APPLY,
+    WEFT_JOB_UNDO,
+    WEFT_JOB_DIGEST,
+    WEFT_JOB_LOAD,
+    WEFT_JOB_STORE
+} weft_job_kind;
+
+typedef struct weft_job {
+    union {
+        weft_encode_job encode;
+        weft_decode_job decode;
+        weft_survey_job survey;
+        weft_apply_job apply;
+        weft_undo_job undo;
+        weft_digest_job digest;
+        weft_load_job load;
+        weft_store_job store;
+    };
+    weft_job_kind kind;
+    weft_status status; /* WEFT_AGAIN: it is with the backend */
+} weft_job;
+
+typedef struct weft_window {
+    const weft_backend *backend;
+    weft_backend_state *device; /* borrowed */
+    weft_job *jobs;
+    uint32_t depth;
+    uint64_t begun, ended; /* jobs so far: those between are in the ring */
+} weft_window;
+
+/* Errors: WEFT_E_MEMORY. */
+weft_status weft_window_open(weft_window *window, const weft_backend *backend, weft_backend_state *device);
+void weft_window_close(weft_window *window);
+
+/* Where the next job is to be filled in; NULL: there are `depth` of them, one must be ended first. */
+weft_job *weft_window_room(weft_window *window);
+/* Begins the job that was filled in there. */
+void weft_window_begin(weft_window *window, weft_job_kind kind);
+/* Takes the oldest job, completed, out of the ring; its status is in it, and it stays until the next weft_window_room.
+ * NULL: there is none. */
+weft_job *weft_window_end(weft_window *window);
+/* Waits until none is with the backend any more; they stay in the ring. */
+void weft_window_settle(weft_window *window);
+/* After a failure: the same, and forgets them. What they have to say is not heard: the last error stays. */
+void weft_window_drop(weft_window *window);
+
+/* The same to be done for many items in turn. */
+typedef struct weft_chore {
+    weft_job_kind kind;
+    void (*fill)(void *user, uint64_t item, weft_job *job);
+    /* Told of each job that was begun, in order, whatever its status; NULL: the status is all. The first status other
+     * than WEFT_OK that it returns is the chore's, and no more jobs are begun. */
+    weft_status (*done)(void *user, uint64_t item, const weft_job *job);
+    void *user;
+} weft_chore;
+
+/* Does it for the items from `first` to `end`, in an empty window, which is empty again afterwards. */
+weft_status weft_window_run(weft_window *window, const weft_chore *chore, uint64_t first, uint64_t end);
+
+#endif

@@ -1,0 +1,16 @@
+/* grid.h - lays the units over a layout's tensors; the rule is at the head of layout.h. Used by layout.c alone. */
+#ifndef WEFT_CORE_GRID_H
+#define WEFT_CORE_GRID_H
+
+#include "layout/layout.h"
+
+/* Units a layout may have: 2^24 tiles are 4 Ti elements. Bounds what a layout from the network can make us allocate. */
+#define WEFT_MAX_UNITS (UINT64_C(1) << 24)
+
+/* Counts the units of `count` entries without making them; *largest_bytes receives the dense bytes of the largest. */
+uint64_t weft_grid_count(const weft_layout_entry *entries, uint64_t count, uint64_t *largest_bytes);
+
+/* Writes the units: `units` has room for weft_grid_count of them. */
+void weft_grid_fill(const weft_layout_entry *entries, uint64_t count, weft_unit *units);
+
+#endif

@@ -1,0 +1,110 @@
+/* answer.c - tells a rollout the digests of a version, so that it finds the tile in which its bits differ. */
+#include <string.h>
+
+#include "base/status.h"
+#include "layout/digest.h"
+#include "layout/part.h"
+#include "peer/peer.h"
+
+/* Parts that one answer goes through at most, whatever was asked: the lock is held meanwhile. */
+#define PARTS_MAX 8192u
+#define SLICE     512u
+
+/* By its root, and by its number where several have that. */
+uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version)
+{
+    bool newest = version->root == trainer->newest.root;
+    uint64_t found = newest ? trainer->newest_order : WEFT_ORDER_UNKNOWN;
+    if ((version->run | version->number | version->root) == 0 || (newest && version->number == trainer->newest.number))
+        return trainer->newest_order;
+    for (uint64_t order = trainer->newest_order; weft_history_reaches(&trainer->history, order - 1); order--) {
+        const weft_update *update = weft_journal_at(&trainer->journal, order);
+        if (!update)
+            break;
+        if (update->base.root != version->root)
+            continue;
+        if (found == WEFT_ORDER_UNKNOWN || update->base.number == version->number)
+            found = order - 1;
+        if (update->base.number == version->number)
+            break;
+    }
+    return found;
+}
+
+static void name_versions(weft_trainer *trainer, uint64_t order, weft_wire_digests *answer)
+{
+    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
+    const weft_update *own = weft_journal_at(&trainer->journal, order);
+    answer->version = next ? next->base : trainer->newest;
+    if (own && weft_history_reaches(&trainer->history, order - 1))
+        answer->before = own->base;
+}
+
+/* The digests of parts from `first` on, as they were after update `order`. */
+static void parts_at(const weft_trainer *trainer, uint64_t order, uint64_t first, uint64_t count, uint64_t *words)
+{
+    memcpy(words, trainer->digests + first, count * sizeof *words);
+    weft_history_rewind(&trainer->history, order, first, count, words);
+}
+
+static void fill_tiles(const weft_trainer *trainer, uint64_t order, uint64_t first, weft_wire_digests *answer)
+{
+    parts_at(trainer, order, first, answer->count, answer->digest);
+}
+
+/* Sums parts in slices; shortens the answer where it would go through too many. */
+static void fill_tensors(const weft_trainer *trainer, uint64_t order, weft_wire_digests *answer)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint64_t words[SLICE], tensor = answer->first, part = layout->entries[tensor].part, begun = part, wanted = 0;
+    while (wanted < answer->count && (wanted == 0 || part - begun < PARTS_MAX)) {
+        part += weft_part_count(layout, tensor + wanted);
+        wanted++;
+    }
+    answer->count = (uint32_t)wanted;
+    for (uint64_t at = begun; at < part;) {
+        uint64_t count = part - at < SLICE ? part - at : SLICE;
+        parts_at(trainer, order, at, count, words);
+        for (uint64_t i = 0; i < count; i++, at++) {
+            while (tensor + 1 < layout->count && layout->entries[tensor + 1].part <= at)
+                tensor++;
+            answer->digest[tensor - answer->first] += words[i];
+        }
+    }
+}
+
+static weft_status check_range(const weft_trainer *trainer, const weft_peer *peer, const weft_wire_query *query)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint64_t limit = query->kind == WEFT_DIGESTS_TENSORS ? layout->count
+                     : query->tensor < layout->count     ? weft_part_count(layout, query->tensor)
+                                                         : 0;
+    if (query->first < limit && query->count <= limit - query->first)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_PROTOCOL, "%s asks for %u digests from %llu on of %llu there are", peer->name, query->count,
+                     (unsigned long long)query->first, (unsigned long long)limit);
+}
+
+weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    uint8_t bytes[WEFT_MESSAGE_MAX];
+    weft_out out = {bytes, sizeof bytes, 0, false};
+    weft_wire_query query;
+    weft_status status = weft_wire_get_query(body, length, &query);
+    if (status == WEFT_OK)
+        status = check_range(trainer, peer, &query);
+    if (status != WEFT_OK)
+        return status;
+    weft_wire_digests answer = {.kind = query.kind, .tensor = query.tensor, .first = query.first};
+    uint64_t order = weft_answer_order(trainer, &query.version);
+    if (order != WEFT_ORDER_UNKNOWN) {
+        name_versions(trainer, order, &answer);
+        answer.count = query.count;
+        if (query.kind == WEFT_DIGESTS_TENSORS)
+            fill_tensors(trainer, order, &answer);
+        else
+            fill_tiles(trainer, order, trainer->session->layout->entries[query.tensor].part + query.first, &answer);
+    }
+    weft_wire_put_digests(&out, &answer);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_DIGESTS, out.data, out.used);
+}

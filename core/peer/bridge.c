@@ -1,0 +1,280 @@
+#include "peer/bridge.h"
+
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "peer/peer.h"
+#include "peer/rebuild.h"
+
+/* How fast merging is taken to be until it was measured. */
+#define SPEED_FIRST       100e6
+#define SPEED_FIRST_TIGHT 25e6
+
+/* ---- memory for the next updates */
+
+/* Pages that the kernel gives at their first use must be cleared then, which took a virtual machine two milliseconds a
+ * megabyte. So that publish does not wait for it until the journal was once full, the bridge's thread sees to it. */
+
+/* The first update is taken for such a part of the weights. */
+#define FIRST_PART 64u
+
+/* Updates of the size of the largest that the thread is ahead by. */
+#define UPDATES_AHEAD 2u
+
+static void be_ahead(weft_trainer *trainer, uint64_t blocks)
+{
+    const uint32_t most = trainer->journal.arena.block_count;
+    uint32_t wanted = blocks < most ? (uint32_t)blocks : most;
+    if (trainer->bridge.ahead < wanted)
+        trainer->bridge.ahead = wanted;
+}
+
+void weft_bridge_expect(weft_trainer *trainer, const weft_update *update)
+{
+    uint64_t blocks = 0;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (update->levels >> level & 1)
+            blocks += update->chain[level].bytes / trainer->journal.arena.block_bytes + 1;
+    be_ahead(trainer, UPDATES_AHEAD * blocks);
+    trainer->bridge.expected_ns = update->published_ns;
+}
+
+/* ---- open and close */
+
+weft_status weft_bridge_open(weft_trainer *trainer)
+{
+    const weft_session *session = trainer->session;
+    weft_bridge *bridge = &trainer->bridge;
+    const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
+    pthread_condattr_t monotonic;
+    bridge->trainer = trainer;
+    bridge->share = trainer->journal.arena.block_count / WEFT_BRIDGE_SHARE;
+    be_ahead(trainer, session->layout->bytes / FIRST_PART / trainer->journal.arena.block_bytes + 1);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        bridge->speed[level] = level == WEFT_LEVEL_TIGHT ? SPEED_FIRST_TIGHT : SPEED_FIRST;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&bridge->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    bridge->entries = weft_mem_take(WEFT_BRIDGE_ENTRIES, sizeof *bridge->entries);
+    bridge->sources = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *bridge->sources);
+    bridge->merge_sources = weft_mem_take(WEFT_JOURNAL_UPDATES, sizeof *bridge->merge_sources);
+    bridge->frame = weft_mem_take(session->layout->largest_frame + 1, 1);
+    if (!bridge->entries || !bridge->sources || !bridge->merge_sources || !bridge->frame)
+        return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
+    bridge->backend = weft_backend_find("host"); /* what it reads are frames, and copies of the shadow */
+    weft_status status = bridge->backend->open(&options, &bridge->device);
+    bridge->rebuilder = weft_mem_take(1, sizeof *bridge->rebuilder);
+    if (status == WEFT_OK)
+        status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, session->layout)
+                                   : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
+    if (status == WEFT_OK)
+        status = weft_encoder_open(&bridge->encoder, bridge->backend, &options, bridge->device, session->layout, 1);
+    return status == WEFT_OK
+               ? weft_merger_open(&bridge->merger, bridge->backend, bridge->device, session->layout, WEFT_RUN_SHIFT_MAX)
+               : status;
+}
+
+void weft_bridge_close(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    if (!bridge->trainer)
+        return;
+    if (bridge->merger.backend)
+        weft_merger_close(&bridge->merger);
+    weft_encoder_close(&bridge->encoder);
+    if (bridge->rebuilder)
+        weft_rebuilder_close(bridge->rebuilder);
+    weft_mem_give(bridge->rebuilder);
+    if (bridge->device)
+        bridge->backend->close(bridge->device);
+    for (uint32_t i = 0; bridge->entries && i < WEFT_BRIDGE_ENTRIES; i++)
+        weft_blob_drop(bridge->entries[i].update.attachment);
+    weft_mem_give(bridge->frame);
+    weft_mem_give(bridge->merge_sources);
+    weft_mem_give(bridge->sources);
+    weft_mem_give(bridge->entries);
+    pthread_cond_destroy(&bridge->wake);
+}
+
+uint64_t weft_bridge_need(const weft_layout *layout)
+{
+    return WEFT_BRIDGE_ENTRIES * sizeof(weft_bridged) +
+           WEFT_JOURNAL_UPDATES * (sizeof(weft_bridge_source) + sizeof(weft_merge_source)) + layout->largest_frame +
+           weft_rebuilder_need(layout) + weft_encoder_need(layout, 1, 1) + weft_merger_need(layout, WEFT_RUN_SHIFT_MAX);
+}
+
+/* ---- what is wanted */
+
+void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry)
+{
+    weft_arena *arena = &bridge->trainer->journal.arena;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (entry->update.levels >> level & 1)
+            bridge->blocks -= weft_chain_free(arena, &entry->update.chain[level]);
+    weft_blob_drop(entry->update.attachment);
+    *entry = (weft_bridged){0};
+}
+
+/* It serves one peer, whose stream waits for it. */
+static bool personal(const weft_bridged *entry)
+{
+    return entry->repair.count > 0 || entry->catch_up.limits;
+}
+
+static bool idle(const weft_bridged *entry)
+{
+    return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
+}
+
+/* Whether a peer may go on with it. */
+static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        bool wants = personal(entry) ? peer->stream.made == entry && peer->stream.made_turn == entry->turn
+                                     : weft_stream_stands_at(peer, entry->update.from);
+        if (peer->greeted && wants)
+            return true;
+    }
+    return false;
+}
+
+void weft_bridge_sweep(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        bool current = entry->update.order == trainer->newest_order && !personal(entry);
+        bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
+        bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !personal(entry);
+        if (stale || (over && !needed(trainer, entry)))
+            weft_bridge_release(bridge, entry);
+    }
+}
+
+void weft_bridge_amend(weft_trainer *trainer, const weft_version *version)
+{
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_version *target = &trainer->bridge.entries[i].update.target;
+        if (target->run == version->run && target->number == version->number)
+            target->root = version->root;
+    }
+}
+
+bool weft_bridge_yield(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    weft_bridged *oldest = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!personal(entry) || !needed(trainer, entry)) &&
+            (!oldest || entry->turn < oldest->turn))
+            oldest = entry;
+    }
+    if (oldest)
+        weft_bridge_release(bridge, oldest);
+    return oldest != NULL;
+}
+
+uint32_t weft_bridge_claim(const weft_bridge *bridge)
+{
+    uint32_t has = atomic_load(&bridge->blocks);
+    return has < bridge->share ? bridge->share - has : 0;
+}
+
+static weft_bridged *take_entry(weft_trainer *trainer)
+{
+    weft_bridged *failed = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &trainer->bridge.entries[i];
+        if (entry->state == WEFT_BRIDGED_FREE)
+            return entry;
+        failed = entry->state == WEFT_BRIDGED_FAILED ? entry : failed;
+    }
+    if (failed) {
+        weft_bridge_release(&trainer->bridge, failed);
+        return failed;
+    }
+    return weft_bridge_yield(trainer) ? take_entry(trainer) : NULL;
+}
+
+static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
+{
+    return entry->state != WEFT_BRIDGED_FREE && !personal(entry) && entry->update.from == from && entry->level == level;
+}
+
+/* The finished update that leads furthest; else what is under way; else what failed. */
+static weft_bridged *find(weft_bridge *bridge, uint64_t from, weft_level level)
+{
+    weft_bridged *found = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (!serves(entry, from, level))
+            continue;
+        bool ready = entry->state == WEFT_BRIDGED_READY, other = found && found->state == WEFT_BRIDGED_READY;
+        if (!found || (ready && (!other || entry->update.order > found->update.order)))
+            found = entry;
+    }
+    return found;
+}
+
+static void begin(weft_bridge *bridge, weft_bridged *entry)
+{
+    entry->state = WEFT_BRIDGED_WANTED;
+    entry->turn = ++bridge->turns;
+    if (bridge->running)
+        pthread_cond_signal(&bridge->wake);
+    else
+        weft_bridge_make(bridge, entry);
+}
+
+weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair)
+{
+    weft_bridged *entry = take_entry(trainer);
+    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
+    const weft_update *own = weft_journal_at(&trainer->journal, order);
+    bool newest = order == trainer->newest_order;
+    if (!entry || (!newest && !next))
+        return NULL;
+    *entry = (weft_bridged){.level = WEFT_LEVEL_FULL, .repair = *repair};
+    entry->update.base = (weft_version){0, 0, repair->root};
+    entry->update.target = newest ? trainer->newest : next->base;
+    entry->update.from = WEFT_ORDER_UNKNOWN;
+    entry->update.order = order;
+    entry->update.attachment = weft_blob_hold(newest ? trainer->attachment : own ? own->attachment : NULL);
+    begin(&trainer->bridge, entry);
+    return entry;
+}
+
+weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_t to, uint64_t unit,
+                                   const uint32_t *limits)
+{
+    weft_bridged *entry = take_entry(trainer);
+    if (!entry)
+        return NULL;
+    *entry = (weft_bridged){
+        .level = WEFT_LEVEL_FAST, .update = {.from = from}, .catch_up = {.limits = limits, .to = to, .unit = unit}};
+    begin(&trainer->bridge, entry);
+    return entry;
+}
+
+weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    weft_bridged *entry = find(bridge, from, level);
+    if (!entry) {
+        entry = take_entry(trainer);
+        if (!entry)
+            return WEFT_E_BUDGET;
+        *entry = (weft_bridged){.level = level, .update = {.from = from}};
+        begin(bridge, entry);
+    }
+    if (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING)
+        return WEFT_AGAIN;
+    if (entry->state == WEFT_BRIDGED_FAILED)
+        return WEFT_E_BUDGET;
+    *update = &entry->update;
+    return WEFT_OK;
+}

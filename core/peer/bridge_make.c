@@ -1,0 +1,230 @@
+/* bridge_make.c - the bridge's thread: takes what is wanted in turn, pins its sources, has it made outside the lock. */
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "base/thread.h"
+#include "peer/peer.h"
+#include "peer/rebuild.h"
+
+/* Niceness of the thread. Not SCHED_IDLE: it holds the session's lock for moments, and an idle thread that was put
+ * aside in one would keep everybody out for long. */
+#define NICENESS 10
+
+#define PREFAULT_REST_MS 100u
+
+#define PERSONAL_SHARE 4u /* one block of so many of the bridge's is kept for what serves one peer alone */
+
+static void unpin(weft_bridge *bridge)
+{
+    for (uint64_t i = 0; bridge->pinned && i < bridge->source_count; i++)
+        bridge->sources[i].update->pins--;
+    bridge->pinned = false;
+}
+
+void weft_bridge_break(weft_trainer *trainer, const weft_update *update)
+{
+    if (update->pins == 0)
+        return;
+    trainer->bridge.broken = true;
+    unpin(&trainer->bridge);
+}
+
+/* Where a merge begins in a chain of its sources. */
+static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, const weft_catch_up *catch_up)
+{
+    const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
+    weft_bridge_source source = {.bridge = bridge, .update = update, .run_shift = update->parameters.run_shift};
+    source.cursor = weft_cursor_seek(&bridge->trainer->journal.arena, chain, weft_bridge_start_of(bridge, catch_up));
+    if (catch_up->limits)
+        source.unit_limit = catch_up->limits[update->order % WEFT_JOURNAL_UPDATES];
+    return source;
+}
+
+/* Pins the updates that lead from the entry's base to the newest version, all of them or none. */
+static bool pin(weft_bridge *bridge, const weft_bridged *entry)
+{
+    weft_trainer *trainer = bridge->trainer;
+    uint64_t to = entry->catch_up.to ? entry->catch_up.to : trainer->newest_order;
+    bridge->source_count = 0;
+    for (uint64_t order = entry->update.from; order < to;) {
+        weft_update *update = weft_journal_after(&trainer->journal, order);
+        if (!update || bridge->source_count == WEFT_JOURNAL_UPDATES)
+            return false;
+        bridge->sources[bridge->source_count++] = source_of(bridge, update, &entry->catch_up);
+        order = update->order;
+    }
+    for (uint64_t i = 0; i < bridge->source_count; i++)
+        bridge->sources[i].update->pins++;
+    bridge->pinned = bridge->source_count > 0;
+    return bridge->pinned;
+}
+
+/* What is said of an update: from where to where. */
+static uint64_t head(weft_bridge *bridge, weft_update *update)
+{
+    const weft_update *first = bridge->sources[0].update;
+    const weft_update *last = bridge->sources[bridge->source_count - 1].update;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < bridge->source_count; i++)
+        bytes += bridge->sources[i].update->chain[WEFT_LEVEL_FAST].bytes;
+    update->base = first->base;
+    update->target = last->target;
+    update->from = first->from;
+    update->order = last->order;
+    update->published_ns = last->published_ns;
+    update->attachment = weft_blob_hold(last->attachment);
+    return bytes;
+}
+
+static void measure(weft_bridge *bridge, const weft_bridged *entry, uint64_t bytes, uint64_t begun_ns)
+{
+    const weft_update *update = &entry->update;
+    double *speed = &bridge->speed[entry->level];
+    weft_stats_info *stats = &bridge->trainer->session->stats;
+    double ms = weft_clock_ms(begun_ns, weft_clock_ns());
+    if (ms > 0)
+        *speed += ((double)bytes * 1e3 / ms - *speed) / 4;
+    stats->merges++;
+    stats->merge_ms = ms;
+    weft_log(WEFT_LOG_DEBUG, "merged: versions %llu to %llu in one of %llu bytes %s, of %llu, in %.1f ms",
+             (unsigned long long)update->base.number, (unsigned long long)update->target.number,
+             (unsigned long long)update->chain[entry->level].bytes, weft_level_name(entry->level),
+             (unsigned long long)bytes, ms);
+}
+
+/* Remembered, so that it is not tried again at once. */
+static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
+{
+    const weft_bridged was = *entry;
+    weft_bridge_release(bridge, entry);
+    entry->state = WEFT_BRIDGED_FAILED;
+    entry->level = was.level;
+    entry->turn = was.turn;
+    entry->repair.count = was.repair.count;
+    entry->catch_up = was.catch_up;
+    entry->update.from = was.update.from;
+    entry->update.order = bridge->trainer->newest_order;
+    weft_log(WEFT_LOG_DEBUG, "no %s update at level %s: %s", was.repair.count ? "repairing" : "merged",
+             weft_level_name(was.level),
+             bridge->broken            ? "broken off"
+             : status == WEFT_E_BUDGET ? "no room, or not all versions are kept"
+                                       : weft_last_error());
+}
+
+/* A peer that never commits keeps a merged update in its slots for ever. A part of the share is out of reach for those,
+ * so that a snapshot's tiles and repairs, which their peers take without a commit of their own, find room. */
+static uint32_t limit_of(const weft_bridge *bridge, const weft_bridged *entry)
+{
+    bool personal = entry->repair.count > 0 || entry->catch_up.limits;
+    uint32_t kept = bridge->share > 1 ? (bridge->share + PERSONAL_SHARE - 1) / PERSONAL_SHARE : 0;
+    return personal ? bridge->share : bridge->share - kept;
+}
+
+void weft_bridge_make(weft_bridge *bridge, weft_bridged *entry)
+{
+    weft_session *session = bridge->trainer->session;
+    weft_status status = WEFT_E_BUDGET;
+    uint64_t begun_ns = weft_clock_ns(), bytes = 0;
+    entry->state = WEFT_BRIDGED_MAKING;
+    bridge->limit = limit_of(bridge, entry);
+    if (entry->repair.count) {
+        bridge->broken = bridge->stopping;
+        bridge->source_count = 0;
+        pthread_mutex_unlock(&session->lock);
+        status = weft_repair_make(bridge, &entry->update, &entry->repair);
+        pthread_mutex_lock(&session->lock);
+    } else if (pin(bridge, entry)) {
+        bridge->broken = bridge->stopping;
+        bytes = head(bridge, &entry->update);
+        pthread_mutex_unlock(&session->lock);
+        status = entry->level == WEFT_LEVEL_TIGHT ? weft_bridge_tighten(bridge, &entry->update)
+                                                  : weft_bridge_merge(bridge, &entry->update, &entry->catch_up);
+        pthread_mutex_lock(&session->lock);
+        unpin(bridge);
+    }
+    if (status == WEFT_OK && !bridge->broken) {
+        entry->state = WEFT_BRIDGED_READY;
+        if (!entry->repair.count)
+            measure(bridge, entry, bytes, begun_ns);
+    } else {
+        fail(bridge, entry, status);
+    }
+    weft_session_wake(session);
+    weft_session_changed(session);
+}
+
+static weft_bridged *next_wanted(weft_bridge *bridge)
+{
+    weft_bridged *first = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (entry->state == WEFT_BRIDGED_WANTED && (!first || entry->turn < first->turn))
+            first = entry;
+    }
+    return first;
+}
+
+/* Some memory for updates to come, off the lock; but not right after an update, whose peers want the processors. */
+static void prefault(weft_bridge *bridge)
+{
+    pthread_mutex_t *lock = &bridge->trainer->session->lock;
+    const uint64_t from_ns = bridge->expected_ns + PREFAULT_REST_MS * WEFT_NS_PER_MS;
+    if (weft_clock_ns() < from_ns && !bridge->trainer->publishing) {
+        const struct timespec t = {(time_t)(from_ns / 1000000000u), (long)(from_ns % 1000000000u)};
+        pthread_cond_timedwait(&bridge->wake, lock, &t);
+        return;
+    }
+    const uint32_t ahead = bridge->ahead;
+    pthread_mutex_unlock(lock);
+    weft_arena_prefault(&bridge->trainer->journal.arena, ahead);
+    pthread_mutex_lock(lock);
+}
+
+static void *run(void *argument)
+{
+    weft_bridge *bridge = argument;
+    weft_session *session = bridge->trainer->session;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS); /* refused or not, it works */
+    weft_log_enter(&session->sink);
+    pthread_mutex_lock(&session->lock);
+    while (!bridge->stopping) {
+        weft_bridged *entry = next_wanted(bridge);
+        if (entry)
+            weft_bridge_make(bridge, entry);
+        else if (weft_arena_bare(&bridge->trainer->journal.arena, bridge->ahead) > 0)
+            prefault(bridge);
+        else
+            pthread_cond_wait(&bridge->wake, &session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+    return NULL;
+}
+
+/* With a clock of the caller's own there is no thread: what is wanted is made at once. */
+weft_status weft_bridge_start(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &trainer->shadow);
+    if (status != WEFT_OK || weft_clock_own || bridge->running)
+        return status;
+    bridge->running = true;
+    int error = weft_thread_start(&bridge->thread, run, bridge);
+    bridge->running = error == 0;
+    return error ? weft_fail(WEFT_E_SYSTEM, "no thread to merge updates: %s", strerror(error)) : WEFT_OK;
+}
+
+void weft_bridge_stop(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    if (!bridge->running)
+        return;
+    pthread_mutex_lock(&trainer->session->lock);
+    bridge->stopping = bridge->broken = true;
+    pthread_cond_signal(&bridge->wake);
+    weft_session_changed(trainer->session); /* it may wait for a publish to be done with the shadow */
+    pthread_mutex_unlock(&trainer->session->lock);
+    pthread_join(bridge->thread, NULL); /* still said to be running: what is wanted from now on stays wanted */
+}

@@ -1,0 +1,91 @@
+/* owed.c - the receipts that a peer owes: until they come, its buckets keep slots, slabs and the journal's frames.
+ *
+ * Buckets are taken in the order of their sequence, so that one receipt is due at a time: that of the oldest bucket
+ * which this end has done with. It is due only while its update is the first that the peer does not hold: what comes
+ * behind waits there for the engine's commit, as long as that takes. */
+#include <math.h>
+
+#include "base/status.h"
+#include "peer/peer.h"
+
+/* What a healthy peer may take of what its estimates foresee: a link that has become ten times slower since, with a
+ * margin. */
+#define PATIENCE 16.0
+/* Believed of link and peer while nothing is measured; and at least, so that no sequence of slow receipts puts the end
+ * off for ever. */
+#define RATE_UNKNOWN 1.6e6
+#define RATE_LEAST   1e5
+
+/* What is under way to a peer. */
+typedef struct load {
+    uint32_t buckets;
+    uint64_t bytes;
+    double link_bytes_s, apply_bytes_s;
+    double seconds; /* foreseen for all of it */
+} load;
+
+/* The bucket to be taken next, NULL: it is not due. Fills in how much is under way. */
+static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer, load *all)
+{
+    const uint64_t end = peer->expected_count ? peer->expected[0].end : UINT64_MAX;
+    uint32_t at = 0;
+    const weft_flight *next = NULL;
+    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
+        const weft_flight *flight = &peer->flights[slot];
+        if (!flight->used || flight->receipted)
+            continue;
+        all->buckets++;
+        all->bytes += flight->bytes;
+        if (flight->sequence >= end || (next && next->sequence < flight->sequence))
+            continue;
+        next = flight;
+        at = slot;
+    }
+    return next && next->writes == 0 && weft_send_is_whole(trainer, peer, at) ? next : NULL;
+}
+
+static void foresee(const weft_peer *peer, load *all)
+{
+    const weft_level level = peer->expected_count ? peer->expected[0].level : peer->stream.level;
+    const double measured = peer->estimate.rate_bytes_s;
+    all->link_bytes_s = measured > 0 ? fmax(measured, RATE_LEAST) : RATE_UNKNOWN;
+    all->apply_bytes_s = fmax(weft_estimate_apply(&peer->estimate, level), RATE_LEAST);
+    all->seconds =
+        peer->estimate.rtt_s + (double)all->bytes / all->link_bytes_s + (double)all->bytes / all->apply_bytes_s;
+}
+
+/* What was measured is not what the peer is now: the next connection starts without it, and with more patience. */
+static weft_status fail(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, const load *all)
+{
+    weft_peer_move(trainer, peer, WEFT_ON_STALL);
+    peer->estimate = (weft_estimate){0};
+    return weft_fail_quiet(WEFT_E_PEER_LOST,
+                           "it took no bucket for %llu ms (io_deadline + heartbeat + %.0f x %.0f ms); %u under way, "
+                           "%llu bytes, at %.1f MB/s, applied at %.1f MB/s",
+                           (unsigned long long)((now_ns - peer->owed_ns) / WEFT_NS_PER_MS), PATIENCE,
+                           all->seconds * 1e3, all->buckets, (unsigned long long)all->bytes, all->link_bytes_s / 1e6,
+                           all->apply_bytes_s / 1e6);
+}
+
+weft_status weft_owed_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    const uint64_t io_ms = trainer->session->site->session.io_deadline_ms;
+    load all = {.buckets = 0};
+    const weft_flight *next = peer->slots_free < peer->hello.slots ? next_due(trainer, peer, &all) : NULL;
+    if (!next) {
+        peer->owed_ns = 0;
+        return WEFT_OK;
+    }
+    if (peer->owed_ns == 0 || peer->owed != next->sequence) {
+        peer->owed = next->sequence;
+        peer->owed_ns = now_ns;
+    }
+    foresee(peer, &all);
+    /* it may be silent for a heartbeat, and has io_deadline for the bucket then */
+    const uint64_t patience_ns = (io_ms + peer->site.heartbeat_ms) * WEFT_NS_PER_MS;
+    const uint64_t until_ns = peer->owed_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
+    if (now_ns > until_ns)
+        return fail(trainer, peer, now_ns, &all);
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}

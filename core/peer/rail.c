@@ -1,0 +1,268 @@
+/* rail.c - opens and closes the rails of a peer, and tells which of them carry. */
+#include "peer/rail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/descriptors.h"
+#include "base/status.h"
+#include "peer/peer.h"
+#include "site/site_link.h"
+#include "wire/target.h"
+
+uint64_t weft_rail_patience_ns(const weft_trainer *trainer)
+{
+    return trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+}
+
+void weft_rail_enter(weft_rail *rail, weft_rail_state state)
+{
+    rail->state = state;
+    rail->since_ns = weft_clock_ns();
+}
+
+bool weft_rail_carries(const weft_peer *peer)
+{
+    bool up = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        up = up || peer->rails[at].state == WEFT_RAIL_UP;
+    return up;
+}
+
+bool weft_rail_writes(const weft_peer *peer)
+{
+    bool writes = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        writes = writes || (peer->rails[at].port && peer->rails[at].writes > 0);
+    return writes;
+}
+
+void weft_rail_cool(weft_rail *rail)
+{
+    weft_rail_enter(rail, WEFT_RAIL_COOLING);
+    rail->retry_ns = rail->since_ns + rail->cool_ns;
+}
+
+/* ---- all of them */
+
+void weft_rail_port_close(weft_rail *rail)
+{
+    if (rail->port)
+        rail->lane->provider->port_close(rail->port);
+    rail->port = NULL;
+    rail->writes = 0;
+    rail->posted = rail->landed = rail->unlanded = rail->window_ns = 0;
+    rail->refused_ns = rail->asked_ns = 0;
+    rail->rate_bytes_s = 0;
+    rail->probed = false;
+}
+
+weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
+{
+    const weft_provider *provider = rail->lane->provider;
+    weft_descriptors_need(rail->lane->facts.descriptors + 1); /* and one to look them through */
+    weft_status status = provider->port_open(rail->lane->link, &rail->port);
+    if (status == WEFT_OK)
+        status = provider->port_address(rail->port, mine->address, &mine->address_bytes);
+    if (status != WEFT_OK)
+        weft_rail_port_close(rail);
+    return status;
+}
+
+/* Where all are away the peer's is one that could be opened at least: whether it carries shows. */
+static bool is_there(const weft_peer *peer, const weft_lane *lane)
+{
+    return lane->link && (!lane->away || lane == peer->lane);
+}
+
+weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_lane *lane, const weft_control *control,
+                                const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes)
+{
+    weft_target_law law = {.site = trainer->session->site, .provider = lane->provider->name};
+    if (!lane->facts.dials)
+        return WEFT_OK;
+    law.own_count = weft_site_trainer_rails(law.site, law.provider, law.own);
+    return weft_target_check(&law, hello, control, address, bytes);
+}
+
+/* Where the peer has no port now, or this end none, the rail is opened later. */
+static weft_status open_rail(const weft_trainer *trainer, weft_peer *peer, uint32_t at, const weft_wire_port *there,
+                             weft_wire_port *mine)
+{
+    weft_rail *rail = &peer->rails[at];
+    weft_status status = WEFT_OK;
+    rail->there = *there;
+    if (there->address_bytes > 0)
+        status = weft_rail_may_reach(trainer, rail->lane, &peer->control, &peer->hello, there->address,
+                                     there->address_bytes);
+    if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->lane))
+        status = weft_rail_port_open(rail, mine);
+    if (status == WEFT_OK && rail->port)
+        status = rail->lane->provider->port_connect(rail->port, there->address, there->address_bytes);
+    if (status != WEFT_OK && peer->rails_used == 1)
+        return status;
+    if (status == WEFT_OK && rail->port) {
+        weft_rail_enter(rail, peer->rails_used == 1 ? WEFT_RAIL_UP : WEFT_RAIL_TRYING);
+        return WEFT_OK;
+    }
+    weft_rail_port_close(rail);
+    mine->address_bytes = 0;
+    weft_rail_cool(rail);
+    return WEFT_OK;
+}
+
+static weft_wire_port port_of(const weft_wire_hello *hello, uint32_t at)
+{
+    if (at > 0)
+        return hello->more[at - 1];
+    weft_wire_port first = {.address_bytes = hello->address_bytes,
+                            .region_address = hello->region_address,
+                            .region_key = hello->region_key};
+    memcpy(first.address, hello->address, hello->address_bytes);
+    return first;
+}
+
+/* The peer's port `at` is used where both ends have it: its rail among the trainer's addresses and among those that the
+ * site names for the peer, its stream among the peer's; the first one always. */
+static bool is_shared(const weft_trainer *trainer, const weft_peer *peer, uint32_t at)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    const uint32_t there = peer->hello.further_rails + 1, rail = at % there;
+    const uint64_t streams = peer->site.streams ? peer->site.streams : 1;
+    return at == 0 || (trainer->parcels && rail < weft_lane_rails(trainer->session->site, peer->hello.provider) &&
+                       rail < weft_site_rails(peer->site.address, list) && at / there < streams);
+}
+
+/* NULL: there is none, as was said. One that is away is there later. */
+static weft_lane *lane_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
+{
+    weft_lane *lane;
+    weft_lane_find(trainer, peer->hello.provider, at % (peer->hello.further_rails + 1), &lane);
+    return lane;
+}
+
+/* A peer none of whose own is there, as one with a single address, comes by any other. */
+static void take_another(weft_peer *peer)
+{
+    bool there = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        there = there || (peer->rails[at].lane && is_there(peer, peer->rails[at].lane));
+    if (!there)
+        peer->rails[0].lane = peer->lane;
+}
+
+static void take_lanes(weft_trainer *trainer, weft_peer *peer)
+{
+    peer->rail_count = peer->hello.further + 1;
+    peer->rails_used = 0;
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        weft_rail *rail = &peer->rails[at];
+        *rail = (weft_rail){.sent_writes = rail->sent_writes,
+                            .sent_bytes = rail->sent_bytes,
+                            .resent_bytes = rail->resent_bytes,
+                            .failures = rail->failures,
+                            .cool_ns = weft_rail_patience_ns(trainer)};
+        rail->lane = is_shared(trainer, peer, at) ? lane_of(trainer, peer, at) : NULL;
+    }
+    take_another(peer);
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        peer->rails_used += peer->rails[at].lane != NULL;
+}
+
+weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
+{
+    uint32_t open = 0;
+    weft_status status = WEFT_OK;
+    take_lanes(trainer, peer);
+    peer->next_rail = 0;
+    peer->looked_ns = weft_clock_ns();
+    peer->looking = false;
+    welcome->further = peer->rails_used > 1 ? peer->hello.further : 0; /* so the peer knows that there are several */
+    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++) {
+        const weft_wire_port there = port_of(&peer->hello, at);
+        weft_wire_port mine = {.address_bytes = 0};
+        if (peer->rails[at].lane)
+            status = open_rail(trainer, peer, at, &there, &mine);
+        open += peer->rails[at].port != NULL;
+        if (at > 0) {
+            welcome->more[at - 1] = mine;
+            continue;
+        }
+        memcpy(welcome->address, mine.address, mine.address_bytes);
+        welcome->address_bytes = mine.address_bytes;
+    }
+    if (status == WEFT_OK && open == 0)
+        return weft_fail(WEFT_E_PROVIDER, "%s: none of %u rails can be opened: %s", peer->name, peer->rails_used,
+                         weft_last_error());
+    return status;
+}
+
+void weft_rail_close(weft_peer *peer)
+{
+    for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++) {
+        weft_rail_port_close(&peer->rails[at]);
+        weft_rail_enter(&peer->rails[at], WEFT_RAIL_NONE);
+    }
+}
+
+/* ---- figures */
+
+static void add_ways(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX])
+{
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        const weft_rail *rail = &peer->rails[at];
+        if (!rail->lane || !peer->greeted)
+            continue;
+        rails[rail->lane->rail].connections++;
+        rails[rail->lane->rail].up += rail->state == WEFT_RAIL_UP;
+    }
+}
+
+uint32_t weft_rail_streams(const weft_peer *peer)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        count += peer->rails[at].lane && is_there(peer, peer->rails[at].lane);
+    return count;
+}
+
+uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX])
+{
+    uint32_t count = 0;
+    memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        const weft_rail *rail = &peer->rails[at];
+        if (!rail->lane)
+            continue;
+        weft_rail_info *info = &rails[rail->lane->rail];
+        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, rail->lane->address);
+        info->writes += rail->sent_writes;
+        info->bytes += rail->sent_bytes;
+        info->resent_bytes += rail->resent_bytes;
+        info->failures += rail->failures;
+        count = count > rail->lane->rail ? count : rail->lane->rail + 1;
+    }
+    add_ways(peer, rails);
+    return count;
+}
+
+uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX])
+{
+    uint32_t count = 0;
+    memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
+    for (uint32_t i = 0; i < trainer->lane_count; i++) {
+        const weft_lane *lane = &trainer->lanes[i];
+        if (!lane->provider)
+            continue;
+        weft_rail_info *info = &rails[lane->rail];
+        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, lane->address);
+        info->writes += lane->sent_writes;
+        info->bytes += lane->sent_bytes;
+        info->resent_bytes += lane->resent_bytes;
+        info->failures += lane->failures;
+        count = count > lane->rail ? count : lane->rail + 1;
+    }
+    for (uint32_t i = 0; i < trainer->peer_count; i++)
+        add_ways(&trainer->peers[i], rails);
+    return count;
+}

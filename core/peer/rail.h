@@ -1,0 +1,157 @@
+/* rail.h - the rails of one peer: the ways by which its buckets go, each a port at either end, on a link of its own
+ * address or beside others on one.
+ *
+ *   trying -- probe landed --> up -- failed, stands still --> closing -- CLOSED --> cooling -- later --> opening
+ *     ^  `--- no probe landed ----------------------------------^                     ^                  |   |
+ *     |                                                                               `--- refused ------'   |
+ *     `------------------------------------------------------------------------------------------ OPENED ----'
+ *
+ * A peer with one rail has it up at once and is lost with it. Where there are several, a rail carries chunks of buckets
+ * only after a write of no bucket came through it, and what a closed one took along goes by the others: the peer says
+ * which buckets are whole without it and forgets what else came by it, so that each chunk counts once. */
+#ifndef WEFT_CORE_RAIL_H
+#define WEFT_CORE_RAIL_H
+
+#include "bucket/bucket.h"
+#include "peer/peer_state.h"
+#include "session/session.h"
+#include "wire/control.h"
+
+/* A fabric address of the trainer with the regions every peer on it shares. */
+typedef struct weft_lane {
+    const weft_provider *provider; /* NULL: unused */
+    uint32_t rail;                 /* place among the trainer's addresses */
+    char address[WEFT_SITE_NAME];
+    weft_link *link;   /* NULL: it could not be opened yet */
+    bool away;         /* one of several, and no port is opened by it for now */
+    uint64_t retry_ns; /* until then it stays so without being asked */
+    weft_link_facts facts;
+    weft_region *arena, *slabs, *headers;
+    uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* of all peers */
+} weft_lane;
+
+typedef enum weft_rail_state {
+    WEFT_RAIL_NONE, /* one end does not have it */
+    WEFT_RAIL_TRYING,
+    WEFT_RAIL_UP,
+    WEFT_RAIL_CLOSING,
+    WEFT_RAIL_COOLING,
+    WEFT_RAIL_OPENING
+} weft_rail_state;
+
+/* Writes of one of several rails that may be under way, those that are completed and not known to have landed included.
+ */
+#define WEFT_RAIL_WRITES 128u
+
+typedef struct weft_rail {
+    weft_rail_state state;
+    weft_lane *lane;
+    weft_port *port;                  /* NULL: closed */
+    weft_wire_port there;             /* the peer's, and its slots as registered for it */
+    uint32_t turn;                    /* how often it was opened before */
+    uint32_t writes;                  /* posted and not completed */
+    uint64_t posted;                  /* writes since it was opened */
+    uint64_t landed;                  /* of them, as the peer said last */
+    uint64_t unlanded;                /* bytes of the others */
+    uint32_t sizes[WEFT_RAIL_WRITES]; /* of each, by its number */
+    double rate_bytes_s;              /* at which they land; 0: unknown yet */
+    uint64_t window, window_ns; /* bytes that landed since then, of writes under way all the time; 0: there were none */
+    uint64_t moved_ns;          /* last time one was completed or landed, or there was none under way */
+    uint64_t refused_ns;        /* since then it took no write of those it was asked for; 0: it took the last */
+    uint64_t asked_ns;          /* when it refused last */
+    uint64_t since_ns, retry_ns;                              /* of the state; cooling: until then */
+    uint64_t cool_ns;                                         /* how long it cools next time */
+    bool probed;                                              /* the write that shows whether it carries was posted */
+    uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* in all turns */
+} weft_rail;
+
+/* No rail: of a chunk that is to be sent again. */
+#define WEFT_RAIL_AGAIN 0xffu
+
+/* What sending chunks of a bucket again takes: kept from its first write to its receipt. */
+typedef struct weft_parcel {
+    weft_extent extents[WEFT_BUCKET_EXTENTS];
+    uint32_t extent_count;
+    uint32_t chunks;                   /* posted so far, the header's with them */
+    uint32_t again;                    /* of them to be sent again */
+    uint8_t rail[WEFT_CHUNKS_MAX + 1]; /* by which each went */
+} weft_parcel;
+
+/* A chunk: where it lies here and in its slot. */
+typedef struct weft_chunk {
+    uint32_t slot, number; /* number 0: the bucket's header */
+    const uint8_t *data;
+    uint64_t bytes, offset;
+} weft_chunk;
+
+/* ---- lane.c: the trainer's addresses */
+void weft_lane_close(weft_lane *lane);
+/* Finds or opens the lane for a provider; `rail`: place among the trainer's addresses. Errors: with *lane not NULL it
+ * is one of several and away, which was said, and is asked for again later. */
+weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane);
+/* The first that is there of all the trainer's addresses for a provider, and else one that could be opened at least; of
+ * the first `rails` each is opened. `peer`: NULL, or where it is to lead to. */
+weft_status weft_lane_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
+                          weft_lane **lane);
+/* How many addresses the trainer has for a provider. */
+uint32_t weft_lane_rails(const weft_site *site, const char *provider);
+
+/* ---- rail.c: the rails of a peer */
+/* Opens all that both ends have, and names them. */
+weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome);
+void weft_rail_close(weft_peer *peer);
+/* One of them, and its books. */
+weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine);
+void weft_rail_port_close(weft_rail *rail);
+void weft_rail_enter(weft_rail *rail, weft_rail_state state);
+/* Leaves it closed until it has cooled. */
+void weft_rail_cool(weft_rail *rail);
+/* How long a rail may stand still while others move: so much less than io_deadline that what it took along can still go
+ * by the others. */
+uint64_t weft_rail_patience_ns(const weft_trainer *trainer);
+
+/* Describe the rails of a peer, and those of all; return how many there are. */
+uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]);
+uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX]);
+/* How many of a peer's rails have an address of the trainer's that is there. */
+uint32_t weft_rail_streams(const weft_peer *peer);
+/* Whether buckets can go. */
+bool weft_rail_carries(const weft_peer *peer);
+/* Whether a write is under way by any, a probe too: its port is to be polled. */
+bool weft_rail_writes(const weft_peer *peer);
+
+/* ---- rail_watch.c: those that fail */
+/* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
+ * Errors: WEFT_E_PEER_LOST when there is no other. */
+weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why);
+/* Whether data for the peer of a HELLO may go to one of its ports by a lane: target.h. */
+weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_lane *lane, const weft_control *control,
+                                const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes);
+/* LANDED, CLOSED and OPENED. */
+weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+/* Looks after rails that stand still, opens again those that have cooled, tries those that were opened. */
+weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+
+/* ---- rail_again.c: chunks that go again */
+/* Takes the memory, if any peer of the site may have several rails. */
+weft_status weft_parcel_open(weft_trainer *trainer);
+/* Bytes of it. */
+uint64_t weft_parcel_need(const weft_site *site);
+void weft_parcel_close(weft_trainer *trainer);
+weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+/* A bucket is about to be posted. */
+void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot);
+/* A chunk of it went by a rail. */
+void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail);
+/* A rail is closed at both ends: of buckets that are not whole at the peer, what went by it goes again. Returns how
+ * many chunks that are. Errors: WEFT_E_PROTOCOL (one is said to be whole that cannot be). */
+weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t rail, const weft_wire_closed *closed,
+                              uint32_t *chunks);
+/* The next chunk to be sent again; false: none. */
+bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk);
+/* Chunk `number` of a bucket cut at `chunk_bytes`, number 0 left to the caller. */
+weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_t chunk_bytes, uint32_t number);
+
+#endif

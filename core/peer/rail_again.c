@@ -1,0 +1,138 @@
+/* rail_again.c - which chunk of which bucket went by which rail, so that it can go again by another. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "peer/peer.h"
+
+static bool is_several(const weft_site_peer *peer)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    return peer->streams * weft_site_rails(peer->address, list) > 1;
+}
+
+uint64_t weft_parcel_need(const weft_site *site)
+{
+    bool several = false, pattern;
+    weft_site_peer row;
+    for (size_t i = 0; !several && weft_site_row(site, i, &row, &pattern); i++)
+        several = is_several(&row);
+    return several ? (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * sizeof(weft_parcel) : 0;
+}
+
+weft_status weft_parcel_open(weft_trainer *trainer)
+{
+    trainer->parcels_bytes = weft_parcel_need(trainer->session->site);
+    if (trainer->parcels_bytes == 0)
+        return WEFT_OK;
+    trainer->parcels = weft_mem_map(trainer->parcels_bytes);
+    return trainer->parcels ? WEFT_OK
+                            : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",
+                                        (unsigned long long)trainer->parcels_bytes);
+}
+
+void weft_parcel_close(weft_trainer *trainer)
+{
+    if (trainer->parcels)
+        weft_mem_unmap(trainer->parcels, trainer->parcels_bytes);
+}
+
+weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+{
+    return &trainer->parcels[(uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot];
+}
+
+void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot)
+{
+    if (peer->rails_used < 2)
+        return;
+    weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
+    parcel->extent_count = peer->bucket.extent_count;
+    memcpy(parcel->extents, peer->bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
+    parcel->chunks = parcel->again = 0;
+}
+
+void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail)
+{
+    if (peer->rails_used < 2)
+        return;
+    weft_parcel *parcel = weft_parcel_of(trainer, peer, chunk->slot);
+    if (chunk->number < parcel->chunks) {
+        parcel->again--;
+        peer->again_chunks--;
+    } else {
+        parcel->chunks++;
+    }
+    parcel->rail[chunk->number] = (uint8_t)rail;
+}
+
+static uint32_t mark(weft_parcel *parcel, uint32_t rail)
+{
+    uint32_t marked = 0;
+    for (uint32_t number = 0; number < parcel->chunks; number++) {
+        if (parcel->rail[number] != rail)
+            continue;
+        parcel->rail[number] = WEFT_RAIL_AGAIN;
+        marked++;
+    }
+    parcel->again += marked;
+    return marked;
+}
+
+weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t rail, const weft_wire_closed *closed,
+                              uint32_t *chunks)
+{
+    *chunks = 0;
+    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
+        weft_flight *flight = &peer->flights[slot];
+        weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
+        bool whole = closed->whole[slot / 8] >> slot % 8 & 1;
+        bool posted = flight->used && !(peer->posting && slot == peer->posting_slot) && parcel->again == 0;
+        if (whole && !posted)
+            return weft_fail(WEFT_E_PROTOCOL, "%s says that the bucket in slot %u is whole, which it cannot be",
+                             peer->name, slot);
+        if (whole || !flight->used || flight->receipted)
+            continue;
+        uint32_t marked = mark(parcel, rail);
+        flight->resent = flight->resent || marked > 0;
+        *chunks += marked;
+    }
+    peer->again_chunks += *chunks;
+    return WEFT_OK;
+}
+
+weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_t chunk_bytes, uint32_t number)
+{
+    uint64_t before = 0, left = number - 1; /* bytes and chunks */
+    uint32_t at = 0;
+    for (; at + 1 < count; at++) {
+        uint64_t chunks = (extents[at].bytes + chunk_bytes - 1) / chunk_bytes;
+        if (left < chunks)
+            break;
+        left -= chunks;
+        before += extents[at].bytes;
+    }
+    uint64_t offset = left * chunk_bytes, rest = extents[at].bytes - offset;
+    return (weft_chunk){.number = number,
+                        .data = extents[at].data + offset,
+                        .bytes = rest < chunk_bytes ? rest : chunk_bytes,
+                        .offset = WEFT_SLOT_HEADER_BYTES + before + offset};
+}
+
+bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk)
+{
+    for (uint32_t slot = 0; peer->again_chunks > 0 && slot < peer->hello.slots; slot++) {
+        const weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
+        if (!peer->flights[slot].used || parcel->again == 0)
+            continue;
+        uint32_t number = 0;
+        while (parcel->rail[number] != WEFT_RAIL_AGAIN)
+            number++;
+        *chunk = number ? weft_parcel_chunk(parcel->extents, parcel->extent_count, peer->chunk_bytes, number)
+                        : (weft_chunk){.number = 0};
+        chunk->slot = slot;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,398 @@
+/* rail_watch.c - tells which rails of a peer carry: closes one that fails or stands still while others do not, has what
+ * it took along sent by those, and tries it again when it has cooled. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "peer/peer.h"
+
+/* A rail that keeps failing is tried no seldomer than after so many times its first cooling. */
+#define COOL_MOST 16u
+/* Buckets are under way: the peer is asked this often how far each rail is. */
+#define LOOK_NS (5 * WEFT_NS_PER_MS)
+/* Of a rate that is measured again, which takes so many chunks. */
+#define RATE_KEPT   0.75
+#define RATE_CHUNKS 4u
+
+static const char *name_of(const weft_rail *rail)
+{
+    return rail->lane->address[0] ? rail->lane->address : rail->lane->facts.fabric;
+}
+
+static uint32_t place_of(const weft_peer *peer, const weft_rail *rail)
+{
+    return (uint32_t)(rail - peer->rails);
+}
+
+/* Whether buckets may yet go without this one. */
+static bool has_other(const weft_peer *peer, const weft_rail *rail)
+{
+    bool other = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        other = other || (&peer->rails[at] != rail &&
+                          (peer->rails[at].state == WEFT_RAIL_UP || peer->rails[at].state == WEFT_RAIL_TRYING));
+    return other;
+}
+
+static void report(weft_trainer *trainer, const weft_peer *peer, weft_status status, const char *text)
+{
+    weft_log(status == WEFT_OK ? WEFT_LOG_INFO : WEFT_LOG_WARN, "%s: %s", peer->name, text);
+    weft_session_event(trainer->session, WEFT_EVENT_RAIL, status, peer->name, &peer->held, text);
+    weft_session_changed(trainer->session);
+}
+
+/* One that was up for long begins with a short pause; one that comes and goes is tried ever more seldom. */
+static void set_pause(const weft_trainer *trainer, weft_rail *rail)
+{
+    const uint64_t least = weft_rail_patience_ns(trainer), most = COOL_MOST * least;
+    const uint64_t up_ns = rail->state == WEFT_RAIL_UP ? weft_clock_ns() - rail->since_ns : 0;
+    rail->cool_ns = up_ns > 4 * rail->cool_ns ? least : 2 * rail->cool_ns;
+    rail->cool_ns = rail->cool_ns < most ? rail->cool_ns : most;
+}
+
+weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    const weft_wire_close close = {place_of(peer, rail), rail->turn};
+    const bool carried = rail->state == WEFT_RAIL_UP;
+    char reason[128], text[256];
+    snprintf(reason, sizeof reason, "%s", why);
+    if (!has_other(peer, rail))
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s", reason);
+    set_pause(trainer, rail);
+    weft_rail_port_close(rail);
+    weft_send_write_off(trainer, peer, close.port);
+    weft_rail_enter(rail, WEFT_RAIL_CLOSING);
+    snprintf(text, sizeof text, "rail %u by %.60s failed: %.90s; the others carry on, it is tried again in %llu ms",
+             close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
+    if (carried) {
+        rail->failures++;
+        rail->lane->failures++;
+        report(trainer, peer, WEFT_E_PEER_LOST, text);
+    } else {
+        weft_log(WEFT_LOG_DEBUG, "%s: %s", peer->name, text);
+    }
+    weft_wire_put_close(&out, &close);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_CLOSE, out.data, out.used);
+}
+
+/* The rail that a message of the peer's speaks of, if it is in this state. */
+static bool find(weft_peer *peer, uint32_t port, uint32_t turn, weft_rail_state state, weft_rail **rail)
+{
+    *rail = port < peer->rail_count ? &peer->rails[port] : NULL;
+    return peer->rails_used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn;
+}
+
+static weft_status not_asked(const weft_peer *peer, const char *message, uint32_t port, uint32_t turn)
+{
+    return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", peer->name, message,
+                     port, turn);
+}
+
+static bool is_busy(const weft_rail *rail)
+{
+    return rail->writes > 0 || rail->posted > rail->landed;
+}
+
+static bool is_any_busy(const weft_peer *peer)
+{
+    bool busy = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        busy = busy || (peer->rails[at].state == WEFT_RAIL_UP && is_busy(&peer->rails[at]));
+    return busy;
+}
+
+/* Whether it takes no write any more: it was asked again and again, and took none for so long. */
+static bool refuses(const weft_trainer *trainer, const weft_rail *rail)
+{
+    return rail->refused_ns && rail->asked_ns > rail->refused_ns + weft_rail_patience_ns(trainer);
+}
+
+/* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
+static bool others_move(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail, uint64_t now_ns)
+{
+    const uint64_t since_ns = now_ns - weft_rail_patience_ns(trainer);
+    bool move = false;
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        const weft_rail *other = &peer->rails[at];
+        move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(trainer, other) &&
+                        (!is_busy(other) || other->moved_ns > since_ns));
+    }
+    return move;
+}
+
+/* A peer answers at once. One that does not, or by whose answers nothing arrives, is lost after so long whatever else
+ * it says. */
+static uint64_t answer_ns(const weft_trainer *trainer, const weft_peer *peer)
+{
+    const uint64_t io_ms = trainer->session->site->session.io_deadline_ms, heartbeat_ms = peer->site.heartbeat_ms;
+    return (io_ms > heartbeat_ms ? io_ms : heartbeat_ms) * WEFT_NS_PER_MS;
+}
+
+/* `what` was sent to it then, and is not answered yet. */
+static weft_status check_answer(const weft_trainer *trainer, const weft_peer *peer, const char *what, uint64_t sent_ns,
+                                uint64_t now_ns, weft_waits *waits)
+{
+    const uint64_t until_ns = sent_ns + answer_ns(trainer, peer);
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    if (now_ns <= until_ns)
+        return WEFT_OK;
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "no answer to %s for %llu ms", what,
+                           (unsigned long long)((now_ns - sent_ns) / WEFT_NS_PER_MS));
+}
+
+/* By what it says to the last LOOK: at that time the rail had stood still for so long. */
+static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+{
+    char why[96];
+    const uint64_t looked_ns = peer->looked_ns, patience_ns = weft_rail_patience_ns(trainer);
+    const bool still = rail->state == WEFT_RAIL_UP && is_busy(rail) && looked_ns >= rail->moved_ns + patience_ns;
+    const bool others = others_move(trainer, peer, rail, looked_ns);
+    if (!still || (!others && looked_ns < rail->moved_ns + answer_ns(trainer, peer)))
+        return WEFT_OK;
+    snprintf(why, sizeof why, "%llu of %llu writes did not come in %llu ms",
+             (unsigned long long)(rail->posted - rail->landed), (unsigned long long)rail->posted,
+             (unsigned long long)((looked_ns - rail->moved_ns) / WEFT_NS_PER_MS));
+    return others ? weft_rail_fail(trainer, peer, rail, why) : weft_fail_quiet(WEFT_E_PEER_LOST, "%s", why);
+}
+
+/* A rate shows in what lands while more is under way, and in no less than a few chunks: one lands whole or not at all.
+ */
+static void measure(weft_rail *rail, uint64_t bytes, uint64_t chunk_bytes, uint64_t now_ns)
+{
+    const bool more = rail->landed < rail->posted; /* else it ran dry some time ago */
+    rail->window = rail->window_ns ? rail->window + bytes : 0;
+    if (more && rail->window_ns && (rail->window < RATE_CHUNKS * chunk_bytes || now_ns <= rail->window_ns))
+        return;
+    if (more && rail->window_ns) {
+        double rate = (double)rail->window / ((double)(now_ns - rail->window_ns) / 1e9);
+        rail->rate_bytes_s = rail->rate_bytes_s > 0 ? RATE_KEPT * rail->rate_bytes_s + (1 - RATE_KEPT) * rate : rate;
+    }
+    rail->window = 0;
+    rail->window_ns = more ? now_ns : 0;
+}
+
+/* Writes land in the order in which they were posted, or about so. */
+static void note_landed(weft_rail *rail, uint64_t writes, uint64_t chunk_bytes, uint64_t now_ns)
+{
+    uint64_t bytes = 0;
+    if (writes == rail->landed)
+        return;
+    for (; rail->landed < writes; rail->landed++)
+        bytes += rail->sizes[rail->landed % WEFT_RAIL_WRITES];
+    rail->unlanded -= bytes;
+    rail->moved_ns = now_ns;
+    measure(rail, bytes, chunk_bytes, now_ns);
+}
+
+static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t writes, bool failed)
+{
+    if (writes > rail->posted || writes < rail->landed)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %llu writes by port %u; %llu were sent, %llu came before",
+                         peer->name, (unsigned long long)writes, place_of(peer, rail), (unsigned long long)rail->posted,
+                         (unsigned long long)rail->landed);
+    uint64_t now_ns = weft_clock_ns();
+    note_landed(rail, writes, peer->chunk_bytes, now_ns);
+    if (failed)
+        return weft_rail_fail(trainer, peer, rail, "the peer's fabric reports an error");
+    if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
+        char text[192];
+        weft_rail_enter(rail, WEFT_RAIL_UP);
+        snprintf(text, sizeof text, "rail %u by %.150s carries again", place_of(peer, rail), name_of(rail));
+        if (rail->turn > 0)
+            report(trainer, peer, WEFT_OK, text);
+    }
+    return judge(trainer, peer, rail);
+}
+
+weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_landed landed;
+    weft_status status = weft_wire_get_landed(body, length, &landed);
+    if (status == WEFT_OK && (landed.count != peer->rail_count || peer->rails_used < 2))
+        status =
+            weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %u ports; it has %u", peer->name, landed.count, peer->rail_count);
+    peer->looking = false;
+    for (uint32_t at = 0; at < landed.count && status == WEFT_OK; at++) {
+        weft_rail *rail = &peer->rails[at];
+        if (landed.port[at].turn > rail->turn)
+            return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of port %u in turn %u; it was opened in turn %u", peer->name,
+                             at, landed.port[at].turn, rail->turn);
+        if (landed.port[at].turn == rail->turn && rail->port) /* else it crossed CLOSE or OPEN */
+            status = take_landed(trainer, peer, rail, landed.port[at].writes, landed.port[at].failed);
+    }
+    return status;
+}
+
+weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_closed closed;
+    weft_rail *rail;
+    uint32_t chunks;
+    weft_status status = weft_wire_get_closed(body, length, &closed);
+    if (status == WEFT_OK && !find(peer, closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail))
+        status = not_asked(peer, "CLOSED", closed.port, closed.turn);
+    if (status == WEFT_OK)
+        status = weft_parcel_again(trainer, peer, closed.port, &closed, &chunks);
+    if (status != WEFT_OK)
+        return status;
+    if (chunks > 0)
+        weft_log(WEFT_LOG_INFO, "%s: %u chunks that went by rail %u go again by the others", peer->name, chunks,
+                 closed.port);
+    weft_rail_cool(rail);
+    return WEFT_OK;
+}
+
+/* The trainer's address may have been away, and may cut smaller than the peer was told when it joined. */
+static weft_status open_again(weft_trainer *trainer, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
+{
+    weft_lane *lane = rail->lane;
+    weft_status status = weft_lane_find(trainer, lane->provider->name, lane->rail, &lane);
+    if (status == WEFT_OK && lane->facts.chunk_bytes < peer->chunk_bytes)
+        status = weft_fail_quiet(WEFT_E_PROVIDER, "it takes %llu bytes at once, and %u were agreed",
+                                 (unsigned long long)lane->facts.chunk_bytes, peer->chunk_bytes);
+    return status == WEFT_OK ? weft_rail_port_open(rail, mine) : status;
+}
+
+static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_open open = {.port = place_of(peer, rail), .turn = rail->turn + 1};
+    if (open_again(trainer, peer, rail, &open.at) != WEFT_OK) {
+        weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->name, open.port, weft_last_error());
+        set_pause(trainer, rail);
+        weft_rail_cool(rail);
+        return WEFT_OK;
+    }
+    rail->turn++;
+    weft_rail_enter(rail, WEFT_RAIL_OPENING);
+    weft_wire_put_open(&out, &open);
+    return weft_control_send(&peer->control, WEFT_MESSAGE_OPEN, out.data, out.used);
+}
+
+weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_open opened;
+    weft_rail *rail;
+    weft_status status = weft_wire_get_opened(body, length, &opened);
+    if (status == WEFT_OK && find(peer, opened.port, opened.turn, WEFT_RAIL_CLOSING, &rail))
+        return WEFT_OK; /* this end's port failed meanwhile: CLOSE crossed it */
+    if (status == WEFT_OK && !find(peer, opened.port, opened.turn, WEFT_RAIL_OPENING, &rail))
+        status = not_asked(peer, "OPENED", opened.port, opened.turn);
+    if (status != WEFT_OK)
+        return status;
+    if (opened.at.address_bytes == 0) {
+        weft_log(WEFT_LOG_DEBUG, "%s: its port %u cannot be opened now", peer->name, opened.port);
+        set_pause(trainer, rail);
+        weft_rail_port_close(rail);
+        weft_rail_cool(rail);
+        return WEFT_OK;
+    }
+    rail->there = opened.at;
+    if (weft_rail_may_reach(trainer, rail->lane, &peer->control, &peer->hello, opened.at.address,
+                            opened.at.address_bytes) != WEFT_OK ||
+        rail->lane->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
+        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+    weft_rail_enter(rail, WEFT_RAIL_TRYING);
+    return WEFT_OK;
+}
+
+/* ---- time */
+
+/* In which a rail has to show that it carries. While none does it may be the peer that stands still. */
+static uint64_t trial_ns(const weft_trainer *trainer, const weft_peer *peer)
+{
+    return weft_rail_carries(peer) ? weft_rail_patience_ns(trainer)
+                                   : trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+}
+
+static weft_status try_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
+{
+    const uint64_t until_ns = rail->since_ns + trial_ns(trainer, peer);
+    weft_status status = rail->probed ? WEFT_OK : weft_send_probe(trainer, peer, rail);
+    rail->probed = rail->probed || status == WEFT_OK;
+    if (status != WEFT_OK && status != WEFT_AGAIN)
+        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+    if (now_ns > until_ns)
+        return weft_rail_fail(trainer, peer, rail, "no write comes through");
+    weft_waits_until(waits, rail->probed ? until_ns + WEFT_NS_PER_MS : now_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
+/* One that refused a write is asked now and then though no chunk is to go: it may be well again, or be none any more
+ * that the others can count on. */
+static weft_status check_refusal(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns,
+                                 weft_waits *waits)
+{
+    const uint64_t every_ns = weft_rail_patience_ns(trainer) / 4;
+    weft_status status = WEFT_AGAIN;
+    if (!rail->refused_ns)
+        return WEFT_OK;
+    if (now_ns > rail->asked_ns + every_ns && weft_send_has_room(peer, rail))
+        status = weft_send_probe(trainer, peer, rail);
+    if (status != WEFT_OK && status != WEFT_AGAIN)
+        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+    if (refuses(trainer, rail) && others_move(trainer, peer, rail, now_ns))
+        return weft_rail_fail(trainer, peer, rail, "it takes no write any more");
+    if (rail->refused_ns)
+        weft_waits_until(waits, rail->asked_ns + every_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
+/* What a rail took, the peer is asked for where it does not move; what it does not take, the rail itself. */
+static weft_status check_up(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
+                            weft_waits *waits)
+{
+    const uint64_t still_ns = rail->moved_ns + weft_rail_patience_ns(trainer) / 4;
+    if (is_busy(rail))
+        weft_waits_until(waits, still_ns + WEFT_NS_PER_MS);
+    *look = *look || (is_busy(rail) && now_ns > still_ns);
+    return check_refusal(trainer, peer, rail, now_ns, waits);
+}
+
+static weft_status check_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
+                              weft_waits *waits)
+{
+    switch (rail->state) {
+    case WEFT_RAIL_TRYING:
+        return try_rail(trainer, peer, rail, now_ns, waits);
+    case WEFT_RAIL_UP:
+        return check_up(trainer, peer, rail, now_ns, look, waits);
+    case WEFT_RAIL_COOLING:
+        weft_waits_until(waits, rail->retry_ns);
+        return now_ns < rail->retry_ns ? WEFT_OK : reopen(trainer, peer, rail);
+    case WEFT_RAIL_CLOSING:
+        return check_answer(trainer, peer, "CLOSE", rail->since_ns, now_ns, waits);
+    case WEFT_RAIL_OPENING:
+        return check_answer(trainer, peer, "OPEN", rail->since_ns, now_ns, waits);
+    default:
+        return WEFT_OK;
+    }
+}
+
+weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    bool look = false;
+    weft_status status = WEFT_OK;
+    weft_waits own = *waits; /* what is due is due only when the next LOOK is */
+    own.wake_ns = UINT64_MAX;
+    if (peer->rails_used < 2)
+        return WEFT_OK;
+    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
+        status = check_rail(trainer, peer, &peer->rails[at], now_ns, &look, &own);
+    if (status == WEFT_OK && peer->looking)
+        status = check_answer(trainer, peer, "LOOK", peer->looked_ns, now_ns, &own);
+    const bool streams = peer->slots_free < peer->hello.slots && is_any_busy(peer);
+    const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(trainer) / 4;
+    const uint64_t next_ns = peer->looked_ns + every_ns;
+    if (own.wake_ns <= now_ns || streams)
+        own.wake_ns = next_ns > now_ns ? next_ns : now_ns + every_ns;
+    weft_waits_until(waits, own.wake_ns);
+    if (status != WEFT_OK || !(look || streams) || peer->looking || now_ns < next_ns)
+        return status;
+    peer->looked_ns = now_ns;
+    peer->looking = true;
+    return weft_control_send(&peer->control, WEFT_MESSAGE_LOOK, NULL, 0);
+}

@@ -1,0 +1,339 @@
+#include "peer/rebuild.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "peer/peer.h"
+
+/* Publishes that may come in between before it is given up. */
+#define TRIES 8u
+
+_Static_assert(1u << WEFT_RUN_SHIFT_MAX <= 64, "a block's units have a bit each");
+
+/* ---- open and close */
+
+static weft_status image_bind(weft_image *image, const weft_binding *shadow)
+{
+    image->bound = *shadow;
+    image->bound.runs = weft_mem_take(shadow->run_count + 1, sizeof *image->bound.runs);
+    if (!image->bound.runs)
+        return weft_fail(WEFT_E_MEMORY, "no memory to rebuild a version");
+    memcpy(image->bound.runs, shadow->runs, shadow->run_count * sizeof *shadow->runs);
+    return WEFT_OK;
+}
+
+weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow)
+{
+    if (rebuilder->base.bound.runs)
+        return WEFT_OK;
+    weft_status status = rebuilder->target.bound.runs ? WEFT_OK : image_bind(&rebuilder->target, shadow);
+    return status == WEFT_OK ? image_bind(&rebuilder->base, shadow) : status;
+}
+
+/* Of one image. */
+static uint64_t dense_bytes(const weft_layout *layout)
+{
+    const uint64_t most = UINT64_C(1) << WEFT_RUN_SHIFT_MAX,
+                   units = layout->unit_count < most ? layout->unit_count + 1 : most;
+    return units * layout->largest_frame + 1;
+}
+
+uint64_t weft_rebuilder_need(const weft_layout *layout)
+{
+    return 2 * dense_bytes(layout) + (layout->part_count + 1) * sizeof(uint64_t) +
+           weft_tile_elements(1) * (sizeof(uint32_t) + 16ull);
+}
+
+weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *layout)
+{
+    uint32_t tile = weft_tile_elements(1);
+    weft_changes *changes = &rebuilder->changes;
+    rebuilder->dense_bytes = dense_bytes(layout);
+    rebuilder->target.dense = weft_mem_map(rebuilder->dense_bytes);
+    rebuilder->base.dense = weft_mem_map(rebuilder->dense_bytes);
+    rebuilder->discard = weft_mem_take(layout->part_count + 1, sizeof *rebuilder->discard);
+    changes->capacity = tile;
+    changes->position = weft_mem_take(tile, sizeof *changes->position);
+    changes->before = weft_mem_take(tile, 8);
+    changes->after = weft_mem_take(tile, 8);
+    bool got = rebuilder->target.dense && rebuilder->base.dense && rebuilder->discard && changes->position &&
+               changes->before && changes->after;
+    return got ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
+}
+
+static void image_close(weft_image *image, uint64_t bytes)
+{
+    weft_mem_give(image->bound.runs);
+    if (image->dense)
+        weft_mem_unmap(image->dense, bytes);
+}
+
+void weft_rebuilder_close(weft_rebuilder *rebuilder)
+{
+    weft_mem_give(rebuilder->changes.after);
+    weft_mem_give(rebuilder->changes.before);
+    weft_mem_give(rebuilder->changes.position);
+    weft_mem_give(rebuilder->discard);
+    image_close(&rebuilder->base, rebuilder->dense_bytes);
+    image_close(&rebuilder->target, rebuilder->dense_bytes);
+}
+
+/* ---- an image */
+
+uint8_t *weft_image_at(const weft_layout *layout, const weft_image *image, uint64_t unit)
+{
+    uint32_t before = (uint32_t)(unit - image->unit);
+    uint64_t elements = before ? weft_layout_count_units(layout, image->unit, before) : 0;
+    return image->dense + elements * layout->units[unit].width;
+}
+
+static bool holds(const weft_image *image, uint64_t order, uint64_t unit, uint32_t units)
+{
+    return image->units > 0 && image->order == order && unit >= image->unit &&
+           unit + units <= image->unit + image->units;
+}
+
+/* Points the runs of the image's block to where they lie in it. */
+static void place_runs(const weft_binding *shadow, weft_image *image)
+{
+    weft_view view = weft_binding_span(shadow, image->unit, image->units);
+    weft_run *runs = image->bound.runs + (view.runs - shadow->runs);
+    for (uint32_t i = 0; i < view.run_count; i++)
+        runs[i].data = image->dense + (uint64_t)weft_run_position(&view, &view.runs[i]) * view.width;
+}
+
+/* ---- the newest */
+
+/* Under the lock. The block around a unit that no frame of a version after `order` crosses. */
+static void place_block(weft_trainer *trainer, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+{
+    const weft_layout *layout = trainer->session->layout;
+    for (uint64_t later = order + 1; later <= trainer->newest_order; later++) {
+        const weft_update *update = weft_journal_at(&trainer->journal, later);
+        if (update && update->parameters.run_shift > shift)
+            shift = update->parameters.run_shift;
+    }
+    image->unit = unit - (layout->units[unit].place & ((1u << shift) - 1));
+    image->units = weft_layout_run(layout, image->unit, shift);
+    image->order = trainer->newest_order;
+    image->lost = 0;
+    place_runs(&trainer->shadow, image);
+}
+
+/* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off, or the
+ * shadow is lost. */
+static bool enter_calm(weft_bridge *bridge)
+{
+    weft_trainer *trainer = bridge->trainer;
+    if (!weft_bridge_enter(bridge))
+        return false;
+    while (trainer->shadow_busy && !trainer->shadow_lost && bridge->running && !bridge->broken)
+        pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
+    if (!trainer->shadow_lost && !bridge->broken)
+        return true;
+    weft_bridge_leave(bridge);
+    return false;
+}
+
+/* Copies the block out of the shadow, as many units as one window holds at a time under the lock. WEFT_AGAIN: a publish
+ * came in between. */
+static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+{
+    weft_trainer *trainer = bridge->trainer;
+    const weft_layout *layout = trainer->session->layout;
+    for (uint32_t i = 0, units; i == 0 || i < image->units; i += units) {
+        if (!enter_calm(bridge))
+            return WEFT_E_BUDGET;
+        if (i == 0)
+            place_block(trainer, order, unit, shift, image);
+        bool same = trainer->newest_order == image->order;
+        units = image->units - i < trainer->bridge_loads.depth ? image->units - i : trainer->bridge_loads.depth;
+        weft_status status = weft_shadow_read(trainer, &trainer->bridge_loads, image->unit + i, units, false,
+                                              weft_image_at(layout, image, image->unit + i));
+        weft_bridge_leave(bridge);
+        if (status != WEFT_OK || !same)
+            return status != WEFT_OK ? status : WEFT_AGAIN;
+    }
+    return WEFT_OK;
+}
+
+/* ---- back from there */
+
+/* A word's place in the order of its dtype; its own inverse (docs/WIRE_FORMAT.md). */
+static inline uint64_t place_of(uint64_t bits, uint32_t width, bool is_float)
+{
+    uint64_t top = UINT64_C(1) << (8 * width - 1);
+    return is_float && bits & top ? bits ^ (top - 1) : bits;
+}
+
+/* The decoder stepped on from the bits after an update; the same steps the other way lead to those before it. */
+static inline void steps_back(const weft_changes *changes, uint8_t *dense, uint32_t width, bool is_float)
+{
+    const uint8_t *now = changes->before, *further = changes->after;
+    const uint64_t mask = UINT64_MAX >> (64 - 8 * width);
+    for (uint64_t i = 0; i < changes->count; i++) {
+        uint64_t a = place_of(weft_bytes_get(now + i * width, width), width, is_float);
+        uint64_t b = place_of(weft_bytes_get(further + i * width, width), width, is_float);
+        weft_bytes_put(dense + (uint64_t)changes->position[i] * width, place_of((2 * a - b) & mask, width, is_float),
+                       width);
+    }
+}
+
+/* A loop for each width. */
+static void step_back(const weft_view *view, const weft_changes *changes, uint8_t *dense)
+{
+    if (view->width == 1)
+        steps_back(changes, dense, 1, view->is_float);
+    else if (view->width == 2)
+        steps_back(changes, dense, 2, view->is_float);
+    else if (view->width == 4)
+        steps_back(changes, dense, 4, view->is_float);
+    else
+        steps_back(changes, dense, 8, view->is_float);
+}
+
+static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
+{
+    const weft_backend *backend = bridge->backend;
+    const weft_layout *layout = bridge->trainer->session->layout;
+    weft_rebuilder *r = bridge->rebuilder;
+    const uint64_t unit = frame->header.unit;
+    weft_decode_job job = {.frame = *frame, .changes = &r->changes, .tensor_delta = r->discard};
+    if (frame->header.level != WEFT_LEVEL_FAST) { /* it says what the unit became, not what it was */
+        image->lost |= UINT64_C(1) << (unit - image->unit);
+        return WEFT_OK;
+    }
+    job.base = weft_binding_span(&image->bound, unit, frame->header.units);
+    weft_status status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
+    if (status == WEFT_OK)
+        step_back(&job.base, &r->changes, weft_image_at(layout, image, unit));
+    return status;
+}
+
+/* What the update itself gives whole is known whatever came later. */
+static weft_status mend_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
+{
+    const weft_layout *layout = bridge->trainer->session->layout;
+    const uint64_t unit = frame->header.unit, bit = UINT64_C(1) << (unit - image->unit);
+    if (frame->header.level == WEFT_LEVEL_FULL && frame->header.parameters == 0 && image->lost & bit) {
+        memcpy(weft_image_at(layout, image, unit), frame->payload,
+               (uint64_t)layout->units[unit].count * layout->units[unit].width);
+        image->lost &= ~bit;
+    }
+    return WEFT_OK;
+}
+
+/* The next frame of an update that lies in the block, copied; its bytes, 0: none. False: the update has no frames any
+ * more, or the work is broken off. */
+static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor *cursor, bool *begun, uint32_t *bytes)
+{
+    weft_trainer *trainer = bridge->trainer;
+    if (!weft_bridge_enter(bridge))
+        return false;
+    weft_update *update = weft_journal_at(&trainer->journal, image->order);
+    bool there = update && !update->snapshot_only;
+    if (there) {
+        const weft_arena *arena = &trainer->journal.arena;
+        if (!*begun)
+            *cursor = weft_cursor_seek(arena, &update->chain[WEFT_LEVEL_FAST], image->unit);
+        *begun = true;
+        *bytes = weft_cursor_take(arena, cursor, image->unit + image->units, bridge->frame);
+    }
+    weft_bridge_leave(bridge);
+    return there;
+}
+
+/* Goes through the frames of the update whose bits stand in the image. */
+static weft_status each_frame(weft_bridge *bridge, weft_image *image,
+                              weft_status (*act)(weft_bridge *, weft_image *, const weft_frame *))
+{
+    const weft_layout *layout = bridge->trainer->session->layout;
+    weft_cursor cursor;
+    bool begun = false;
+    for (;;) {
+        weft_frame frame;
+        uint32_t bytes = 0;
+        if (!next_frame(bridge, image, &cursor, &begun, &bytes))
+            return WEFT_E_BUDGET;
+        if (bytes == 0)
+            return WEFT_OK;
+        weft_status status = weft_frame_admit(layout, bridge->frame, bytes, &frame);
+        if (status == WEFT_OK)
+            status = act(bridge, image, &frame);
+        if (status != WEFT_OK)
+            return status;
+    }
+}
+
+static weft_status rewind_to(weft_bridge *bridge, weft_image *image, uint64_t order)
+{
+    weft_status status = WEFT_OK;
+    for (; status == WEFT_OK && image->order > order; image->order--)
+        status = each_frame(bridge, image, undo_frame);
+    if (status == WEFT_OK && image->order != order)
+        status = WEFT_E_BUDGET;
+    if (status != WEFT_OK)
+        image->units = 0;
+    return status;
+}
+
+/* ---- what is asked for */
+
+weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift)
+{
+    weft_image *image = &bridge->rebuilder->target;
+    weft_status status = WEFT_AGAIN;
+    if (holds(image, order, unit, weft_layout_run(bridge->trainer->session->layout, unit, shift)))
+        return WEFT_OK;
+    for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
+        status = copy_block(bridge, order, unit, shift, image);
+    if (status == WEFT_OK)
+        status = rewind_to(bridge, image, order);
+    if (status == WEFT_OK && image->lost)
+        each_frame(bridge, image, mend_frame); /* whatever it comes to: what it does not mend stays lost */
+    if (status != WEFT_OK)
+        image->units = 0;
+    return status == WEFT_AGAIN ? WEFT_E_BUDGET : status;
+}
+
+weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
+{
+    const weft_trainer *trainer = bridge->trainer;
+    const weft_image *from = &bridge->rebuilder->target;
+    weft_image *image = &bridge->rebuilder->base;
+    if (image->unit == from->unit && holds(image, order, from->unit, from->units))
+        return WEFT_OK;
+    const uint32_t elements = weft_layout_count_units(trainer->session->layout, from->unit, from->units);
+    image->unit = from->unit;
+    image->units = from->units;
+    image->order = from->order;
+    image->lost = from->lost;
+    memcpy(image->dense, from->dense, (uint64_t)elements * trainer->session->layout->units[from->unit].width);
+    place_runs(&trainer->shadow, image);
+    return rewind_to(bridge, image, order);
+}
+
+uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit)
+{
+    const weft_layout *layout = bridge->trainer->session->layout;
+    const weft_unit *u = &layout->units[unit];
+    uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
+    uint8_t *frame = bridge->frame;
+    weft_frame_write_header(frame, &header);
+    memcpy(frame + WEFT_FRAME_HEADER_BYTES, weft_image_at(layout, &bridge->rebuilder->target, unit), dense);
+    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    return WEFT_FRAME_HEADER_BYTES + payload;
+}
+
+weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
+{
+    weft_status status = weft_rebuild_target(bridge, order, unit, 0);
+    if (status != WEFT_OK)
+        return status;
+    if (weft_image_lost(&bridge->rebuilder->target, unit))
+        return WEFT_E_BUDGET;
+    *bytes = weft_rebuild_full(bridge, unit);
+    return WEFT_OK;
+}

@@ -1,0 +1,57 @@
+/* rebuild.h - the bits of a version that is no longer the newest: the shadow's, less what later versions changed.
+ *
+ * On the bridge's thread, outside the lock; the shadow is copied unit by unit under it, never while a publish brings it
+ * up to date. Blocks of units are rebuilt whole: no frame that is undone reaches beyond one. */
+#ifndef WEFT_CORE_REBUILD_H
+#define WEFT_CORE_REBUILD_H
+
+#include "peer/bridge.h"
+
+/* A block of units, as they were after some update. */
+typedef struct weft_image {
+    uint64_t unit;  /* the first */
+    uint32_t units; /* at most 2^WEFT_RUN_SHIFT_MAX; 0: nothing stands in it */
+    uint64_t order; /* of that update */
+    uint64_t lost;  /* mask, bit 0 the first unit: their bits cannot be told */
+    uint8_t *dense;
+    weft_binding bound; /* the shadow's runs, of which those of the block point to `dense` */
+} weft_image;
+
+typedef struct weft_rebuilder {
+    weft_image target, base; /* base: where a merge begins */
+    uint64_t dense_bytes;    /* of each */
+    weft_changes changes;
+    uint64_t *discard; /* digests, by part */
+} weft_rebuilder;
+
+weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *layout);
+/* Once the shadow has its runs; takes memory the first time only. */
+weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *shadow);
+void weft_rebuilder_close(weft_rebuilder *rebuilder);
+/* Bytes that it takes at open, if all of them were touched. */
+uint64_t weft_rebuilder_need(const weft_layout *layout);
+
+/* Makes `target` hold the run of 2^shift units around `unit`, or a longer one, as it was after update `order`. A later
+ * version that gives a unit whole, and not what changed, loses it, unless `order` does too.
+ * Errors: WEFT_E_BUDGET (a later version's frames are gone, or versions are published faster than they can be undone),
+ * WEFT_AGAIN (the work is broken off). */
+weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift);
+/* Makes `base` hold the same block as `target`, as it was after the earlier update `order`; no frame in between may
+ * cross it. Errors: as above. */
+weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order);
+/* Whether the image does not know a unit of its block. */
+static inline bool weft_image_lost(const weft_image *image, uint64_t unit)
+{
+    return image->lost >> (unit - image->unit) & 1;
+}
+
+/* Its bits. */
+uint8_t *weft_image_at(const weft_layout *layout, const weft_image *image, uint64_t unit);
+
+/* Writes a unit of `target`, which knows it, as a full frame into bridge->frame; its bytes. */
+uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit);
+/* Writes a unit as it was after update `order` as a full frame into bridge->frame. Errors: as above; WEFT_E_BUDGET too
+ * if it is lost. */
+weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes);
+
+#endif

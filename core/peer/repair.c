@@ -1,0 +1,76 @@
+/* repair.c - units of a peer whose bits are no version, as they are in the version nearest to them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "encode/staging.h"
+#include "peer/peer.h"
+#include "peer/rebuild.h"
+
+/* Whether the units can be one update for that peer: more of them are a snapshot. */
+static bool worth(const weft_trainer *trainer, const weft_peer *peer, const weft_wire_repair *repair, uint64_t *units)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint64_t staged = 0;
+    *units = 0;
+    for (uint32_t i = 0; i < repair->count; i++)
+        for (uint64_t u = repair->range[i].first; u < (uint64_t)repair->range[i].first + repair->range[i].units; u++) {
+            staged += weft_staging_need(layout->units[u].count, layout->units[u].width);
+            ++*units;
+        }
+    return staged <= peer->hello.staging_bytes && *units <= layout->unit_count / 2 + 1;
+}
+
+weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    weft_wire_repair repair;
+    uint64_t units = 0, order;
+    weft_status status = weft_wire_get_repair(body, length, &repair);
+    if (status != WEFT_OK)
+        return status;
+    const uint64_t end = (uint64_t)repair.range[repair.count - 1].first + repair.range[repair.count - 1].units;
+    if (peer->stream.kind != WEFT_STREAM_OFFERED ||
+        (repair.root != peer->hello.held.root && repair.root != peer->held.root))
+        return weft_fail(WEFT_E_PROTOCOL, "%s asks for a repair of bits %016llx, which was not offered", peer->name,
+                         (unsigned long long)repair.root);
+    if (end > trainer->session->layout->unit_count)
+        return weft_fail(WEFT_E_PROTOCOL, "%s asks for unit %llu of %llu", peer->name, (unsigned long long)end - 1,
+                         (unsigned long long)trainer->session->layout->unit_count);
+    order = weft_answer_order(trainer, &repair.version);
+    weft_bridged *entry = NULL;
+    if (order != WEFT_ORDER_UNKNOWN && worth(trainer, peer, &repair, &units))
+        entry = weft_bridge_repair(trainer, order, &repair);
+    if (!entry)
+        return weft_stream_offer(trainer, peer);
+    weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->name, (unsigned long long)units,
+             (unsigned long long)entry->update.target.number);
+    peer->stream.kind = WEFT_STREAM_REPAIR;
+    peer->stream.made = entry;
+    peer->stream.made_turn = entry->turn;
+    return WEFT_OK;
+}
+
+/* On the bridge's thread, without the lock. */
+static weft_status append_unit(weft_bridge *bridge, weft_update *update, uint64_t unit)
+{
+    uint32_t bytes;
+    weft_status status = weft_rebuild_frame(bridge, update->order, unit, &bytes);
+    if (status != WEFT_OK)
+        return status;
+    update->changed += bridge->trainer->session->layout->units[unit].count;
+    return weft_bridge_append(bridge, update, WEFT_LEVEL_FULL, bridge->frame, bytes);
+}
+
+weft_status weft_repair_make(weft_bridge *bridge, weft_update *update, const weft_wire_repair *repair)
+{
+    weft_status status = WEFT_OK;
+    weft_chain_begin(&update->chain[WEFT_LEVEL_FULL]);
+    update->levels = 1u << WEFT_LEVEL_FULL;
+    for (uint32_t i = 0; i < repair->count; i++)
+        for (uint32_t n = 0; n < repair->range[i].units && status == WEFT_OK; n++) {
+            status = append_unit(bridge, update, (uint64_t)repair->range[i].first + n);
+            if (status == WEFT_OK)
+                status = weft_bridge_pause(bridge);
+        }
+    return status;
+}

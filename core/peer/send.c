@@ -1,0 +1,359 @@
+/* send.c - posts a peer's buckets chunk by chunk and keeps the books of what is in flight. */
+#include <string.h>
+
+#include "base/status.h"
+#include "peer/peer.h"
+
+#define POLL_BATCH 64
+
+static uint8_t *header_at(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+{
+    return trainer->headers +
+           ((uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot) * WEFT_HEADER_STRIDE;
+}
+
+static weft_region *region_of(const weft_trainer *trainer, const weft_lane *lane, const weft_chunk *chunk)
+{
+    const weft_arena *arena = &trainer->journal.arena;
+    if (chunk->number == 0)
+        return lane->headers;
+    return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? lane->arena : lane->slabs;
+}
+
+/* A free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
+static uint32_t take_slot(weft_peer *peer)
+{
+    while (peer->flights[peer->next_slot].used)
+        peer->next_slot = (peer->next_slot + 1) % peer->hello.slots;
+    uint32_t slot = peer->next_slot;
+    peer->next_slot = (peer->next_slot + 1) % peer->hello.slots;
+    return slot;
+}
+
+static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns)
+{
+    uint32_t slot = take_slot(peer);
+    weft_wire_bucket *header = &peer->bucket.header;
+    weft_flight *flight = &peer->flights[slot];
+    header->epoch = peer->hello.epoch;
+    header->slot = slot;
+    header->sequence = peer->sequence++;
+    header->incarnation = trainer->session->incarnation;
+    memcpy(header->layout, trainer->session->layout->hash, sizeof header->layout);
+    weft_wire_put_bucket(header_at(trainer, peer, slot), header);
+    flight->used = true;
+    flight->receipted = flight->resent = false;
+    flight->writes = 0;
+    memset(flight->by, 0, sizeof flight->by);
+    flight->sequence = header->sequence;
+    flight->bytes = header->payload_bytes;
+    flight->posted_ns = now_ns;
+    flight->update = peer->bucket_update;
+    flight->slab = peer->bucket_slab;
+    peer->slots_free--;
+    peer->posting = true;
+    peer->posting_slot = slot;
+    peer->posting_chunk = 0;
+    weft_parcel_begin(trainer, peer, slot);
+}
+
+/* The next chunk: what is to go again comes first, since its bucket has waited longest. */
+static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
+{
+    weft_chunk chunk = {.slot = peer->posting_slot};
+    if (!weft_parcel_next(trainer, peer, &chunk) && peer->posting_chunk > 0) {
+        chunk =
+            weft_parcel_chunk(peer->bucket.extents, peer->bucket.extent_count, peer->chunk_bytes, peer->posting_chunk);
+        chunk.slot = peer->posting_slot;
+    }
+    if (chunk.number == 0) {
+        chunk.data = header_at(trainer, peer, chunk.slot);
+        chunk.bytes = WEFT_BUCKET_HEADER_BYTES;
+    }
+    return chunk;
+}
+
+static weft_status write_by(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
+                            const weft_chunk *chunk)
+{
+    const weft_write write = {.region = region_of(trainer, rail->lane, chunk),
+                              .data = chunk->data,
+                              .bytes = chunk->bytes,
+                              .remote_address =
+                                  rail->there.region_address + chunk->slot * peer->hello.slot_stride + chunk->offset,
+                              .remote_key = rail->there.region_key,
+                              .immediate = weft_wire_immediate(peer->hello.epoch, chunk->slot, chunk->number),
+                              .cookie = chunk->slot};
+    return rail->lane->provider->write(rail->port, &write);
+}
+
+static void note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
+{
+    if (rail->writes == 0 && rail->posted == rail->landed)
+        rail->moved_ns = now_ns;
+    rail->writes++;
+    rail->sizes[rail->posted++ % WEFT_RAIL_WRITES] = (uint32_t)bytes;
+    rail->unlanded += bytes;
+    rail->refused_ns = 0;
+}
+
+/* Time in which nobody asked does not count. */
+static void note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns)
+{
+    if (!rail->refused_ns || now_ns > rail->asked_ns + weft_rail_patience_ns(trainer) / 2)
+        rail->refused_ns = now_ns;
+    rail->asked_ns = now_ns;
+}
+
+static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
+{
+    weft_rail *rail = &peer->rails[at];
+    weft_flight *flight = &peer->flights[chunk->slot];
+    bool fresh = peer->posting && chunk->slot == peer->posting_slot && chunk->number == peer->posting_chunk;
+    note_posted(rail, chunk->bytes, now_ns);
+    rail->sent_writes++;
+    rail->lane->sent_writes++;
+    rail->sent_bytes += chunk->bytes;
+    rail->lane->sent_bytes += chunk->bytes;
+    flight->writes++;
+    flight->by[at]++;
+    peer->writes++;
+    peer->progress_ns = now_ns;
+    if (chunk->number > 0)
+        peer->next_rail = at + 1;
+    weft_parcel_note(trainer, peer, chunk, at);
+    if (fresh) {
+        peer->posting = peer->posting_chunk++ < peer->bucket.header.chunks;
+        return;
+    }
+    rail->resent_bytes += chunk->bytes;
+    rail->lane->resent_bytes += chunk->bytes;
+}
+
+bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail)
+{
+    bool known = peer->rails_used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
+    return rail->state == WEFT_RAIL_UP && rail->writes < rail->lane->facts.depth && known;
+}
+
+/* A rail that has nothing to do may have become faster than it was when it had: it is believed to, until it is tried.
+ */
+static void encourage(weft_peer *peer, uint32_t best)
+{
+    const double most = peer->rails[best].rate_bytes_s;
+    for (uint32_t at = 0; at < peer->rail_count; at++) {
+        weft_rail *rail = &peer->rails[at];
+        if (at != best && rail->unlanded == 0 && rail->rate_bytes_s < most)
+            rail->rate_bytes_s = rail->rate_bytes_s * 1.05 < most ? rail->rate_bytes_s * 1.05 : most;
+    }
+}
+
+/* The rail by which a chunk would land first: of those with room, in turn where that is all the same. While the rate of
+ * any is unknown all count as equally fast. A bucket's header has no turn and goes by the rail before: where each
+ * bucket lands before the next one goes, headers would have every other turn, and all the rest would go by one of two
+ * rails. */
+static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint32_t refused)
+{
+    const uint32_t first = peer->next_rail + (chunk->number > 0 ? 0 : peer->rail_count - 1);
+    uint32_t best = peer->rail_count;
+    double least = 0;
+    bool known = true;
+    for (uint32_t at = 0; at < peer->rail_count; at++)
+        known = known && (peer->rails[at].state != WEFT_RAIL_UP || peer->rails[at].rate_bytes_s > 0);
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        uint32_t at = (first + i) % peer->rail_count;
+        const weft_rail *rail = &peer->rails[at];
+        if (!weft_send_has_room(peer, rail) || refused >> at & 1)
+            continue;
+        double cost = (double)(rail->unlanded + chunk->bytes) / (known ? rail->rate_bytes_s : 1);
+        if (best < peer->rail_count && cost >= least)
+            continue;
+        best = at;
+        least = cost;
+    }
+    return best;
+}
+
+/* Writes the next chunk by a rail that takes it; one that fails is passed over for the others. */
+static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint64_t now_ns)
+{
+    weft_status status = WEFT_AGAIN;
+    uint32_t refused = 0, at;
+    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rail_count) {
+        weft_rail *rail = &peer->rails[at];
+        status = write_by(trainer, peer, rail, chunk);
+        if (status == WEFT_OK) {
+            encourage(peer, at);
+            posted(trainer, peer, chunk, at, now_ns);
+        } else if (status == WEFT_AGAIN) {
+            refused |= 1u << at;
+            note_refused(trainer, rail, now_ns);
+        } else {
+            status = weft_rail_fail(trainer, peer, rail, weft_last_error());
+            status = status == WEFT_OK ? WEFT_AGAIN : status; /* then by another */
+        }
+    }
+    bool again = status == WEFT_AGAIN && refused;
+    if (again && !peer->again)
+        peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
+    peer->again = again;
+    return status;
+}
+
+weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+{
+    const weft_write write = {.region = rail->lane->headers,
+                              .data = header_at(trainer, peer, 0) + WEFT_BUCKET_HEADER_BYTES,
+                              .bytes = WEFT_PROBE_BYTES,
+                              .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
+                              .remote_key = rail->there.region_key,
+                              .immediate = weft_wire_immediate(peer->hello.epoch, WEFT_SLOT_PROBE, 0),
+                              .cookie = WEFT_SLOT_PROBE};
+    weft_status status = rail->lane->provider->write(rail->port, &write);
+    if (status == WEFT_OK)
+        note_posted(rail, write.bytes, weft_clock_ns());
+    else if (status == WEFT_AGAIN)
+        note_refused(trainer, rail, weft_clock_ns());
+    return status;
+}
+
+/* What goes through a relay goes over the relay's link, at the rate of that. */
+static weft_pace *pace_of(weft_peer *peer)
+{
+    while (peer->parent)
+        peer = peer->parent;
+    return &peer->pace;
+}
+
+/* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
+static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    while (peer->posting || peer->again_chunks) {
+        uint64_t pause_ns = weft_pace_wait(pace_of(peer), now_ns);
+        if (pause_ns) {
+            weft_waits_until(waits, now_ns + pause_ns);
+            return WEFT_AGAIN;
+        }
+        const weft_chunk chunk = next_chunk(trainer, peer);
+        weft_status status = write_chunk(trainer, peer, &chunk, now_ns);
+        if (peer->again)
+            waits->blind = true; /* nothing may be under way whose end would wake us */
+        if (status != WEFT_OK)
+            return status;
+        weft_pace_charge(pace_of(peer), chunk.bytes);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+{
+    weft_status status = weft_rail_carries(peer) ? WEFT_OK : WEFT_AGAIN;
+    while (status == WEFT_OK) {
+        status = post_chunks(trainer, peer, now_ns, waits);
+        if (status != WEFT_OK || peer->slots_free == 0)
+            break;
+        status = weft_stream_next(trainer, peer);
+        if (status == WEFT_OK)
+            begin_bucket(trainer, peer, now_ns);
+    }
+    return status == WEFT_AGAIN ? WEFT_OK : status;
+}
+
+/* A slot is free again when the peer granted it and the provider no longer reads its memory. */
+static void release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight)
+{
+    if (!flight->used || !flight->receipted || flight->writes > 0)
+        return;
+    if (flight->update)
+        flight->update->readers--;
+    if (flight->slab >= 0) {
+        trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)flight->slab;
+        peer->slabs_used--;
+    }
+    flight->used = false;
+    flight->update = NULL;
+    peer->slots_free++;
+}
+
+static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
+{
+    weft_completion list[POLL_BATCH];
+    weft_rail *rail = &peer->rails[at];
+    size_t count = rail->lane->provider->poll(rail->port, list, POLL_BATCH);
+    *any = *any || count > 0;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].kind == WEFT_COMPLETION_FAILED) {
+            weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports a failed write (%s)",
+                            weft_status_name(list[i].status));
+            return weft_rail_fail(trainer, peer, rail, weft_last_error());
+        }
+        if (list[i].kind != WEFT_COMPLETION_WRITTEN)
+            continue;
+        rail->writes--;
+        rail->moved_ns = now_ns;
+        if (list[i].cookie >= WEFT_SLOTS_MAX)
+            continue;
+        weft_flight *flight = &peer->flights[list[i].cookie];
+        flight->writes--;
+        flight->by[at]--;
+        peer->writes--;
+        peer->progress_ns = now_ns;
+        release(trainer, peer, flight);
+    }
+    return WEFT_OK;
+}
+
+void weft_send_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail)
+{
+    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
+        weft_flight *flight = &peer->flights[slot];
+        flight->writes -= flight->by[rail];
+        peer->writes -= flight->by[rail];
+        flight->by[rail] = 0;
+        release(trainer, peer, flight);
+    }
+}
+
+weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any)
+{
+    weft_status status = WEFT_OK;
+    *any = false;
+    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
+        if (peer->rails[at].port)
+            status = poll_rail(peer, at, trainer, now_ns, any);
+    trainer->session->stirred |= *any;
+    return status;
+}
+
+bool weft_send_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+{
+    return (!peer->posting || slot != peer->posting_slot) &&
+           (!peer->again_chunks || weft_parcel_of(trainer, peer, slot)->again == 0);
+}
+
+weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns)
+{
+    weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
+    if (!flight || !weft_send_is_whole(trainer, peer, receipt->slot) || !flight->used || flight->receipted ||
+        flight->sequence != receipt->sequence)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
+                         (unsigned long long)receipt->sequence, receipt->slot);
+    const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
+    if (!flight->resent)
+        weft_estimate_receipt(&peer->estimate, &times);
+    peer->last_receipt_ns = now_ns;
+    flight->receipted = true;
+    release(trainer, peer, flight);
+    return WEFT_OK;
+}
+
+void weft_send_abandon(weft_trainer *trainer, weft_peer *peer)
+{
+    for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++) {
+        peer->flights[slot].receipted = true;
+        peer->flights[slot].writes = 0;
+        release(trainer, peer, &peer->flights[slot]);
+    }
+    peer->writes = peer->again_chunks = 0;
+    peer->posting = peer->again = false;
+}

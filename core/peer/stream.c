@@ -1,0 +1,324 @@
+/* stream.c - decides what a peer is sent next: updates of the journal in order, or a snapshot from the shadow. */
+#include "peer/stream.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+static weft_status send_message(weft_peer *peer, weft_message type, const weft_out *body)
+{
+    peer->stream.bytes += WEFT_MESSAGE_PREFIX + body->used;
+    return weft_control_send(&peer->control, type, body->data, body->used);
+}
+
+static weft_level level_for(const weft_peer *peer, const weft_update *update)
+{
+    weft_level level = peer->wanted;
+    bool there = update->levels >> level & peer->hello.levels >> level & 1;
+    return there && update->chain[level].staged_bytes <= peer->hello.staging_bytes ? level
+           : update->levels >> WEFT_LEVEL_FAST & 1                                 ? WEFT_LEVEL_FAST
+           : update->levels >> WEFT_LEVEL_TIGHT & 1                                ? WEFT_LEVEL_TIGHT
+                                                                                   : WEFT_LEVEL_FULL; /* a repair */
+}
+
+/* Whether the peer's staging can hold the whole update, which is what makes its commit all or nothing. */
+static bool fits(const weft_peer *peer, const weft_update *update)
+{
+    return !update->snapshot_only && update->chain[level_for(peer, update)].staged_bytes <= peer->hello.staging_bytes;
+}
+
+weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+                                 const weft_version *target, weft_blob *attachment, const weft_update *update,
+                                 weft_stream_kind kind)
+{
+    uint8_t body[WEFT_UPDATE_HEADER_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_stream *stream = &peer->stream;
+    weft_wire_update header = {
+        .snapshot = kind == WEFT_STREAM_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
+    header.target.root = 0; /* the trailer names it */
+    if (update)
+        header.parameters = update->parameters;
+    memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);
+    stream->kind = kind;
+    stream->begun_ns = weft_clock_ns();
+    if (attachment && attachment->hash != peer->sent_attachment) {
+        stream->attachment = weft_blob_hold(attachment);
+        header.attachment_bytes = attachment->bytes;
+        header.attachment = attachment->hash;
+    }
+    weft_wire_put_update(&out, &header);
+    weft_status status = WEFT_OK;
+    if (update)
+        status = weft_follow_begin(trainer, peer, stream, update, &out);
+    if (header.attachment_bytes)
+        peer->sent_attachment = header.attachment;
+    return status == WEFT_OK ? send_message(peer, WEFT_MESSAGE_UPDATE, &out) : status;
+}
+
+static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_update *update)
+{
+    weft_stream *stream = &peer->stream;
+    memset(stream, 0, sizeof *stream);
+    stream->level = level_for(peer, update);
+    peer->level = stream->level;
+    stream->update = update;
+    stream->order = update->order;
+    stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
+    stream->early = update == trainer->early.update;
+    update->readers++;
+    peer->followed = false;
+    peer->waits_since_ns = 0;
+    weft_status status = weft_stream_announce(trainer, peer, &update->base, &update->target, update->attachment, update,
+                                              WEFT_STREAM_UPDATE);
+    peer->sent_order = update->order;
+    return status;
+}
+
+/* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
+static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
+{
+    memset(&peer->stream, 0, sizeof peer->stream);
+    peer->stream.level = WEFT_LEVEL_FAST;
+    peer->stream.cursor.block = WEFT_NO_BLOCK;
+    peer->stream.alone = trainer->newest;
+    return weft_stream_announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, NULL,
+                                WEFT_STREAM_UPDATE);
+}
+
+void weft_stream_end(weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    if (stream->update)
+        stream->update->readers--;
+    weft_blob_drop(stream->attachment);
+    memset(stream, 0, sizeof *stream);
+}
+
+/* Says that all was sent, or that it is withdrawn, and ends the stream. */
+static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target, weft_expected *expected)
+{
+    uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_stream *stream = &peer->stream;
+    weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, expected->changed};
+    weft_wire_put_trailer(&out, &trailer);
+    weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
+    bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
+    expected->level = stream->level;
+    expected->frame_bytes = stream->frame_bytes;
+    expected->bytes = stream->bytes;
+    expected->begun_ns = stream->begun_ns;
+    expected->end = peer->sequence;
+    peer->expected[peer->expected_count++] = *expected;
+    peer->sent_order = expected->order;
+    weft_follow_finish(trainer, peer, &out, expected);
+    weft_stats_info *stats = &trainer->session->stats;
+    *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
+    *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
+    weft_stream_end(peer);
+    return status;
+}
+
+weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
+{
+    const weft_stream *stream = &peer->stream;
+    weft_expected expected = {.order = stream->order ? stream->order : peer->sent_order,
+                              .version = *target,
+                              .changed = stream->update ? stream->update->changed : 0};
+    return finish(trainer, peer, target, &expected);
+}
+
+weft_status weft_stream_withdraw(weft_trainer *trainer, weft_peer *peer)
+{
+    const weft_version none = {0, 0, 0};
+    const weft_update *update = peer->stream.update;
+    weft_expected expected = {.order = update->from, .version = update->base, .withdrawn = true};
+    return finish(trainer, peer, &none, &expected);
+}
+
+bool weft_stream_drops(const weft_peer *peer)
+{
+    return peer->expected_count && peer->expected[peer->expected_count - 1].withdrawn;
+}
+
+/* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
+static bool outgrown(const weft_peer *peer, const weft_update *update)
+{
+    return peer->stream.early && update->chain[peer->stream.level].staged_bytes > peer->hello.staging_bytes;
+}
+
+/* The next bucket of an update's frames; WEFT_AGAIN: there is none, *more: but there will be. */
+static weft_status next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, bool *more)
+{
+    weft_stream *stream = &peer->stream;
+    *more = update == trainer->early.update;
+    weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
+    if (weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX) ||
+        (*more && !weft_early_ripe(peer, update)))
+        return WEFT_AGAIN;
+    weft_stream_frames(trainer, peer, update, stream->level, UINT64_MAX);
+    return WEFT_OK;
+}
+
+static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    weft_update *update = stream->update;
+    weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
+    bool more = false;
+    if (update && outgrown(peer, update)) {
+        weft_status status = weft_stream_withdraw(trainer, peer);
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    if (weft_stream_has_attachment(stream))
+        return weft_stream_attachment(trainer, peer, &base, &target);
+    weft_status status = update ? next_frames(trainer, peer, update, &more) : WEFT_AGAIN;
+    if (status == WEFT_OK || more)
+        return status;
+    status = weft_stream_finish(trainer, peer, &target);
+    return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+}
+
+bool weft_stream_stands_at(const weft_peer *peer, uint64_t order)
+{
+    const weft_stream *stream = &peer->stream;
+    return stream->kind == WEFT_STREAM_NONE && peer->sent_order == order;
+}
+
+/* Whether every version up to the newest can be had from the journal. */
+static bool leads_on(weft_trainer *trainer, uint64_t order)
+{
+    while (order != trainer->newest_order) {
+        const weft_update *update = weft_journal_after(&trainer->journal, order);
+        if (!update)
+            return false;
+        order = update->order;
+    }
+    return true;
+}
+
+bool weft_stream_needs_snapshot(weft_trainer *trainer, const weft_peer *peer)
+{
+    if (peer->held_order == WEFT_ORDER_UNKNOWN || !leads_on(trainer, peer->held_order))
+        return true;
+    return peer->held_order != trainer->newest_order &&
+           !fits(peer, weft_journal_after(&trainer->journal, peer->held_order));
+}
+
+/* Of a merged update: tight if the peer wants that, which takes more of the bridge's time. */
+static weft_level merged_level(const weft_peer *peer)
+{
+    bool tight = peer->wanted == WEFT_LEVEL_TIGHT && peer->hello.levels >> WEFT_LEVEL_TIGHT & 1;
+    return tight ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
+}
+
+/* Whether a peer that is behind takes several versions as one. Not if it is behind by one, unless the journal has that
+ * as fast and the peer wants it tight; nor if all that it lacks can be under way at once and its link carries that in
+ * less time than merging takes. */
+static bool skips(const weft_trainer *trainer, const weft_peer *peer, const weft_update *next, weft_level level)
+{
+    uint64_t behind = trainer->newest_order - peer->sent_order;
+    bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->expected_count;
+    bool there = level == WEFT_LEVEL_FAST || next->levels >> level & 1;
+    if ((next->order == trainer->newest_order && there) || next->order <= peer->single_until)
+        return false;
+    return !(at_once && peer->estimate.rate_bytes_s > trainer->bridge.speed[level]);
+}
+
+/* What brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being made. */
+static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **update)
+{
+    const weft_level level = merged_level(peer);
+    weft_update *merged = NULL;
+    *update = weft_journal_after(&trainer->journal, peer->sent_order);
+    if (!*update || !skips(trainer, peer, *update, level))
+        return WEFT_OK;
+    weft_status status = weft_bridge_want(trainer, peer->sent_order, level, &merged);
+    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != trainer->newest_order)
+        status = weft_bridge_want(trainer, peer->sent_order, WEFT_LEVEL_FAST, &merged);
+    if (status == WEFT_OK && fits(peer, merged))
+        *update = merged;
+    else if (status != WEFT_AGAIN)
+        peer->single_until = trainer->newest_order;
+    return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
+}
+
+/* What a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
+static weft_status start_from_newest(weft_trainer *trainer, weft_peer *peer, bool idle)
+{
+    if (weft_stream_owes_attachment(trainer, peer))
+        return idle ? begin_attachment(trainer, peer) : WEFT_AGAIN;
+    bool begins = weft_early_may(trainer, peer) && fits(peer, trainer->early.update);
+    return begins ? begin_update(trainer, peer, trainer->early.update) : WEFT_AGAIN;
+}
+
+/* Names the staging that would have served, again only if that is yet more. */
+static void say_snapshot(weft_peer *peer, const weft_update *update)
+{
+    char size[WEFT_SIZE_PRINTED];
+    const uint64_t need = update ? update->chain[level_for(peer, update)].staged_bytes : 0;
+    if (!update) {
+        weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->name,
+                 (unsigned long long)peer->held.number);
+        return;
+    }
+    const bool said = need <= peer->staging_said;
+    weft_log(said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+             "%s needs a snapshot: the update behind version %llu is larger than its staging of %llu bytes; raise "
+             "[peer.%s] staging to at least %s",
+             peer->name, (unsigned long long)peer->held.number, (unsigned long long)peer->hello.staging_bytes,
+             peer->name, weft_size_print(need, size));
+    peer->staging_said = said ? peer->staging_said : need;
+}
+
+static weft_status start(weft_trainer *trainer, weft_peer *peer)
+{
+    bool idle = peer->expected_count == 0;
+    if (peer->held_order == WEFT_ORDER_UNKNOWN && idle)
+        return weft_stream_offer(trainer, peer);
+    if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
+        return WEFT_AGAIN;
+    if ((peer->followed && !idle) || weft_stream_drops(peer) || weft_follow_waits(trainer, peer))
+        return WEFT_AGAIN;
+    if (peer->sent_order == trainer->newest_order)
+        return start_from_newest(trainer, peer, idle);
+    weft_update *update = NULL;
+    bool kept = leads_on(trainer, peer->sent_order);
+    weft_status status = kept ? choose(trainer, peer, &update) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    if (update && fits(peer, update))
+        return begin_update(trainer, peer, update);
+    if (!idle)
+        return WEFT_AGAIN;
+    say_snapshot(peer, update);
+    return weft_stream_offer(trainer, peer);
+}
+
+/* The repair that was asked for: sent when it is made, or a snapshot offered when it came to nothing. */
+static weft_status start_repair(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_bridged *entry = peer->stream.made;
+    bool ours = entry->turn == peer->stream.made_turn;
+    if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
+        return WEFT_AGAIN;
+    if (ours && entry->state == WEFT_BRIDGED_READY)
+        return begin_update(trainer, peer, &entry->update);
+    weft_status status = weft_stream_offer(trainer, peer);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
+}
+
+weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_status status = WEFT_OK;
+    if (peer->stream.kind == WEFT_STREAM_REPAIR)
+        status = start_repair(trainer, peer);
+    if (peer->stream.kind == WEFT_STREAM_NONE)
+        status = start(trainer, peer);
+    if (status != WEFT_OK)
+        return status;
+    if (peer->stream.kind == WEFT_STREAM_UPDATE)
+        return next_of_update(trainer, peer);
+    return peer->stream.kind == WEFT_STREAM_SNAPSHOT ? weft_stream_next_of_snapshot(trainer, peer) : WEFT_AGAIN;
+}

@@ -1,0 +1,343 @@
+/* stream_snapshot.c - a snapshot from the shadow: its tiles, what is published meanwhile, its end. */
+#define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/status.h"
+#include "encode/staging.h"
+#include "peer/stream.h"
+
+/* A link slower than this takes packed tiles: any up to 1 Gbit/s. One thread packs about 1 GB/s and does not send
+ * meanwhile, so that on a faster link little would be won, and on a busy machine, whose links seem slow, much lost. */
+#define PACK_BELOW_BYTES_S 150e6
+
+/* Versions that tiles lack may fill one block of so many of the arena before they are brought on in between. */
+#define JOURNAL_SHARE 4u
+
+/* Catch-ups that may come to nothing one after the other. */
+#define FAILURES_MOST 8u
+
+weft_status weft_stream_no_snapshot(const weft_peer *peer)
+{
+    return weft_fail(WEFT_E_REFUSED,
+                     "%s needs a snapshot, and the trainer lost its copy of the weights with its device", peer->name);
+}
+
+/* Offers a snapshot, again if a repair came to nothing. */
+weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
+{
+    uint8_t body[32];
+    weft_out out = {body, sizeof body, 0, false};
+    if (trainer->shadow_lost)
+        return weft_stream_no_snapshot(peer);
+    memset(&peer->stream, 0, sizeof peer->stream);
+    peer->stream.kind = WEFT_STREAM_OFFERED;
+    peer->held_order = WEFT_ORDER_UNKNOWN;
+    weft_wire_put_version(&out, &trainer->newest);
+    weft_status status = weft_peer_move(trainer, peer, WEFT_ON_OFFERED);
+    return status != WEFT_OK ? status : weft_control_send(&peer->control, WEFT_MESSAGE_OFFER, out.data, out.used);
+}
+
+static void begin_tiles(const weft_trainer *trainer, weft_peer *peer)
+{
+    uint64_t newest = trainer->newest_order;
+    peer->stream.tiles = (weft_tiles){.order = newest, .from = newest};
+    peer->stream.order = peer->sent_order = newest;
+}
+
+void weft_stream_follow(weft_peer *peer, const weft_update *update)
+{
+    weft_tiles *tiles = &peer->stream.tiles;
+    if (peer->stream.kind != WEFT_STREAM_SNAPSHOT)
+        return;
+    if (tiles->unit == 0)
+        tiles->from = tiles->order = update->order;
+    peer->limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
+    peer->stream.order = peer->sent_order = update->order;
+}
+
+weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    const weft_version nothing = {0, 0, 0};
+    weft_version target = {trainer->run, trainer->newest.number, 0};
+    if (peer->stream.kind != WEFT_STREAM_OFFERED)
+        return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->name);
+    weft_status status = weft_peer_move(trainer, peer, WEFT_ON_ACCEPTED);
+    if (status != WEFT_OK)
+        return status;
+    peer->held = nothing; /* in place it holds nothing from now on */
+    memset(&peer->stream, 0, sizeof peer->stream);
+    peer->stream.level = WEFT_LEVEL_FULL;
+    begin_tiles(trainer, peer);
+    return weft_stream_announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
+}
+
+/* Whether tiles are packed for this peer: its link, as measured or as limited by the site, is slow enough. */
+static bool packs(const weft_peer *peer)
+{
+    double rate = peer->estimate.rate_bytes_s, limit = (double)peer->site.rate_limit;
+    if (limit > 0 && !(rate > 0 && rate < limit))
+        rate = limit;
+    if (peer->site.snapshot_coding == WEFT_CODING_AUTO)
+        return rate > 0 && rate < PACK_BELOW_BYTES_S;
+    return peer->site.snapshot_coding == WEFT_CODING_PLANES;
+}
+
+static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
+{
+    const weft_unit *u = &trainer->session->layout->units[unit];
+    return WEFT_FRAME_HEADER_BYTES + weft_frame_pad((uint64_t)u->count * u->width);
+}
+
+/* How many units' frames are made together in `room` bytes: as many as fit and a window holds, but one where they are
+ * packed, since what that leaves is not known before. */
+static uint64_t units_fitting(const weft_trainer *trainer, const weft_peer *peer, uint64_t room)
+{
+    const uint64_t end = trainer->session->layout->unit_count, first = peer->stream.tiles.unit;
+    const uint64_t most = packs(peer) ? 1 : trainer->shadow_loads.depth;
+    uint64_t unit = first, bytes = 0;
+    while (unit < end && unit - first < most && (bytes += full_frame_bytes(trainer, unit)) <= room)
+        unit++;
+    return unit - first;
+}
+
+/* Writes the `full` frame of a unit whose bits are in its place; its bytes. */
+static uint32_t full_frame(weft_trainer *trainer, const weft_peer *peer, uint64_t unit, uint8_t *out)
+{
+    const weft_unit *u = &trainer->session->layout->units[unit];
+    const uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
+    const weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
+    weft_frame_write_header(out, &header);
+    memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    return packs(peer) ? weft_planes_pack(&trainer->packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
+}
+
+/* What a slab holds so far. */
+typedef struct slab_fill {
+    uint8_t *data;
+    uint64_t bytes, most;
+    uint32_t frames;
+    XXH3_state_t checks;
+} slab_fill;
+
+/* Fills it with whole frames of the shadow from the cursor on. */
+static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *fill)
+{
+    weft_tiles *tiles = &peer->stream.tiles;
+    for (uint64_t units; tiles->unit < trainer->session->layout->unit_count;) {
+        units = units_fitting(trainer, peer, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
+        units += units == 0 && fill->frames == 0;
+        if (units == 0)
+            return WEFT_OK;
+        weft_status status =
+            weft_shadow_read(trainer, &trainer->shadow_loads, tiles->unit, units, true, fill->data + fill->bytes);
+        if (status != WEFT_OK)
+            return status;
+        for (; units > 0; units--, tiles->unit++, fill->frames++) {
+            uint8_t check[8], *frame = fill->data + fill->bytes;
+            uint32_t length = full_frame(trainer, peer, tiles->unit, frame);
+            weft_bytes_put(check, weft_frame_check(frame, length), 8);
+            XXH3_64bits_update(&fill->checks, check, sizeof check);
+            fill->bytes += length;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* A bucket of tiles. */
+static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_tiles *tiles = &peer->stream.tiles;
+    const weft_version nothing = {0, 0, 0};
+    const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, trainer->session->layout->bytes);
+    const uint64_t slab_bytes = trainer->slabs.slab_bytes;
+    int32_t slab = weft_stream_take_slab(trainer, peer);
+    if (slab < 0)
+        return WEFT_AGAIN;
+    slab_fill fill = {.data = weft_slab_at(&trainer->slabs, slab), .most = most < slab_bytes ? most : slab_bytes};
+    XXH3_64bits_reset(&fill.checks);
+    weft_status status = fill_slab(trainer, peer, &fill);
+    if (status != WEFT_OK) {
+        weft_stream_give_slab(trainer, peer, slab);
+        return status;
+    }
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, peer->stream.frame_bytes);
+    weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->chunk_bytes,
+                     &peer->bucket);
+    peer->bucket_slab = slab;
+    weft_stream_count(peer);
+    tiles->order = trainer->newest_order;
+    tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
+    return WEFT_OK;
+}
+
+/* ---- what was published since a tile was read */
+
+/* Whether the journal has what the tiles lack; in how many blocks. */
+static bool kept(weft_trainer *trainer, const weft_tiles *tiles, uint64_t *blocks)
+{
+    *blocks = 0;
+    for (uint64_t order = tiles->from; order != trainer->newest_order;) {
+        const weft_update *update = weft_journal_after(&trainer->journal, order);
+        if (!update)
+            return false;
+        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / trainer->journal.arena.block_bytes + 1;
+        order = update->order;
+    }
+    return true;
+}
+
+/* The tiles lack what is not to be had any more: the rest would come to nothing. */
+static void start_over(const weft_trainer *trainer, weft_peer *peer, const char *why)
+{
+    weft_log(WEFT_LOG_WARN, "%s: its snapshot starts over with version %llu, %llu of %llu units were sent: %s",
+             peer->name, (unsigned long long)trainer->newest.number, (unsigned long long)peer->stream.tiles.unit,
+             (unsigned long long)trainer->session->layout->unit_count, why);
+    peer->stream.made = NULL;
+    begin_tiles(trainer, peer);
+}
+
+/* Whether other merges have left some room since a catch-up came to nothing. What nobody reads by now is given up for
+ * it: there may be no publish any more that would. */
+static bool has_room(weft_trainer *trainer, const weft_tiles *tiles)
+{
+    if (tiles->failed_blocks == 0)
+        return true;
+    while (trainer->bridge.blocks >= tiles->failed_blocks && weft_bridge_yield(trainer)) {
+    }
+    return trainer->bridge.blocks < tiles->failed_blocks;
+}
+
+/* Whether a catch-up is asked for now: when all tiles went, and before that when the journal will not keep long what
+ * they lack. */
+static bool catches_up(weft_trainer *trainer, const weft_tiles *tiles, uint64_t blocks)
+{
+    bool all = tiles->unit == trainer->session->layout->unit_count;
+    bool many = trainer->newest_order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
+                blocks > trainer->journal.arena.block_count / JOURNAL_SHARE;
+    return (all || tiles->caught_unit > 0 || (many && tiles->credit == 0)) && has_room(trainer, tiles);
+}
+
+static void ask(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_tiles *tiles = &stream->tiles;
+    stream->made = weft_bridge_catch_up(trainer, tiles->from, tiles->caught_unit ? tiles->caught : 0,
+                                        tiles->caught_unit, peer->limits);
+    if (stream->made)
+        stream->made_turn = stream->made->turn;
+}
+
+/* It was made. */
+static void take(weft_stream *stream)
+{
+    weft_update *update = &stream->made->update;
+    stream->update = update;
+    stream->cursor = weft_cursor_begin(&update->chain[WEFT_LEVEL_FAST]);
+    stream->tiles.end = stream->made->catch_up.end;
+    stream->tiles.credit += update->chain[WEFT_LEVEL_FAST].bytes;
+    stream->tiles.failures = stream->tiles.failed_blocks = 0;
+    stream->made = NULL;
+    update->readers++;
+}
+
+/* All of it was sent. */
+static void caught_up(const weft_trainer *trainer, weft_stream *stream)
+{
+    weft_tiles *tiles = &stream->tiles;
+    bool whole = tiles->end == trainer->session->layout->unit_count;
+    tiles->caught = stream->update->order;
+    tiles->caught_unit = whole ? 0 : tiles->end;
+    tiles->from = whole ? tiles->caught : tiles->from;
+    stream->update->readers--;
+    stream->update = NULL;
+}
+
+/* It came to nothing: another is asked for when other merges have left some room, or at once if they have none. */
+static void failed(weft_trainer *trainer, weft_stream *stream)
+{
+    stream->made = NULL;
+    while (weft_bridge_yield(trainer)) {
+    }
+    stream->tiles.failed_blocks = trainer->bridge.blocks;
+    stream->tiles.failures += stream->tiles.failed_blocks == 0;
+}
+
+/* Brings the tiles sent so far on to the newest version, where that must be: the stream has an update to send then. */
+static void catch_up(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const uint64_t largest = weft_staging_largest(trainer->session->layout);
+    bool takes = largest <= peer->hello.staging_bytes;
+    char small[128], size[WEFT_SIZE_PRINTED];
+    uint64_t blocks;
+    if (!stream->made && stream->tiles.from == trainer->newest_order)
+        return;
+    if (!stream->made && (!takes || !kept(trainer, &stream->tiles, &blocks))) {
+        snprintf(small, sizeof small, "its staging takes no update, and one was published; raise it to at least %s",
+                 weft_size_print(largest, size));
+        start_over(trainer, peer,
+                   takes ? "the journal does not keep what was published since; raise [trainer] journal" : small);
+        return;
+    }
+    if (!stream->made && stream->tiles.failures > FAILURES_MOST)
+        start_over(trainer, peer, "what was published since cannot be merged; raise [trainer] journal");
+    else if (!stream->made && catches_up(trainer, &stream->tiles, blocks))
+        ask(trainer, peer);
+    if (!stream->made)
+        return;
+    bool ours = stream->made->turn == stream->made_turn;
+    if (ours && stream->made->state == WEFT_BRIDGED_READY)
+        take(stream);
+    else if (!ours || stream->made->state == WEFT_BRIDGED_FAILED)
+        failed(trainer, stream);
+}
+
+/* The snapshot becomes the version up to which all tiles were brought; what followed comes as updates. */
+static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    uint64_t order = peer->stream.tiles.from;
+    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
+    weft_version target = next ? next->base : trainer->newest;
+    peer->stream.order = peer->sent_order = order;
+    /* bits whose attachment is still owed get their label with it, as after a welcome */
+    if (weft_stream_owes_attachment(trainer, peer))
+        target.run = target.number = 0;
+    weft_status status = weft_stream_finish(trainer, peer, &target);
+    return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+}
+
+/* Whether all tiles went, and none is newer than the version to which they were brought. */
+static bool complete(weft_trainer *trainer, const weft_tiles *tiles)
+{
+    bool named = tiles->from == trainer->newest_order || weft_journal_at(&trainer->journal, tiles->from + 1);
+    return tiles->unit == trainer->session->layout->unit_count && tiles->from >= tiles->order && named;
+}
+
+/* Tiles go whenever there is no catch-up to be sent, also while one is being made. What it says of a unit is exact,
+ * whatever version each tile was read from: it is made of the updates that were published after that tile was sent. */
+weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
+{
+    weft_stream *stream = &peer->stream;
+    const weft_version nothing = {0, 0, 0};
+    if (weft_stream_has_attachment(stream))
+        return weft_stream_attachment(trainer, peer, &nothing, &trainer->newest);
+    for (;;) {
+        if (stream->update && !weft_cursor_done(&trainer->journal.arena, &stream->cursor, stream->tiles.end)) {
+            weft_stream_frames(trainer, peer, stream->update, WEFT_LEVEL_FAST, stream->tiles.end);
+            return WEFT_OK;
+        }
+        if (stream->update)
+            caught_up(trainer, stream);
+        if (complete(trainer, &stream->tiles))
+            return end_snapshot(trainer, peer);
+        catch_up(trainer, peer);
+        if (!stream->update)
+            break;
+    }
+    bool tiles = stream->tiles.unit < trainer->session->layout->unit_count;
+    if (tiles && trainer->shadow_lost)
+        return weft_stream_no_snapshot(peer);
+    return tiles && !trainer->shadow_busy ? next_full(trainer, peer) : WEFT_AGAIN;
+}

@@ -1,0 +1,172 @@
+/* relay.h - a rollout that passes on what it receives to the rollouts behind it, its children.
+ *
+ *                 up: control, one connection per child               down: control
+ *   trainer <-------------------------------------------- relay <----------------------- child
+ *      |     own stream, into slots that the relay named    ^   `---- buckets, into the child's slots ---->
+ *      |---- for the child ------------------------------->-+
+ *      `---- the relay's own stream, which children follow ->
+ *
+ * Messages are passed on as they are but for HELLO, WELCOME and RECEIPT (docs/WIRE_FORMAT.md, Relays). Memory is cut
+ * into blocks of a slot each: shared ones hold buckets of the relay's own stream until every follower has them, the
+ * others are slots for the children's own streams, passed on from where they landed. A follower that lets the shared
+ * blocks run out is dropped; it joins again and is served alone.
+ *
+ *   free -- accept --> guest -- HELLO, relay joined --> dialing --> knocking --> greeting -- WELCOME --> joined
+ *    ^                   ^--- the relay's own connection is lost ------+                      |
+ *    +------ leaving (last words flushed) <--- either connection ends, dropped, silence ------+ */
+#ifndef WEFT_CORE_RELAY_H
+#define WEFT_CORE_RELAY_H
+
+#include "base/log_limit.h"
+#include "bucket/bucket.h"
+#include "rollout/rollout.h"
+
+#define WEFT_CHILDREN_MAX  64u
+#define WEFT_CHILD_OWN     2u  /* blocks that are slots for a child's own stream */
+#define WEFT_CHILD_SLOTS   16u /* of the child's slots, at most so many are used */
+#define WEFT_CHILD_FOLLOWS 4u  /* updates that may be remembered as followed: more than can be under way */
+#define WEFT_BLOCKS_MAX    65536u
+#define WEFT_RELAY_LANES   4u
+#define WEFT_RELAY_HEADER  256u /* of the ring of bucket headers: whole cache lines */
+
+typedef enum weft_child_state {
+    WEFT_CHILD_FREE,
+    WEFT_CHILD_GUEST, /* HELLO has not come, or waits until the relay is joined */
+    WEFT_CHILD_DIALING,
+    WEFT_CHILD_KNOCKING, /* at the trainer */
+    WEFT_CHILD_GREETING,
+    WEFT_CHILD_JOINED,
+    WEFT_CHILD_LEAVING
+} weft_child_state;
+
+/* A provider by which children come: the relay's address on it, and what is sent from. */
+typedef struct weft_relay_lane {
+    const weft_provider *provider; /* NULL: unused */
+    weft_link *link;
+    weft_link_facts facts;
+    weft_region *memory, *headers;
+} weft_relay_lane;
+
+/* A bucket between post and receipt, by the child's slot. */
+typedef struct weft_passing {
+    bool used, receipted;
+    uint32_t writes; /* posted and not completed locally */
+    uint32_t block;
+    uint64_t sequence;
+} weft_passing;
+
+typedef struct weft_child {
+    weft_child_state state;
+    bool greeted;         /* HELLO came */
+    weft_log_limit limit; /* of lines about it */
+    weft_control down, up;
+    uint64_t since_ns; /* of the state */
+    uint32_t route;
+    weft_wire_hello hello; /* as it came */
+    uint64_t incarnation;  /* the trainer's */
+    uint32_t open;         /* updates announced to it and not HELD */
+
+    weft_port *own_port; /* where its own stream lands */
+    weft_region *own_region;
+    weft_slots own;
+    uint64_t own_next; /* sequence */
+    uint64_t moved_ns; /* last arrival of its own stream */
+    uint64_t told_ns;  /* last PASSING */
+    weft_version follows[WEFT_CHILD_FOLLOWS];
+    uint32_t follows_at;
+
+    weft_relay_lane *lane;
+    weft_port *port;
+    uint32_t chunk_bytes;
+    weft_pace pace;
+    uint32_t *queue; /* blocks that wait, a ring of the relay's block count */
+    uint32_t queue_begin, queue_count;
+    weft_passing passing[WEFT_CHILD_SLOTS];
+    uint32_t slots_used, next_slot;
+    uint64_t sequence;
+    bool posting;
+    uint32_t posting_slot, posting_chunk;
+    uint64_t posting_offset; /* in the payload */
+    uint32_t writes;
+    bool again;           /* the provider took no write last time */
+    uint64_t progress_ns; /* last time a write was taken or completed */
+    uint64_t take_ns;     /* the child's, of the bucket receipted last */
+    uint64_t granted_ns;  /* when that was */
+} weft_child;
+
+/* What a block holds, for those who have still to get it. */
+typedef struct weft_relay_block {
+    weft_wire_bucket header; /* as it came */
+    uint32_t readers;        /* children; 0: a shared block is free */
+} weft_relay_block;
+
+struct weft_relay {
+    weft_rollout *rollout;
+    int listen_fd;
+    char listen[64];
+    uint8_t *memory; /* blocks, each a header page and the payload */
+    uint64_t memory_bytes, stride;
+    uint32_t block_count, shared_count; /* blocks from shared_count on are the children's */
+    weft_relay_block *blocks;
+    uint8_t *headers; /* of buckets on their way, one per child and slot */
+    uint64_t headers_bytes;
+    uint32_t *queues;
+    weft_child *children;
+    uint32_t child_count, next_route;
+    weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
+    weft_relay_lane lanes[WEFT_RELAY_LANES];
+    uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
+    uint8_t *layout_bytes;  /* LAYOUT message's body */
+    uint64_t layout_length;
+};
+
+static inline uint8_t *weft_relay_payload(const weft_relay *relay, uint32_t block)
+{
+    return relay->memory + block * relay->stride + WEFT_SLOT_HEADER_BYTES;
+}
+
+static inline uint32_t weft_child_index(const weft_relay *relay, const weft_child *child)
+{
+    return (uint32_t)(child - relay->children);
+}
+
+/* The first of a child's own blocks. */
+static inline uint32_t weft_child_block(const weft_relay *relay, const weft_child *child)
+{
+    return relay->shared_count + weft_child_index(relay, child) * WEFT_CHILD_OWN;
+}
+
+/* ---- relay.c */
+/* Ends both connections when what was said has left. */
+void weft_child_lose(weft_relay *relay, weft_child *child, const char *why);
+void weft_child_enter(weft_child *child, weft_child_state state);
+
+/* ---- relay_greet.c */
+/* HELLO of a guest. */
+weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
+/* Dials and greets on behalf of a guest, as far as that can be done now. */
+weft_status weft_child_greet(weft_relay *relay, weft_child *child);
+/* GREETING of the trainer: passes the guest's HELLO on. */
+weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
+/* WELCOME of the trainer: opens the way to the child and passes it on. */
+weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
+void weft_relay_lane_close(weft_relay_lane *lane);
+
+/* ---- relay_hear.c */
+/* Passes messages on, both ways. Errors end the child's connections. */
+weft_status weft_child_hear(weft_relay *relay, weft_child *child);
+
+/* ---- relay_pass.c */
+/* Takes arrivals of a child's own stream; true if there were any. */
+weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any);
+/* A child no longer needs a block. */
+void weft_relay_leave(weft_relay *relay, weft_child *child, uint32_t block);
+
+/* ---- relay_send.c */
+weft_status weft_child_pump(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits);
+weft_status weft_child_poll(weft_relay *relay, weft_child *child, uint64_t now_ns, bool *any);
+weft_status weft_child_receipt(weft_relay *relay, weft_child *child, const weft_wire_receipt *receipt);
+/* Forgets all that was queued or under way (the ports are closed). */
+void weft_child_abandon(weft_relay *relay, weft_child *child);
+
+#endif

@@ -1,0 +1,277 @@
+/* relay_greet.c - the handshake of a child, through the relay: what either end may write to, and where. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "relay/relay.h"
+#include "site/site_link.h"
+#include "wire/greeting.h"
+#include "wire/refusal.h"
+#include "wire/target.h"
+
+/* ---- lanes: where the relay sends from */
+
+void weft_relay_lane_close(weft_relay_lane *lane)
+{
+    if (lane->headers)
+        lane->provider->region_close(lane->headers);
+    if (lane->memory)
+        lane->provider->region_close(lane->memory);
+    if (lane->link)
+        lane->provider->link_close(lane->link);
+    memset(lane, 0, sizeof *lane);
+}
+
+static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const weft_provider *provider)
+{
+    const weft_site *site = relay->rollout->session->site;
+    char address[WEFT_SITE_TEXT];
+    weft_site_relay_address(site, provider->name, relay->listen,
+                            address); /* as bound: the site may have a host's name */
+    weft_link_options options = weft_site_link(site, provider->name, address);
+    options.only_writes = true;
+    options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
+    lane->provider = provider;
+    weft_status status = provider->link_open(&options, &lane->link);
+    if (status == WEFT_AGAIN) /* it may come later, and so may the child */
+        status = weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
+    if (status == WEFT_OK) {
+        provider->link_facts(lane->link, &lane->facts);
+        status = provider->region_open(lane->link, NULL, relay->memory, relay->memory_bytes, false, &lane->memory);
+    }
+    if (status == WEFT_OK)
+        status = provider->region_open(lane->link, NULL, relay->headers, relay->headers_bytes, false, &lane->headers);
+    if (status != WEFT_OK)
+        weft_relay_lane_close(lane);
+    return status;
+}
+
+static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lane **lane)
+{
+    const weft_provider *provider = weft_provider_find(name);
+    weft_relay_lane *unused = NULL;
+    if (!provider)
+        return weft_fail(WEFT_E_MISSING, "provider %s: the relay's build has none of that name", name);
+    for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++) {
+        if (relay->lanes[i].provider == provider) {
+            *lane = &relay->lanes[i];
+            return WEFT_OK;
+        }
+        if (!unused && !relay->lanes[i].provider)
+            unused = &relay->lanes[i];
+    }
+    if (!unused)
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u lanes of the relay are in use", name, WEFT_RELAY_LANES);
+    *lane = unused;
+    return open_lane(relay, unused, provider);
+}
+
+/* Whether data may go where the child wants them: target.h. */
+static weft_status may_reach(const weft_relay *relay, const weft_child *child)
+{
+    const weft_wire_hello *hello = &child->hello;
+    weft_target_law law = {
+        .site = relay->rollout->session->site, .provider = child->lane->provider->name, .own_count = 1};
+    char own[WEFT_SITE_TEXT];
+    if (!child->lane->facts.dials)
+        return WEFT_OK;
+    weft_site_relay_address(law.site, law.provider, relay->listen, own);
+    snprintf(law.own[0], sizeof law.own[0], "%.*s", (int)sizeof law.own[0] - 1, own);
+    return weft_target_check(&law, hello, &child->down, hello->address, hello->address_bytes);
+}
+
+/* ---- HELLO */
+
+/* What the last error says, as the status `told`: with WEFT_E_SYSTEM it is not final for the child, which goes on to
+ * the next that its site names. */
+static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why, weft_status told)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    char from[WEFT_SITE_NAME + 16];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice;
+    snprintf(from, sizeof from, "relay %s: ", relay->rollout->site.name);
+    weft_refusal_notice(why, from, &notice);
+    if (weft_refusal_withholds(why))
+        weft_log(WEFT_LOG_WARN, "refused: %s: %s", child->hello.name, weft_last_error());
+    notice.status = told;
+    weft_wire_put_notice(&out, &notice);
+    weft_control_send(&child->down, WEFT_MESSAGE_REFUSE, out.data, out.used);
+    weft_child_lose(relay, child, notice.text);
+    return WEFT_OK;
+}
+
+static weft_status answer_layout(weft_relay *relay, weft_child *child)
+{
+    weft_status status =
+        weft_control_send_long(&child->down, WEFT_MESSAGE_LAYOUT, relay->layout_bytes, relay->layout_length);
+    weft_child_enter(child, WEFT_CHILD_LEAVING);
+    return status;
+}
+
+weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
+{
+    weft_site_peer site;
+    weft_status status = weft_wire_get_hello(body, length, &child->hello);
+    if (status == WEFT_OK)
+        status = weft_greeting_check(&child->down, &child->hello);
+    if (status != WEFT_OK)
+        return refuse(relay, child, status, status);
+    if (child->hello.wants_layout)
+        return answer_layout(relay, child);
+    weft_bytes_clean(child->hello.provider);
+    status = weft_site_resolve(relay->rollout->session->site, child->hello.name, &site);
+    if (status != WEFT_OK)
+        return refuse(relay, child, status, status); /* as the trainer would, from the same site */
+    if (child->hello.hops >= WEFT_SITE_HOPS)
+        status = weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer",
+                           child->hello.name, WEFT_SITE_HOPS);
+    if (status == WEFT_OK)
+        status = find_lane(relay, child->hello.provider, &child->lane);
+    if (status == WEFT_OK)
+        status = weft_wire_check_fabric(&child->hello, &child->lane->facts);
+    if (status == WEFT_OK)
+        status = may_reach(relay, child);
+    if (status != WEFT_OK)
+        return refuse(relay, child, status, WEFT_E_SYSTEM);
+    child->chunk_bytes = child->hello.chunk_bytes;
+    if (child->chunk_bytes > child->lane->facts.chunk_bytes)
+        child->chunk_bytes = (uint32_t)child->lane->facts.chunk_bytes;
+    if (child->chunk_bytes > weft_pace_chunk(site.rate_limit))
+        child->chunk_bytes = (uint32_t)weft_pace_chunk(site.rate_limit);
+    if ((uint64_t)child->chunk_bytes * WEFT_CHUNKS_MAX < relay->stride) {
+        weft_fail(WEFT_E_REFUSED, "%s takes %u bytes at a time: too little for a bucket of %llu", child->hello.name,
+                  child->chunk_bytes, (unsigned long long)relay->stride);
+        return refuse(relay, child, WEFT_E_REFUSED, WEFT_E_SYSTEM);
+    }
+    weft_pace_begin(&child->pace, site.rate_limit);
+    child->greeted = true;
+    return WEFT_OK;
+}
+
+/* ---- towards the trainer */
+
+static weft_status open_own(weft_relay *relay, weft_child *child, weft_wire_hello *hello)
+{
+    weft_rollout *rollout = relay->rollout;
+    const weft_provider *provider = rollout->provider;
+    uint32_t count = child->hello.slots < WEFT_CHILD_OWN ? child->hello.slots : WEFT_CHILD_OWN;
+    memset(child->own.slot, 0, WEFT_CHILD_OWN * sizeof *child->own.slot);
+    child->own.count = count;
+    child->own.bytes = relay->stride * count;
+    child->own.payload = rollout->slots.payload;
+    if (child->own.payload > child->hello.slot_payload)
+        child->own.payload = child->hello.slot_payload;
+    child->own_next = 0;
+    weft_status status = provider->port_open(rollout->links[0], &child->own_port);
+    if (status == WEFT_OK)
+        status = provider->region_open(rollout->links[0], child->own_port, child->own.memory, child->own.bytes, true,
+                                       &child->own_region);
+    if (status == WEFT_OK)
+        status = provider->port_address(child->own_port, hello->address, &hello->address_bytes);
+    if (status == WEFT_OK)
+        provider->region_remote(child->own_region, &hello->region_address, &hello->region_key);
+    return status;
+}
+
+static weft_status pass_hello(weft_relay *relay, weft_child *child)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    const weft_rollout *rollout = relay->rollout;
+    weft_wire_hello hello = child->hello;
+    hello.nonce = child->up.nonce;
+    memset(child->follows, 0, sizeof child->follows);
+    weft_status status = open_own(relay, child, &hello);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
+    hello.fabric = rollout->facts.version;
+    hello.further = hello.further_rails = 0;
+    hello.slots = child->own.count;
+    hello.slot_stride = relay->stride;
+    hello.slot_payload = child->own.payload;
+    hello.chunk_bytes = (uint32_t)rollout->facts.chunk_bytes;
+    if (hello.hops++ == 0) {
+        snprintf(hello.relay, sizeof hello.relay, "%s", rollout->site.name);
+        hello.relay_incarnation = rollout->session->incarnation;
+        hello.route = child->route;
+    }
+    weft_wire_put_hello(&out, &hello);
+    weft_child_enter(child, WEFT_CHILD_GREETING);
+    return out.bad ? weft_fail(WEFT_E_PROTOCOL, "HELLO of %s does not fit a message", hello.name)
+                   : weft_control_send(&child->up, WEFT_MESSAGE_HELLO, out.data, out.used);
+}
+
+/* It comes again: what this relay was told itself, that nothing can be joined yet, it says to those behind it. */
+static weft_status answer_later(weft_relay *relay, weft_child *child)
+{
+    weft_status status = weft_control_send(&child->down, WEFT_MESSAGE_PASSING, NULL, 0);
+    weft_child_lose(relay, child, "the trainer is not ready yet");
+    return status;
+}
+
+weft_status weft_child_greet(weft_relay *relay, weft_child *child)
+{
+    weft_rollout *rollout = relay->rollout;
+    uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
+    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->later)
+        return answer_later(relay, child);
+    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->join == WEFT_JOIN_JOINED) {
+        weft_status status = weft_control_dial(&child->up, rollout->ways[rollout->way].address, io_ms);
+        if (status != WEFT_OK)
+            return status;
+        weft_child_enter(child, WEFT_CHILD_DIALING);
+    }
+    if (child->state != WEFT_CHILD_DIALING)
+        return WEFT_OK;
+    weft_status status = weft_control_flush(&child->up);
+    if (status != WEFT_OK || child->up.connecting)
+        return status;
+    weft_child_enter(child, WEFT_CHILD_KNOCKING);
+    return weft_greeting_ask(&child->up);
+}
+
+weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
+{
+    weft_status status = weft_greeting_take(&child->up, body, length);
+    return status == WEFT_OK ? pass_hello(relay, child) : status;
+}
+
+/* ---- WELCOME */
+
+static weft_status open_way(weft_child *child, weft_wire_welcome *welcome)
+{
+    const weft_provider *provider = child->lane->provider;
+    weft_status status = provider->port_open(child->lane->link, &child->port);
+    if (status == WEFT_OK)
+        status = provider->port_address(child->port, welcome->address, &welcome->address_bytes);
+    if (status == WEFT_OK)
+        status = provider->port_connect(child->port, child->hello.address, child->hello.address_bytes);
+    return status;
+}
+
+weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length)
+{
+    uint8_t mine[WEFT_MESSAGE_MAX];
+    weft_out out = {mine, sizeof mine, 0, false};
+    weft_wire_welcome welcome;
+    weft_status status = weft_wire_get_welcome(body, length, &welcome);
+    if (status == WEFT_OK)
+        status = relay->rollout->provider->port_connect(child->own_port, welcome.address, welcome.address_bytes);
+    if (status == WEFT_OK)
+        status = open_way(child, &welcome);
+    if (status != WEFT_OK)
+        return status;
+    child->incarnation = welcome.incarnation;
+    welcome.further = 0;
+    if (welcome.chunk_bytes > child->chunk_bytes)
+        welcome.chunk_bytes = child->chunk_bytes;
+    child->open = 0;
+    weft_child_enter(child, WEFT_CHILD_JOINED);
+    child->progress_ns = child->moved_ns = child->told_ns = child->granted_ns = child->since_ns;
+    weft_log(WEFT_LOG_INFO, "joined: %s behind this relay, from %s by %s", child->hello.name, child->down.peer,
+             child->lane->facts.fabric);
+    weft_wire_put_welcome(&out, &welcome);
+    return weft_control_send(&child->down, WEFT_MESSAGE_WELCOME, out.data, out.used);
+}

@@ -1,0 +1,239 @@
+/* hear.c - what the trainer says to a rollout, and what follows from it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "rollout/rollout.h"
+#include "wire/greeting.h"
+
+static weft_status take_greeting(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_status status = weft_greeting_take(&rollout->control, body, length);
+    return status == WEFT_OK ? weft_join_greet(rollout) : status;
+}
+
+static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_welcome *welcome = &rollout->welcome;
+    weft_status status = weft_wire_get_welcome(body, length, welcome);
+    if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
+        status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
+    if (status == WEFT_OK)
+        status = weft_inlet_connect(rollout, welcome);
+    if (status != WEFT_OK)
+        return status;
+    if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)
+        rollout->held = welcome->held;
+    rollout->join = WEFT_JOIN_JOINED;
+    rollout->was_joined = true;
+    rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
+    rollout->retries = rollout->faults;
+    rollout->said_goodbye = rollout->told_alone = rollout->later = false;
+    rollout->away_status = WEFT_OK;
+    char name[WEFT_SITE_NAME + 8];
+    weft_way_name(rollout, name);
+    weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
+             rollout->facts.fabric, (unsigned long long)welcome->newest.number);
+    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held,
+                       rollout->ways[rollout->way].relay[0] ? name : "");
+    weft_session_changed(rollout->session);
+    return WEFT_OK;
+}
+
+static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_notice notice;
+    weft_status status = weft_wire_get_notice(body, length, &notice);
+    if (status != WEFT_OK)
+        return status;
+    if (notice.status == WEFT_OK)
+        notice.status = WEFT_E_REFUSED;
+    weft_bytes_clean(notice.text);
+    weft_scope scope = weft_status_scope(notice.status);
+    if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
+    weft_join_lose(rollout, notice.status, notice.text);
+    rollout->join = WEFT_JOIN_REFUSED;
+    rollout->refusal = notice.status;
+    snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
+    weft_session_changed(rollout->session);
+    return WEFT_OK;
+}
+
+static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_update update;
+    weft_status status = weft_wire_get_update(body, length, &update);
+    if (status != WEFT_OK)
+        return status;
+    const weft_incoming *before = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
+    const weft_version *base = before ? &before->trailer.target : &rollout->held;
+    const bool from_nothing = update.base.run == 0 && update.base.number == 0 && update.base.root == 0;
+    bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0 && from_nothing
+                                   : rollout->holds && update.base.root == base->root;
+    const bool open = before && (!before->has_trailer || before->withdrawn);
+    if (rollout->queued == WEFT_UPDATES_AHEAD || open ||
+        memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already%s, or another layout",
+                         (unsigned long long)update.target.number, rollout->queued, open ? ", the last not ended" : "");
+    if (!follows)
+        return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
+                         (unsigned long long)update.target.number, (unsigned long long)update.base.root,
+                         (unsigned long long)base->root);
+    rollout->queue[rollout->queued++] = (weft_incoming){.header = update};
+    rollout->asked = false;
+    if (rollout->queued == 1)
+        weft_stage_clear(rollout);
+    return WEFT_OK;
+}
+
+/* The trailer names the root; a snapshot's the final version too, whose label may be withheld until the attachment
+ * follows. */
+static bool fits_header(const weft_wire_update *header, const weft_version *target)
+{
+    if (header->snapshot)
+        return target->run == header->target.run || (target->run == 0 && target->number == 0);
+    return target->run == header->target.run && target->number == header->target.number;
+}
+
+static bool is_none(const weft_version *version)
+{
+    return (version->run | version->number | version->root) == 0;
+}
+
+static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_wire_trailer trailer;
+    weft_status status = weft_wire_get_trailer(body, length, &trailer);
+    if (status != WEFT_OK)
+        return status;
+    weft_incoming *last = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
+    const bool withdrawn = is_none(&trailer.target);
+    if (!last || last->has_trailer ||
+        (withdrawn ? last->header.snapshot : !fits_header(&last->header, &trailer.target)))
+        return weft_fail(WEFT_E_PROTOCOL, "TRAILER of version %llu without its UPDATE",
+                         (unsigned long long)trailer.target.number);
+    last->trailer = trailer;
+    last->has_trailer = true;
+    last->withdrawn = withdrawn;
+    rollout->moved_ns = weft_clock_ns();
+    return WEFT_OK;
+}
+
+static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_status status = weft_wire_get_version(body, length, &rollout->offer);
+    if (status != WEFT_OK)
+        return status;
+    rollout->asked = false;
+    weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
+    const weft_version *label = &rollout->welcome.held;
+    bool unknown = weft_join_trusts(rollout) && is_none(label) && !rollout->searched;
+    return unknown ? weft_search_join(rollout) : weft_hear_offered(rollout);
+}
+
+weft_status weft_hear_offered(weft_rollout *rollout)
+{
+    rollout->offered = true;
+    weft_session_changed(rollout->session);
+    if (!rollout->into_image)
+        return WEFT_OK;
+    rollout->snapshot_runs = true;
+    return weft_hear_ask(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+}
+
+weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_out *body)
+{
+    rollout->asked = true;
+    rollout->moved_ns = weft_clock_ns();
+    return weft_join_send(rollout, type, body);
+}
+
+static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)
+{
+    const bool knocking = rollout->join == WEFT_JOIN_KNOCKING;
+    if (type == WEFT_MESSAGE_GREETING && knocking)
+        return take_greeting(rollout, body, length);
+    if (type == WEFT_MESSAGE_REFUSE && (knocking || rollout->join == WEFT_JOIN_GREETING))
+        return take_refusal(rollout, body, length);
+    if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
+        return take_welcome(rollout, body, length);
+    if (type == WEFT_MESSAGE_PASSING && rollout->join == WEFT_JOIN_GREETING) {
+        weft_join_later(rollout);
+        return WEFT_OK;
+    }
+    if (rollout->join != WEFT_JOIN_JOINED)
+        return weft_fail(WEFT_E_PROTOCOL, "%s instead of %s", weft_message_name(type),
+                         knocking ? "GREETING" : "WELCOME");
+    weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
+    weft_status status;
+    bool any;
+    switch (type) {
+    case WEFT_MESSAGE_UPDATE:
+        return take_update(rollout, body, length);
+    case WEFT_MESSAGE_TRAILER:
+        return take_trailer(rollout, body, length);
+    case WEFT_MESSAGE_OFFER:
+        return take_offer(rollout, body, length);
+    case WEFT_MESSAGE_DIGESTS:
+        return weft_search_hear(rollout, body, length);
+    case WEFT_MESSAGE_PING:
+        return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
+    case WEFT_MESSAGE_PONG:
+        return WEFT_OK;
+    case WEFT_MESSAGE_FOLLOW:
+        if (rollout->relay)
+            return weft_relay_follow(rollout->relay, body, length);
+        return weft_fail(WEFT_E_PROTOCOL, "FOLLOW, to a rollout that is no relay");
+    case WEFT_MESSAGE_LOOK: /* what lies there already counts */
+        status = weft_receive_poll(rollout, &any);
+        return status == WEFT_OK ? weft_inlet_tell(rollout) : status;
+    case WEFT_MESSAGE_CLOSE:
+        return weft_inlet_shut(rollout, body, length);
+    case WEFT_MESSAGE_OPEN:
+        return weft_inlet_reopen(rollout, body, length);
+    case WEFT_MESSAGE_PASSING:
+        rollout->moved_ns = weft_clock_ns();
+        return WEFT_OK;
+    case WEFT_MESSAGE_BYE:
+        rollout->said_goodbye = true;
+        weft_join_lose(rollout, WEFT_OK, "goodbye");
+        return WEFT_OK;
+    default:
+        return weft_fail(WEFT_E_PROTOCOL, "%s, which no trainer sends here", weft_message_name(type));
+    }
+}
+
+/* A trainer of protocol 1 says why it refuses one of another, its relays do not. */
+static weft_status fail_closed(const weft_rollout *rollout)
+{
+    if (rollout->join == WEFT_JOIN_KNOCKING)
+        return weft_fail_quiet(
+            WEFT_E_PEER_LOST,
+            "%s closed the connection before it greeted: it ends, has no place now, or is a relay of "
+            "protocol 1 (this end speaks %u to %u)",
+            rollout->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+    return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
+}
+
+weft_status weft_hear_step(weft_rollout *rollout)
+{
+    weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
+    while (status == WEFT_OK && rollout->control.fd >= 0) {
+        weft_message type;
+        const uint8_t *body;
+        uint64_t length;
+        status = weft_control_next(&rollout->control, &type, &body, &length);
+        if (status != WEFT_OK)
+            break;
+        rollout->session->stirred = true;
+        status = act(rollout, type, body, length);
+        if (rollout->control.fd >= 0)
+            weft_control_drop(&rollout->control);
+    }
+    if (rollout->control.fd < 0)
+        return WEFT_OK; /* refused, or goodbye: dealt with */
+    if (status == WEFT_AGAIN)
+        status = lost == WEFT_OK ? WEFT_OK : fail_closed(rollout);
+    return status;
+}

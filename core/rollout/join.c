@@ -1,0 +1,419 @@
+/* join.c - the rollout's connection: dial, greet, keep alive, lose, come back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "rollout/rollout.h"
+#include "session/await.h"
+#include "wire/greeting.h"
+
+#define RETRY_MIN_NS (20 * WEFT_NS_PER_MS)
+#define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
+#define LATER_NS     (250 * WEFT_NS_PER_MS) /* until one that is not ready is dialed again */
+#define GREET_MS     10000
+/* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
+#define FAULTS_MAX 3u
+
+/* ---- open */
+
+#define CHOICE_TEXT 768 /* bytes of what is said of a choice */
+
+static const weft_provider *choose_provider(const char *name, const char *address, char text[CHOICE_TEXT])
+{
+    text[0] = 0;
+    return strcmp(name, "auto") == 0 ? weft_provider_auto(address, text, CHOICE_TEXT) : weft_provider_find(name);
+}
+
+/* By the first of the addresses by which it can be told. */
+static weft_status choose_by_any(weft_rollout *rollout, const char *first)
+{
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    const weft_site_peer *site = &rollout->site;
+    const uint32_t rails = weft_site_rails(site->address, list);
+    const bool automatic = strcmp(site->provider, "auto") == 0;
+    bool waits = false;
+    char text[CHOICE_TEXT];
+    rollout->provider = choose_provider(site->provider, first, text);
+    for (uint32_t rail = 1; rail < rails && !rollout->provider; rail++)
+        rollout->provider = choose_provider(site->provider, list[rail], text);
+    for (uint32_t rail = 0; rail < rails && !rollout->provider && automatic && !waits; rail++)
+        waits = weft_provider_auto_waits(rail ? list[rail] : first);
+    if (text[0] && !waits) /* while it waits the reason is said once */
+        weft_log(rollout->provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
+    if (rollout->provider || waits)
+        return waits ? WEFT_AGAIN : WEFT_OK;
+    return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name", site->name,
+                     site->provider);
+}
+
+/* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
+static weft_status check_way(const weft_rollout *rollout, uint32_t way)
+{
+    const weft_site_peer *site = &rollout->site;
+    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    uint32_t rails = weft_site_rails(site->address, list);
+    for (uint32_t rail = 0; rail < rails; rail++)
+        if (weft_control_reaches(rollout->ways[way].address, list[rail]))
+            return WEFT_OK;
+    return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
+                           site->address, rollout->ways[way].address);
+}
+
+static weft_status check_ways(const weft_rollout *rollout)
+{
+    for (uint32_t way = 0; way < rollout->way_count; way++)
+        if (check_way(rollout, way) == WEFT_OK)
+            return WEFT_OK;
+    return weft_fail(WEFT_E_CONFIG,
+                     "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
+                     rollout->site.name, rollout->site.address, rollout->ways[rollout->way_count - 1].address);
+}
+
+/* WEFT_AGAIN: an interface, its IP or a route is not there yet. */
+static weft_status open_links(weft_rollout *rollout)
+{
+    char address[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
+    weft_site_rails(rollout->site.address, list);
+    snprintf(address, sizeof address, "%s", list[0]);
+    weft_inlet_close(rollout, true); /* what an attempt before this one has opened */
+    weft_status status = check_ways(rollout);
+    if (status == WEFT_OK && !address[0])
+        status = weft_control_route(weft_way_known(rollout), address, sizeof address);
+    if (status == WEFT_OK)
+        status = choose_by_any(rollout, address);
+    return status == WEFT_OK ? weft_inlet_links(rollout, address) : status;
+}
+
+weft_status weft_join_open(weft_rollout *rollout)
+{
+    weft_status status = weft_way_open(rollout);
+    if (status == WEFT_OK)
+        status = weft_control_open(&rollout->control);
+    if (status != WEFT_OK)
+        return status;
+    weft_await await = weft_await_begin(rollout->session->site);
+    do
+        status = open_links(rollout);
+    while (weft_await_more(&await, status));
+    return weft_await_end(&await, status);
+}
+
+void weft_join_close(weft_rollout *rollout)
+{
+    weft_inlet_close(rollout, true);
+    weft_control_close(&rollout->control);
+    weft_way_close(rollout);
+}
+
+bool weft_join_trusts(const weft_rollout *rollout)
+{
+    return rollout->holds && rollout->faults < FAULTS_MAX;
+}
+
+weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body)
+{
+    return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
+}
+
+/* ---- lose */
+
+static void forget_connection(weft_rollout *rollout)
+{
+    bool keep = rollout->phase != WEFT_PHASE_RECEIVING; /* proved already: the caller may still commit it */
+    weft_receive_reset(rollout);
+    weft_search_drop(rollout);
+    rollout->searched = false;
+    rollout->offered = rollout->asked = false;
+    rollout->snapshot_runs = false;
+    rollout->queued = keep; /* queue[0] itself stays as it is: a commit may be reading it */
+    if (!keep)
+        weft_stage_clear(rollout);
+}
+
+/* What the rollout goes on with: a version, bits that are none, or nothing. */
+static void holdings(const weft_rollout *rollout, char text[64])
+{
+    const bool labelled = rollout->held.run != 0;
+    if (labelled)
+        snprintf(text, 64, "%s version %llu", rollout->holds ? "serving" : "holding nothing after",
+                 (unsigned long long)rollout->held.number);
+    else
+        snprintf(text, 64, "%s", rollout->holds ? "serving bits of no version" : "holding nothing");
+}
+
+/* Once each time, to the log and as an event; WEFT_OK: by a goodbye. */
+static void tell_away(weft_rollout *rollout, weft_status status, const char *why)
+{
+    char holds[64], away[320];
+    holdings(rollout, holds);
+    if (status != WEFT_OK)
+        weft_log(WEFT_LOG_WARN, "the trainer is away: %s; %s, dialing again", why, holds);
+    else
+        weft_log(WEFT_LOG_INFO, "the trainer said goodbye; %s", holds);
+    snprintf(away, sizeof away, "trainer away, %s: %s", holds, why);
+    weft_session_event(rollout->session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
+                       &rollout->held, away);
+}
+
+/* The trainer was there throughout: what is wrong is here. Of the end of the session it was said already. */
+static void tell_again(const weft_rollout *rollout, weft_status status, const char *why)
+{
+    const bool base = status == WEFT_E_BASE;
+    if (rollout->session->ended != WEFT_OK)
+        return;
+    if (base || rollout->queued)
+        weft_log(WEFT_LOG_WARN, "joins again to have version %llu %s: %s",
+                 (unsigned long long)(base ? rollout->held.number : rollout->queue[0].header.target.number),
+                 base ? "repaired" : "sent again", why);
+    else
+        weft_log(WEFT_LOG_WARN, "joins again: %s", why);
+}
+
+/* Ends the connection, or the attempt at one; true: it was joined. */
+static bool leave(weft_rollout *rollout, weft_status status, const char *text)
+{
+    uint64_t now_ns = weft_clock_ns(), wait_ns = RETRY_MIN_NS << (rollout->retries < 6 ? rollout->retries : 6);
+    bool joined = rollout->join == WEFT_JOIN_JOINED;
+    const bool silent = joined && now_ns > rollout->control.heard_ns + rollout->heartbeat_ms * WEFT_NS_PER_MS;
+    if (rollout->relay)
+        weft_relay_lose(rollout->relay, status, text);
+    weft_inlet_close(rollout, false);
+    weft_control_hang_up(&rollout->control);
+    if (rollout->snapshot_runs && !rollout->into_image)
+        rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
+    forget_connection(rollout);
+    rollout->join = WEFT_JOIN_AWAY;
+    bool again = !joined && weft_way_again(rollout, now_ns);
+    if (joined) {
+        weft_way_close(rollout);
+        weft_way_begin(rollout, silent);
+    }
+    if (!joined && !again && weft_way_next(rollout)) {
+        wait_ns = 0; /* at once to the next that the site names */
+    } else {
+        rollout->retries += !again;
+        if (!joined)
+            weft_way_renew(rollout);
+    }
+    rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
+    snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
+    rollout->away_status = status;
+    rollout->later = false;
+    if (joined) {
+        rollout->away_since_ns = now_ns;
+        weft_session_changed(rollout->session);
+    }
+    return joined;
+}
+
+/* What is short here is said when it begins: else it would look as if the trainer were away. */
+static void tell_short(const weft_rollout *rollout, weft_status status, const char *why)
+{
+    const bool short_here = weft_status_scope(status) == WEFT_SCOPE_SESSION;
+    if (short_here && status != rollout->away_status && !weft_fail_was_logged())
+        weft_log(WEFT_LOG_WARN, "cannot join now: %s; tried again", why);
+}
+
+void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
+{
+    char text[192];
+    snprintf(text, sizeof text, "%s", why);
+    tell_short(rollout, status, text);
+    if (leave(rollout, status, text))
+        tell_away(rollout, status, text);
+}
+
+void weft_join_later(weft_rollout *rollout)
+{
+    const uint64_t now_ns = weft_clock_ns();
+    char name[WEFT_SITE_NAME + 8];
+    weft_way_name(rollout, name);
+    if (!rollout->later)
+        weft_log(WEFT_LOG_INFO, "%s at %s is not ready yet: waiting for it", name, rollout->control.peer);
+    weft_inlet_close(rollout, false);
+    weft_control_hang_up(&rollout->control);
+    forget_connection(rollout);
+    rollout->join = WEFT_JOIN_AWAY;
+    rollout->later = true;
+    rollout->said_goodbye = rollout->told_alone = false;
+    rollout->retries = rollout->faults;
+    rollout->away_since_ns = rollout->way_since_ns = now_ns;
+    rollout->retry_ns = now_ns + LATER_NS;
+}
+
+/* The weights, digested anew, are not what was held: they are bits without a label. */
+static void admit_alien(weft_rollout *rollout, uint64_t root)
+{
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t *digests = rollout->digests;
+    char name[WEFT_PART_TEXT];
+    weft_part_differs(layout, 0, layout->part_count, rollout->fresh, digests, name);
+    weft_log(WEFT_LOG_ERROR, "%s: the weights are not those of version %llu; somebody else wrote them", name,
+             (unsigned long long)rollout->held.number);
+    rollout->digests = rollout->fresh;
+    rollout->fresh = digests;
+    rollout->held = (weft_version){0, 0, root};
+    rollout->told = true;
+}
+
+/* Finds out what the weights really are, so that the trainer is told the truth. The pass is made without the lock: a
+ * rebind waits for it, nothing is staged, and nobody else writes the digests meanwhile. */
+static void digest_anew(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t root = 0, held = rollout->held.root;
+    rollout->digesting = true;
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = weft_session_digest(&session->steps, &rollout->weights, rollout->fresh, &root);
+    pthread_mutex_lock(&session->lock);
+    rollout->digesting = rollout->doubt = false;
+    rollout->holds = status == WEFT_OK;
+    if (status == WEFT_OK && root != held)
+        admit_alien(rollout, root);
+    weft_rollout_end(rollout, status);
+    weft_session_changed(session);
+}
+
+void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_notice notice = {.status = status,
+                               .version = rollout->queued         ? rollout->queue[0].header.target.number
+                                          : status == WEFT_E_BASE ? rollout->held.number
+                                                                  : 0};
+    snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
+    weft_wire_put_notice(&out, &notice);
+    if (weft_join_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
+        weft_control_flush(&rollout->control);
+    rollout->faults++;
+    rollout->retries = rollout->faults;
+    weft_version version = {rollout->welcome.run, notice.version, 0};
+    weft_session_event(rollout->session, WEFT_EVENT_RESYNC, status, rollout->site.name, &version, notice.text);
+    rollout->doubt = rollout->doubt || (doubt && rollout->holds);
+    tell_again(rollout, status, notice.text);
+    leave(rollout, status, notice.text);
+}
+
+/* ---- greet */
+
+static weft_status knock(weft_rollout *rollout)
+{
+    rollout->join = WEFT_JOIN_KNOCKING;
+    rollout->moved_ns = weft_clock_ns();
+    return weft_greeting_ask(&rollout->control);
+}
+
+weft_status weft_join_greet(weft_rollout *rollout)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_hello hello = {.nonce = rollout->control.nonce,
+                             .incarnation = rollout->session->incarnation,
+                             .slot_stride = rollout->slots.stride,
+                             .slot_payload = rollout->slots.payload,
+                             .slots = rollout->slots.count,
+                             .chunk_bytes = (uint32_t)rollout->facts.chunk_bytes,
+                             .levels = (1u << WEFT_LEVEL_COUNT) - 1,
+                             .staging_bytes = rollout->staging.bytes};
+    weft_receive_reset(rollout);
+    rollout->epoch = (rollout->epoch + 1) & 0xffu;
+    weft_status status = weft_inlet_open(rollout, &hello);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);
+    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
+    hello.fabric = rollout->facts.version;
+    snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
+    memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
+    hello.epoch = rollout->epoch;
+    hello.holds = weft_join_trusts(rollout);
+    hello.held = rollout->held;
+    hello.attachment = rollout->attachment ? rollout->attachment->hash : 0;
+    weft_wire_put_hello(&out, &hello);
+    rollout->join = WEFT_JOIN_GREETING;
+    rollout->moved_ns = weft_clock_ns();
+    return out.bad ? weft_fail(WEFT_E_CONFIG, "HELLO does not fit a message")
+                   : weft_join_send(rollout, WEFT_MESSAGE_HELLO, &out);
+}
+
+static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t silence_ns = rollout->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
+    if (now_ns > rollout->control.heard_ns + silence_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer is silent for %llu ms",
+                               (unsigned long long)((now_ns - rollout->control.heard_ns) / WEFT_NS_PER_MS));
+    weft_waits_until(waits, rollout->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
+    weft_waits_until(waits, rollout->pinged_ns + every_ns);
+    if (now_ns < rollout->pinged_ns + every_ns)
+        return WEFT_OK;
+    uint8_t body[8];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_word(&out, now_ns);
+    rollout->pinged_ns = now_ns;
+    return weft_join_send(rollout, WEFT_MESSAGE_PING, &out);
+}
+
+static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
+{
+    uint64_t io_ms = weft_way_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
+    weft_status status = weft_control_flush(&rollout->control);
+    if (status == WEFT_OK && !rollout->control.connecting)
+        return knock(rollout);
+    if (status == WEFT_OK && weft_clock_ns() > rollout->dialed_ns + io_ms * WEFT_NS_PER_MS)
+        status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", rollout->control.peer);
+    weft_waits_until(waits, rollout->dialed_ns + (io_ms + 1) * WEFT_NS_PER_MS);
+    return status;
+}
+
+static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout, waits) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = weft_hear_step(rollout);
+    if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
+        status = keep_alive(rollout, now_ns, waits);
+    const uint64_t greet_ns = weft_way_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS; /* of the state it is in now */
+    const bool waits_for_answer = rollout->join == WEFT_JOIN_KNOCKING || rollout->join == WEFT_JOIN_GREETING;
+    if (status == WEFT_OK && waits_for_answer && now_ns > rollout->moved_ns + greet_ns)
+        status = weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not answer HELLO", rollout->control.peer);
+    if (status == WEFT_OK && waits_for_answer)
+        weft_waits_until(waits, rollout->moved_ns + greet_ns + WEFT_NS_PER_MS);
+    return status;
+}
+
+void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    weft_status status = WEFT_OK;
+    if (rollout->join == WEFT_JOIN_REFUSED)
+        return;
+    if (rollout->join == WEFT_JOIN_AWAY) {
+        if (rollout->phase != WEFT_PHASE_RECEIVING)
+            return; /* what is staged is committed first: then HELLO can say so */
+        if (rollout->doubt)
+            digest_anew(rollout);
+        if (rollout->session->ended != WEFT_OK)
+            return;
+        weft_waits_until(waits, rollout->retry_ns);
+        if (now_ns < rollout->retry_ns)
+            return;
+        uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
+        status = check_way(rollout, rollout->way);
+        if (status == WEFT_OK && !rollout->ways[rollout->way].address[0])
+            status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
+        if (status == WEFT_OK)
+            status = weft_control_dial(&rollout->control, rollout->ways[rollout->way].address, io_ms);
+        if (status == WEFT_OK)
+            rollout->join = WEFT_JOIN_DIALING;
+        rollout->dialed_ns = now_ns;
+        if (rollout->way_since_ns == 0)
+            rollout->way_since_ns = now_ns;
+    }
+    if (status == WEFT_OK)
+        status = step_connected(rollout, now_ns, waits);
+    weft_rollout_end(rollout, status);
+    if (status != WEFT_OK && rollout->join == WEFT_JOIN_JOINED && weft_status_scope(status) != WEFT_SCOPE_PEER)
+        weft_join_fault(rollout, status, status == WEFT_E_BASE);
+    else if (status != WEFT_OK)
+        weft_join_lose(rollout, status, weft_last_error());
+}

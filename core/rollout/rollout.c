@@ -1,0 +1,329 @@
+/* rollout.c - the rollout's session: opens and closes it, and knows the order of the stages. */
+#include "rollout/rollout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "rollout/sizes_rollout.h"
+
+/* Decoding goes on for so long before the lock is let go of. */
+#define SLICE_NS (2 * WEFT_NS_PER_MS)
+
+/* Descriptors a relay's step may wait for: two connections and two ports per rollout behind it. */
+#define RELAY_FDS (16 + WEFT_PORTS_MAX + 4 * 64)
+
+/* ---- one step */
+
+/* A chunk that the fabric lost but reported as delivered leaves nothing to wait for at the trainer: only this end can
+ * see that an update stands still. A commit in place has a deadline of its own. */
+static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
+    uint64_t until_ns = rollout->moved_ns + patience_ms * WEFT_NS_PER_MS;
+    if (rollout->queued == 0 || rollout->phase != WEFT_PHASE_RECEIVING ||
+        (rollout->snapshot_runs && !rollout->into_image))
+        return WEFT_OK;
+    if (now_ns > until_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu stands still for %llu ms (io_deadline) at bucket %llu",
+                               (unsigned long long)rollout->queue[0].header.target.number,
+                               (unsigned long long)patience_ms, (unsigned long long)rollout->next_sequence);
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
+/* What was asked for is announced at once, or PASSING says that it is being made. A trainer may be silent for a
+ * heartbeat, and has io_deadline then. */
+static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms + rollout->heartbeat_ms;
+    uint64_t until_ns = rollout->moved_ns + patience_ms * WEFT_NS_PER_MS;
+    if (!rollout->asked)
+        return WEFT_OK;
+    if (now_ns > until_ns)
+        return weft_fail_quiet(WEFT_E_PEER_LOST,
+                               "no %s was begun for %llu ms (io_deadline + heartbeat) since it was %s",
+                               rollout->snapshot_runs ? "snapshot" : "repair", (unsigned long long)patience_ms,
+                               rollout->snapshot_runs ? "accepted" : "asked for");
+    weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
+    return WEFT_OK;
+}
+
+static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns, weft_waits *waits)
+{
+    bool any = false;
+    weft_status status = weft_receive_poll(rollout, &any);
+    if (status == WEFT_OK && rollout->search.reason != WEFT_SEARCH_NONE) {
+        waits->busy = waits->busy || any;
+        return weft_search_check(rollout, now_ns, waits);
+    }
+    while (status == WEFT_OK && work && rollout->join == WEFT_JOIN_JOINED) {
+        status = weft_stage_step(rollout);
+        any = any || status == WEFT_OK;
+        if (weft_clock_ns() > now_ns + SLICE_NS)
+            break;
+    }
+    if (status == WEFT_AGAIN)
+        status = work && !any ? check_stall(rollout, now_ns, waits) : WEFT_OK;
+    if (status == WEFT_OK && work)
+        status = check_asked(rollout, now_ns, waits);
+    waits->busy = waits->busy || any;
+    return status;
+}
+
+static void step(weft_session *session, bool work, weft_waits *waits)
+{
+    weft_rollout *rollout = session->rollout;
+    uint64_t now_ns = weft_clock_ns();
+    if (!rollout->bound || rollout->digesting || session->ended != WEFT_OK)
+        return;
+    weft_join_step(rollout, now_ns, waits);
+    if (rollout->join == WEFT_JOIN_JOINED) {
+        weft_status status = serve_data(rollout, work, now_ns, waits);
+        weft_rollout_end(rollout, status);
+        if (status != WEFT_OK && weft_status_scope(status) == WEFT_SCOPE_PEER)
+            weft_join_lose(rollout, status, weft_last_error());
+        else if (status != WEFT_OK)
+            weft_join_fault(rollout, status, status == WEFT_E_TARGET || status == WEFT_E_BASE);
+    }
+    if (rollout->relay)
+        weft_relay_step(rollout->relay, waits);
+    if (rollout->join == WEFT_JOIN_AWAY || rollout->join == WEFT_JOIN_REFUSED)
+        return;
+    if (weft_control_flush(&rollout->control) != WEFT_OK) {
+        weft_join_lose(rollout, WEFT_E_PEER_LOST, weft_last_error());
+        return;
+    }
+    bool writes = weft_control_wants_write(&rollout->control);
+    weft_waits_fd(waits, rollout->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
+    if (rollout->join == WEFT_JOIN_JOINED)
+        weft_inlet_wait(rollout, waits);
+    if (rollout->relay)
+        weft_relay_wait(rollout->relay, waits);
+}
+
+static bool help(weft_session *session)
+{
+    return weft_proof_help(&session->rollout->proof);
+}
+
+static void figures(const weft_session *session, weft_stats_info *stats)
+{
+    stats->rail_count = weft_inlet_rails(session->rollout, stats->rails);
+    snprintf(stats->landing, sizeof stats->landing, "%s", session->rollout->direct.text);
+}
+
+/* ---- open and close */
+
+static weft_status open_image(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    rollout->into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
+    if (!rollout->into_image)
+        return WEFT_OK;
+    void *image = NULL;
+    weft_status status = session->backend->memory_take(session->device, bytes, WEFT_MEMORY_HOST, &image);
+    if (status != WEFT_OK)
+        return weft_fail(status, "no memory for [commit] snapshot = staged: %s; use in_place", weft_last_error());
+    rollout->image = image;
+    return weft_binding_open_image(session->layout, rollout->image, &rollout->image_binding);
+}
+
+static weft_status check_staging(const weft_rollout *rollout)
+{
+    uint64_t need = weft_staging_largest(rollout->session->layout);
+    if (rollout->site.staging >= need)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_CONFIG, "[peer.%s] staging = %llu bytes: this layout's largest unit may need %llu",
+                     rollout->site.name, (unsigned long long)rollout->site.staging, (unsigned long long)need);
+}
+
+/* What the site fixed is had or is not; `auto` makes do with half, and half of that. */
+static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes)
+{
+    const weft_session *session = rollout->session;
+    const uint64_t least = weft_staging_largest(session->layout) + 16;
+    for (;;) {
+        const bool again = sizes->staging.automatic && rollout->site.staging / 2 >= least;
+        weft_log_sink *before = again ? weft_log_quiet() : NULL;
+        weft_status status =
+            weft_staging_open(&rollout->staging, session->backend, session->device, rollout->site.staging,
+                              session->layout->unit_count + 1, "[peers] staging");
+        if (again)
+            weft_log_enter(before);
+        if (status == WEFT_OK || !again)
+            return status;
+        weft_staging_close(&rollout->staging);
+        rollout->site.staging /= 2;
+        weft_rollout_sizes_lower(sizes, session->layout, rollout->site.staging);
+    }
+}
+
+static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
+{
+    uint64_t parts = rollout->session->layout->part_count ? rollout->session->layout->part_count : 1;
+    rollout->digests = weft_mem_take(parts, sizeof *rollout->digests);
+    rollout->staged = weft_mem_take(parts, sizeof *rollout->staged);
+    rollout->fresh = weft_mem_take(parts, sizeof *rollout->fresh);
+    if (!rollout->digests || !rollout->staged || !rollout->fresh)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
+    weft_status status = check_staging(rollout);
+    if (status == WEFT_OK)
+        status = weft_search_open(rollout);
+    if (status == WEFT_OK)
+        status = weft_receive_open(rollout);
+    if (status == WEFT_OK)
+        status = weft_unpacker_open(&rollout->unpacker);
+    if (status == WEFT_OK)
+        status = open_staging(rollout, sizes);
+    if (status == WEFT_OK)
+        status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
+    if (status == WEFT_OK)
+        status = open_image(rollout);
+    if (status == WEFT_OK)
+        status = weft_join_open(rollout);
+    if (status == WEFT_OK)
+        status = weft_direct_open(rollout);
+    return status == WEFT_OK ? weft_relay_open(rollout) : status;
+}
+
+static void give_back(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    weft_relay_close(rollout);
+    weft_join_close(rollout);
+    weft_binding_close(&rollout->image_binding);
+    if (rollout->image)
+        session->backend->memory_give(session->device, rollout->image, bytes, WEFT_MEMORY_HOST);
+    weft_proof_close(&rollout->proof);
+    weft_unpacker_close(&rollout->unpacker);
+    weft_staging_close(&rollout->staging);
+    weft_direct_close(rollout);
+    weft_receive_close(rollout);
+    weft_search_close(rollout);
+    weft_blob_drop(rollout->incoming_attachment);
+    weft_blob_drop(rollout->attachment);
+    weft_binding_close(&rollout->weights);
+    weft_mem_give(rollout->fresh);
+    weft_mem_give(rollout->staged);
+    weft_mem_give(rollout->digests);
+    weft_session_unmake(session);
+    weft_mem_give(rollout);
+}
+
+/* Those behind a relay that leaves in good order get what is on its way to them first. */
+static void let_pass(weft_session *session, uint64_t deadline_ns)
+{
+    const weft_rollout *rollout = session->rollout;
+    pthread_mutex_lock(&session->lock);
+    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED && weft_relay_busy(rollout->relay) &&
+           weft_clock_ns() < deadline_ns) {
+        pthread_mutex_unlock(&session->lock);
+        weft_clock_pass(WEFT_NS_PER_MS);
+        pthread_mutex_lock(&session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
+static void close_rollout(weft_session *session)
+{
+    weft_rollout *rollout = session->rollout;
+    uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    uint8_t body[64];
+    weft_out out = {body, sizeof body, 0, false};
+    let_pass(session, deadline_ns);
+    weft_session_stop(session);
+    weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
+    weft_log_sink *before = weft_log_enter(&session->sink);
+    if (rollout->join == WEFT_JOIN_JOINED) {
+        weft_wire_put_notice(&out, &notice);
+        weft_join_send(rollout, WEFT_MESSAGE_BYE, &out);
+        while (weft_control_flush(&rollout->control) == WEFT_OK && weft_control_wants_write(&rollout->control) &&
+               weft_clock_ns() < deadline_ns)
+            weft_clock_pass(WEFT_NS_PER_MS);
+    }
+    if (rollout->relay)
+        weft_relay_flush(rollout->relay, deadline_ns);
+    weft_log_enter(before);
+    if (session->own_log) /* while a callback may still ask what the session holds */
+        weft_session_hand_out(session);
+    give_back(rollout);
+}
+
+static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *sizes)
+{
+    weft_session *session = rollout->session;
+    char size[WEFT_SIZE_PRINTED];
+    const uint64_t relay = weft_relay_bytes(rollout);
+    session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
+    snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
+    weft_log(WEFT_LOG_INFO,
+             "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, digests "
+             "%.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
+             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)session->layout->bytes / 1e6,
+             (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
+             (double)sizes->digests / 1e6, (double)sizes->image / 1e6, (double)relay / 1e6, session->backend_name,
+             rollout->provider->name, rollout->facts.fabric);
+    if (sizes->staging.automatic)
+        weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
+                 rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,
+                 sizes->staging.percent);
+    weft_log(WEFT_LOG_INFO, "rollout %s: buckets: %s", rollout->site.name, rollout->direct.text);
+}
+
+/* What `auto` comes to, from here on as if the site had said so. */
+static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
+{
+    const weft_session *session = rollout->session;
+    const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
+    const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
+    weft_mem_host memory;
+    weft_mem_host_read("", &memory);
+    memory.available -= pending < memory.available ? pending : memory.available;
+    *sizes = weft_rollout_sizes_of(session->site, &rollout->site, session->layout, session->backend, &memory);
+    rollout->site.bucket_max = sizes->bucket;
+    rollout->site.staging = sizes->staging.bytes;
+}
+
+weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, weft_session **session)
+{
+    weft_site_peer row;
+    weft_session *made = NULL;
+    weft_rollout_sizes sizes;
+    weft_status status = weft_site_resolve(site, peer, &row);
+    if (status != WEFT_OK)
+        return status;
+    const weft_backend_options work = {(int)row.device, row.kernels, row.device_memory};
+    status = weft_session_make(site, layout, options, row.backend, &work, row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX,
+                               &made);
+    if (status != WEFT_OK)
+        return status;
+    weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);
+    if (!rollout) {
+        weft_session_unmake(made);
+        return weft_fail(WEFT_E_MEMORY, "no memory for a rollout");
+    }
+    made->rollout = rollout;
+    made->step = step;
+    made->figures = figures;
+    made->help = help;
+    made->close = close_rollout;
+    rollout->session = made;
+    rollout->site = row;
+    rollout->level = "";
+    weft_log_sink *before = weft_log_enter(&made->sink);
+    settle_sizes(rollout, &sizes);
+    status = open_parts(rollout, &sizes);
+    if (status == WEFT_OK)
+        print_memory(rollout, &sizes);
+    weft_log_enter(before);
+    if (status != WEFT_OK)
+        give_back(rollout);
+    else
+        *session = made;
+    return status;
+}

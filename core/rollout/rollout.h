@@ -1,0 +1,391 @@
+/* rollout.h - the rollout's end: joins, receives buckets into slots, stages what they hold, commits.
+ *
+ *   away -- dial --> dialing --> knocking -- GREETING, HELLO --> greeting -- WELCOME --> joined
+ *    ^                                        |                     |
+ *    +---- connection lost, fault, goodbye ---+---------------------+      REFUSE --> refused (final)
+ *
+ * Within `joined` one update is received and decoded at a time; while one is staged the next waits in its slots. */
+#ifndef WEFT_CORE_ROLLOUT_H
+#define WEFT_CORE_ROLLOUT_H
+
+#include "codec/planes.h"
+#include "encode/proof.h"
+#include "encode/staging.h"
+#include "journal/journal.h"
+#include "layout/part.h"
+#include "session/session.h"
+#include "wire/control.h"
+#include "wire/names.h"
+
+typedef enum weft_join {
+    WEFT_JOIN_AWAY,
+    WEFT_JOIN_DIALING,
+    WEFT_JOIN_KNOCKING,
+    WEFT_JOIN_GREETING,
+    WEFT_JOIN_JOINED,
+    WEFT_JOIN_REFUSED
+} weft_join;
+
+typedef enum weft_phase {
+    WEFT_PHASE_RECEIVING, /* buckets of the first queued update are taken and decoded */
+    WEFT_PHASE_STAGED,    /* it is whole and proved */
+    WEFT_PHASE_COMMITTING /* the caller's thread moves the weights; nothing here may read them */
+} weft_phase;
+
+typedef struct weft_slot {
+    uint8_t by[WEFT_CHUNKS_MAX + 1]; /* the inlet that each chunk came by, counted from 1; 0: it has not come */
+    uint32_t count;                  /* chunks arrived */
+    uint64_t whole_ns;               /* when the last did */
+    bool has_header;                 /* chunk 0 was read and judged */
+    weft_wire_bucket header;
+} weft_slot;
+
+/* Registered memory that buckets land in; the header page of each slot stands before its payload. */
+typedef struct weft_slots {
+    uint8_t *memory;
+    uint8_t *headers; /* of each slot the header as it was fetched, where `memory` is a device's; else NULL */
+    uint64_t bytes, stride, payload;
+    uint32_t count;
+    weft_slot *slot;
+} weft_slots;
+
+static inline uint64_t weft_slots_stride(uint64_t payload)
+{
+    return WEFT_SLOT_HEADER_BYTES + (payload + 4095) / 4096 * 4096;
+}
+
+/* What the bucket headers of a connection must say. */
+typedef struct weft_slots_law {
+    const uint64_t *layout;
+    uint32_t epoch;
+    uint64_t incarnation;
+} weft_slots_law;
+
+/* A port that buckets land through, with the slots registered for it. */
+typedef struct weft_inlet {
+    weft_port *port; /* NULL: closed */
+    weft_region *region;
+    uint32_t turn;     /* how often it was opened before */
+    bool failed;       /* the fabric reports so: the trainer is told, and has it closed */
+    uint64_t arrivals; /* since it was opened */
+} weft_inlet;
+
+/* Where buckets land. */
+typedef struct weft_direct {
+    bool on;          /* in the device's memory: slots.memory is no address of the host's */
+    bool flushes;     /* what arrived is to be flushed before it is fetched */
+    weft_run *pieces; /* of a payload, as it is fetched */
+    char text[320];   /* which, and why */
+} weft_direct;
+
+/* An update on its way: its header, and its trailer once that came. */
+typedef struct weft_incoming {
+    weft_wire_update header;
+    weft_wire_trailer trailer;
+    bool has_trailer;
+    bool withdrawn; /* as the trailer says: it comes to nothing */
+} weft_incoming;
+
+/* A bucket copied out of its slot and checked: nobody else can write it. */
+typedef struct weft_taken {
+    uint8_t *memory;
+    uint64_t capacity, bytes, used; /* used: decoded so far */
+    bool delta;                     /* of a snapshot: frames with a base, for tiles already there */
+    bool unpacked;                  /* the frame admitted last stands in the unpacker */
+} weft_taken;
+
+/* What was received of the first queued update. */
+typedef struct weft_receipt_book {
+    uint64_t buckets, frames, frame_bytes, changed;
+    uint64_t bytes; /* headers and trailer too */
+    uint64_t attachment_got;
+    uint64_t next_unit; /* first unit that has not come, or cannot come any more */
+    bool proved;        /* all of it came and leads to the target */
+    uint64_t verified;  /* [commit] verify = full: units of the weights found to be what is held */
+    uint64_t begun_ns, whole_ns, decode_ns;
+} weft_receipt_book;
+
+typedef enum weft_search_reason {
+    WEFT_SEARCH_NONE,
+    WEFT_SEARCH_TARGET, /* staged bits do not lead to the target: the fault waits */
+    WEFT_SEARCH_JOIN    /* the bits bound are no version that the trainer knows: the offer waits */
+} weft_search_reason;
+
+/* Looking for the tensor and the tile in which bits differ from a version: search.c. */
+typedef struct weft_search {
+    weft_search_reason reason;
+    bool tiles;           /* of `tensor`; else the tensors are gone through */
+    bool done;            /* found, or there is nothing to find */
+    uint32_t late;        /* searches given up with a question under way: so many answers are passed over first */
+    const uint64_t *mine; /* digests of parts here; borrowed */
+    weft_wire_query query;
+    weft_version version;           /* compared with; all 0: the newest */
+    uint64_t tensor, next;          /* whose tiles; next tensor or tile to ask for */
+    uint64_t count, first;          /* tensors of the version that differ so far, and the first of them */
+    weft_version nearest;           /* the version with the fewest */
+    uint64_t nearest_count;         /* that differ from it */
+    uint32_t walked;                /* versions gone through */
+    bool all;                       /* every unit that differs is looked for, for a repair */
+    uint64_t units, staged_bytes;   /* found, and what staging needs for them */
+    char name[WEFT_PART_TEXT + 40]; /* "": not found */
+    uint64_t until_ns;
+} weft_search;
+
+/* Where a rollout may join: the addresses of the relays that its site names, in order, then the trainer's. Each of
+ * these has one way at least. */
+typedef struct weft_way {
+    char address[64];           /* numeric; "": its name is not known */
+    char relay[WEFT_SITE_NAME]; /* "": the trainer */
+    uint32_t place;             /* of the relay, or the trainer, in that order */
+} weft_way;
+#define WEFT_WAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
+
+typedef struct weft_relay weft_relay;
+
+struct weft_rollout {
+    weft_session *session;
+    weft_site_peer site;
+    weft_binding weights;
+    bool bound;
+    bool holds; /* held and digests say what the weights are */
+    weft_version held;
+    uint64_t *digests; /* of the weights held, one per part */
+    uint64_t *staged;  /* of the version being staged */
+    uint64_t *fresh;   /* of the weights, digested anew to be compared */
+    weft_blob *attachment, *incoming_attachment;
+
+    weft_join join;
+    bool said_goodbye; /* the trainer left in good order and has not been seen since */
+    bool told_alone;   /* weft_staged said that there is no trainer, and none has been seen since */
+    bool later;        /* the last answer was that nothing can be joined yet */
+    weft_status refusal;
+    char refusal_text[256];
+    weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
+    uint32_t way_count, way;
+    uint32_t way_silent;   /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
+    bool way_brief;        /* of a relay that was there: the others are asked in turn, none for long */
+    weft_names *names;     /* what the ways' names are now, once that is known; NULL: nobody asked */
+    uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
+    bool was_joined;       /* in this process */
+    weft_relay *relay;     /* NULL: it is none */
+    uint64_t away_since_ns, retry_ns, dialed_ns;
+    char away_text[192];      /* why the last connection ended or was not made */
+    weft_status away_status;  /* the same */
+    bool doubt;               /* the weights may not be what is held: digested anew before the next HELLO */
+    bool digesting;           /* that pass is under way, without the lock */
+    uint32_t retries, faults; /* faults in a row, without a commit between */
+    weft_control control;
+    weft_wire_welcome welcome;
+    uint64_t pinged_ns;
+    uint32_t heartbeat_ms;
+
+    const weft_provider *provider;
+    /* One of each address: inlet i is on the one of its place modulo link_count. NULL: that one is away. */
+    weft_link *links[WEFT_SITE_RAILS];
+    uint32_t link_count;
+    char address[WEFT_SITE_NAME]; /* of the first, chosen where the site names none */
+    uint64_t link_writes[WEFT_SITE_RAILS], link_failures[WEFT_SITE_RAILS];
+    weft_link_facts facts; /* of the first that was there; chunk_bytes of the smallest */
+    weft_inlet inlets[WEFT_PORTS_MAX];
+    uint32_t inlet_count;
+    uint32_t epoch;
+    weft_slots slots;
+    weft_direct direct;
+    uint64_t next_sequence;
+    weft_incoming queue[WEFT_UPDATES_AHEAD];
+    uint32_t queued;
+    weft_taken taken;
+    weft_receipt_book book, last; /* last: of the version committed last */
+    const char *level;            /* of that version; "" before the first */
+    weft_staging staging;
+    weft_unpacker unpacker;
+    weft_proof proof; /* of a snapshot's tiles */
+    weft_search search;
+    uint8_t *tensors, *nearest_tensors; /* a bit a tensor: differs from the version gone through, from the nearest */
+    uint8_t *wrong;                     /* a bit a unit: differs from the nearest */
+    bool searched;                      /* on this connection: an offer is a snapshot now */
+    bool told;                          /* that the weights held are no version, and where */
+    weft_phase phase;
+    bool offered; /* a snapshot waits for the caller's commit */
+    weft_version offer;
+    bool into_image; /* [commit] snapshot = staged */
+    uint8_t *image;
+    weft_binding image_binding;
+    void *stream;       /* the caller's, of the commit under way */
+    bool snapshot_runs; /* ACCEPT was sent and the snapshot is not whole yet */
+    bool asked;         /* ACCEPT or REPAIR was sent, and neither UPDATE nor OFFER came since */
+    weft_status snapshot_failed;
+    uint64_t
+        moved_ns; /* last time a chunk came, a bucket was taken, an update was begun or announced whole or asked for */
+};
+
+/* ---- join.c */
+weft_status weft_join_open(weft_rollout *rollout);
+void weft_join_close(weft_rollout *rollout);
+/* Dials, greets, keeps the connection alive. */
+void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+/* The connection is gone or must go: closes everything on it and dials again later. */
+void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
+/* Says HELLO on a connection that was greeted. */
+weft_status weft_join_greet(weft_rollout *rollout);
+/* What was dialed is there, and has nothing to join yet: it is dialed again, and connect_deadline begins anew. */
+void weft_join_later(weft_rollout *rollout);
+/* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */
+void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
+weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);
+/* Whether what it holds may still serve as a base: not once several versions in a row failed on it. */
+bool weft_join_trusts(const weft_rollout *rollout);
+
+/* ---- inlet.c */
+/* Opens a link on each of the addresses; `first` stands for the first of them. Of several one will do, but for a relay:
+ * the others are opened when the trainer asks for them. */
+weft_status weft_inlet_links(weft_rollout *rollout, const char *first);
+/* Opens all inlets of a new connection and names them. */
+weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello);
+/* Joins them with the trainer's ports and closes those that it will not use. */
+weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *welcome);
+/* Closes all, the fence of the connection; with `links` those too. */
+void weft_inlet_close(weft_rollout *rollout, bool links);
+uint32_t weft_inlet_used(const weft_rollout *rollout);
+/* Describes the rails; returns how many there are. */
+uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT_RAILS_MAX]);
+/* An inlet reports that it failed. Errors: WEFT_E_PEER_LOST when there is no other. */
+weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_status why);
+/* LOOK, CLOSE and OPEN. */
+weft_status weft_inlet_tell(weft_rollout *rollout);
+weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+/* Says which inlets may have something to say. */
+void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits);
+
+/* ---- direct.c */
+/* Whose memory links are to be asked for besides the host's. */
+weft_region_kind weft_direct_kind(const weft_rollout *rollout);
+/* Takes the slots' memory, links being open: the device's if it may be had, else the host's. */
+weft_status weft_direct_open(weft_rollout *rollout);
+void weft_direct_close(weft_rollout *rollout);
+/* Whether a link that is opened later can write there. */
+bool weft_direct_admits(weft_rollout *rollout, const weft_link_facts *facts);
+/* Registers the slots with a port of a link. */
+weft_status weft_direct_register(weft_rollout *rollout, weft_link *link, weft_port *port, weft_region **region);
+/* Direct: copies what landed at an offset of the slots into host memory. */
+weft_status weft_direct_fetch(weft_rollout *rollout, uint64_t offset, uint64_t bytes, uint8_t *to);
+
+/* ---- relay*.c */
+/* Opens the room, if the site makes this rollout a relay. */
+weft_status weft_relay_open(weft_rollout *rollout);
+void weft_relay_close(weft_rollout *rollout);
+uint64_t weft_relay_bytes(const weft_rollout *rollout);
+/* Serves those behind it: accepts, passes on; `wait` says which ports may have something to say. */
+void weft_relay_step(weft_relay *relay, weft_waits *waits);
+/* Whether an update is on its way to one of them. */
+bool weft_relay_busy(const weft_relay *relay);
+void weft_relay_wait(const weft_relay *relay, weft_waits *waits);
+/* Passes on whole buckets of the relay's own stream before they leave their slots. */
+void weft_relay_pass(weft_relay *relay);
+weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length);
+/* An update was withdrawn, and all that came of it passed on: nobody follows what comes under its name. */
+void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
+/* The relay's own connection is lost, and with it every one behind it; WEFT_OK: by a goodbye, which is passed on. */
+void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
+/* Sends what is left to say to those that are to go; blocks until they have it or the deadline, and the session's
+ * thread has ended. */
+void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns);
+
+/* ---- way.c */
+/* "host:port" of the relays that a peer joins through, in order, and of the trainer, if it may turn there. */
+uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char hosts[WEFT_NAMES][WEFT_SITE_TEXT]);
+/* Finds the addresses of the ways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
+ * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
+weft_status weft_way_open(weft_rollout *rollout);
+void weft_way_close(weft_rollout *rollout);
+/* No way led anywhere: names may be other addresses by now. Asks, and takes over what it asked for before. */
+void weft_way_renew(weft_rollout *rollout);
+/* The first address that is known. */
+const char *weft_way_known(const weft_rollout *rollout);
+/* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
+ * is gone round. `silent`: who was joined says nothing any more. A stopped process still lets itself be dialed, so that
+ * a relay is tried last then. */
+void weft_way_begin(weft_rollout *rollout, bool silent);
+/* The way just dialed led nowhere: the next. False: all were tried. */
+bool weft_way_next(weft_rollout *rollout);
+/* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
+ * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
+bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns);
+/* How long to wait for an answer there: a relay is given up after a heartbeat; one that has not even greeted, where
+ * another was lost and there are more, after an eighth of one, since it does that by itself. */
+uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
+/* "the trainer", or "relay NAME". */
+void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
+
+/* ---- hear.c */
+/* Reads and acts on what the trainer said; afterwards the connection may be closed (refusal, goodbye). */
+weft_status weft_hear_step(weft_rollout *rollout);
+/* The trainer's offer may be taken up. */
+weft_status weft_hear_offered(weft_rollout *rollout);
+/* Sends what UPDATE or OFFER is to answer in its time. */
+weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_out *body);
+
+/* ---- search.c */
+/* Staged bits do not have the target's digest: asks in which tile; WEFT_AGAIN when the question is under way. */
+weft_status weft_search_target(weft_rollout *rollout);
+/* The weights bound are no version that the trainer knows: asks which tile keeps them from being one. */
+weft_status weft_search_join(weft_rollout *rollout);
+weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+/* While a search is on: ends it when it is done or has taken io_deadline; the fault that waited for it, if one did. */
+weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+weft_status weft_search_open(weft_rollout *rollout);
+void weft_search_close(weft_rollout *rollout);
+/* Forgets it: the connection is gone. */
+void weft_search_drop(weft_rollout *rollout);
+
+/* ---- verify.c */
+/* Compares the next unit of the weights with what is held. Errors: WEFT_E_BASE, naming tensor and tile. */
+weft_status weft_verify_step(weft_rollout *rollout);
+/* A frame did not decode: names its units. WEFT_E_BASE if their weights are not what is held, else `why`. */
+weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *frame, weft_status why);
+/* Names the first tile of units whose weights are not what is held. */
+void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT]);
+
+/* ---- receive.c */
+weft_status weft_receive_open(weft_rollout *rollout);
+void weft_receive_close(weft_rollout *rollout);
+/* Forgets everything of the connection. */
+void weft_receive_reset(weft_rollout *rollout);
+/* Counts an arrival by an inlet into its slot and judges the bucket's header. */
+weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t inlet, uint32_t immediate,
+                             uint64_t now_ns);
+/* Forgets what came by an inlet of buckets that are not whole; says in `whole`, a bit a slot, which are. */
+void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8]);
+/* Takes arrivals off the port; true if there were any. */
+weft_status weft_receive_poll(weft_rollout *rollout, bool *any);
+/* Copies the next bucket in sequence out of its slot, checks it and grants the slot again. WEFT_AGAIN: none is whole.
+ */
+weft_status weft_receive_take(weft_rollout *rollout);
+
+/* ---- stage.c */
+/* Decodes and proves what was taken; WEFT_AGAIN when there is nothing to do now. */
+weft_status weft_stage_step(weft_rollout *rollout);
+/* Moves the weights to the staged version, outside the lock. After WEFT_E_DEVICE they are those of no version. */
+weft_status weft_stage_commit(weft_rollout *rollout);
+/* The first queued update was committed: `held` and digests move, the trainer is told, the next may be staged. */
+void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns);
+/* Starts with the next queued update afresh. */
+void weft_stage_clear(weft_rollout *rollout);
+/* Decodes or stores frames of the bucket that was taken: one, or some windows full. */
+weft_status weft_stage_frames(weft_rollout *rollout);
+/* Where a snapshot goes. */
+const weft_binding *weft_stage_target(const weft_rollout *rollout);
+
+/* ---- rollout_bind.c, rollout_commit.c: the public calls, under the lock */
+weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
+                              uint64_t attachment_bytes, bool empty);
+weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held);
+weft_status weft_rollout_scrub(weft_rollout *rollout);
+/* If `status` says that the device failed, as the last error has it: the session makes no more steps. */
+void weft_rollout_end(weft_rollout *rollout, weft_status status);
+/* WEFT_OK, or what the session ended with, said. */
+weft_status weft_rollout_ended(const weft_rollout *rollout);
+
+#endif

@@ -1,0 +1,127 @@
+/* rollout_bind.c - the weights that are bound, and what they really are. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "rollout/rollout.h"
+
+/* ---- bind */
+
+static weft_status bind_first(weft_rollout *rollout, bool empty, const void *attachment, uint64_t attachment_bytes)
+{
+    weft_session *session = rollout->session;
+    weft_status status = WEFT_OK;
+    if (attachment_bytes && !(rollout->attachment = weft_blob_make(attachment, attachment_bytes)))
+        return weft_fail(WEFT_E_MEMORY, "no memory for the attachment");
+    if (!empty)
+        status = weft_session_digest(&session->calls, &rollout->weights, rollout->digests, &rollout->held.root);
+    if (status == WEFT_OK) {
+        rollout->holds = !empty;
+        rollout->bound = true;
+        rollout->away_since_ns = weft_clock_ns();
+        status = weft_session_start(session);
+    }
+    if (status != WEFT_OK) {
+        rollout->holds = rollout->bound = false;
+        weft_blob_drop(rollout->attachment);
+        rollout->attachment = NULL;
+    }
+    return status;
+}
+
+/* Digests a binding on the caller's thread, outside the lock: a pass over the weights must not silence heartbeats.
+ * Gives the caller the parts' digests, to be given back. */
+static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *binding, uint64_t **digests,
+                                   uint64_t *root)
+{
+    weft_session *session = rollout->session;
+    *digests = weft_mem_take(session->layout->part_count + 1, sizeof **digests);
+    if (!*digests)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)session->layout->part_count);
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = weft_session_digest(&session->calls, binding, *digests, root);
+    pthread_mutex_lock(&session->lock);
+    while (rollout->digesting) /* the thread makes a pass of its own and ends it */
+        pthread_cond_wait(&session->changed, &session->lock);
+    weft_rollout_end(rollout, status);
+    return status;
+}
+
+static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
+{
+    const weft_layout *layout = rollout->session->layout;
+    char name[WEFT_PART_TEXT];
+    uint64_t *digests = NULL, root = 0;
+    weft_status status = digest_unlocked(rollout, fresh, &digests, &root);
+    if (status == WEFT_OK && rollout->phase != WEFT_PHASE_RECEIVING)
+        status = weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
+                           (unsigned long long)rollout->queue[0].trailer.target.number);
+    if (status == WEFT_OK && rollout->holds && root != rollout->held.root) {
+        weft_part_differs(layout, 0, layout->part_count, digests, rollout->digests, name);
+        status = weft_fail(WEFT_E_BASE, "rebind: %s: the weights are not those of version %llu", name,
+                           (unsigned long long)rollout->held.number);
+    }
+    weft_mem_give(digests);
+    if (status != WEFT_OK)
+        return status;
+    weft_binding_close(&rollout->weights);
+    rollout->weights = *fresh;
+    return WEFT_OK;
+}
+
+weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
+                              uint64_t attachment_bytes, bool empty)
+{
+    weft_binding fresh;
+    weft_status status = weft_binding_open(rollout->session->layout, pieces, count, &fresh);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_binding_apart(&fresh);
+    if (status == WEFT_OK)
+        status = weft_session_check(rollout->session, &fresh);
+    if (status != WEFT_OK) {
+        weft_binding_close(&fresh);
+        return status;
+    }
+    if (rollout->bound) {
+        status = rebind(rollout, &fresh);
+    } else {
+        rollout->weights = fresh;
+        status = bind_first(rollout, empty, attachment, attachment_bytes);
+        if (status != WEFT_OK)
+            memset(&rollout->weights, 0, sizeof rollout->weights);
+    }
+    if (status != WEFT_OK)
+        weft_binding_close(&fresh);
+    return status;
+}
+
+/* ---- scrub */
+
+/* Joins anew with what the weights really are, so that the trainer repairs them. */
+static void mend(weft_rollout *rollout, weft_status status)
+{
+    rollout->doubt = true;
+    if (rollout->join == WEFT_JOIN_JOINED)
+        weft_join_fault(rollout, status, true);
+    weft_session_wake(rollout->session);
+}
+
+weft_status weft_rollout_scrub(weft_rollout *rollout)
+{
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t *digests = NULL, root = 0;
+    char name[WEFT_PART_TEXT];
+    if (rollout->session->ended != WEFT_OK)
+        return weft_rollout_ended(rollout);
+    if (!rollout->holds)
+        return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
+    weft_status status = digest_unlocked(rollout, &rollout->weights, &digests, &root);
+    if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->digests, name))
+        status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
+                           (unsigned long long)rollout->held.number);
+    weft_mem_give(digests);
+    if (status == WEFT_E_BASE && rollout->phase == WEFT_PHASE_RECEIVING && !rollout->doubt)
+        mend(rollout, status);
+    return status;
+}

@@ -1,0 +1,190 @@
+/* rollout_commit.c - what is staged, and its way into the weights; and when there is none any more. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "rollout/rollout.h"
+
+/* ---- the end of the device */
+
+weft_status weft_rollout_ended(const weft_rollout *rollout)
+{
+    return weft_fail_quiet(rollout->session->ended, "%s", rollout->session->ended_text);
+}
+
+void weft_rollout_end(weft_rollout *rollout, weft_status status)
+{
+    weft_session *session = rollout->session;
+    if (status != WEFT_E_DEVICE || session->ended != WEFT_OK)
+        return;
+    char weights[64] = "are those of no version";
+    if (rollout->holds)
+        snprintf(weights, sizeof weights, "were not touched: they are those of version %llu",
+                 (unsigned long long)rollout->held.number);
+    snprintf(session->ended_text, sizeof session->ended_text,
+             "the device failed: %.160s; the weights %s; close the session", weft_last_error(), weights);
+    session->ended = status;
+    weft_log(WEFT_LOG_ERROR, "%s", session->ended_text);
+    weft_session_changed(session);
+}
+
+/* ---- staged */
+
+static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
+{
+    const weft_incoming *incoming = &rollout->queue[0];
+    const weft_receipt_book *book = &rollout->book;
+    weft_staged_info all = {0};
+    if (rollout->phase == WEFT_PHASE_STAGED) {
+        all.kind = incoming->header.snapshot ? WEFT_STAGED_SNAPSHOT : WEFT_STAGED_UPDATE;
+        all.base = incoming->header.base;
+        all.target = incoming->trailer.target;
+        all.changed = book->changed;
+        all.bytes = book->bytes;
+        all.receive_ms = weft_clock_ms(book->begun_ns, book->whole_ns);
+        all.decode_ms = (double)book->decode_ns / 1e6;
+    } else if (rollout->offered && !rollout->into_image && rollout->phase == WEFT_PHASE_RECEIVING &&
+               rollout->queued == 0) {
+        all.kind = WEFT_STAGED_SNAPSHOT;
+        all.target = rollout->offer;
+    } else {
+        return false;
+    }
+    size_t size = info->size < sizeof all ? info->size : sizeof all;
+    all.size = size;
+    memcpy(info, &all, size);
+    return true;
+}
+
+/* Why nothing will come however long it is waited for. */
+static weft_status check_end(const weft_rollout *rollout)
+{
+    if (!rollout->bound)
+        return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
+    if (rollout->session->ended != WEFT_OK)
+        return weft_rollout_ended(rollout);
+    if (rollout->join == WEFT_JOIN_REFUSED)
+        return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
+                               weft_status_name(rollout->refusal), rollout->refusal_text);
+    return WEFT_OK;
+}
+
+/* Why nothing will come unless a trainer does. */
+static weft_status check_trainer(const weft_rollout *rollout)
+{
+    uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
+    if (rollout->join == WEFT_JOIN_JOINED)
+        return WEFT_OK;
+    if (rollout->said_goodbye)
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
+    if (weft_clock_ns() <= rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
+        return WEFT_OK;
+    if (weft_status_scope(rollout->away_status) ==
+        WEFT_SCOPE_SESSION) /* what is short here says nothing of a trainer */
+        return weft_fail_quiet(rollout->away_status, "no connection for %llu ms (connect_deadline): %s",
+                               (unsigned long long)deadline_ms, rollout->away_text);
+    return weft_fail_quiet(WEFT_E_UNREACHABLE,
+                           "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
+                           rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
+                           rollout->away_text[0] ? rollout->away_text : "it does not answer");
+}
+
+weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)
+{
+    uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
+    while (!describe_staged(rollout, info)) {
+        weft_status status = check_end(rollout);
+        if (status != WEFT_OK)
+            return status;
+        status = check_trainer(rollout);
+        if (status != WEFT_OK && !rollout->told_alone) {
+            rollout->told_alone = true;
+            return status;
+        }
+        if (weft_session_interrupted(rollout->session))
+            return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
+        if (!weft_session_wait(rollout->session, deadline_ns))
+            return status == WEFT_OK ? WEFT_AGAIN : status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- commit */
+
+/* Receives a snapshot in place: the caller's thread makes the steps, so that weft's own never writes weights. */
+static weft_status receive_in_place(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t patience_ns = session->site->commit.deadline_ms * WEFT_NS_PER_MS;
+    bool interrupted = false;
+    session->parked = true;
+    rollout->holds = false;
+    rollout->held = (weft_version){0, 0, 0};
+    rollout->offered = false;
+    rollout->snapshot_runs = true;
+    rollout->snapshot_failed = WEFT_OK;
+    rollout->moved_ns = weft_clock_ns();
+    weft_session_event(session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL, "until the snapshot is whole");
+    weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+    while (rollout->snapshot_runs && !interrupted && weft_clock_ns() < rollout->moved_ns + patience_ns) {
+        weft_session_step_once(session, rollout->moved_ns + patience_ns);
+        interrupted = weft_session_interrupted(session);
+    }
+    session->parked = false;
+    weft_session_wake(session);
+    if (rollout->snapshot_failed != WEFT_OK)
+        return weft_fail(rollout->snapshot_failed,
+                         "the snapshot broke off; this rollout holds nothing and joins again: %s", rollout->away_text);
+    if (!rollout->snapshot_runs)
+        return WEFT_OK;
+    weft_join_lose(rollout, WEFT_E_TIMEOUT, interrupted ? "a snapshot was interrupted" : "a snapshot stood still");
+    if (interrupted)
+        return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted: the snapshot is not whole, this rollout holds nothing");
+    return weft_fail(
+        WEFT_E_TIMEOUT,
+        "the snapshot stood still for %llu ms ([commit] deadline); this rollout holds nothing and joins again",
+        (unsigned long long)session->site->commit.deadline_ms);
+}
+
+static weft_status commit_staged(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    uint64_t begun_ns = weft_clock_ns();
+    rollout->phase = WEFT_PHASE_COMMITTING;
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = weft_stage_commit(rollout);
+    pthread_mutex_lock(&session->lock);
+    if (status == WEFT_OK) {
+        weft_stage_settle(rollout, weft_clock_ns() - begun_ns);
+    } else {
+        rollout->phase = WEFT_PHASE_RECEIVING;
+        session->stats.undone += status != WEFT_E_DEVICE;
+        rollout->holds = rollout->holds && status != WEFT_E_DEVICE;
+        rollout->doubt = rollout->doubt || status == WEFT_E_BASE;
+        weft_rollout_end(rollout, status);
+        if (rollout->join == WEFT_JOIN_JOINED)
+            weft_join_fault(rollout, status, false);
+        else
+            weft_stage_clear(rollout);
+    }
+    weft_session_wake(session);
+    return status;
+}
+
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held)
+{
+    weft_staged_info info = {.size = sizeof info};
+    if (rollout->session->ended != WEFT_OK)
+        return weft_rollout_ended(rollout);
+    if (!describe_staged(rollout, &info) || info.target.number != version)
+        return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
+                         info.kind ? "another version is staged" : "nothing is staged");
+    rollout->stream = stream;
+    weft_status status = rollout->phase == WEFT_PHASE_STAGED ? WEFT_OK : receive_in_place(rollout);
+    if (status == WEFT_OK)
+        status = commit_staged(rollout);
+    rollout->stream = NULL; /* the caller may end it now; an image is written outside of any commit */
+    if (status == WEFT_OK && held)
+        *held = rollout->held;
+    return status;
+}

@@ -1,0 +1,349 @@
+/* search.c - asks the trainer for digests to find the tensor and the tile in which bits here differ from a version's.
+ *
+ * One question is under way at a time: first about all tensors, page by page, then about the tiles of those that
+ * differ. A fault wants the first of them, for its name, and waits no longer than io_deadline. A rollout whose bits are
+ * no version wants all of them: if they are few it asks for a repair, which brings those units alone, else for a
+ * snapshot. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "layout/part.h"
+#include "rollout/rollout.h"
+
+/* Versions that unknown bits are compared with, from the newest back: a model is stale by a few, or by too many. */
+#define WALK_MAX 16u
+
+static uint64_t limit_of(const weft_rollout *rollout)
+{
+    const weft_search *search = &rollout->search;
+    const weft_layout *layout = rollout->session->layout;
+    return search->tiles ? weft_part_count(layout, search->tensor) : layout->count;
+}
+
+static weft_status ask(weft_rollout *rollout)
+{
+    uint8_t body[64];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_search *search = &rollout->search;
+    uint64_t left = limit_of(rollout) - search->next;
+    search->query = (weft_wire_query){.version = search->version,
+                                      .kind = search->tiles ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS,
+                                      .tensor = search->tiles ? search->tensor : 0,
+                                      .first = search->next,
+                                      .count = left < WEFT_DIGESTS_MAX ? (uint32_t)left : WEFT_DIGESTS_MAX};
+    weft_wire_put_query(&out, &search->query);
+    rollout->moved_ns = weft_clock_ns();
+    if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
+        search->until_ns = rollout->moved_ns + rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+    return weft_join_send(rollout, WEFT_MESSAGE_QUERY, &out);
+}
+
+static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const uint64_t *mine, weft_version version)
+{
+    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
+    rollout->search = (weft_search){.reason = reason,
+                                    .late = rollout->search.late,
+                                    .mine = mine,
+                                    .version = version,
+                                    .nearest_count = UINT64_MAX,
+                                    .until_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS};
+    rollout->search.done = rollout->session->layout->count == 0;
+    memset(rollout->tensors, 0, rollout->session->layout->count / 8 + 1);
+    memset(rollout->wrong, 0, rollout->session->layout->unit_count / 8 + 1);
+    return rollout->search.done ? WEFT_OK : ask(rollout);
+}
+
+weft_status weft_search_target(weft_rollout *rollout)
+{
+    rollout->doubt = rollout->doubt || rollout->holds; /* even if the connection is lost before the fault is told */
+    weft_status status = begin(rollout, WEFT_SEARCH_TARGET, rollout->staged, rollout->queue[0].trailer.target);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
+}
+
+weft_status weft_search_join(weft_rollout *rollout)
+{
+    return begin(rollout, WEFT_SEARCH_JOIN, rollout->digests, (weft_version){0, 0, 0});
+}
+
+weft_status weft_search_open(weft_rollout *rollout)
+{
+    const weft_layout *layout = rollout->session->layout;
+    rollout->tensors = weft_mem_take(layout->count / 8 + 1, 1);
+    rollout->nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
+    rollout->wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
+    if (rollout->tensors && rollout->nearest_tensors && rollout->wrong)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_MEMORY, "no memory to find wrong tiles");
+}
+
+void weft_search_close(weft_rollout *rollout)
+{
+    weft_mem_give(rollout->wrong);
+    weft_mem_give(rollout->nearest_tensors);
+    weft_mem_give(rollout->tensors);
+}
+
+/* ---- answers */
+
+static bool bit_at(const uint8_t *bits, uint64_t at)
+{
+    return bits[at / 8] >> at % 8 & 1;
+}
+
+static void bit_set(uint8_t *bits, uint64_t at)
+{
+    bits[at / 8] |= (uint8_t)(1u << at % 8);
+}
+
+static uint64_t unit_of(const weft_layout *layout, uint64_t part)
+{
+    uint64_t low = 0, high = layout->unit_count - 1;
+    while (low < high) { /* the last unit whose parts do not begin behind it */
+        uint64_t middle = high - (high - low) / 2;
+        if (weft_part_of_unit(layout, middle) <= part)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Takes note of a unit that differs; gives up where more differ than one update can bring. */
+static void note_unit(weft_rollout *rollout, uint64_t part)
+{
+    weft_search *search = &rollout->search;
+    const weft_layout *layout = rollout->session->layout;
+    uint64_t unit = unit_of(layout, part);
+    if (bit_at(rollout->wrong, unit))
+        return;
+    bit_set(rollout->wrong, unit);
+    search->units++;
+    search->staged_bytes += weft_staging_need(layout->units[unit].count, layout->units[unit].width);
+    if (search->staged_bytes > rollout->staging.bytes || search->units > layout->unit_count / 2 + 1)
+        search->all = false;
+    search->done = !search->all;
+}
+
+static void name_part(weft_rollout *rollout, uint64_t part)
+{
+    weft_search *search = &rollout->search;
+    char name[WEFT_PART_TEXT];
+    weft_part_name(rollout->session->layout, part, name);
+    if (search->nearest_count > 1)
+        snprintf(search->name, sizeof search->name, "%s and %llu tensors more", name,
+                 (unsigned long long)search->nearest_count - 1);
+    else
+        snprintf(search->name, sizeof search->name, "%s", name);
+}
+
+/* A part differs: the first gives the name; all are wanted for a repair. */
+static void take_part(weft_rollout *rollout, uint64_t part)
+{
+    weft_search *search = &rollout->search;
+    if (!search->name[0])
+        name_part(rollout, part);
+    if (search->all)
+        note_unit(rollout, part);
+    else
+        search->done = true;
+}
+
+/* On to the tiles of the next tensor that differs from the nearest version. */
+static weft_status next_tensor(weft_rollout *rollout)
+{
+    weft_search *search = &rollout->search;
+    const weft_layout *layout = rollout->session->layout;
+    for (; search->tensor < layout->count && !search->done; search->tensor++) {
+        if (!bit_at(rollout->nearest_tensors, search->tensor))
+            continue;
+        search->next = 0;
+        if (weft_part_count(layout, search->tensor) > 1)
+            return ask(rollout);
+        take_part(rollout, layout->entries[search->tensor].part);
+    }
+    search->done = true;
+    return WEFT_OK;
+}
+
+/* All tensors of a version were compared: on to the one before it, or to the tiles of the nearest. */
+static weft_status end_of_tensors(weft_rollout *rollout, const weft_version *before)
+{
+    weft_search *search = &rollout->search;
+    const weft_layout *layout = rollout->session->layout;
+    if (search->count < search->nearest_count) {
+        search->nearest_count = search->count;
+        search->nearest = search->version;
+        search->tensor = search->first;
+        uint8_t *bits = rollout->tensors;
+        rollout->tensors = rollout->nearest_tensors;
+        rollout->nearest_tensors = bits;
+    }
+    memset(rollout->tensors, 0, layout->count / 8 + 1);
+    search->next = search->count = 0;
+    if (search->reason == WEFT_SEARCH_JOIN && search->nearest_count > 1 && before->run && ++search->walked < WALK_MAX) {
+        search->version = *before;
+        return ask(rollout);
+    }
+    search->version = search->nearest;
+    search->done = search->nearest_count == 0;
+    if (search->done)
+        return WEFT_OK;
+    search->tiles = true;
+    search->all = search->reason == WEFT_SEARCH_JOIN &&
+                  (search->nearest_count == 1 || search->nearest_count <= layout->count / 2);
+    return next_tensor(rollout);
+}
+
+static weft_status take_tensors(weft_rollout *rollout, const weft_wire_digests *answer)
+{
+    weft_search *search = &rollout->search;
+    for (uint32_t i = 0; i < answer->count; i++)
+        if (weft_digest_tensor(rollout->session->layout, search->mine, answer->first + i) != answer->digest[i]) {
+            bit_set(rollout->tensors, answer->first + i);
+            if (search->count++ == 0)
+                search->first = answer->first + i;
+        }
+    search->next += answer->count;
+    return search->next < limit_of(rollout) ? ask(rollout) : end_of_tensors(rollout, &answer->before);
+}
+
+static weft_status take_tiles(weft_rollout *rollout, const weft_wire_digests *answer)
+{
+    weft_search *search = &rollout->search;
+    uint64_t part = rollout->session->layout->entries[search->tensor].part + answer->first;
+    for (uint32_t i = 0; i < answer->count && !search->done; i++)
+        if (search->mine[part + i] != answer->digest[i])
+            take_part(rollout, part + i);
+    search->next += answer->count;
+    if (search->done)
+        return WEFT_OK;
+    if (search->next < limit_of(rollout))
+        return ask(rollout);
+    search->tensor++;
+    return next_tensor(rollout);
+}
+
+static bool fits(const weft_wire_query *query, const weft_wire_digests *answer)
+{
+    bool none = (answer->version.run | answer->version.number | answer->version.root) == 0;
+    bool newest = (query->version.run | query->version.number | query->version.root) == 0;
+    return answer->kind == query->kind && answer->tensor == query->tensor && answer->first == query->first &&
+           answer->count <= query->count && none == (answer->count == 0) &&
+           (none || newest || answer->version.root == query->version.root);
+}
+
+weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+{
+    weft_search *search = &rollout->search;
+    weft_wire_digests answer;
+    weft_status status = weft_wire_get_digests(body, length, &answer);
+    if (status != WEFT_OK)
+        return status;
+    if (search->late > 0) { /* answers come in the order of the questions: this one was given up before it came */
+        search->late--;
+        return WEFT_OK;
+    }
+    if (search->reason == WEFT_SEARCH_NONE || search->done || !fits(&search->query, &answer))
+        return weft_fail(WEFT_E_PROTOCOL, "DIGESTS of version %llu, %u from %llu on: not what was asked for",
+                         (unsigned long long)answer.version.number, answer.count, (unsigned long long)answer.first);
+    search->done = answer.count == 0;
+    if (search->done)
+        return WEFT_OK;
+    search->version = answer.version; /* a publish in between must not mix two versions */
+    return search->tiles ? take_tiles(rollout, &answer) : take_tensors(rollout, &answer);
+}
+
+/* ---- the end */
+
+static weft_status tell_target(const weft_rollout *rollout)
+{
+    const weft_version *target = &rollout->queue[0].trailer.target;
+    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->staged);
+    if (rollout->search.name[0])
+        return weft_fail(WEFT_E_TARGET, "version %llu: %s: staged bits are not those published",
+                         (unsigned long long)target->number, rollout->search.name);
+    return weft_fail(WEFT_E_TARGET,
+                     "version %llu: staged bits have digest %016llx, the trainer published %016llx; it does not tell "
+                     "which tensor differs",
+                     (unsigned long long)target->number, (unsigned long long)root, (unsigned long long)target->root);
+}
+
+/* Bits that differ in most tensors are another model, or an older one; in few, they are a version gone wrong. */
+static void tell_join(weft_rollout *rollout)
+{
+    const weft_search *search = &rollout->search;
+    uint64_t tensors = rollout->session->layout->count;
+    char text[sizeof search->name + 64];
+    if (!search->name[0] || rollout->told)
+        return;
+    snprintf(text, sizeof text, "%s: bits differ from version %llu, the nearest known", search->name,
+             (unsigned long long)search->nearest.number);
+    if ((search->nearest_count > 1 && search->nearest_count > tensors / 2) || rollout->held.run) {
+        weft_log(WEFT_LOG_INFO, "%s", text);
+        return;
+    }
+    weft_log(WEFT_LOG_ERROR, "%s", text);
+    weft_session_event(rollout->session, WEFT_EVENT_RESYNC, WEFT_E_BASE, rollout->site.name, &search->nearest, text);
+}
+
+/* The runs of units that differ; false: more than one message says. */
+static bool list_units(const weft_rollout *rollout, weft_wire_repair *repair)
+{
+    uint64_t next = 0;
+    for (uint64_t unit = 0; unit < rollout->session->layout->unit_count; unit++) {
+        if (!bit_at(rollout->wrong, unit))
+            continue;
+        if (repair->count == 0 || unit != next) {
+            if (repair->count == WEFT_REPAIR_RANGES_MAX)
+                return false;
+            repair->range[repair->count++].first = (uint32_t)unit;
+        }
+        repair->range[repair->count - 1].units++;
+        next = unit + 1;
+    }
+    return repair->count > 0;
+}
+
+/* Asks for the units that differ, if they are few and all known; else the offer stands. */
+static weft_status end_join(weft_rollout *rollout, bool whole, const weft_version *nearest)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_repair repair = {.root = rollout->held.root, .version = *nearest};
+    if (!whole || !list_units(rollout, &repair))
+        return weft_hear_offered(rollout);
+    weft_wire_put_repair(&out, &repair);
+    weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
+             (unsigned long long)nearest->number, repair.count);
+    return weft_hear_ask(rollout, WEFT_MESSAGE_REPAIR, &out);
+}
+
+void weft_search_drop(weft_rollout *rollout)
+{
+    rollout->search = (weft_search){0};
+}
+
+weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    weft_search *search = &rollout->search;
+    weft_status status = WEFT_OK;
+    if (!search->done && now_ns < search->until_ns) {
+        weft_waits_until(waits, search->until_ns);
+        return WEFT_OK;
+    }
+    uint32_t late = search->late + !search->done;
+    bool joins = search->reason == WEFT_SEARCH_JOIN;
+    bool whole = search->done && search->all;
+    weft_version nearest = search->nearest;
+    if (joins) {
+        tell_join(rollout);
+        rollout->told = rollout->searched = true;
+    } else {
+        status = tell_target(rollout);
+    }
+    *search = (weft_search){.late = late};
+    return joins ? end_join(rollout, whole, &nearest) : status;
+}

@@ -1,0 +1,81 @@
+/* stage_commit.c - staged changes into the weights, all or none. */
+#include "base/status.h"
+#include "layout/part.h"
+#include "rollout/rollout.h"
+
+typedef struct commit {
+    weft_rollout *rollout;
+    uint64_t begun;              /* lists applied, in whole or not at all */
+    const weft_changes *altered; /* the first that met other bits than it was staged on */
+} commit;
+
+static void apply_fill(void *user, uint64_t list, weft_job *job)
+{
+    weft_rollout *rollout = ((const commit *)user)->rollout;
+    weft_changes *changes = weft_staging_at(&rollout->staging, list);
+    job->apply = (weft_apply_job){.target = weft_binding_span(&rollout->weights, changes->unit, changes->units),
+                                  .changes = changes,
+                                  .stream = rollout->stream};
+}
+
+/* A list that failed has done nothing: there is nothing of it to undo. */
+static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
+{
+    commit *c = user;
+    c->begun = list + 1;
+    if (job->status != WEFT_OK)
+        job->apply.changes->count = 0;
+    else if (job->apply.mismatch && !c->altered)
+        c->altered = job->apply.changes;
+    return job->status == WEFT_OK && job->apply.mismatch ? WEFT_E_BASE : job->status;
+}
+
+static void undo_fill(void *user, uint64_t list, weft_job *job)
+{
+    weft_rollout *rollout = ((const commit *)user)->rollout;
+    const weft_changes *changes = weft_staging_at(&rollout->staging, list);
+    job->undo =
+        (weft_undo_job){weft_binding_span(&rollout->weights, changes->unit, changes->units), changes, rollout->stream};
+}
+
+static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
+{
+    char name[WEFT_PART_TEXT];
+    weft_verify_name(rollout, changes->unit, changes->units, name);
+    return weft_fail(WEFT_E_BASE, "version %llu: %s: the weights changed since it was staged; undone",
+                     (unsigned long long)rollout->queue[0].trailer.target.number, name);
+}
+
+static weft_status commit_changes(weft_rollout *rollout)
+{
+    commit c = {.rollout = rollout};
+    const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, &c};
+    const weft_chore undo = {WEFT_JOB_UNDO, undo_fill, NULL, &c};
+    weft_window *window = &rollout->session->calls;
+    weft_status status = weft_window_run(window, &apply, 0, rollout->staging.count);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    if (status != WEFT_E_DEVICE && weft_window_run(window, &undo, 0, c.begun) != WEFT_OK)
+        status = WEFT_E_DEVICE;
+    return status == WEFT_E_BASE ? altered(rollout, c.altered) : status;
+}
+
+static void image_fill(void *user, uint64_t unit, weft_job *job)
+{
+    const weft_rollout *rollout = user;
+    job->store = (weft_store_job){weft_binding_view(&rollout->weights, unit),
+                                  weft_binding_view(&rollout->image_binding, unit).runs[0].data, rollout->stream};
+}
+
+static weft_status commit_image(weft_rollout *rollout)
+{
+    const weft_chore store = {WEFT_JOB_STORE, image_fill, NULL, rollout};
+    return weft_window_run(&rollout->session->calls, &store, 0, rollout->session->layout->unit_count);
+}
+
+weft_status weft_stage_commit(weft_rollout *rollout)
+{
+    if (!rollout->queue[0].header.snapshot)
+        return commit_changes(rollout);
+    return rollout->into_image ? commit_image(rollout) : WEFT_OK;
+}

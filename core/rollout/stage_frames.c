@@ -1,0 +1,248 @@
+/* stage_frames.c - the frames of a bucket that was taken: decoded or stored, as many at once as the backend takes. */
+#include <string.h>
+
+#include "base/status.h"
+#include "rollout/rollout.h"
+
+const weft_binding *weft_stage_target(const weft_rollout *rollout)
+{
+    return rollout->into_image ? &rollout->image_binding : &rollout->weights;
+}
+
+/* So many windows full of frames are done in one step. */
+#define FRAMES_MOST(window) ((window)->depth == 1 ? 1u : 4u * (window)->depth)
+
+static bool has_frames(const weft_rollout *rollout)
+{
+    return rollout->taken.used < rollout->taken.bytes;
+}
+
+/* Admits the next frame. One that was unpacked stands in the unpacker until the next is: jobs on it end before that. */
+static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
+{
+    weft_taken *taken = &rollout->taken;
+    const uint8_t *at = taken->memory + taken->used;
+    uint64_t length;
+    if (taken->unpacked)
+        weft_window_settle(&rollout->session->steps);
+    weft_status status =
+        weft_planes_admit(&rollout->unpacker, rollout->session->layout, at, taken->bytes - taken->used, frame, &length);
+    if (status != WEFT_OK)
+        return status;
+    taken->unpacked = frame->payload != at + WEFT_FRAME_HEADER_BYTES;
+    taken->used += length;
+    return WEFT_OK;
+}
+
+/* Begins to decode a frame against `base` into a list. */
+static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const weft_binding *base, uint32_t limit,
+                         weft_changes *changes)
+{
+    weft_window *window = &rollout->session->steps;
+    weft_window_room(window)->decode =
+        (weft_decode_job){.frame = *frame,
+                          .base = weft_binding_span(base, frame->header.unit, frame->header.units),
+                          .parameters = &rollout->queue[0].header.parameters,
+                          .limit = limit,
+                          .changes = changes,
+                          .tensor_delta = rollout->staged};
+    weft_window_begin(window, WEFT_JOB_DECODE);
+}
+
+static weft_changes *take_list(weft_rollout *rollout, const weft_frame_header *frame)
+{
+    weft_changes *changes = weft_staging_take(&rollout->staging, frame->unit, frame->changed,
+                                              rollout->session->layout->units[frame->unit].width);
+    if (changes)
+        changes->units = frame->units;
+    return changes;
+}
+
+static weft_status over_budget(const weft_rollout *rollout)
+{
+    return weft_fail(WEFT_E_BUDGET, "version %llu needs more than staging = %llu bytes; raise it in the site file",
+                     (unsigned long long)rollout->queue[0].header.target.number,
+                     (unsigned long long)rollout->staging.bytes);
+}
+
+/* ---- of an update */
+
+/* Ends the oldest frame under way. */
+static weft_status update_frame_end(weft_rollout *rollout)
+{
+    const weft_job *job = weft_window_end(&rollout->session->steps);
+    const weft_status status = job->status;
+    if (status == WEFT_OK)
+        rollout->book.changed += job->decode.changes->count;
+    if (status != WEFT_E_CORRUPT && status != WEFT_E_BASE)
+        return status;
+    const weft_frame_header frame = job->decode.frame.header;
+    weft_window_drop(&rollout->session->steps);
+    return weft_verify_frame(rollout, &frame, status);
+}
+
+/* Frames come in the order of their units: no two of an update touch one element. */
+static weft_status update_frame_begin(weft_rollout *rollout)
+{
+    weft_frame frame;
+    weft_status status = next_frame(rollout, &frame);
+    if (status != WEFT_OK)
+        return status;
+    if (frame.header.unit < rollout->book.next_unit)
+        return weft_fail(WEFT_E_PROTOCOL, "version %llu: a frame of unit %u behind that of unit %llu",
+                         (unsigned long long)rollout->queue[0].header.target.number, frame.header.unit,
+                         (unsigned long long)rollout->book.next_unit - 1);
+    rollout->book.next_unit = frame.header.unit + (uint64_t)frame.header.units;
+    weft_changes *changes = take_list(rollout, &frame.header);
+    if (!changes)
+        return over_budget(rollout);
+    decode_begin(rollout, &frame, &rollout->weights, 0, changes);
+    return WEFT_OK;
+}
+
+static weft_status update_frames(weft_rollout *rollout)
+{
+    weft_window *window = &rollout->session->steps;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
+        if (!weft_window_room(window))
+            status = update_frame_end(rollout);
+        if (status == WEFT_OK)
+            status = update_frame_begin(rollout);
+    }
+    while (status == WEFT_OK && window->ended < window->begun)
+        status = update_frame_end(rollout);
+    return status;
+}
+
+/* ---- tiles of a snapshot: stored, and digested where they lie when the proof comes to them */
+
+/* Ends the oldest tiles until at most `left` are under way; `*stored` is how many are whole. */
+static weft_status tiles_end(weft_rollout *rollout, uint64_t left, uint64_t *stored)
+{
+    weft_window *window = &rollout->session->steps;
+    weft_status status = WEFT_OK;
+    for (; status == WEFT_OK && window->begun - window->ended > left; ++*stored)
+        status = weft_window_end(window)->status;
+    return status;
+}
+
+/* The trainer has lost what was published since the first tiles were read: all that came is void. */
+static void start_over(weft_rollout *rollout)
+{
+    weft_proof_begin(&rollout->proof, weft_stage_target(rollout));
+    memset(rollout->staged, 0, rollout->session->layout->part_count * sizeof *rollout->staged);
+    rollout->book.next_unit = 0;
+}
+
+static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
+{
+    weft_window *window = &rollout->session->steps;
+    if (frame->header.level != WEFT_LEVEL_FULL || frame->header.unit != rollout->book.next_unit)
+        return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
+                         weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
+    weft_window_room(window)->store = (weft_store_job){
+        weft_binding_view(weft_stage_target(rollout), frame->header.unit), frame->payload, rollout->stream};
+    weft_window_begin(window, WEFT_JOB_STORE);
+    rollout->book.next_unit++;
+    return WEFT_OK;
+}
+
+static weft_status tile_frames(weft_rollout *rollout)
+{
+    weft_window *window = &rollout->session->steps;
+    weft_status status = WEFT_OK;
+    uint64_t stored = 0;
+    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
+        weft_frame frame;
+        status = tiles_end(rollout, window->depth - 1, &stored);
+        if (status == WEFT_OK)
+            status = next_frame(rollout, &frame);
+        if (status == WEFT_OK && frame.header.level == WEFT_LEVEL_FULL && frame.header.unit == 0 &&
+            rollout->book.next_unit > 0) {
+            status = tiles_end(rollout, 0, &stored);
+            stored = 0;
+            start_over(rollout);
+        }
+        if (status == WEFT_OK)
+            status = tile_begin(rollout, &frame);
+    }
+    if (status == WEFT_OK)
+        status = tiles_end(rollout, 0, &stored);
+    return status == WEFT_OK ? weft_proof_stored(&rollout->proof, stored, rollout->staged) : status;
+}
+
+/* ---- what was published since tiles were read that are there */
+
+static void list_fill(void *user, uint64_t list, weft_job *job)
+{
+    weft_rollout *rollout = user;
+    weft_changes *changes = weft_staging_at(&rollout->staging, list);
+    job->apply =
+        (weft_apply_job){.target = weft_binding_span(weft_stage_target(rollout), changes->unit, changes->units),
+                         .changes = changes,
+                         .stream = rollout->stream};
+}
+
+/* Puts what was decoded so far into the tiles. */
+static weft_status deltas_end(weft_rollout *rollout)
+{
+    const weft_chore apply = {WEFT_JOB_APPLY, list_fill, NULL, rollout};
+    weft_window *window = &rollout->session->steps;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && window->ended < window->begun)
+        status = weft_window_end(window)->status;
+    if (status == WEFT_OK)
+        status = weft_window_run(window, &apply, 0, rollout->staging.count);
+    weft_staging_clear(&rollout->staging);
+    return status;
+}
+
+/* Of a frame that reaches beyond the tiles only the changes to those that are there count: the tiles that follow have
+ * the others. */
+static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
+{
+    const uint64_t next = rollout->book.next_unit, end = frame->header.unit + (uint64_t)frame->header.units;
+    const weft_staging *staging = &rollout->staging;
+    weft_status status = WEFT_OK;
+    if (frame->header.unit >= next)
+        return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
+    const weft_changes *last = staging->count > 0 ? weft_staging_at(&rollout->staging, staging->count - 1) : NULL;
+    bool again = last && frame->header.unit < last->unit + (uint64_t)last->units; /* of a version further on */
+    if (again || !weft_window_room(&rollout->session->steps))
+        status = deltas_end(rollout);
+    weft_changes *changes = status == WEFT_OK ? take_list(rollout, &frame->header) : NULL;
+    if (status == WEFT_OK && !changes && staging->count > 0) {
+        status = deltas_end(rollout);
+        changes = status == WEFT_OK ? take_list(rollout, &frame->header) : NULL;
+    }
+    if (status != WEFT_OK || !changes)
+        return status != WEFT_OK ? status : over_budget(rollout);
+    const weft_layout *layout = rollout->session->layout;
+    uint32_t limit =
+        end > next ? weft_layout_count_units(layout, frame->header.unit, (uint32_t)(next - frame->header.unit)) : 0;
+    decode_begin(rollout, frame, weft_stage_target(rollout), limit, changes);
+    return WEFT_OK;
+}
+
+static weft_status delta_frames(weft_rollout *rollout)
+{
+    weft_window *window = &rollout->session->steps;
+    weft_status status = weft_proof_settle(&rollout->proof, rollout->staged); /* what changes was digested before */
+    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
+        weft_frame frame;
+        status = next_frame(rollout, &frame);
+        if (status == WEFT_OK)
+            status = delta_begin(rollout, &frame);
+    }
+    return status == WEFT_OK ? deltas_end(rollout) : status;
+}
+
+weft_status weft_stage_frames(weft_rollout *rollout)
+{
+    weft_status status = !rollout->queue[0].header.snapshot ? update_frames(rollout)
+                         : rollout->taken.delta             ? delta_frames(rollout)
+                                                            : tile_frames(rollout);
+    weft_window_drop(&rollout->session->steps);
+    return status;
+}

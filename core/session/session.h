@@ -1,0 +1,138 @@
+/* session.h - what both ends have in common: the lock, the progress thread, events, log lines, the backend.
+ *
+ * Who may touch what: everything in a session is under `lock`, but the bound weights (the caller's thread, and reads by
+ * the progress thread while it stages) and what publish builds before it hands it over. The progress thread takes one
+ * `step` at a time under the lock and sleeps outside it. */
+#ifndef WEFT_CORE_SESSION_H
+#define WEFT_CORE_SESSION_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/turn.h"
+#include "encode/window.h"
+#include "port/port_provider.h"
+#include "site/site.h"
+
+#define WEFT_EVENTS    256u
+#define WEFT_LOG_LINES 256u
+#define WEFT_LOG_KEPT  256u /* bytes kept of a line that waits for the callback */
+
+/* What a step waits for before the next one. */
+typedef struct weft_waits {
+    struct pollfd *fds;
+    uint32_t count, capacity;
+    uint64_t wake_ns; /* take the next step at this time at the latest */
+    bool busy;        /* there is more to do at once */
+    bool blind;       /* something without a descriptor is under way: poll it with an adaptive sleep */
+} weft_waits;
+
+void weft_waits_fd(weft_waits *waits, int fd, short events);
+void weft_waits_until(weft_waits *waits, uint64_t ns);
+/* A port's descriptor, or `blind`, or `busy` when it must be polled before sleeping. Last of all, since arming may
+ * block for a moment: nothing is done when the step is busy anyway. */
+void weft_waits_port(weft_waits *waits, const weft_provider *provider, weft_port *port);
+
+typedef struct weft_trainer weft_trainer;
+typedef struct weft_rollout weft_rollout;
+
+struct weft_session {
+    weft_site *site;
+    weft_options options;
+    weft_layout *layout;
+    const weft_backend *backend;
+    weft_backend_state *device;
+    weft_window steps, calls; /* whose thread makes the steps; the caller's, in what it does outside them */
+    weft_status ended;        /* WEFT_E_DEVICE: nothing can be done any more */
+    char ended_text[320];     /* why */
+    char backend_name[24];
+    uint64_t incarnation;
+    weft_turn turn;        /* which calls are under way, and in which process */
+    weft_trainer *trainer; /* one of the two */
+    weft_rollout *rollout;
+    /* One step: makes what progress can be made without waiting and says what to wait for. `work` false: heartbeats and
+     * receipts only (manual progress). */
+    void (*step)(weft_session *session, bool work, weft_waits *waits);
+    /* While parked, without the lock: something that the caller's thread leaves to this one; false if there is none. */
+    bool (*help)(weft_session *session);
+    /* Under the lock: fills in what is not counted in `stats` as it happens. */
+    void (*figures)(const weft_session *session, weft_stats_info *stats);
+    void (*close)(weft_session *session);
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;   /* something a caller may wait for has changed */
+    _Atomic uint32_t callers; /* wanting the lock: the progress thread lets them in first */
+    pthread_t thread;
+    bool running; /* the thread exists */
+    bool stopping;
+    _Atomic bool parked; /* the caller's thread makes the steps (an in-place snapshot) */
+    bool woken;          /* weft_session_wake since the last step that works: look at everything */
+    bool stirred; /* a step of the thread took something in that the caller's step should see (manual progress) */
+    int wake_fd, caller_fd;
+    _Atomic bool interrupted; /* the caller's blocking call is to end */
+    uint64_t caller_blind_ns; /* the caller's adaptive sleep */
+    weft_waits thread_waits, caller_waits;
+
+    weft_log_sink sink;
+    bool own_log; /* lines go through the ring to options.log */
+    char (*lines)[WEFT_LOG_KEPT];
+    weft_log_level *line_levels;
+    pthread_mutex_t log_lock;
+    uint64_t lines_begin, lines_end, lines_lost;
+    weft_event *events;
+    uint64_t events_begin, events_end;
+    weft_stats_info stats;
+    uint64_t allocations_before; /* of the process, at open */
+};
+
+/* Builds the common part: copies the site, opens the backend. `fds`: descriptors a step may wait for. */
+weft_status weft_session_make(const weft_site *site, const weft_layout *layout, const weft_options *options,
+                              const char *backend, const weft_backend_options *work, uint32_t fds,
+                              weft_session **session);
+void weft_session_unmake(weft_session *session);
+/* Starts and stops the progress thread. */
+weft_status weft_session_start(weft_session *session);
+void weft_session_stop(weft_session *session);
+
+/* Every public call is between these: the lock, and this session's log sink for the thread. */
+weft_log_sink *weft_session_enter(weft_session *session);
+void weft_session_leave(weft_session *session, weft_log_sink *before);
+
+/* Under the lock: wakes the progress thread; tells callers that something changed. */
+void weft_session_wake(weft_session *session);
+/* The same, but it looks only at what it would have to look at anyway. Any thread. */
+void weft_session_nudge(weft_session *session);
+void weft_session_changed(weft_session *session);
+/* Under the lock: waits for a change until `deadline_ns` (makes the steps itself in manual mode); false when passed. */
+bool weft_session_wait(weft_session *session, uint64_t deadline_ns);
+/* Whether the caller's blocking call is to end now; asked once, it is forgotten. */
+bool weft_session_interrupted(weft_session *session);
+/* Under the lock: one step on the caller's thread, then sleeps outside the lock as the step said, until deadline_ns. */
+void weft_session_step_once(weft_session *session, uint64_t deadline_ns);
+
+/* How often an end says PASSING to one that waits: in time for the shorter of the two deadlines by which that gives up.
+ */
+static inline uint64_t weft_session_passing_ns(const weft_session *session)
+{
+    const uint64_t io_ms = session->site->session.io_deadline_ms, commit_ms = session->site->commit.deadline_ms;
+    return (io_ms < commit_ms ? io_ms : commit_ms) * WEFT_NS_PER_MS / 4;
+}
+
+void weft_session_event(weft_session *session, weft_event_kind kind, weft_status status, const char *peer,
+                        const weft_version *version, const char *text);
+
+/* ---- session_events.c */
+/* The sink's write: to the ring of a session with a log callback, else to standard error's. Waits for nobody. */
+void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *line);
+/* Hands the lines that wait to the callback, outside every lock but the ring's. */
+void weft_session_hand_out(weft_session *session);
+
+/* Root of bound weights and, in `digests` (one word per part), every part's digest; in an empty window. */
+weft_status weft_session_digest(weft_window *window, const weft_binding *binding, uint64_t *digests, uint64_t *root);
+/* Whether weights may be bound there, for the backend. Errors: WEFT_E_ARGUMENT, with the tensor's name. */
+weft_status weft_session_check(const weft_session *session, const weft_binding *binding);
+
+#endif

@@ -1,0 +1,96 @@
+/* session_digest.c - bound weights: whether the backend reaches them, and what they are. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "session/session.h"
+
+/* One job may have to work on all units of a run, of a frame that any trainer cuts. */
+static weft_status check_runs(const weft_session *session, const weft_binding *binding)
+{
+    const weft_layout *layout = session->layout;
+    const uint64_t most = session->backend->runs(session->device);
+    uint32_t units;
+    for (uint64_t unit = 0; unit < layout->unit_count; unit += units) {
+        units = weft_layout_run(layout, unit, WEFT_RUN_SHIFT_MAX);
+        const uint64_t runs = binding->first_run[unit + units] - binding->first_run[unit];
+        if (runs > most)
+            return weft_fail(WEFT_E_LAYOUT,
+                             "bind: tensor %s and those behind it lie in %llu pieces that may have to be worked on "
+                             "together; backend %s has room for %llu: bind fewer and larger ones, or work on the host",
+                             layout->entries[layout->units[unit].tensor].tensor.name, (unsigned long long)runs,
+                             session->backend_name, (unsigned long long)most);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_session_check(const weft_session *session, const weft_binding *binding)
+{
+    weft_status status = check_runs(session, binding);
+    if (status != WEFT_OK)
+        return status;
+    for (uint64_t i = 0; i < binding->run_count; i++) {
+        const weft_run *run = &binding->runs[i];
+        const weft_layout_entry *entry = &session->layout->entries[run->tensor];
+        const char *why = session->backend->check(session->device, run->data, (uint64_t)run->count * entry->row->width);
+        if (why)
+            return weft_fail(WEFT_E_ARGUMENT, "bind: tensor %s: %p %s (backend %s)", entry->tensor.name,
+                             (void *)run->data, why, session->backend_name);
+    }
+    return WEFT_OK;
+}
+
+typedef struct digests {
+    const weft_binding *binding;
+    uint64_t *digests;
+} digests;
+
+static void digest_fill(void *user, uint64_t unit, weft_job *job)
+{
+    const digests *d = user;
+    job->digest = (weft_digest_job){weft_binding_view(d->binding, unit), d->digests};
+}
+
+weft_status weft_session_digest(weft_window *window, const weft_binding *binding, uint64_t *sums, uint64_t *root)
+{
+    digests d = {binding, sums};
+    const weft_chore chore = {WEFT_JOB_DIGEST, digest_fill, NULL, &d};
+    memset(sums, 0, binding->layout->part_count * sizeof *sums);
+    weft_status status = weft_window_run(window, &chore, 0, binding->layout->unit_count);
+    if (status == WEFT_OK)
+        *root = weft_digest_parts_root(binding->layout, sums);
+    return status;
+}
+
+static weft_status digest_host(const weft_binding *binding, uint64_t *digests, uint64_t *root)
+{
+    const weft_backend *backend = weft_backend_find("host");
+    const weft_backend_options options = {-1, "auto", 0};
+    weft_backend_state *device = NULL;
+    weft_window window;
+    weft_status status = backend->open(&options, &device);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_window_open(&window, backend, device);
+    if (status == WEFT_OK)
+        status = weft_session_digest(&window, binding, digests, root);
+    weft_window_close(&window);
+    backend->close(device);
+    return status;
+}
+
+weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root)
+{
+    weft_binding binding;
+    uint64_t *digests = weft_mem_take(layout->part_count + 1, sizeof *digests);
+    if (!digests)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
+    weft_status status = weft_binding_open((weft_layout *)layout, pieces, count, &binding);
+    if (status == WEFT_OK) {
+        status = digest_host(&binding, digests, root);
+        weft_binding_close(&binding);
+    }
+    weft_mem_give(digests);
+    return status;
+}

@@ -1,0 +1,193 @@
+/* early.c - an update that goes out while it is encoded.
+ *
+ * It takes its place in the journal's ring with its first frames; peers that stand at the newest version begin it then.
+ * Frames are written outside the session's lock, and what may be read of them is told under it, step by step. Sealed it
+ * is an update of the journal like any other. Withdrawn it leaves the ring, and what writes under way still read of it
+ * is kept apart. */
+#include <string.h>
+
+#include "base/status.h"
+#include "peer/peer.h"
+#include "trainer/publish.h"
+
+/* Frames are let out when so many bytes or so much time have come together: the lock is not taken for less. */
+#define STEP_BYTES (256u << 10)
+#define STEP_NS    WEFT_NS_PER_MS
+
+static uint64_t bytes_of(const weft_update *update)
+{
+    uint64_t bytes = 0;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (update->levels >> level & 1)
+            bytes += update->chain[level].bytes;
+    return bytes;
+}
+
+static void begin(weft_trainer *trainer, const weft_update *update)
+{
+    weft_journal *journal = &trainer->journal;
+    weft_early_give_up(trainer, false);
+    weft_room_make_place(trainer);
+    weft_update *place = weft_journal_place(journal);
+    *place = *update;
+    place->order = journal->next;
+    place->from = journal->next - 1;
+    trainer->early.update = place;
+    trainer->session->woken = true;
+}
+
+void weft_early_show(weft_trainer *trainer, const weft_update *update)
+{
+    weft_early *early = &trainer->early;
+    weft_session *session = trainer->session;
+    uint64_t bytes = bytes_of(update), now_ns = weft_clock_ns();
+    if (early->shown_bytes == 0 && early->shown_ns == 0)
+        early->shown_ns = now_ns;
+    bool due = bytes - early->shown_bytes >= STEP_BYTES || now_ns - early->shown_ns >= STEP_NS;
+    if (!due || bytes == early->shown_bytes || pthread_mutex_trylock(&session->lock) != 0)
+        return;
+    weft_log_sink *before = weft_log_enter(&session->sink);
+    if (!early->update)
+        begin(trainer, update);
+    memcpy(early->update->chain, update->chain, sizeof update->chain);
+    early->shown_bytes = bytes;
+    early->shown_ns = now_ns;
+    const bool wanted = session->woken || early->update->readers;
+    weft_session_leave(session, before);
+    if (wanted) /* without the lock, which the thread that wakes wants at once */
+        weft_session_nudge(session);
+}
+
+static void forget(weft_early *early)
+{
+    early->update = NULL;
+    early->shown_bytes = early->shown_ns = 0;
+}
+
+void weft_early_seal(weft_trainer *trainer, const weft_update *update)
+{
+    weft_early *early = &trainer->early;
+    forget(early);
+    weft_early_give_up(trainer, false);
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
+        bool there = update->levels >> level & 1;
+        early->bytes[level] = there ? update->chain[level].bytes : 0;
+        early->staged[level] = there ? update->chain[level].staged_bytes : update->snapshot_only ? UINT64_MAX : 0;
+    }
+}
+
+uint64_t weft_early_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level)
+{
+    uint64_t bytes = update->chain[level].bytes, last = trainer->early.bytes[level];
+    return update == trainer->early.update && last > bytes ? last : bytes;
+}
+
+/* ---- withdrawn */
+
+static void free_frames(weft_trainer *trainer, weft_update *update)
+{
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (update->levels >> level & 1)
+            weft_chain_free(&trainer->journal.arena, &update->chain[level]);
+    update->levels = 0;
+}
+
+bool weft_early_give_up(weft_trainer *trainer, bool read)
+{
+    weft_update *withdrawn = &trainer->early.withdrawn;
+    if (!withdrawn->levels || (withdrawn->readers && !read))
+        return false;
+    weft_room_evict(trainer, withdrawn);
+    free_frames(trainer, withdrawn);
+    return true;
+}
+
+/* Writes under way go on reading the frames where they are. */
+static void keep_apart(weft_trainer *trainer, const weft_update *place, weft_update *update)
+{
+    weft_update *withdrawn = &trainer->early.withdrawn;
+    weft_early_give_up(trainer, true);
+    *withdrawn = *update;
+    withdrawn->readers = place->readers;
+    withdrawn->attachment = NULL;
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
+            if (peer->flights[slot].update == place)
+                peer->flights[slot].update = withdrawn;
+        if (peer->bucket_update == place)
+            peer->bucket_update = withdrawn;
+    }
+    update->levels = 0;
+}
+
+/* Relays speak for those who follow them. */
+static void tell_withdrawn(weft_trainer *trainer, const weft_update *place)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (!peer->greeted || peer->stream.update != place)
+            continue;
+        weft_status status = weft_stream_withdraw(trainer, peer);
+        if (status != WEFT_OK)
+            weft_peer_lose(trainer, peer, status, weft_last_error());
+    }
+}
+
+void weft_early_withdraw(weft_trainer *trainer, weft_update *update)
+{
+    weft_log_sink *before = weft_session_enter(trainer->session);
+    weft_update *place = trainer->early.update;
+    forget(&trainer->early);
+    if (place) {
+        tell_withdrawn(trainer, place);
+        if (place->readers)
+            keep_apart(trainer, place, update);
+        memset(place, 0, sizeof *place);
+        weft_session_wake(trainer->session);
+    }
+    free_frames(trainer, update);
+    weft_session_leave(trainer->session, before);
+}
+
+/* ---- peers */
+
+/* Whether all who may follow the peer can stage what it can: what the update will need is not known yet. */
+static bool leads(const weft_trainer *trainer, const weft_peer *peer)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < trainer->peer_count && peer->children > 0; i++) {
+        const weft_peer *child = &trainer->peers[i];
+        bool behind = child->parent == peer;
+        all = all && (!behind || (child->hello.staging_bytes >= peer->hello.staging_bytes && leads(trainer, child)));
+    }
+    return all;
+}
+
+bool weft_early_may(const weft_trainer *trainer, const weft_peer *peer)
+{
+    const weft_early *early = &trainer->early;
+    if (!early->update || peer->parent) /* behind a relay it follows, or waits for the seal */
+        return false;
+    bool room = true;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        room = room && early->staged[level] <= peer->hello.staging_bytes;
+    return room && leads(trainer, peer);
+}
+
+/* A link that has nothing to carry takes less than a full bucket. */
+bool weft_early_ripe(const weft_peer *peer, const weft_update *update)
+{
+    const weft_stream *stream = &peer->stream;
+    uint64_t there = update->chain[stream->level].bytes - stream->frame_bytes;
+    uint64_t full = peer->info.bucket_bytes ? peer->info.bucket_bytes : peer->site.bucket_start;
+    bool idle = peer->slots_free == peer->hello.slots && peer->site.bucket == 0;
+    return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);
+}
+
+bool weft_early_waits(const weft_trainer *trainer, const weft_peer *peer)
+{
+    const weft_stream *stream = &peer->stream;
+    bool takes = stream->kind == WEFT_STREAM_UPDATE || stream->kind == WEFT_STREAM_FOLLOWING;
+    return trainer->early.update && takes && stream->order == trainer->early.update->order;
+}

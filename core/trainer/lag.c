@@ -1,0 +1,46 @@
+/* lag.c - how far peers are behind, and what the site wants done about it. */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "trainer/publish.h"
+
+uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer)
+{
+    uint64_t since_ns = peer->opened_ns, now_ns = weft_clock_ns();
+    if (peer->held_order == trainer->newest_order)
+        return 0;
+    if (peer->held_order != WEFT_ORDER_UNKNOWN) {
+        const weft_update *missed = weft_journal_at(&trainer->journal, peer->held_order + 1);
+        if (!missed)
+            missed = weft_journal_oldest(&trainer->journal);
+        since_ns = missed ? missed->published_ns : now_ns;
+    }
+    return now_ns > since_ns ? now_ns - since_ns : 0;
+}
+
+/* Versions published that it did not take, of those since it joined: what it lacked then is not held against it. */
+static uint64_t owed(const weft_trainer *trainer, const weft_peer *peer)
+{
+    uint64_t from = peer->joined_order;
+    if (peer->held_order != WEFT_ORDER_UNKNOWN && peer->held_order > from)
+        from = peer->held_order;
+    return trainer->newest_order - from;
+}
+
+void weft_lag_judge(weft_trainer *trainer, weft_peer *peer)
+{
+    uint64_t most = peer->site.max_lag, lag = owed(trainer, peer);
+    bool before = peer->lagging;
+    char text[192];
+    peer->lagging = most > 0 && lag > most && peer->stream.kind != WEFT_STREAM_SNAPSHOT;
+    if (!peer->lagging || before)
+        return;
+    snprintf(text, sizeof text, "lags %llu versions, %.1f s; max_lag = %llu", (unsigned long long)lag,
+             (double)weft_peer_lag_ns(trainer, peer) / 1e9, (unsigned long long)most);
+    weft_log(WEFT_LOG_WARN, "%s %s", peer->name, text);
+    weft_session_event(trainer->session, WEFT_EVENT_LAGGING, WEFT_OK, peer->name, &peer->held, text);
+    if (peer->site.lag_action != WEFT_LAG_DROP)
+        return;
+    weft_peer_move(trainer, peer, WEFT_ON_EVICTED);
+    weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, text);
+}

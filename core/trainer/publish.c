@@ -1,0 +1,379 @@
+#include "trainer/publish.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/digest.h"
+
+weft_status weft_publish_open(weft_trainer *trainer)
+{
+    weft_layout *layout = trainer->session->layout;
+    uint64_t parts = layout->part_count ? layout->part_count : 1;
+    trainer->digests = weft_mem_take(parts, sizeof *trainer->digests);
+    trainer->delta = weft_mem_take(parts, sizeof *trainer->delta);
+    trainer->discard = weft_mem_take(parts, sizeof *trainer->discard);
+    if (!trainer->digests || !trainer->delta || !trainer->discard)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
+    trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
+    weft_habit_begin(&trainer->habit, layout->elements, layout->bytes);
+    const weft_session *session = trainer->session;
+    const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
+    weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
+                                           weft_crew_lanes(session->site->trainer.threads));
+    return status == WEFT_OK ? weft_shadow_open(trainer) : status;
+}
+
+void weft_publish_close(weft_trainer *trainer)
+{
+    weft_blob_drop(trainer->attachment);
+    weft_binding_close(&trainer->weights);
+    weft_shadow_close(trainer);
+    weft_encoder_close(&trainer->encoder);
+    weft_mem_give(trainer->discard);
+    weft_mem_give(trainer->delta);
+    weft_mem_give(trainer->digests);
+}
+
+/* ---- encode */
+
+/* Blocks that a level's frames take, counted whether they are to be had or not. */
+typedef struct block_count {
+    uint64_t blocks, left; /* left: bytes of the last one */
+} block_count;
+
+/* An update on its way into the journal. */
+typedef struct journal_writer {
+    weft_trainer *trainer;
+    weft_update *update;
+    block_count count[WEFT_LEVEL_COUNT];
+} journal_writer;
+
+static void count_frame(block_count *count, const weft_arena *arena, uint32_t length)
+{
+    const uint64_t bytes = length + sizeof(weft_index_entry);
+    if (count->left < bytes) {
+        count->blocks++;
+        count->left = arena->block_bytes;
+    }
+    count->left -= bytes;
+}
+
+/* Appends a frame to the chain of its level. When the journal has no room the version goes without: peers get it as a
+ * snapshot. */
+static weft_status append_frame(void *user, weft_level level, const uint8_t *bytes, uint32_t length)
+{
+    journal_writer *writer = user;
+    weft_update *update = writer->update;
+    weft_arena *arena = &writer->trainer->journal.arena;
+    weft_chain *chain = &update->chain[level];
+    weft_frame frame;
+    count_frame(&writer->count[level], arena, length);
+    if (update->snapshot_only)
+        return WEFT_OK;
+    weft_status status = weft_frame_admit(writer->trainer->session->layout, bytes, length, &frame);
+    if (status != WEFT_OK)
+        return status;
+    weft_frame_sink sink = weft_chain_sink(arena, chain);
+    if (sink.capacity < length) {
+        if (!weft_room_extend(writer->trainer, chain)) {
+            weft_early_withdraw(writer->trainer, update);
+            update->snapshot_only = true;
+            return WEFT_OK;
+        }
+        sink = weft_chain_sink(arena, chain);
+    }
+    memcpy(sink.data, bytes, length);
+    weft_chain_note(arena, chain, frame.header.unit, length);
+    chain->staged_bytes +=
+        weft_staging_need(frame.header.changed, writer->trainer->session->layout->units[frame.header.unit].width);
+    return WEFT_OK;
+}
+
+static weft_status show_frames(void *user, uint64_t unit)
+{
+    const journal_writer *writer = user;
+    (void)unit;
+    weft_early_show(writer->trainer, writer->update);
+    return WEFT_OK;
+}
+
+static weft_status choose(weft_trainer *trainer, weft_update *update, void *stream)
+{
+    const weft_encode_pass pass = {
+        .now = &trainer->weights, .shadow = &trainer->shadow, .levels = update->levels, .stream = stream};
+    return weft_encoder_choose_for(&trainer->encoder, &pass, &update->parameters);
+}
+
+static weft_status encode(weft_trainer *trainer, weft_update *update, void *stream, weft_encode_pass *pass)
+{
+    journal_writer writer = {.trainer = trainer, .update = update};
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        weft_chain_begin(&update->chain[level]); /* first: whatever fails, they are given back */
+    weft_status status = choose(trainer, update, stream);
+    if (status != WEFT_OK)
+        return status;
+    memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);
+    *pass = (weft_encode_pass){.now = &trainer->weights,
+                               .shadow = &trainer->shadow,
+                               .parameters = &update->parameters,
+                               .levels = update->levels,
+                               .delta = trainer->delta,
+                               .emit = append_frame,
+                               .moved = show_frames,
+                               .user = &writer,
+                               .stream = stream};
+    status = weft_encoder_run(&trainer->encoder, pass);
+    update->changed = pass->changed;
+    trainer->journal_need = 0;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        trainer->journal_need += writer.count[level].blocks * trainer->journal.arena.block_bytes;
+    return status;
+}
+
+/* ---- publish */
+
+static void hand_over(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
+{
+    weft_session *session = trainer->session;
+    for (uint64_t part = 0; part < session->layout->part_count; part++)
+        trainer->digests[part] += trainer->delta[part];
+    update->published_ns = weft_clock_ns();
+    if (update->attachment != trainer->attachment) {
+        weft_blob_drop(trainer->attachment);
+        trainer->attachment = weft_blob_hold(update->attachment);
+    }
+    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.crew.lanes * (pass->diff_ms + pass->encode_ms));
+    weft_room_make_place(trainer);
+    weft_update *kept = weft_journal_append(&trainer->journal, update);
+    weft_early_seal(trainer, kept);
+    weft_history_append(&trainer->history, trainer->delta, session->layout->part_count);
+    trainer->newest = update->target;
+    trainer->newest_order = kept->order;
+    session->stats.versions++;
+    session->stats.journal_bytes = weft_journal_bytes(&trainer->journal);
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        weft_peer *peer = &trainer->peers[i];
+        if (!peer->greeted)
+            continue;
+        weft_peer_move(trainer, peer, WEFT_ON_PUBLISH);
+        weft_stream_follow(peer, kept);
+        weft_lag_judge(trainer, peer);
+    }
+    weft_bridge_sweep(trainer);
+    weft_bridge_expect(trainer, kept);
+    weft_session_wake(session);
+    weft_session_changed(session);
+}
+
+/* The version is what the shadow has. Who took frames of it for what was announced comes again, and gets the units that
+ * differ from the shadow. */
+static void amend(weft_trainer *trainer, weft_update *update)
+{
+    const weft_layout *layout = trainer->session->layout;
+    weft_update *kept = weft_journal_at(&trainer->journal, trainer->newest_order);
+    for (uint64_t part = 0; part < layout->part_count; part++)
+        trainer->digests[part] += trainer->discard[part] - trainer->delta[part];
+    weft_history_amend(&trainer->history, trainer->discard, layout->part_count);
+    update->target.root = weft_digest_parts_root(layout, trainer->digests);
+    kept->target = trainer->newest = update->target;
+    kept->snapshot_only = true; /* its levels may have different bits; they stay for who reads them */
+    weft_bridge_break(trainer, kept);
+    weft_bridge_amend(trainer, &update->target);
+    weft_log(WEFT_LOG_ERROR,
+             "version %llu: the weights changed while it was published: it is %016llx now, and peers that fail it get "
+             "what differs anew; publish when they are still",
+             (unsigned long long)update->target.number, (unsigned long long)update->target.root);
+}
+
+/* The version goes out; snapshots stand still until the shadow has it too. */
+static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
+{
+    weft_session *session = trainer->session;
+    weft_log_sink *before = weft_session_enter(session);
+    trainer->shadow_busy = true;
+    hand_over(trainer, update, pass);
+    weft_session_leave(session, before);
+    bool torn = false;
+    weft_status status = weft_shadow_update(trainer, update, &torn);
+    before = weft_session_enter(session);
+    if (torn)
+        amend(trainer, update);
+    if (status == WEFT_OK)
+        trainer->shadow_busy = false;
+    else
+        trainer->shadow_lost = true; /* the device is dead; what the peers got is right all the same */
+    weft_session_wake(session);
+    weft_session_changed(session);
+    weft_session_leave(session, before);
+    update->attachment = NULL; /* the journal's now */
+    return status;
+}
+
+static weft_status check_publish(const weft_trainer *trainer, uint64_t version)
+{
+    if (!trainer->bound)
+        return weft_fail(WEFT_E_STATE, "publish %llu: no weights are bound", (unsigned long long)version);
+    if (trainer->shadow_lost)
+        return weft_fail(WEFT_E_DEVICE,
+                         "publish %llu: the copy of version %llu was lost with the device; close the session",
+                         (unsigned long long)version, (unsigned long long)trainer->newest.number);
+    if (version <= trainer->newest.number)
+        return weft_fail(WEFT_E_STATE, "publish %llu: the version must exceed %llu", (unsigned long long)version,
+                         (unsigned long long)trainer->newest.number);
+    return WEFT_OK;
+}
+
+static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_options *options, weft_blob **blob)
+{
+    weft_publish_options given = {0};
+    if (options)
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    weft_status status = weft_blob_check("publish", given.attachment, given.attachment_bytes);
+    if (status != WEFT_OK)
+        return status;
+    bool same = given.attachment_bytes == 0 ||
+                (trainer->attachment && trainer->attachment->bytes == given.attachment_bytes &&
+                 memcmp(trainer->attachment->data, given.attachment, given.attachment_bytes) == 0);
+    *blob = same ? weft_blob_hold(trainer->attachment) : weft_blob_make(given.attachment, given.attachment_bytes);
+    return same || *blob ? WEFT_OK
+                         : weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
+                                     (unsigned long long)given.attachment_bytes);
+}
+
+static uint64_t target_root(const weft_trainer *trainer)
+{
+    const weft_layout *layout = trainer->session->layout;
+    for (uint64_t part = 0; part < layout->part_count; part++)
+        trainer->discard[part] = trainer->digests[part] + trainer->delta[part];
+    return weft_digest_parts_root(layout, trainer->discard);
+}
+
+static weft_level densest(const weft_update *update)
+{
+    if (update->snapshot_only)
+        return WEFT_LEVEL_FULL;
+    return update->levels >> WEFT_LEVEL_TIGHT & 1 ? WEFT_LEVEL_TIGHT : WEFT_JOURNAL_LEVEL;
+}
+
+static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_pass *pass,
+                   weft_update_info *all)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint16_t words[WEFT_PARAMETER_WORDS_MAX];
+    uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[densest(update)].bytes;
+    bytes += 2 * (uint64_t)weft_parameters_write(&update->parameters, words);
+    *all = (weft_update_info){.base = update->base,
+                              .target = update->target,
+                              .level = weft_level_name(densest(update)),
+                              .elements = layout->elements,
+                              .changed = update->changed,
+                              .dense_bytes = layout->bytes};
+    all->bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
+    if (update->attachment != trainer->attachment)
+        all->bytes += update->attachment->bytes;
+    all->diff_ms = pass->diff_ms;
+    all->encode_ms = pass->encode_ms;
+}
+
+/* Said again only of an update that needs yet more. */
+static void tell_of_journal(weft_trainer *trainer, const weft_update *update)
+{
+    char size[WEFT_SIZE_PRINTED];
+    const uint64_t need = weft_size_journal_for(trainer->journal_need);
+    const bool said = need <= trainer->journal_said;
+    weft_size_print(need, size);
+    weft_log(
+        said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
+        "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal to at least %s",
+        (unsigned long long)update->target.number, size);
+    trainer->journal_said = said ? trainer->journal_said : need;
+}
+
+static void tell(weft_trainer *trainer, const weft_update *update, weft_update_info *all, weft_update_info *info)
+{
+    weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",
+             (unsigned long long)all->target.number, (unsigned long long)all->changed,
+             (unsigned long long)all->elements, (unsigned long long)all->bytes, all->level, all->diff_ms,
+             all->encode_ms);
+    if (update->snapshot_only)
+        tell_of_journal(trainer, update);
+    if (!info)
+        return;
+    size_t size = info->size < sizeof *all ? info->size : sizeof *all;
+    all->size = size;
+    memcpy(info, all, size);
+}
+
+/* The error stays what it was, whatever befalls a peer that is told. */
+static weft_status withdraw(weft_trainer *trainer, weft_update *update, weft_status status)
+{
+    char why[512];
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    weft_early_withdraw(trainer, update);
+    return weft_fail_quiet(status, "%s", why);
+}
+
+static weft_status publish(weft_trainer *trainer, weft_update *update, void *stream, weft_update_info *info)
+{
+    weft_encode_pass pass;
+    weft_update_info all;
+    weft_status status = encode(trainer, update, stream, &pass);
+    if (status != WEFT_OK)
+        return withdraw(trainer, update, status);
+    update->target.root = target_root(trainer);
+    report(trainer, update, &pass, &all);
+    uint64_t begun_ns = weft_clock_ns();
+    status = seal(trainer, update, &pass);
+    all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
+    all.target = update->target;
+    if (status == WEFT_OK)
+        tell(trainer, update, &all, info);
+    return status;
+}
+
+static weft_status publish_alone(weft_session *session, uint64_t version, void *stream,
+                                 const weft_publish_options *options, weft_update_info *info)
+{
+    weft_trainer *trainer = session->trainer;
+    weft_update update = {0};
+    if (!trainer)
+        return weft_fail(WEFT_E_STATE, "publish: this session is a rollout's");
+    weft_status status = weft_size_check(options, "weft_publish_options");
+    if (status == WEFT_OK)
+        status = weft_size_check(info, "weft_update_info");
+    if (status == WEFT_OK)
+        status = check_publish(trainer, version);
+    if (status == WEFT_OK)
+        status = choose_attachment(trainer, options, &update.attachment);
+    if (status != WEFT_OK)
+        return status;
+    update.base = trainer->newest;
+    update.target = (weft_version){trainer->run, version, 0};
+    weft_log_sink *before = weft_session_enter(session);
+    weft_peer_levels(trainer);
+    update.levels = trainer->levels;
+    trainer->publishing = true;
+    pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
+    status = publish(trainer, &update, stream, info);
+    weft_log_enter(before);
+    pthread_mutex_lock(&session->lock);
+    trainer->publishing = false;
+    pthread_cond_signal(&trainer->bridge.wake);
+    pthread_mutex_unlock(&session->lock);
+    if (status != WEFT_OK)
+        weft_blob_drop(update.attachment);
+    return status;
+}
+
+weft_status weft_publish(weft_session *session, uint64_t version, void *stream, const weft_publish_options *options,
+                         weft_update_info *info)
+{
+    weft_status status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_publish");
+    if (status != WEFT_OK)
+        return status;
+    status = publish_alone(session, version, stream, options, info);
+    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
+    return status;
+}

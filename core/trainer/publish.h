@@ -1,0 +1,41 @@
+/* publish.h - from weights to a version: diff, encode, journal, shadow; and the trainer's side of bind. */
+#ifndef WEFT_CORE_PUBLISH_H
+#define WEFT_CORE_PUBLISH_H
+
+#include "peer/peer.h"
+
+/* Takes the memory that publishing needs besides the journal. */
+weft_status weft_publish_open(weft_trainer *trainer);
+void weft_publish_close(weft_trainer *trainer);
+
+/* ---- room.c: room in the journal, whatever lags */
+/* Gives something up, first what is cheapest to have again: levels beside the journal's own, merged updates, the oldest
+ * version that nobody reads, at last the oldest that peers read, which are lost. False: there is nothing left. */
+bool weft_room_make(weft_trainer *trainer);
+/* Appends a block to a chain of publish's own, making room if need be; false: there is none to be had. */
+bool weft_room_extend(weft_trainer *trainer, weft_chain *chain);
+/* Whoever reads the update is lost, and joins again. Under the lock. */
+void weft_room_evict(weft_trainer *trainer, const weft_update *update);
+/* Makes a place in the journal's ring for one more update. Under the lock. */
+void weft_room_make_place(weft_trainer *trainer);
+
+/* ---- lag.c */
+/* Holds a peer to its max_lag: says once that it lags beyond, or loses it. */
+void weft_lag_judge(weft_trainer *trainer, weft_peer *peer);
+
+/* ---- shadow.c */
+/* Takes the memory for the shadow, where the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
+weft_status weft_shadow_open(weft_trainer *trainer);
+void weft_shadow_close(weft_trainer *trainer);
+/* The trainer's side of weft_bind: the first copies the weights into the shadow, and peers may join. */
+weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+                             uint64_t attachment_bytes);
+/* Brings the shadow, which is busy, to the update's target. `*torn`: it is another one, for the weights changed
+ * meanwhile, and trainer->discard tells how the digests moved instead of by trainer->delta. */
+weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn);
+
+/* ---- trainer_step.c */
+/* One step of the progress thread, or of the caller; without `work` it only keeps connections alive. */
+void weft_trainer_step(weft_session *session, bool work, weft_waits *waits);
+
+#endif

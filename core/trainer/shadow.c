@@ -1,0 +1,306 @@
+/* shadow.c - the trainer's copy of the bits published last: taken at bind, brought forward by each version. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "trainer/publish.h"
+
+/* So much memory for the changes of frames that are put into the shadow together, where several are. */
+#define SCRATCH (UINT64_C(32) << 20)
+
+/* ---- open */
+
+static uint64_t image_bytes(const weft_trainer *trainer)
+{
+    return trainer->session->layout->bytes ? trainer->session->layout->bytes : 1;
+}
+
+/* What works on the shadow alone: the host backend where that is the host's, whatever works on the weights. */
+static weft_status open_windows(weft_trainer *trainer, const weft_backend *backend, weft_backend_state *device)
+{
+    const weft_layout *layout = trainer->session->layout;
+    uint64_t bytes = weft_staging_largest(layout);
+    if (backend->depth > 1 && bytes < SCRATCH)
+        bytes = SCRATCH;
+    weft_status status = weft_window_open(&trainer->shadow_jobs, backend, device);
+    if (status == WEFT_OK)
+        status = weft_window_open(&trainer->shadow_loads, backend, device);
+    if (status == WEFT_OK)
+        status = weft_window_open(&trainer->bridge_loads, backend, device);
+    return status == WEFT_OK ? weft_staging_open(&trainer->scratch, backend, device, bytes + 16, backend->depth,
+                                                 "of the largest tile")
+                             : status;
+}
+
+static weft_status open_host(weft_trainer *trainer)
+{
+    const weft_backend *host = weft_backend_find("host");
+    const weft_backend_options options = {-1, trainer->session->site->trainer.kernels, 0};
+    if (trainer->session->backend == host)
+        return open_windows(trainer, host, trainer->session->device);
+    weft_status status = host->open(&options, &trainer->host);
+    return status == WEFT_OK ? open_windows(trainer, host, trainer->host) : status;
+}
+
+weft_status weft_shadow_open(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    const weft_backend *backend = session->backend;
+    const bool device = session->site->trainer.shadow == WEFT_SHADOW_DEVICE;
+    void *image = NULL;
+    if (device && !(backend->caps & WEFT_BACKEND_DEVICE))
+        return weft_fail(WEFT_E_CONFIG, "[trainer] shadow = device: backend %s has no device; use shadow = host",
+                         backend->name);
+    trainer->shadow_kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
+    weft_status status = backend->memory_take(session->device, image_bytes(trainer), trainer->shadow_kind, &image);
+    if (status != WEFT_OK)
+        return weft_fail(status, "no memory for a shadow of %llu bytes: %s", (unsigned long long)session->layout->bytes,
+                         weft_last_error());
+    trainer->shadow_image = image;
+    status = device ? open_windows(trainer, backend, session->device) : open_host(trainer);
+    return status == WEFT_OK ? weft_binding_open_image(session->layout, image, &trainer->shadow) : status;
+}
+
+void weft_shadow_close(weft_trainer *trainer)
+{
+    weft_session *session = trainer->session;
+    weft_binding_close(&trainer->shadow);
+    weft_staging_close(&trainer->scratch);
+    weft_window_close(&trainer->bridge_loads);
+    weft_window_close(&trainer->shadow_loads);
+    weft_window_close(&trainer->shadow_jobs);
+    if (trainer->host)
+        weft_backend_find("host")->close(trainer->host);
+    if (trainer->shadow_image)
+        session->backend->memory_give(session->device, trainer->shadow_image, image_bytes(trainer),
+                                      trainer->shadow_kind);
+}
+
+/* ---- read */
+
+typedef struct reading {
+    const weft_trainer *trainer;
+    bool framed;
+    uint8_t *to;
+} reading;
+
+static void read_fill(void *user, uint64_t unit, weft_job *job)
+{
+    reading *r = user;
+    weft_view view = weft_binding_view(&r->trainer->shadow, unit);
+    const uint64_t dense = (uint64_t)view.count * view.width;
+    uint8_t *to = r->to + (r->framed ? WEFT_FRAME_HEADER_BYTES : 0);
+    r->to = to + (r->framed ? weft_frame_pad(dense) : dense);
+    job->load = (weft_load_job){.view = view, .bytes = to};
+}
+
+weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_t unit, uint64_t units, bool framed,
+                             uint8_t *to)
+{
+    reading r = {trainer, framed, to};
+    const weft_chore chore = {WEFT_JOB_LOAD, read_fill, NULL, &r};
+    weft_status status = weft_window_run(window, &chore, unit, unit + units);
+    trainer->shadow_lost = trainer->shadow_lost || status == WEFT_E_DEVICE;
+    return status;
+}
+
+/* ---- bind */
+
+static void copy_fill(void *user, uint64_t unit, weft_job *job)
+{
+    const weft_trainer *trainer = user;
+    job->load = (weft_load_job){.view = weft_binding_view(&trainer->weights, unit),
+                                .bytes = weft_binding_view(&trainer->shadow, unit).runs[0].data};
+}
+
+/* Copies the weights into the shadow, whose units are contiguous. */
+static weft_status copy_to_shadow(weft_trainer *trainer)
+{
+    const weft_chore chore = {WEFT_JOB_LOAD, copy_fill, NULL, trainer};
+    return weft_window_run(&trainer->session->calls, &chore, 0, trainer->session->layout->unit_count);
+}
+
+/* While nothing is bound no step looks at shadow or digests: the passes are made without the lock, so that whoever
+ * comes is answered meanwhile. */
+static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
+{
+    weft_session *session = trainer->session;
+    uint64_t root = 0;
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = copy_to_shadow(trainer);
+    if (status == WEFT_OK)
+        status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->digests, &root);
+    pthread_mutex_lock(&session->lock);
+    if (status == WEFT_OK)
+        status = weft_bridge_start(trainer);
+    if (status != WEFT_OK)
+        return status;
+    trainer->newest = (weft_version){trainer->run, session->options.first_version, root};
+    trainer->attachment = attachment;
+    trainer->bound = true;
+    weft_log(WEFT_LOG_INFO, "version %llu is bound: peers may join", (unsigned long long)trainer->newest.number);
+    return WEFT_OK;
+}
+
+/* New addresses for the same bits. */
+static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
+{
+    weft_session *session = trainer->session;
+    uint64_t root;
+    pthread_mutex_unlock(&session->lock); /* a pass over the weights must not silence heartbeats */
+    weft_status status = weft_session_digest(&session->calls, fresh, trainer->discard, &root);
+    pthread_mutex_lock(&session->lock);
+    if (status == WEFT_OK && root != trainer->newest.root)
+        status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
+                           (unsigned long long)root, (unsigned long long)trainer->newest.number,
+                           (unsigned long long)trainer->newest.root);
+    if (status != WEFT_OK)
+        return status;
+    weft_binding_close(&trainer->weights);
+    trainer->weights = *fresh;
+    return WEFT_OK;
+}
+
+weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+                             uint64_t attachment_bytes)
+{
+    weft_binding fresh;
+    weft_blob *blob = NULL;
+    weft_status status = weft_binding_open(trainer->session->layout, pieces, count, &fresh);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_session_check(trainer->session, &fresh);
+    if (status != WEFT_OK) {
+        weft_binding_close(&fresh);
+        return status;
+    }
+    if (trainer->bound) {
+        status = rebind(trainer, &fresh);
+    } else {
+        blob = attachment_bytes ? weft_blob_make(attachment, attachment_bytes) : NULL;
+        trainer->weights = fresh;
+        status = attachment_bytes && !blob ? weft_fail(WEFT_E_MEMORY, "no memory for the attachment")
+                                           : bind_first(trainer, blob);
+        if (status != WEFT_OK)
+            memset(&trainer->weights, 0, sizeof trainer->weights);
+    }
+    if (status != WEFT_OK) {
+        weft_binding_close(&fresh);
+        weft_blob_drop(blob);
+    }
+    return status;
+}
+
+/* ---- from version to version */
+
+static void apply_fill(void *user, uint64_t list, weft_job *job)
+{
+    weft_trainer *trainer = user;
+    weft_changes *changes = weft_staging_at(&trainer->scratch, list);
+    job->apply = (weft_apply_job){.target = weft_binding_span(&trainer->shadow, changes->unit, changes->units),
+                                  .changes = changes};
+}
+
+static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
+{
+    (void)user;
+    (void)list;
+    return job->status == WEFT_OK && job->apply.mismatch ? WEFT_E_BASE : job->status;
+}
+
+/* Puts the frames that are under way into the shadow. */
+static weft_status frames_end(weft_trainer *trainer)
+{
+    const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, trainer};
+    weft_window *window = &trainer->shadow_jobs;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && window->ended < window->begun)
+        status = weft_window_end(window)->status;
+    if (status == WEFT_OK)
+        status = weft_window_run(window, &apply, 0, trainer->scratch.count);
+    weft_staging_clear(&trainer->scratch);
+    return status;
+}
+
+/* Begins to bring one frame's units of the shadow to the target, from the frame itself: O(changes). */
+static weft_status frame_begin(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
+{
+    const weft_layout *layout = trainer->session->layout;
+    weft_window *window = &trainer->shadow_jobs;
+    weft_frame frame;
+    weft_status status = weft_frame_admit(layout, bytes, length, &frame);
+    if (status != WEFT_OK)
+        return status;
+    const weft_frame_header *header = &frame.header;
+    const uint8_t width = layout->units[header->unit].width;
+    weft_changes *changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
+    if (!changes) {
+        status = frames_end(trainer);
+        if (status != WEFT_OK)
+            return status;
+        changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
+    }
+    weft_window_room(window)->decode =
+        (weft_decode_job){.frame = frame,
+                          .base = weft_binding_span(&trainer->shadow, header->unit, header->units),
+                          .changes = changes, /* there is room for the largest, and for as many as the window takes */
+                          .tensor_delta = trainer->discard};
+    weft_window_begin(window, WEFT_JOB_DECODE);
+    return WEFT_OK;
+}
+
+static weft_status chain_frames(weft_trainer *trainer, const weft_chain *chain)
+{
+    const weft_arena *arena = &trainer->journal.arena;
+    for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
+        const uint8_t *frame = weft_arena_block(arena, block);
+        for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
+            uint32_t bytes = weft_arena_index(arena, block, i)->bytes;
+            weft_status status = frame_begin(trainer, frame, bytes);
+            if (status != WEFT_OK)
+                return status;
+            frame += bytes;
+        }
+    }
+    return frames_end(trainer);
+}
+
+static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
+{
+    weft_status status = chain_frames(trainer, chain);
+    weft_window_drop(&trainer->shadow_jobs);
+    weft_staging_clear(&trainer->scratch);
+    return status;
+}
+
+/* How far the shadow's digests are from those of the version before; the trainer's are the announced ones already. */
+static weft_status count_whole(weft_trainer *trainer)
+{
+    uint64_t root;
+    weft_status status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->discard, &root);
+    for (uint64_t part = 0; part < trainer->session->layout->part_count; part++)
+        trainer->discard[part] -= trainer->digests[part] - trainer->delta[part];
+    return status;
+}
+
+/* Frames and digests come of several looks at the weights: what changes in between makes them of different bits, or
+ * makes frames that do not decode. What the shadow has then is what the next version starts from. */
+weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn)
+{
+    const uint64_t bytes = trainer->session->layout->part_count * sizeof *trainer->discard;
+    memset(trainer->discard, 0, bytes);
+    weft_status status =
+        update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[WEFT_JOURNAL_LEVEL]);
+    const bool framed = status == WEFT_OK, broken = !framed && !update->snapshot_only && status != WEFT_E_DEVICE;
+    if (broken)
+        weft_log(WEFT_LOG_WARN,
+                 "version %llu: own frames do not decode (%s): shadow copied whole; report this if nothing "
+                 "changed the weights meanwhile",
+                 (unsigned long long)update->target.number, weft_last_error());
+    if (!framed)
+        status = copy_to_shadow(trainer);
+    if (!framed && status == WEFT_OK)
+        status = count_whole(trainer);
+    *torn = status == WEFT_OK && (broken || memcmp(trainer->discard, trainer->delta, bytes) != 0);
+    return status;
+}

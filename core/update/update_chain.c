@@ -1,0 +1,128 @@
+#include "update/update_chain.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+typedef unsigned long long ull;
+
+/* ---- open */
+
+/* Numbers are labels, which need not meet in between: updates of several makers may each count from 0. */
+static weft_status numbers_check(const weft_version *base, const weft_version *target)
+{
+    if (base->run != target->run || base->number <= target->number)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_ARGUMENT,
+                     "the first update starts from version %llu, the last ends at version %llu: numbers grow; label "
+                     "the updates in their order",
+                     (ull)base->number, (ull)target->number);
+}
+
+static weft_status chain_check(const weft_update_chain *chain)
+{
+    const uint64_t *layout = chain->header.layout;
+    for (size_t i = 0; i < chain->count; i++) {
+        const weft_wire_update *header = &chain->updates[i]->header;
+        const weft_version *before = i > 0 ? &chain->updates[i - 1]->header.target : &header->base;
+        if (header->layout[0] != layout[0] || header->layout[1] != layout[1])
+            return weft_fail(WEFT_E_LAYOUT, "update %zu is for another layout than the first", i + 1);
+        if (before->root != header->base.root)
+            return weft_fail(WEFT_E_ARGUMENT, "update %zu starts from %016llx, the one before ends at %016llx", i + 1,
+                             (ull)header->base.root, (ull)before->root);
+    }
+    return numbers_check(&chain->header.base, &chain->header.target);
+}
+
+weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *const *updates, size_t count,
+                                   const weft_layout *layout)
+{
+    *chain = (weft_update_chain){.updates = updates, .count = count, .layout = layout};
+    if (count == 0)
+        return weft_fail(WEFT_E_ARGUMENT, "no updates to merge");
+    chain->header.base = updates[0]->header.base;
+    chain->header.target = updates[count - 1]->header.target;
+    memcpy(chain->header.layout, updates[0]->header.layout, sizeof chain->header.layout);
+    weft_status status = chain_check(chain);
+    if (status != WEFT_OK)
+        return status;
+    chain->cursors = weft_mem_take(count, sizeof *chain->cursors);
+    if (!chain->cursors)
+        return weft_fail(WEFT_E_MEMORY, "no memory to merge %zu updates", count);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = weft_update_cursor_open(&chain->cursors[i], updates[i], layout);
+    return status;
+}
+
+void weft_update_chain_close(weft_update_chain *chain)
+{
+    weft_update_writer_close(&chain->writer);
+    for (size_t i = 0; chain->cursors && i < chain->count; i++)
+        weft_update_cursor_close(&chain->cursors[i]);
+    weft_mem_give(chain->cursors);
+    chain->cursors = NULL;
+}
+
+void weft_update_chain_rewind(weft_update_chain *chain)
+{
+    for (size_t i = 0; i < chain->count; i++)
+        weft_update_cursor_begin(&chain->cursors[i]);
+}
+
+weft_status weft_update_chain_end(const weft_update_chain *chain)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < chain->count && status == WEFT_OK; i++)
+        status = weft_update_cursor_finish(&chain->cursors[i]);
+    return status;
+}
+
+/* ---- the new update */
+
+/* *data comes from weft_mem_take, NULL if there is none. */
+static weft_status attachment_take(const weft_update_chain *chain, uint8_t **data, uint64_t *bytes)
+{
+    weft_update_file *last = NULL;
+    for (size_t i = 0; i < chain->count; i++)
+        last = chain->updates[i]->header.attachment_bytes ? chain->updates[i] : last;
+    *bytes = last ? last->header.attachment_bytes : 0;
+    *data = last ? weft_mem_take(*bytes, 1) : NULL;
+    if (last && !*data)
+        return weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes", (ull)*bytes);
+    return last ? weft_update_attachment(last, *data, *bytes, bytes) : WEFT_OK;
+}
+
+weft_status weft_update_chain_begin(weft_update_chain *chain, const weft_sink *sink)
+{
+    uint8_t *attachment = NULL;
+    uint64_t bytes;
+    weft_status status = attachment_take(chain, &attachment, &bytes);
+    if (status == WEFT_OK)
+        status = weft_update_writer_begin(&chain->writer, sink, &chain->header, attachment, bytes);
+    weft_mem_give(attachment);
+    return status;
+}
+
+weft_status weft_update_chain_finish(weft_update_chain *chain, bool named, uint64_t changed)
+{
+    return weft_update_writer_finish(&chain->writer, chain->layout, named, chain->header.base.root,
+                                     &chain->header.target, changed);
+}
+
+void weft_update_chain_report(const weft_update_chain *chain, uint64_t changed, double diff_ms, double encode_ms,
+                              weft_update_info *info)
+{
+    weft_update_info all = {.base = chain->header.base,
+                            .target = chain->header.target,
+                            .level = weft_level_name(chain->header.level),
+                            .elements = chain->layout->elements,
+                            .changed = changed,
+                            .dense_bytes = chain->layout->bytes,
+                            .bytes = chain->writer.bytes,
+                            .diff_ms = diff_ms,
+                            .encode_ms = encode_ms + chain->writer.pack_ms};
+    size_t size = info->size < sizeof all ? info->size : sizeof all;
+    all.size = size;
+    memcpy(info, &all, size);
+}

@@ -1,0 +1,35 @@
+/* update_chain.h - update files that follow each other, and the one that they become: what merging with a base and
+ * without one share. */
+#ifndef WEFT_CORE_UPDATE_CHAIN_H
+#define WEFT_CORE_UPDATE_CHAIN_H
+
+#include "update/update_cursor.h"
+#include "update/update_writer.h"
+
+typedef struct weft_update_chain {
+    weft_update_file *const *updates;
+    size_t count;
+    const weft_layout *layout;
+    weft_update_cursor *cursors; /* one an update */
+    weft_wire_update header;     /* of the new update: base, target and layout are set by open */
+    weft_update_writer writer;
+} weft_update_chain;
+
+/* Proves that the updates follow each other and belong to one layout, of which `layout` has the units.
+ * Errors: WEFT_E_ARGUMENT, WEFT_E_LAYOUT, WEFT_E_MEMORY. */
+weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *const *updates, size_t count,
+                                   const weft_layout *layout);
+void weft_update_chain_close(weft_update_chain *chain);
+
+/* All cursors to the first frame; at the end: whether every trailer told the truth. */
+void weft_update_chain_rewind(weft_update_chain *chain);
+weft_status weft_update_chain_end(const weft_update_chain *chain);
+
+/* Writes the head, with the newest attachment of the updates. */
+weft_status weft_update_chain_begin(weft_update_chain *chain, const weft_sink *sink);
+/* Writes what is behind the frames. */
+weft_status weft_update_chain_finish(weft_update_chain *chain, bool named, uint64_t changed);
+void weft_update_chain_report(const weft_update_chain *chain, uint64_t changed, double diff_ms, double encode_ms,
+                              weft_update_info *info);
+
+#endif

@@ -1,0 +1,68 @@
+/* update_digest.c - the digests of bound weights, by the same lanes that make and prove updates. */
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "update/update_team.h"
+#include "update/update_work.h"
+
+typedef struct weft_update_digester {
+    weft_binding binding;
+    uint64_t *parts;
+    weft_update_team team;
+} digester;
+
+static weft_status digest_group(weft_update_team *team, weft_update_lane *lane, weft_update_group *group)
+{
+    digester *d = team->user;
+    weft_status status = WEFT_OK;
+    for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
+        weft_digest_job job = {weft_binding_view(&d->binding, unit), d->parts};
+        status = weft_backend_wait(team->backend, lane->device, team->backend->digest(lane->device, &job), &job);
+    }
+    return status;
+}
+
+static weft_status run(digester *d, const weft_layout *layout, const weft_work *work)
+{
+    weft_status status = WEFT_OK;
+    weft_update_team_begin(&d->team, 0, digest_group, d);
+    while (status == WEFT_OK && weft_update_team_fill(&d->team)) {
+        status = weft_update_team_run(&d->team);
+        if (status == WEFT_OK)
+            status = weft_update_tell(work, d->team.next_unit, layout->unit_count);
+    }
+    return status;
+}
+
+weft_status weft_update_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                               const weft_work *work, uint64_t *parts)
+{
+    digester d = {.parts = parts};
+    weft_status status = weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, count, &d.binding);
+    if (status == WEFT_OK)
+        status = weft_update_team_open(&d.team, layout, work);
+    if (status == WEFT_OK)
+        status = run(&d, layout, work);
+    weft_update_team_close(&d.team);
+    weft_binding_close(&d.binding);
+    return status;
+}
+
+weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                                const weft_work *work, uint64_t *tensors, uint64_t *root)
+{
+    weft_work own;
+    weft_status status = weft_size_check(work, "weft_work");
+    if (status != WEFT_OK)
+        return status;
+    uint64_t *parts = weft_mem_take(layout->part_count + 1, sizeof *parts);
+    if (!parts)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
+    status = weft_update_digest(layout, pieces, count, weft_update_work_take(work, &own), parts);
+    for (uint64_t t = 0; t < layout->count && status == WEFT_OK && tensors; t++)
+        tensors[t] = weft_digest_tensor(layout, parts, t);
+    if (status == WEFT_OK)
+        *root = weft_digest_parts_root(layout, parts);
+    weft_mem_give(parts);
+    return status;
+}

@@ -1,0 +1,35 @@
+#include "wire/guest.h"
+
+#include <xxhash.h>
+
+/* Of the host alone: "192.0.2.7:4711" and "[2001:db8::7]:4711" end in the port. */
+static uint64_t host_of(const weft_control *control)
+{
+    const char *port = strrchr(control->peer, ':');
+    return XXH3_64bits(control->peer, port ? (size_t)(port - control->peer) : strlen(control->peer));
+}
+
+/* The less it has said and the longer ago it came, the sooner it goes. */
+static bool goes_before(const weft_guest *a, const weft_guest *b)
+{
+    const uint32_t said_a = a->leaving ? 2 : a->control->nonce != 0, said_b = b->leaving ? 2 : b->control->nonce != 0;
+    return said_a != said_b ? said_a < said_b : a->since_ns < b->since_ns;
+}
+
+uint32_t weft_guest_pick(const weft_guest *guests, uint32_t count)
+{
+    uint64_t hosts[WEFT_GUESTS_MOST];
+    uint32_t most = 0, picked = 0;
+    for (uint32_t i = 0; i < count; i++)
+        hosts[i] = host_of(guests[i].control);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t same = 0;
+        for (uint32_t other = 0; other < count; other++)
+            same += hosts[other] == hosts[i];
+        if (same < most || (same == most && !goes_before(&guests[i], &guests[picked])))
+            continue;
+        most = same;
+        picked = i;
+    }
+    return picked;
+}
