@@ -1,4 +1,4 @@
-#include "peer/peer.h"
+#include "peer.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef WEFT_BENCH_RIG_H
 #define WEFT_BENCH_RIG_H
 
-#include "peer/peer.h"
+#include "peer.h"
 
 #define BENCH_DEADLINE_MS 60000
 

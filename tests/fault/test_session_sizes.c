@@ -209,6 +209,12 @@ static void staging_that_is_refused(void **state)
     assert_int_equal(weft_rollout_open(fixed, "b", f->layout, NULL, &none), WEFT_E_MEMORY);
     assert_non_null(strstr(weft_last_error(), "change lists of 67108864 bytes ([peers] staging)"));
     weft_site_free(fixed);
+    assert_true(weft_staging_largest(f->layout) > 1 << 20);
+    fixed = fleet_site(f, "peers.staging=1MiB");
+    assert_int_equal(weft_rollout_open(fixed, "b", f->layout, NULL, &none), WEFT_E_CONFIG);
+    assert_non_null(
+        strstr(weft_last_error(), "[peer.b] staging = 1048576 bytes: this layout's largest unit may need "));
+    weft_site_free(fixed);
     fleet_close(f);
     weft_backend_lend(NULL);
 }

@@ -9,7 +9,8 @@ five times their own time and two seconds. What is known already is not tried ag
 with --most. Survivors that were judged (judged.txt, beside this) do not count. The table is
 build-mutation/mutants-SEED.tsv. It begins with a digest of its sources, and a table of other sources is deleted.
 
-`.ci/run --full` plants 40 (--count 40). The long run, which plants 300, is started by hand.
+`.ci/run --full` plants 40 and wants 80 percent of them, because every change of the sources draws another 40. The long
+run, which plants 300 and wants 95 percent, is started by hand.
 
 Exit: 0, 1 (fewer than --bar percent were caught), 2 (something is wrong with the build)."""
 import argparse

@@ -309,6 +309,26 @@ static void grids_are_short_and_true(void **state)
     free(bytes);
 }
 
+/* A copy may begin at the first tensor: it reaches back over all that stand before it. */
+static void grids_of_alike_tensors_are_copies(void **state)
+{
+    static const uint64_t elements = 4096;
+    static const weft_tensor tensors[] = {
+        {"a", WEFT_BF16, 1, &elements}, {"b", WEFT_BF16, 1, &elements}, {"c", WEFT_BF16, 1, &elements}};
+    weft_layout *model, *read;
+    uint8_t *bytes;
+    uint64_t length;
+    (void)state;
+    assert_int_equal(weft_layout_create(tensors, 3, &model), WEFT_OK);
+    assert_int_equal(weft_update_grid_write(model, &bytes, &length), WEFT_OK);
+    assert_int_equal(length, 6); /* a literal of 3 bytes, a copy of 3 */
+    assert_int_equal(weft_update_grid_read(bytes, length, &read), WEFT_OK);
+    assert_int_equal(read->count, 3);
+    weft_layout_free(read);
+    weft_layout_free(model);
+    free(bytes);
+}
+
 /* A few bytes that ask for more than anyone has. */
 static void bombs_are_refused(void **state)
 {
@@ -325,9 +345,13 @@ static void bombs_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resealed_mutants),      cmocka_unit_test(files_of_another_weft_are_told_as_files),
-        cmocka_unit_test(grids_are_not_trusted), cmocka_unit_test(grids_are_short_and_true),
-        cmocka_unit_test(bombs_are_refused),     cmocka_unit_test(frames_are_counted),
+        cmocka_unit_test(resealed_mutants),
+        cmocka_unit_test(files_of_another_weft_are_told_as_files),
+        cmocka_unit_test(grids_are_not_trusted),
+        cmocka_unit_test(grids_are_short_and_true),
+        cmocka_unit_test(grids_of_alike_tensors_are_copies),
+        cmocka_unit_test(bombs_are_refused),
+        cmocka_unit_test(frames_are_counted),
     };
     return cmocka_run_group_tests(tests, world_make, world_free);
 }

@@ -203,6 +203,19 @@ static void values_are_printed_in_their_unit(void **state)
     }
 }
 
+/* The longer name is read first, so that a shorter one cannot end where the stack happens to hold a zero. */
+static void a_provider_is_named_by_its_whole_name(void **state)
+{
+    weft_site *site = load_with("[provider.tcp]\ndepth = 16\n[provider.tcp-rxm]\ndepth = 32\n[peer.a]\n", NULL, 0);
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        assert_get(site, NULL, "provider.efa-direct.depth", "auto");
+        assert_get(site, NULL, "provider.tcp-rxm.depth", "32");
+        assert_get(site, NULL, "provider.tcp.depth", "16");
+    }
+    weft_site_free(site);
+}
+
 static void asking_wrongly_is_an_argument_error(void **state)
 {
     (void)state;
@@ -239,9 +252,13 @@ static void asking_wrongly_is_an_argument_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_file_is_all_defaults),       cmocka_unit_test(a_peer_without_keys_has_the_defaults),
-        cmocka_unit_test(every_key_reaches_its_field),         cmocka_unit_test(values_are_printed_in_their_unit),
-        cmocka_unit_test(asking_wrongly_is_an_argument_error), cmocka_unit_test(no_descriptor_stays_open),
+        cmocka_unit_test(an_empty_file_is_all_defaults),
+        cmocka_unit_test(a_peer_without_keys_has_the_defaults),
+        cmocka_unit_test(every_key_reaches_its_field),
+        cmocka_unit_test(values_are_printed_in_their_unit),
+        cmocka_unit_test(asking_wrongly_is_an_argument_error),
+        cmocka_unit_test(a_provider_is_named_by_its_whole_name),
+        cmocka_unit_test(no_descriptor_stays_open),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
