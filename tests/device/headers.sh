@@ -19,7 +19,7 @@ printf '%s\n' '#include "backends/gpu/gpu_calls.h"' '#define LINE(result, name, 
 
 number() # number FILE NAME: what a vendor's file sets it to
 {
-    sed -nE "s/.*\b$2 = ([0-9]+).*/\1/p" "$root/backends/$1"
+    sed -nE "s/.*\b$2 = ([0-9]+).*/\1/p" "$root/backends/gpu/$1"
 }
 
 check() # check VENDOR COLUMN HEADER FLAGS...
