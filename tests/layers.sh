@@ -22,6 +22,7 @@ includes=$(grep -rEoH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include(_nex
 rooms='
 base
 layout
+shard
 codec
 port
 journal
@@ -58,7 +59,7 @@ check_rooms_of_core()
 }
 
 # ---- Headers from outside, and the folders among themselves.
-libc='assert|ctype|errno|fcntl|float|ifaddrs|inttypes|limits|locale|math|netdb|poll|pthread|sched|setjmp|signal|stdalign'
+libc='assert|ctype|errno|fcntl|fnmatch|float|ifaddrs|inttypes|limits|locale|math|netdb|poll|pthread|sched|setjmp|signal|stdalign'
 libc+='|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|strings?|time|unistd|endian|dirent'
 libc="($libc|arpa/[a-z]+|netinet/[a-z]+|net/if|sys/[a-z]+)\.h"
 

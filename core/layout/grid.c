@@ -18,6 +18,7 @@ typedef struct grid_walk {
     uint64_t largest_bytes;
     weft_unit pack; /* the open pack; count 0: none is open */
     weft_dtype pack_dtype;
+    uint32_t pack_key;
 } grid_walk;
 
 static void walk_note(grid_walk *walk, uint64_t bytes)
@@ -40,11 +41,13 @@ static void walk_close_pack(grid_walk *walk)
 static void walk_pack(grid_walk *walk, const weft_layout_entry *entry, uint64_t tensor)
 {
     uint64_t room = weft_tile_elements(entry->row->width) - (uint64_t)walk->pack.count;
-    if (walk->pack.count > 0 && (walk->pack_dtype != entry->row->dtype || entry->coded > room))
+    if (walk->pack.count > 0 &&
+        (walk->pack_dtype != entry->row->dtype || walk->pack_key != entry->key || entry->coded > room))
         walk_close_pack(walk);
     if (walk->pack.count == 0) {
         walk->pack = (weft_unit){.tensor = tensor, .width = entry->row->width, .is_float = entry->row->is_float};
         walk->pack_dtype = entry->row->dtype;
+        walk->pack_key = entry->key;
     }
     walk->pack.count += (uint32_t)entry->coded;
     walk->pack.tensor_count = (uint32_t)(tensor - walk->pack.tensor + 1);
@@ -92,10 +95,11 @@ void weft_grid_fill(const weft_layout_entry *entries, uint64_t count, weft_unit 
     grid_walk walk = {.units = units};
     walk_all(&walk, entries, count);
     for (uint64_t u = 0; u < walk.unit_count; u++) {
-        const weft_dtype_row *row = entries[units[u].tensor].row;
-        bool joins = u > 0 && entries[units[u - 1].tensor].row == row;
+        const weft_layout_entry *entry = &entries[units[u].tensor],
+                                *before = u > 0 ? &entries[units[u - 1].tensor] : NULL;
+        bool joins = before && before->row == entry->row && before->key == entry->key;
         units[u].place = joins ? units[u - 1].place + 1 : 0;
-        units[u].exponent_bits = row->exponent_bits;
+        units[u].exponent_bits = entry->row->exponent_bits;
     }
 }
 

@@ -77,7 +77,7 @@ static void layout_place(weft_layout *layout)
 }
 
 /* Takes the entries and copies the tensors: one block holds entries, then shapes, then names. */
-static weft_status layout_copy(weft_layout *layout, const weft_tensor *tensors)
+static weft_status layout_copy(weft_layout *layout, const weft_tensor *tensors, const uint32_t *keys)
 {
     uint64_t bytes = layout->count * sizeof(weft_layout_entry);
     for (uint64_t t = 0; t < layout->count; t++)
@@ -89,6 +89,7 @@ static weft_status layout_copy(weft_layout *layout, const weft_tensor *tensors)
     for (uint64_t t = 0; t < layout->count; t++) {
         layout->entries[t].tensor = tensors[t];
         layout->entries[t].tensor.shape = shape;
+        layout->entries[t].key = keys ? keys[t] : 0;
         for (uint32_t i = 0; i < tensors[t].rank; i++)
             *shape++ = tensors[t].shape[i];
     }
@@ -166,13 +167,13 @@ static weft_status layout_take_hash(weft_layout *layout)
     return WEFT_OK;
 }
 
-static weft_status layout_build(weft_layout *layout, const weft_tensor *tensors)
+static weft_status layout_build(weft_layout *layout, const weft_tensor *tensors, const uint32_t *keys)
 {
     weft_status status = WEFT_OK;
     for (uint64_t t = 0; t < layout->count && status == WEFT_OK; t++)
         status = tensor_check(&tensors[t], t);
     if (status == WEFT_OK)
-        status = layout_copy(layout, tensors);
+        status = layout_copy(layout, tensors, keys);
     for (uint64_t t = 0; t < layout->count && status == WEFT_OK; t++)
         status = entry_measure(layout, &layout->entries[t]);
     if (status == WEFT_OK)
@@ -184,7 +185,8 @@ static weft_status layout_build(weft_layout *layout, const weft_tensor *tensors)
     return status == WEFT_OK ? layout_take_hash(layout) : status;
 }
 
-weft_status weft_layout_create(const weft_tensor *tensors, uint64_t count, weft_layout **layout)
+weft_status weft_layout_create_keyed(const weft_tensor *tensors, const uint32_t *keys, uint64_t count,
+                                     weft_layout **layout)
 {
     if (!layout || (!tensors && count > 0))
         return weft_fail(WEFT_E_ARGUMENT, "weft_layout_create needs %s", layout ? "tensors" : "a place for the layout");
@@ -197,12 +199,17 @@ weft_status weft_layout_create(const weft_tensor *tensors, uint64_t count, weft_
     made->references = 1;
     made->count = count;
     made->epoch = 1;
-    weft_status status = layout_build(made, tensors);
+    weft_status status = layout_build(made, tensors, keys);
     if (status == WEFT_OK)
         *layout = made;
     else
         weft_layout_free(made);
     return status;
+}
+
+weft_status weft_layout_create(const weft_tensor *tensors, uint64_t count, weft_layout **layout)
+{
+    return weft_layout_create_keyed(tensors, NULL, count, layout);
 }
 
 weft_layout *weft_layout_hold(weft_layout *layout)

@@ -12,6 +12,8 @@
  * dense bytes are at most 1 MiB. A segment of more than tile(w) elements is cut into tiles, the last may be shorter.
  * A segment of at most tile(w) elements joins the open pack if that has its dtype and room for it, else opens one; a
  * segment that is cut closes the open pack. Empty segments have no elements and neither join nor close.
+ * Where tensors have keys (shard/cut.h) a change of key closes the open pack and ends the stretch, so that no unit is
+ * of two keys.
  */
 #ifndef WEFT_CORE_LAYOUT_H
 #define WEFT_CORE_LAYOUT_H
@@ -45,6 +47,7 @@ typedef struct weft_layout_entry {
     uint64_t bytes;    /* dense */
     uint64_t offset;   /* its place in a contiguous image such as the shadow: see weft_binding_open_image */
     uint64_t part;     /* its first: see part.h */
+    uint32_t key;      /* packs and stretches of units end where it changes; 0 where nothing is cut */
 } weft_layout_entry;
 
 /* One unit of the grid. */
@@ -88,6 +91,11 @@ uint32_t weft_layout_run(const weft_layout *layout, uint64_t unit, uint32_t shif
 bool weft_layout_joined(const weft_layout *layout, uint64_t unit, uint32_t units);
 /* Coded elements of `units` units of one stretch. */
 uint32_t weft_layout_count_units(const weft_layout *layout, uint64_t unit, uint32_t units);
+
+/* weft_layout_create with a key for each tensor, in the layout's order; NULL: none has one. Keys are not serialised,
+ * and the hash does not cover them. */
+weft_status weft_layout_create_keyed(const weft_tensor *tensors, const uint32_t *keys, uint64_t count,
+                                     weft_layout **layout);
 
 weft_layout *weft_layout_hold(weft_layout *layout); /* another reference; given back by weft_layout_free */
 
