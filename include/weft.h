@@ -12,23 +12,26 @@
  *     weft_wait, weft_close                     weft_close
  *
  * Conventions, unless a function says otherwise:
- *   - Every call returns a weft_status; out-parameters are written only on WEFT_OK.
- *   - One session is used from one thread at a time. weft_held, weft_stats, weft_peers, weft_interrupt and
- *     weft_last_error may be called from any thread at any time between open and close. A call that another one is in
- *     the way of does nothing: WEFT_E_STATE, and the text names the other. In each other's way are weft_bind,
- *     weft_publish, weft_commit, weft_scrub and weft_close; with progress by hand weft_wait, weft_staged, weft_progress
- *     and weft_commit; and weft_close with all but what may be called at any time.
- *   - A session belongs to the process that opened it. In a forked child every call of it does nothing, at once:
- *     WEFT_E_STATE. The parent's goes on as before.
- *   - Sizes are bytes in uint64_t, times are milliseconds, `void *stream` is the caller's device stream (NULL: the
- *     default stream; ignored by the host backend), which must not be being captured into a graph (WEFT_E_ARGUMENT).
- *   - Structs that begin with `size` are set by the caller to sizeof(the struct) so that they can grow: what a caller
- *     has no room for is left out, and `size` tells how much was written. In an array the first one's counts for all.
- *     A size of 0 was forgotten: WEFT_E_ARGUMENT, and nothing is done. Structs without a size never grow.
- *   - Pointers must not be NULL. Where one is tolerated, or told as WEFT_E_ARGUMENT, the function says so.
- *   - Strings are UTF-8; what weft returns as const char * lives until the call named in its comment.
- *   - After any error but WEFT_E_DEVICE the weights are bit for bit what they were; weft_status_scope() tells what to
- *     give up. When the device fails the text says what is known of them.
+ *   - Every call returns a weft_status. Out-parameters are written only on WEFT_OK.
+ *   - One thread at a time uses a session. Five calls are free of this rule, between open and close: weft_held,
+ *     weft_stats, weft_peers, weft_interrupt and weft_last_error.
+ *   - A call that collides with a running call does nothing and returns WEFT_E_STATE. The text names the running call.
+ *     weft_bind, weft_publish, weft_commit, weft_scrub and weft_close collide with each other. With manual progress
+ *     weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close collides with every call but the
+ *     five.
+ *   - A session belongs to the process that opened it. In a forked child every call returns WEFT_E_STATE at once and
+ *     does nothing. The parent's session goes on.
+ *   - Sizes are bytes in uint64_t. Times are milliseconds.
+ *   - `void *stream` is the caller's device stream. NULL is the default stream, and the host backend ignores the
+ *     parameter. A stream that is being captured into a graph is WEFT_E_ARGUMENT.
+ *   - Structs that begin with `size` can grow. The caller sets `size` to sizeof(the struct), and weft leaves out the
+ *     fields for which the caller has no room. On return `size` is the number of bytes written. In an array the first
+ *     entry's `size` counts for all. A `size` of 0 is WEFT_E_ARGUMENT, because the caller forgot it.
+ *   - Structs without `size` never grow.
+ *   - Pointers must not be NULL. Each function names the pointers that may be NULL, or that return WEFT_E_ARGUMENT.
+ *   - Strings are UTF-8. A returned const char * lives until the call that the function's comment names.
+ *   - After any error but WEFT_E_DEVICE the weights have the same bits as before. weft_status_scope() says what to give
+ *     up. After WEFT_E_DEVICE the text says what is known of the weights.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -52,32 +55,32 @@ extern "C" {
 
 /* ---------------------------------------------------------------- status */
 
-/* What a call came to. Groups by who is hurt: call -1x, peer -2x, version -3x, session -4x. */
+/* Status of a call. The groups name who is hurt: call -1x, peer -2x, version -3x, session -4x. */
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_AGAIN = 1, /* nothing was taken and nothing is wrong: try later */
 
-    WEFT_E_ARGUMENT = -10, /* a parameter is out of its contract */
+    WEFT_E_ARGUMENT = -10, /* a parameter breaks its contract */
     WEFT_E_CONFIG = -11,   /* the site file or an override is wrong */
     WEFT_E_LAYOUT = -12,   /* tensors, pieces or a model file do not fit the layout */
     WEFT_E_STATE = -13,    /* the call does not fit the session's state (version order, not bound, nothing staged) */
     WEFT_E_FILE = -14,     /* a file cannot be read or written */
     WEFT_E_TIMEOUT = -15,  /* the deadline passed; the session is well */
-    WEFT_E_MISSING = -16,  /* this build or host lacks what was asked for by name */
+    WEFT_E_MISSING = -16,  /* this build or host lacks a part that the caller or the site file names */
 
     WEFT_E_PEER_LOST = -20,   /* the peer died, left or missed its deadline */
-    WEFT_E_REFUSED = -21,     /* the other end refused: see the text */
-    WEFT_E_PROTOCOL = -22,    /* the other end broke or speaks another protocol; a file is of another */
+    WEFT_E_REFUSED = -21,     /* the other end refused: the text says why */
+    WEFT_E_PROTOCOL = -22,    /* the other end, or a file, breaks the protocol or has another version of it */
     WEFT_E_UNREACHABLE = -23, /* nobody answered before the deadline */
 
-    WEFT_E_CORRUPT = -30, /* bytes that are no well-formed frame, header or message */
+    WEFT_E_CORRUPT = -30, /* bytes are no well-formed frame, header or message */
     WEFT_E_CHECK = -31,   /* a checksum differs from the bytes */
     WEFT_E_BASE = -32,    /* the weights are not the base of this update */
-    WEFT_E_TARGET = -33,  /* the result is not what the trainer published; undone */
-    WEFT_E_BUDGET = -34,  /* the update does not fit the memory granted at open */
+    WEFT_E_TARGET = -33,  /* the result differs from the published version; it was undone */
+    WEFT_E_BUDGET = -34,  /* the update needs more memory than was granted at open */
 
-    WEFT_E_MEMORY = -40,   /* memory could not be had */
-    WEFT_E_SYSTEM = -41,   /* the operating system refused: see the text */
+    WEFT_E_MEMORY = -40,   /* memory is not available */
+    WEFT_E_SYSTEM = -41,   /* the operating system refused: the text says why */
     WEFT_E_PROVIDER = -42, /* the fabric provider failed */
     WEFT_E_DEVICE = -43    /* the accelerator failed */
 } weft_status;
@@ -93,18 +96,18 @@ typedef enum weft_scope {
 /* Names a status in lower case ("peer_lost"). Any thread; never NULL; the string is static. */
 WEFT_API const char *weft_status_name(weft_status status);
 
-/* Tells whom a status hurts; a number that is no status: the session. Any thread; pure. */
+/* Returns who is hurt by a status. A number that is no status hurts the session. Any thread; pure. */
 WEFT_API weft_scope weft_status_scope(weft_status status);
 
 /* Names a scope ("call", "peer", "version", "session", "none"). Any thread; the string is static. */
 WEFT_API const char *weft_scope_name(weft_scope scope);
 
-/* The library's version, "MAJOR.MINOR.PATCH". Any thread; the string is static. */
+/* Returns the library's version, "MAJOR.MINOR.PATCH". Any thread; the string is static. */
 WEFT_API const char *weft_version_string(void);
 
-/* The text of the last error decided on the calling thread: what failed, with which values, what to do.
- * Kept per thread, so that another thread's error never replaces it; "" if there was none. An error of a call without a
- * session is told nowhere else.
+/* Returns the text of the last error on the calling thread: what failed, with which values, and what to do.
+ * The text is kept per thread, because another thread's error must not replace it. The text is "" if there was no
+ * error. An error of a call without a session is reported only here.
  * Memory: the string is valid until the next weft call of this thread. Blocks: never. */
 WEFT_API const char *weft_last_error(void);
 
@@ -113,50 +116,50 @@ WEFT_API const char *weft_last_error(void);
 typedef enum weft_log_level {
     WEFT_LOG_ERROR = 0, /* someone must act */
     WEFT_LOG_WARN = 1,  /* a peer or a version was lost */
-    WEFT_LOG_INFO = 2,  /* a line per version */
-    WEFT_LOG_DEBUG = 3  /* per bucket */
+    WEFT_LOG_INFO = 2,  /* one line per version */
+    WEFT_LOG_DEBUG = 3  /* one line per bucket */
 } weft_log_level;
 
-/* Receives one line of log, without newline. */
+/* Receives one line of the log, without newline. */
 typedef void (*weft_log_fn)(void *user, weft_log_level level, const char *line);
 
 /* ---------------------------------------------------------------- site */
 
 typedef struct weft_site weft_site;
 
-/* Loads a site file, the INI that says who takes part and how each is reached.
+/* Loads a site file: an INI file that names who takes part and how each is reached.
  *
- * Every key is checked against the key table (conf/weft.ini is its manual): unknown, duplicated and ill-typed keys
- * are errors that name file, line and key. `overrides` are "section.key=value" strings that win over the file, as the
- * command line gives them ("trainer.listen=127.0.0.1:7000", "peer.a.bucket=1MiB").
+ * Every key is checked against the key table; conf/weft.ini is the manual. Unknown, duplicated and ill-typed keys are
+ * errors that name file, line and key. `overrides` are strings "section.key=value" that win over the file, as on the
+ * command line: "trainer.listen=127.0.0.1:7000", "peer.a.bucket=1MiB".
  *
- * path       the file's path
+ * path       path of the file
  * overrides  array of `override_count` strings, or NULL
  * site       receives the site
- * Memory: the caller gives it back with weft_site_free. Sessions copy what they need: it may be freed after open.
- * Threads: any. Blocks: for reading the file.
- * Errors: WEFT_E_FILE (cannot be read), WEFT_E_CONFIG (wrong content), WEFT_E_MEMORY. */
+ * Memory: the caller frees the site with weft_site_free. The site may be freed after open, because sessions copy it.
+ * Threads: any. Blocks: while the file is read.
+ * Errors: WEFT_E_FILE (the file cannot be read), WEFT_E_CONFIG (the content is wrong), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_site_load(const char *path, const char *const *overrides, size_t override_count,
                                     weft_site **site);
 
-/* Gives a site back. NULL is allowed. */
+/* Frees a site. NULL is allowed. */
 WEFT_API void weft_site_free(weft_site *site);
 
-/* Reads one resolved value of a site as text, in the unit of conf/weft.ini ("8MiB", "2s", "tcp").
+/* Writes one resolved value of a site as text, in the unit of conf/weft.ini ("8MiB", "2s", "tcp").
  *
- * peer      for keys of [peer.*] the name of a peer, or a pattern as the site has it ("gpu-*"): what a peer gets that
- *           no section but the pattern names; else NULL
- * key       "section.key", where the section of a peer's keys is "peer" ("peer.provider", "trainer.listen")
+ * peer      name of a peer, for keys of [peer.*]. Or a pattern of the site ("gpu-*"), for a peer that only the pattern
+ *           names; else NULL
+ * key       "section.key"; the section of a peer's keys is "peer" ("peer.provider", "trainer.listen")
  * text      receives the value, always terminated; `capacity` bytes
- * Errors: WEFT_E_ARGUMENT (no such key or peer, or no room). Any thread; never blocks. */
+ * Errors: WEFT_E_ARGUMENT (no such key or peer, or `capacity` is too small). Any thread; never blocks. */
 WEFT_API weft_status weft_site_get(const weft_site *site, const char *peer, const char *key, char *text,
                                    size_t capacity);
 
-/* The names of the peers that the site lists as [peer.NAME] sections (patterns are not peers).
+/* Returns the name of a peer that the site lists as a [peer.NAME] section. Patterns are not peers.
  *
- * index  0-based
- * name   receives the name; it lives as long as the site
- * Errors: WEFT_E_ARGUMENT when index is past the last. Any thread; never blocks. */
+ * index  number of the peer, from 0
+ * name   receives the name, which lives as long as the site
+ * Errors: WEFT_E_ARGUMENT (`index` is past the last peer). Any thread; never blocks. */
 WEFT_API weft_status weft_site_peer_name(const weft_site *site, size_t index, const char **name);
 
 /* ---------------------------------------------------------------- layout */
@@ -190,220 +193,233 @@ typedef enum weft_dtype {
 #define WEFT_MAX_RANK 16
 #define WEFT_MAX_NAME 511
 
-/* One tensor of a layout. `shape` holds `rank` sizes in elements; rank 0 is a scalar. */
+/* One tensor of a layout. `shape` holds `rank` sizes in elements. Rank 0 is a scalar. */
 typedef struct weft_tensor {
-    const char *name; /* 1..WEFT_MAX_NAME bytes, unique in the layout */
+    const char *name; /* name, 1..WEFT_MAX_NAME bytes, unique in the layout */
     weft_dtype dtype;
-    uint32_t rank; /* 0..WEFT_MAX_RANK */
+    uint32_t rank; /* number of dimensions, 0..WEFT_MAX_RANK */
     const uint64_t *shape;
 } weft_tensor;
 
 typedef struct weft_layout weft_layout;
 
-/* Makes a layout: the ordered list of tensors that trainer and rollouts share.
+/* Creates a layout: the ordered list of tensors that trainer and rollouts share.
  *
- * Its hash covers names, dtypes and shapes in this order, nothing else; two ends meet only with equal hashes.
+ * The layout's hash covers names, dtypes and shapes in this order. Two ends meet only if their hashes are equal.
  *
- * tensors  array of `count` tensors, copied
- * layout   receives the layout; give it back with weft_layout_free
+ * tensors  array of `count` tensors; copied
+ * layout   receives the layout; the caller frees it with weft_layout_free
  * Threads: any. Blocks: never.
- * Errors: WEFT_E_LAYOUT (a name twice, too long or empty; a dtype or rank out of range; sizes that overflow; a packed
- * dtype whose elements do not fill whole bytes), WEFT_E_MEMORY. */
+ * Errors: WEFT_E_LAYOUT (a name is empty, too long or given twice; a dtype or rank is out of range; sizes overflow; the
+ * elements of a packed dtype do not fill whole bytes), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_layout_create(const weft_tensor *tensors, uint64_t count, weft_layout **layout);
 
-/* Gives a layout back. NULL is allowed; sessions hold their own reference. */
+/* Frees a layout. NULL is allowed. Sessions hold their own reference. */
 WEFT_API void weft_layout_free(weft_layout *layout);
 
-/* The layout's 128-bit hash as two words, low first. Any thread; never blocks. */
+/* Writes the layout's 128-bit hash as two words, low first. Any thread; never blocks. */
 WEFT_API void weft_layout_hash(const weft_layout *layout, uint64_t hash[2]);
 
-/* Number of tensors. Any thread; never blocks. */
+/* Returns the number of tensors. Any thread; never blocks. */
 WEFT_API uint64_t weft_layout_count(const weft_layout *layout);
 
-/* Dense bytes of all tensors. Any thread; never blocks. */
+/* Returns the dense bytes of all tensors. Any thread; never blocks. */
 WEFT_API uint64_t weft_layout_bytes(const weft_layout *layout);
 
-/* One tensor of the layout; its strings and shape live as long as the layout. Any thread; never blocks.
- * Errors: WEFT_E_ARGUMENT (index past the last). */
+/* Returns one tensor of the layout. The tensor's strings and shape live as long as the layout. Any thread; never
+ * blocks.
+ * Errors: WEFT_E_ARGUMENT (`index` is past the last tensor). */
 WEFT_API weft_status weft_layout_tensor(const weft_layout *layout, uint64_t index, weft_tensor *tensor);
 
-/* Dense bytes of one tensor; 0 for an index past the last. Any thread; never blocks. */
+/* Returns the dense bytes of one tensor, or 0 if `index` is past the last tensor. Any thread; never blocks. */
 WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t index);
 
 /* Asks the site's trainer for its layout, for a rollout that starts with nothing.
  *
- * All addresses of the relays that the peer joins through, and of the trainer, are tried in turn, names looked up anew
- * each time, until one answers; where there are several, each has the peer's heartbeat to begin to. A trainer gives its
+ * weft tries all addresses of the peer's relays and of the trainer in turn, until one answers. Names are looked up anew
+ * each time. If there are several addresses, each one has the peer's heartbeat to begin its answer. A trainer gives its
  * layout from weft_trainer_open on.
  *
- * site, peer   who asks: the name must be admitted by the site
- * deadline_ms  gives up after this long; 0 takes the site's connect_deadline
- * layout       receives the layout; give it back with weft_layout_free
- * Threads: any. Blocks: until the answer or the deadline, whatever a name server does.
- * Errors: WEFT_E_CONFIG (the site does not admit the name, or an address is none), WEFT_E_UNREACHABLE (nobody answered
- * in time, or a host's name is not known), WEFT_E_SYSTEM (no descriptor for it here), WEFT_E_REFUSED, WEFT_E_PROTOCOL,
- * WEFT_E_CORRUPT and WEFT_E_LAYOUT (what came is no layout), WEFT_E_MEMORY. */
+ * site, peer   site, and the name of the peer that asks; the site must admit the name
+ * deadline_ms  time for all attempts; 0 takes the site's connect_deadline
+ * layout       receives the layout; the caller frees it with weft_layout_free
+ * Threads: any. Blocks: until the answer or the deadline, even if a name server is slow.
+ * Errors: WEFT_E_CONFIG (the site does not admit the name, or an address is invalid), WEFT_E_UNREACHABLE (nobody
+ * answered in time, or a host's name is unknown), WEFT_E_SYSTEM (no descriptor is free here), WEFT_E_REFUSED,
+ * WEFT_E_PROTOCOL, WEFT_E_CORRUPT and WEFT_E_LAYOUT (the answer is no layout), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms,
                                        weft_layout **layout);
 
-/* Where a part of one tensor lies in memory. The pieces of a tensor cover it exactly, in any order; a piece may lie
- * inside a larger allocation (fused qkv, stacked experts). For packed dtypes first and count fill whole bytes. Where
- * weights are written (a rollout's, weft_update_apply's) no two tensors may share memory: of tied ones leave all but
+/* Place of a part of one tensor in memory. The pieces of a tensor cover the tensor exactly, in any order. A piece may
+ * lie inside a larger allocation (fused qkv, stacked experts). For packed dtypes `first` and `count` fill whole bytes.
+ * No two tensors may share memory that weft writes: a rollout's, and weft_update_apply's. Of tied tensors leave all but
  * one out of the layout. */
 typedef struct weft_piece {
-    uint64_t tensor; /* number in the layout */
+    uint64_t tensor; /* number of the tensor in the layout */
     uint64_t first;  /* first element of the row-major tensor that this piece holds */
-    uint64_t count;  /* elements */
-    void *data;      /* aligned to the element's size */
+    uint64_t count;  /* number of elements */
+    void *data;      /* address, aligned to the element's size */
 } weft_piece;
 
 /* ---------------------------------------------------------------- session */
 
 typedef struct weft_session weft_session;
 
-/* A version is matched by its root digest; the number is the caller's label. */
+/* A version. Two versions are the same if their roots are equal; `number` is the caller's label. */
 typedef struct weft_version {
-    uint64_t run;    /* drawn at random by each trainer start; 0: a model that joined by its bits alone */
-    uint64_t number; /* chosen by the caller of weft_publish */
+    uint64_t run;    /* run, drawn at random when a trainer starts; 0: a model that joined by its bits alone */
+    uint64_t number; /* number, chosen by the caller of weft_publish */
     uint64_t root;   /* digest of all bits */
 } weft_version;
 
 typedef struct weft_options {
     size_t size; /* sizeof(weft_options) */
-    /* Receives log lines inside weft_events, weft_progress and weft_close. What says how the session closed comes when
-     * it has: of a session that closes nothing may be asked in it. NULL: standard error, to which one thread of the
-     * process writes, so that no call waits for who reads that: 64 KiB wait, what comes beyond is dropped, and a line
-     * in its place says how many were. */
+    /* Callback for log lines, called inside weft_events, weft_progress and weft_close. NULL: standard error. The line
+     * that reports the close comes after the close, and so the callback must not use that session. Only one thread of
+     * the process writes to standard error, because no call may wait for a slow reader. 64 KiB of lines can wait;
+     * further lines are dropped, and one line reports how many. */
     weft_log_fn log;
-    void *log_user;         /* handed to `log` */
+    void *log_user;         /* pointer handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end should have a higher one */
 } weft_options;
 
-/* Opens the trainer's end: takes all memory of its steady state (shadow, journal, slabs, room to merge and encode),
- * logs how much at most, and what [trainer] journal = auto came to (`auto` follows the layout and the memory that is
- * available to this process now), and listens: weft_stats tells the address. Until weft_bind is done rollouts that come
- * are told to come again, which they do without losing patience; the layout is given to those who
- * ask. (With progress by hand they are answered whenever weft_progress is called.) Raises the process's soft limit on
- * descriptors (RLIMIT_NOFILE) to the hard one, where it stays: what uses select() in the process must set the hard
- * limit before. Keeps 24 descriptors for need while a session is open.
+/* Opens the trainer's end of a session: takes the memory of the steady state and listens for rollouts.
+ *
+ * The memory is the shadow, the journal, slabs, and room to merge and encode. The log names the most that is taken, and
+ * the size of the journal. [trainer] journal = auto follows the layout and the memory that is available to this process
+ * now. weft_stats has the address that the trainer listens on.
+ *
+ * Until weft_bind is done the trainer asks each rollout to come again later. Such rollouts do not lose patience. A
+ * rollout that asks for the layout gets it at once. With manual progress the answers go out inside weft_progress.
+ *
+ * weft raises the soft limit on descriptors (RLIMIT_NOFILE) to the hard limit and leaves it there. A process that uses
+ * select() must set the hard limit first. While a session is open weft keeps 24 descriptors in reserve.
  *
  * site     the site; copied
- * layout   the tensors; a reference is held
+ * layout   the tensors; the session holds a reference
  * options  NULL for the defaults
- * session  receives the session; give it back with weft_close
- * Threads: any. Blocks: while an interface that the site names is not there, is down, has no carrier or has no IP yet,
- * or while the host lacks the listen address, at most the site's connect_deadline; the log says at once what is waited
- * for.
- * Errors: WEFT_E_CONFIG, WEFT_E_MISSING (a backend or provider that the site names is not to be had),
- * WEFT_E_UNREACHABLE (what was waited for did not come), WEFT_E_MEMORY, WEFT_E_SYSTEM (the port is taken),
+ * session  receives the session; the caller gives it back with weft_close
+ * Threads: any. Blocks: at most the site's connect_deadline. weft waits for a named interface that is absent, is down,
+ * or lacks a carrier or an IP. weft also waits for a listen address that the host lacks. The log says so at once.
+ * Errors: WEFT_E_CONFIG, WEFT_E_MISSING (a backend or provider that the site names is not available),
+ * WEFT_E_UNREACHABLE (the interface or address did not come), WEFT_E_MEMORY, WEFT_E_SYSTEM (the port is taken),
  * WEFT_E_PROVIDER. */
 WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                                        weft_session **session);
 
-/* Opens a rollout's end under the name of one of the site's peers; otherwise as weft_trainer_open (slots,
- * staging). Open it when the weights have their memory: [peer] staging = auto takes no more than a quarter of what is
- * left.
+/* Opens a rollout's end of a session under the name of one of the site's peers. weft_bind starts to join.
  *
- * Blocks: where the site has hosts by name, until the address of one that the peer may join is known, at most the
- * site's connect_deadline, and at most a second longer for the others; then as weft_trainer_open for interfaces, a
- * route and, of a relay, its address, each at most as long again; else never for the network. weft_bind starts to join.
- * What a name stands for is asked anew whenever nobody is reached, beside everything else. Errors: also WEFT_E_CONFIG
- * (the site does not admit the name), WEFT_E_UNREACHABLE (no name is known in time). */
+ * The memory taken is slots and staging. Open the session after the weights have their memory, because [peer] staging =
+ * auto takes at most a quarter of the rest. All else is as for weft_trainer_open.
+ *
+ * Blocks, each at most the site's connect_deadline: first until the address of one host to join through is known, if
+ * the site has hosts by name. The other names get at most one more second. Then for interfaces and a route, and for a
+ * relay's own address. The call never waits for the network otherwise. If nobody is reached, names are looked up anew
+ * later, in the background.
+ * Errors: as weft_trainer_open, and WEFT_E_CONFIG (the site does not admit the name), WEFT_E_UNREACHABLE (no name is
+ * known in time). */
 WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
                                        const weft_options *options, weft_session **session);
 
-#define WEFT_ATTACHMENT_MAX (256ull << 20) /* bytes that travel with a version, at most */
+#define WEFT_ATTACHMENT_MAX (256ull << 20) /* largest attachment of a version, in bytes */
 
 #define WEFT_BIND_EMPTY 1u /* rollout: the memory holds no model yet; join by snapshot */
 
 /* Binds the weights in place and starts the session's work.
  *
  * Trainer: copies the weights to the shadow as version options.first_version, and lets peers join.
- * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with what it holds.
- * A later call with the same layout rebinds: same bits, new addresses, for engines that move their weights. Attachment
- * and flags are judged then, but not used, so that the call may be made again as it was: what is held keeps its
- * attachment, which weft_publish changes, and its bits are proved, WEFT_BIND_EMPTY or not.
+ * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with the version that it holds.
+ * A later call with the same layout rebinds: the same bits at new addresses, for engines that move their weights. A
+ * rebind checks attachment and flags but does not use them, so that the caller may repeat the first call unchanged. The
+ * held version keeps its attachment, which only weft_publish changes. A rebind proves the bits even with
+ * WEFT_BIND_EMPTY.
  *
- * pieces      array of `count` pieces that cover every tensor exactly, in memory that the backend works in; what was
- *             queued on the default stream before comes first
- * attachment  opaque bytes that travel with the weights outside digest and layout hash (the raw header of a model
- *             file), or NULL; at most WEFT_ATTACHMENT_MAX bytes; copied
- * Memory: the weights stay the caller's; they must stay valid until close or rebind.
- * Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY,
- * WEFT_E_SYSTEM (no thread to be had), WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE,
- * WEFT_E_ARGUMENT (a piece lies elsewhere than the backend works: the text names tensor and address), WEFT_E_DEVICE. */
+ * pieces      array of `count` pieces that cover every tensor exactly, in memory that the backend works in. Work that
+ *             is queued on the default stream is done first.
+ * attachment  opaque bytes that travel with the weights, outside digest and layout hash, or NULL; copied. For
+ *             example the raw header of a model file. At most WEFT_ATTACHMENT_MAX bytes.
+ * Memory: the weights stay the caller's and must stay valid until close or rebind.
+ * Blocks: for one pass over the weights.
+ * Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY, WEFT_E_SYSTEM (no thread is available),
+ * WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE, WEFT_E_ARGUMENT (a piece lies outside the backend's memory: the
+ * text names tensor and address), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                                uint64_t attachment_bytes, uint32_t flags);
 
-/* Closes the session: says goodbye to the other ends, stops its thread, gives everything back in reverse.
- * NULL is allowed. Blocks: at most the site's close_deadline, and without a log callback for the last lines on standard
- * error: half a second if nobody reads, two if somebody does slowly. The weights stay as they are.
+/* Closes the session: says goodbye to the other ends, stops the session's thread and gives everything back in reverse.
  *
- * Errors: WEFT_E_STATE, after which nothing is closed or given back, and the session goes on: another call of it is
- * under way, after which it may be closed; or this is a forked child, and the session is its parent's. */
+ * The weights stay as they are. NULL is allowed.
+ *
+ * Blocks: at most the site's close_deadline. Without a log callback the call also waits for the last lines on standard
+ * error. That takes half a second if nobody reads, and two seconds if the reader is slow.
+ * Errors: WEFT_E_STATE (another call of the session is running, or this is a forked child and the session is its
+ * parent's). Then nothing is closed and the session goes on; close it after the running call returns. */
 WEFT_API weft_status weft_close(weft_session *session);
 
 /* ---------------------------------------------------------------- trainer */
 
-/* What one update came to. */
+/* Figures of one update. */
 typedef struct weft_update_info {
     size_t size;          /* sizeof(weft_update_info) */
-    weft_version base;    /* what it starts from; run, number and root 0 for a snapshot */
-    weft_version target;  /* what it makes */
+    weft_version base;    /* version that the update starts from; all 0 for a snapshot */
+    weft_version target;  /* version that the update makes */
     const char *level;    /* densest level encoded: "tight", "fast", "pairs", "full"; static */
-    uint64_t elements;    /* of the layout, in coded elements */
+    uint64_t elements;    /* elements of the layout, in coded elements */
     uint64_t changed;     /* elements whose bits differ */
-    uint64_t dense_bytes; /* of the layout */
-    uint64_t bytes;       /* of the update at `level`, headers and trailer included */
-    double diff_ms;       /* finding the changes */
-    double encode_ms;     /* coding them, and bringing the shadow up to date */
+    uint64_t dense_bytes; /* bytes of the layout, dense */
+    uint64_t bytes;       /* bytes of the update at `level`, headers and trailer included */
+    double diff_ms;       /* time to find the changes */
+    double encode_ms;     /* time to code the changes and to bring the shadow up to date */
 } weft_update_info;
 
 typedef struct weft_publish_options {
     size_t size;               /* sizeof(weft_publish_options) */
     const void *attachment;    /* the version's attachment as in weft_bind; NULL with bytes 0 keeps the last one */
-    uint64_t attachment_bytes; /* at most WEFT_ATTACHMENT_MAX */
+    uint64_t attachment_bytes; /* length of the attachment, at most WEFT_ATTACHMENT_MAX */
 } weft_publish_options;
 
-/* Publishes the bound weights as a version: finds what changed since the last one, encodes it, hands it to the
- * progress thread, which sends it on while it is being encoded, and returns. Never waits for a peer.
+/* Publishes the bound weights as a version: finds the changes since the last version, encodes them and returns.
  *
- * All or nothing: on any failure the last version stands, peers drop what they have of this one, and the same number
- * may be published again. Only where the device dies when all is encoded the version is out, and the session publishes
- * no more. A version that changes nothing is a version. An update that does not fit the journal becomes snapshot-only,
- * with a warning that names the size it would take, once until one is larger.
+ * The progress thread sends the update while it is being encoded. The call never waits for a peer. A version without
+ * changes is a version too.
  *
- * Weights that change before it returns (with `stream`: before the pass ends) make a version that may be none of the
- * bits they ever had. Where that shows an error is logged and the version's root, here and in weft_held, is that of
- * the bits kept; a rollout may fail it. The next version of weights that stand still is right everywhere.
+ * All or nothing: after any failure the last version stands, peers drop their part of this one, and the same number may
+ * be published again. One exception: if the device dies after encoding finished, the version is already out and the
+ * session can publish no further. An update that does not fit the journal goes out as a snapshot, with a warning that
+ * names the size needed. The warning comes once, until a larger update follows.
  *
- * version  must exceed the last one; gaps are allowed
- * stream   device stream to order against: weights are read after what was queued on it before, and what is queued on
- *          it afterwards comes after the pass that finds the changes, so that the weights may change again (host
- *          weights: on return)
+ * Do not change the weights before the call returns (with `stream`: before the pass ends). Otherwise the version may
+ * hold bits that the weights never had. If weft notices, it logs an error, and the root here and in weft_held is the
+ * root of the bits kept. A rollout may fail such a version. The next version of weights that stand still is right
+ * everywhere.
+ *
+ * version  must exceed the last version; gaps are allowed
+ * stream   device stream to order against. Weights are read after the work queued before the call. Work queued after
+ *          the call runs after the pass that finds the changes, and may change the weights again. Host weights may
+ *          change after the call returns.
  * options  NULL for none
  * info     receives the figures, or NULL
- * Blocks: until the device has done what was on the stream, at most ten minutes, and for diff and encode. Errors:
- * WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream), WEFT_E_DEVICE. */
+ * Blocks: until the device has done the work on the stream, at most ten minutes, and for diff and encode.
+ * Errors: WEFT_E_STATE (not bound, version too low), WEFT_E_ARGUMENT, WEFT_E_TIMEOUT (the stream), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_publish(weft_session *session, uint64_t version, void *stream,
                                   const weft_publish_options *options, weft_update_info *info);
 
-/* Waits until peers have proved that they hold a version (or a later one of this run), its attachment with it.
+/* Waits until peers have proved that they hold a version (or a later one of this run) with its attachment.
  *
  * peers        array of `count` names; NULL: every peer that has joined and is not lost
- * deadline_ms  0 asks without waiting
- * Blocks: at most deadline_ms (with manual progress it makes the progress).
- * Errors: WEFT_E_TIMEOUT (the text names who is missing, and how many more), WEFT_E_PEER_LOST (a named peer is lost, or
- * with NULL every one is; the text names them), WEFT_E_STATE (the version was not published). */
+ * deadline_ms  longest wait; 0 asks without waiting
+ * Blocks: at most deadline_ms (with manual progress the call makes the progress).
+ * Errors: WEFT_E_TIMEOUT (the text names missing peers, and how many more), WEFT_E_PEER_LOST (a named peer is lost, or
+ * with NULL every peer is; the text names them), WEFT_E_STATE (the version was not published). */
 WEFT_API weft_status weft_wait(weft_session *session, uint64_t version, const char *const *peers, size_t count,
                                uint32_t deadline_ms);
 
 /* ---------------------------------------------------------------- rollout */
 
 typedef enum weft_staged_kind {
-    WEFT_STAGED_UPDATE = 1,  /* decoded and proved; commit is O(changes) */
-    WEFT_STAGED_SNAPSHOT = 2 /* the trainer offers a snapshot; commit receives it */
+    WEFT_STAGED_UPDATE = 1,  /* update, decoded and proved; commit is O(changes) */
+    WEFT_STAGED_SNAPSHOT = 2 /* snapshot, offered by the trainer; commit receives it */
 } weft_staged_kind;
 
 typedef struct weft_staged_info {
@@ -411,158 +427,160 @@ typedef struct weft_staged_info {
     weft_staged_kind kind;
     weft_version base;
     weft_version target; /* of a snapshot in place: the offer; the held version may be later */
-    uint64_t changed;    /* elements */
-    uint64_t bytes;      /* received for it, headers and trailer included; 0 for an offer */
-    double receive_ms;   /* first byte to whole */
-    double decode_ms;    /* decode and proof */
+    uint64_t changed;    /* elements that change */
+    uint64_t bytes;      /* bytes received for it, headers and trailer included; 0 for an offer */
+    double receive_ms;   /* time from the first byte to the last */
+    double decode_ms;    /* time to decode and prove */
 } weft_staged_info;
 
-/* Tells whether a version is whole, proved and ready to commit. Waits at most deadline_ms for one.
+/* Returns the version that is whole, proved and ready to commit. Waits at most deadline_ms for one.
  *
- * That there is no trainer is said at once, and once: the rollout goes on dialing, and from the next call on
- * weft_staged waits to its deadline for a trainer's version before it says so again. Who is not to wait for one that
- * comes back ends at the first WEFT_E_PEER_LOST.
+ * If there is no trainer, the call reports so at once, but only the first time. The rollout goes on dialing. From the
+ * next call on weft_staged waits until its deadline for a trainer's version before it reports again. To avoid waiting
+ * for a trainer that may return, stop at the first WEFT_E_PEER_LOST.
  *
- * A trainer that says that it is not ready yet is waited for: connect_deadline begins anew each time.
+ * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_SYSTEM,
- * WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection for as long, for want of something on this host), WEFT_E_REFUSED
- * (the trainer will not have this rollout: see the text), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said
- * goodbye and nothing is staged), WEFT_E_DEVICE (nothing will be any more: the text says what the weights are; close
- * the session), WEFT_E_TIMEOUT (weft_interrupt). */
+ * WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection for as long, because this host lacks something), WEFT_E_REFUSED (the
+ * trainer refuses this rollout: the text says why), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said
+ * goodbye and nothing is staged), WEFT_E_DEVICE (nothing can be staged any more; the text says what the weights are;
+ * close the session), WEFT_E_TIMEOUT (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
-/* Moves the bound weights to the staged version, every tensor or none.
+/* Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
  *
- * Call it between two decode steps. For an update it applies the proved change list in place and undoes it if a weight
- * was not what it was when staged. For a snapshot with `[commit] snapshot = in_place` it receives the weights in
- * place: until it returns WEFT_OK the rollout holds nothing; with `staged` the old weights stand until the new ones
- * are whole.
+ * Update: applies the proved change list in place. The call undoes all of it if a weight has changed since staging.
+ * Snapshot: with `[commit] snapshot = in_place` receives the weights in place, and the rollout holds nothing until the
+ * call returns WEFT_OK. With `staged` the old weights stand until the new weights are whole.
  *
- * version  the staged target's number
- * stream   device stream to order against; used until it returns and no longer: the caller may end it then
+ * version  number of the staged target
+ * stream   device stream to order against; the caller may end it after the call returns
  * flags    0; other values are reserved
- * held     receives what the rollout now holds, or NULL; run and number are 0 when the version's attachment changed
- *          while a snapshot was under way: an update that changes nothing brings both
- * Blocks: until the device has done what was on the stream, at most ten minutes; then, update: for O(changes);
- * snapshot: for the transfer, which fails when nothing arrives for `[commit] deadline`.
+ * held     receives the version that the rollout now holds, or NULL. run and number are 0 if the version's attachment
+ *          changed during a snapshot; an update without changes brings both later.
+ * Blocks: until the device has done the work on the stream, at most ten minutes. Then an update takes O(changes). A
+ * snapshot takes the transfer, and fails if nothing arrives for `[commit] deadline`.
  * Errors: WEFT_E_STATE (nothing staged, or another version), WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights
- * were altered since staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT (a snapshot broke off: nothing
- * is held if it was in place, and the rollout rejoins; or the stream: nothing was done, and the rollout rejoins),
- * WEFT_E_DEVICE. */
+ * changed after staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE.
+ * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, nothing was done. If a snapshot broke off, nothing
+ * is held unless the snapshot was `staged`. */
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
                                  weft_version *held);
 
-/* The attachment of the held version (trainer: of the one published last).
+/* Returns the attachment of the held version (trainer: of the version published last).
  *
- * data   receives where it lies, NULL if there is none; it lives until the next weft_commit, weft_publish, weft_bind or
+ * data   receives the address, NULL if there is none; valid until the next weft_commit, weft_publish, weft_bind or
  *        weft_close
- * bytes  receives its length, 0 if there is none
+ * bytes  receives the length, 0 if there is none
  * Blocks: never for the network. Errors: WEFT_E_ARGUMENT (NULL). */
 WEFT_API weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 
-/* Digests the bound weights afresh and compares with what is held: finds a bit that rotted anywhere. What it finds is
- * mended: the rollout joins again with what the weights are, and the trainer sends the tiles that differ, to be
- * committed like any version.
+/* Digests the bound weights afresh and compares them with the held version, because a bit may have rotted anywhere.
+ * If they differ, the rollout joins again with the bits that it has. The trainer sends the tiles that differ, and the
+ * caller commits them like any version.
  * Blocks: for one pass over the weights. Errors: WEFT_E_BASE (the text names the first tensor and tile that differ),
  * WEFT_E_STATE (nothing held). */
 WEFT_API weft_status weft_scrub(weft_session *session);
 
 /* ---------------------------------------------------------------- both ends */
 
-/* The version held now (trainer: published last). Any thread; never waits for the network.
+/* Returns the version held now (trainer: published last). Any thread; never waits for the network.
  * Errors: WEFT_E_STATE (nothing is held). */
 WEFT_API weft_status weft_held(weft_session *session, weft_version *held);
 
 typedef enum weft_peer_state {
     WEFT_PEER_JOINING = 1,     /* handshake */
-    WEFT_PEER_CATCHING_UP = 2, /* behind; being served */
-    WEFT_PEER_LIVE = 3,        /* holds the last version or takes it now */
-    WEFT_PEER_LOST = 4         /* gone; it may join again */
+    WEFT_PEER_CATCHING_UP = 2, /* lacks versions and is being served */
+    WEFT_PEER_LIVE = 3,        /* holds the last version or is taking it now */
+    WEFT_PEER_LOST = 4         /* gone; may join again */
 } weft_peer_state;
 
-/* "joining", "catching_up", "live", "lost". Static. */
+/* Names a peer's state: "joining", "catching_up", "live", "lost". Static. */
 WEFT_API const char *weft_peer_state_name(weft_peer_state state);
 
 #define WEFT_RAILS_MAX 8
 
-/* A rail: an address of this end and what is joined with it. It never grows. */
+/* A rail: a local address and its connections to the other end. This struct never grows. */
 typedef struct weft_rail_info {
-    char address[64];      /* as the site names it; where it names none, the one chosen */
-    uint32_t connections;  /* by it */
-    uint32_t up;           /* of them that carry */
-    uint64_t writes;       /* trainer: sent; rollout: landed */
-    uint64_t bytes;        /* trainer: of buckets sent */
-    uint64_t resent_bytes; /* trainer: of them sent again, since another rail had failed with them */
-    uint64_t failures;     /* that others carried on after */
+    char address[64];      /* address as the site names it, or else the address that weft chose */
+    uint32_t connections;  /* connections over the rail */
+    uint32_t up;           /* connections that carry data now */
+    uint64_t writes;       /* writes: trainer: sent; rollout: landed */
+    uint64_t bytes;        /* trainer: bytes of buckets sent */
+    uint64_t resent_bytes; /* trainer: bytes sent again, because another rail had failed with them */
+    uint64_t failures;     /* failures after which other rails carried on */
 } weft_rail_info;
 
-/* One peer as the trainer sees it; on a rollout, itself. */
+/* One peer as the trainer sees it. On a rollout: the rollout itself. */
 typedef struct weft_peer_info {
     size_t size; /* sizeof(weft_peer_info) */
     char name[64];
     weft_peer_state state;
-    const char *provider;    /* static */
-    char backend[24];        /* as the peer reports it */
-    const char *level;       /* of the last version sent; a rollout's: committed, "" before the first; static */
-    weft_version held;       /* proved by the peer; all 0: nothing; all but root: the attachment is on its way */
-    uint64_t lag;            /* versions published that it does not hold */
-    uint64_t bucket_bytes;   /* chosen now */
-    uint64_t bytes;          /* of updates sent so far: frames, headers, trailers */
-    uint64_t snapshot_bytes; /* of snapshots sent so far */
-    uint64_t update_bytes;   /* of the update it took last */
+    const char *provider; /* name of the provider; static */
+    char backend[24];     /* backend as the peer reports it */
+    const char *level;    /* level of the version sent last (rollout: committed last), "" before the first; static */
+    weft_version held;    /* version proved by the peer; all 0: nothing; all but root 0: the attachment is on its way */
+    uint64_t lag;         /* number of published versions that the peer does not hold */
+    uint64_t bucket_bytes;   /* size of a bucket, chosen now */
+    uint64_t bytes;          /* bytes of updates sent so far: frames, headers, trailers */
+    uint64_t snapshot_bytes; /* bytes of snapshots sent so far */
+    uint64_t update_bytes;   /* bytes of the update that the peer took last */
     double rate_bytes_s;     /* estimated link rate; 0: unknown yet */
     double rtt_ms;           /* estimated round trip; 0: unknown yet */
-    double send_ms;          /* of the last update: first bucket posted to last bucket acknowledged */
-    double apply_ms;         /* of the last update, reported by the peer: decode and proof */
-    double commit_ms;        /* of the last update, reported by the peer */
-    /* What bucket_bytes follows from, besides rate and round trip: docs/OPERATIONS.md. */
-    double apply_bytes_s;     /* estimated: bytes of `level` that the peer copies, checks and decodes in a second */
-    double bucket_cost_ms;    /* estimated: fixed cost of a bucket, whatever its size */
-    uint32_t streams;         /* connections that carry the data */
-    const char *bucket_bound; /* what decided: "model", "floor", "ceiling", "window", "fixed", "start"; static */
-    char via[64];             /* the relay that it joined through; "": none */
-    double lag_ms;            /* since the oldest version that it lacks was published; 0: it lacks none */
+    double send_ms;          /* time of the last update from the first bucket posted to the last bucket acknowledged */
+    double apply_ms;         /* time to decode and prove the last update, reported by the peer */
+    double commit_ms;        /* time to commit the last update, reported by the peer */
+    /* The next fields, with rate and round trip, decide bucket_bytes: docs/OPERATIONS.md. */
+    double apply_bytes_s;  /* bytes of `level` that the peer copies, checks and decodes in a second, estimated */
+    double bucket_cost_ms; /* fixed cost of a bucket of any size, estimated */
+    uint32_t streams;      /* connections that carry the data */
+    const char
+        *bucket_bound; /* reason for bucket_bytes: "model", "floor", "ceiling", "window", "fixed", "start"; static */
+    char via[64];      /* relay that the peer joined through; "": none */
+    double lag_ms;     /* age of the oldest published version that the peer lacks; 0: it lacks none */
     uint32_t rail_count;
-    weft_rail_info rails[WEFT_RAILS_MAX]; /* of the peer, or the rollout's own */
+    weft_rail_info rails[WEFT_RAILS_MAX]; /* rails of the peer, or the rollout's own */
 } weft_peer_info;
 
-/* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, itself.
+/* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, the rollout itself.
  *
- * peers     array of `capacity`, the first with its size set; may be NULL with capacity 0
- * count     receives how many there are, which may exceed capacity
- * Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no size). */
+ * peers     array of `capacity` entries, the first with its `size` set; may be NULL if `capacity` is 0
+ * count     receives the number of peers, which may exceed `capacity`
+ * Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no `size`). */
 WEFT_API weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capacity, size_t *count);
 
 typedef struct weft_stats_info {
     size_t size;             /* sizeof(weft_stats_info) */
-    uint64_t versions;       /* published, or committed */
-    uint64_t bytes_sent;     /* trainer: updates; relay: all that was passed on */
-    uint64_t snapshot_bytes; /* snapshots */
-    uint64_t memory_bytes;   /* taken at open and bind, weights not counted */
-    uint64_t allocations;    /* by the process since open */
+    uint64_t versions;       /* versions published, or committed */
+    uint64_t bytes_sent;     /* bytes sent: trainer: updates; relay: all that was passed on */
+    uint64_t snapshot_bytes; /* bytes of snapshots */
+    uint64_t memory_bytes;   /* bytes taken at open and bind, weights not counted */
+    uint64_t allocations;    /* allocations by the process since open */
     uint64_t events_lost;    /* events and log lines dropped because weft_events was not called */
     uint64_t peers_joined;   /* trainer: joins so far */
     uint64_t peers_lost;     /* trainer: losses so far, goodbyes not counted */
-    uint64_t journal_bytes;  /* trainer: journal in use */
-    uint64_t undone;         /* rollout: commits undone */
-    uint64_t check_failures; /* rollout: buckets refused */
-    char listen[64];         /* trainer: the address it listens on from open on, host:port */
+    uint64_t journal_bytes;  /* trainer: bytes of the journal in use */
+    uint64_t undone;         /* rollout: commits that were undone */
+    uint64_t check_failures; /* rollout: buckets that were refused */
+    char listen[64];         /* trainer: address that it listens on since open, host:port */
     char backend[24];        /* "host/portable", "host/avx512", ... */
     char provider[24];       /* rollout: provider in use */
-    uint64_t merges;         /* trainer: merged updates made for peers that were behind */
-    double merge_ms;         /* trainer: time that making the last of them took, beside everything else */
+    uint64_t merges;         /* trainer: merged updates made for peers that lack several versions */
+    double merge_ms;         /* trainer: time to make the last merged update, in the background */
     uint32_t rail_count;
-    weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: of all peers that it served, so far; rollout: its own */
-    char landing[320]; /* rollout: where buckets land: "direct: ...", or "staged in host memory: " and why */
+    weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: rails of all peers served so far; rollout: its own */
+    char landing[320]; /* rollout: place where buckets land: "direct: ...", or "staged in host memory: " and why */
 } weft_stats_info;
 
-/* Figures of the session. Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no size). */
+/* Returns the figures of the session. Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no
+ * `size`). */
 WEFT_API weft_status weft_stats(weft_session *session, weft_stats_info *stats);
 
 typedef enum weft_event_kind {
-    WEFT_EVENT_JOINED = 1, /* trainer: a peer joined; rollout: joined the trainer */
-    WEFT_EVENT_LOST = 2,   /* trainer: a peer is lost; rollout: the trainer is, other than by a RESYNC of its own */
+    WEFT_EVENT_JOINED = 1, /* trainer: a peer joined; rollout: it joined the trainer */
+    WEFT_EVENT_LOST =
+        2, /* trainer: a peer is lost; rollout: the trainer is lost, other than by a RESYNC of the rollout's own */
     WEFT_EVENT_HELD = 3,   /* trainer: a peer proved that it holds `version` */
     WEFT_EVENT_STAGED = 4, /* rollout: `version` is ready to commit */
     WEFT_EVENT_RESYNC =
@@ -576,7 +594,7 @@ typedef enum weft_event_kind {
 typedef struct weft_event {
     size_t size; /* sizeof(weft_event) */
     weft_event_kind kind;
-    weft_status status; /* why, for LOST, RESYNC and RAIL */
+    weft_status status; /* reason of LOST, RESYNC and RAIL */
     char peer[64];
     weft_version version;
     char text[192];
@@ -584,211 +602,226 @@ typedef struct weft_event {
 
 /* Takes the next event off the session's bounded ring and hands waiting log lines to the log callback.
  *
- * event  receives it, its size set before; as it was where there is none
- * Blocks: never. Errors: WEFT_AGAIN (none), WEFT_E_ARGUMENT (NULL, or no size: nothing is taken off). */
+ * event  receives the event, with `size` set before; unchanged if there is none
+ * Blocks: never. Errors: WEFT_AGAIN (none), WEFT_E_ARGUMENT (NULL, or no `size`: no event is taken off). */
 WEFT_API weft_status weft_events(weft_session *session, weft_event *event);
 
-/* Makes the session's blocking call of this or another thread (weft_commit of a snapshot, weft_wait, weft_staged)
- * return WEFT_E_TIMEOUT soon; without one, the next. A snapshot in place that is broken off leaves the rollout holding
- * nothing. Any thread, also from a signal handler; never blocks. In a forked child it does nothing. */
+/* Interrupts the session's blocking call: weft_commit of a snapshot, weft_wait or weft_staged soon returns
+ * WEFT_E_TIMEOUT.
+ * If no such call is running on any thread, the next one is interrupted. If a snapshot in place is interrupted, the
+ * rollout holds nothing. Any thread, also from a signal handler; never blocks. In a forked child the function does
+ * nothing. */
 WEFT_API void weft_interrupt(weft_session *session);
 
-/* Makes progress by hand, for `[session] progress = manual`: waits at most deadline_ms for something to do and does it.
- * With a progress thread it only hands out log lines. Errors: as the session's. */
+/* Makes progress by hand, for `[session] progress = manual`: waits at most deadline_ms for work and does it.
+ * With a progress thread the call only hands out log lines. Errors: the session's. */
 WEFT_API weft_status weft_progress(weft_session *session, uint32_t deadline_ms);
 
 /* ---------------------------------------------------------------- updates as files */
 
-/* The same updates as bytes: for disks, object stores and links of the caller's own. An update file holds what changed
- * between two sets of weights of one layout; docs/WIRE_FORMAT.md is its law. Nothing here needs a site or a session.
+/* Updates as files: the same bytes for disks, object stores and links of the caller's own. An update file holds the
+ * changes between two sets of weights of one layout. docs/WIRE_FORMAT.md is the law of the file. None of these
+ * functions needs a site or a session.
  *
  *   weft_diff          base and target -> bytes
- *   weft_update_open   bytes -> what they say, proved whole
+ *   weft_update_open   bytes -> header, proved whole
  *   weft_update_apply  base in place -> target;  weft_update_rewrite: base -> target as a stream
  *
- * Memory is bounded whatever the model's size: frames of a few runs of units a thread, 16 bytes a tile, and what is
- * behind the frames of the file (16 bytes a frame, the attachment). */
+ * Memory is bounded for any size of model. Each thread needs the frames of a few runs of units. All need 16 bytes a
+ * tile and the end of the file (16 bytes a frame, the attachment). */
 
-/* Takes bytes one behind the other, on one thread at a time, which may be one of weft's. Any status but WEFT_OK ends
- * the work and is passed on. */
+/* Sink for bytes in order. One thread at a time calls `write`, possibly a thread of weft's. Any status but WEFT_OK ends
+ * the work and is returned to the caller. */
 typedef struct weft_sink {
     void *user;
     weft_status (*write)(void *user, const void *data, uint64_t bytes);
 } weft_sink;
 
-/* Gives `bytes` bytes at `offset`, all of them or an error, which is passed on. Bytes are taken more than once and may
- * change meanwhile: what is used was checked. One thread at a time. */
+/* Source of `bytes` bytes at `offset`: `read` gives all of them or an error, which is returned to the caller. weft may
+ * read bytes more than once. They may change between reads, because weft uses only bytes that it has checked. One
+ * thread at a time. */
 typedef struct weft_source {
     void *user;
     weft_status (*read)(void *user, uint64_t offset, void *data, uint64_t bytes);
-    uint64_t bytes; /* in all */
+    uint64_t bytes; /* length of the source */
 } weft_source;
 
-/* How long work is done. */
+/* Threads, progress and memory of a piece of work. */
 typedef struct weft_work {
     size_t size;      /* sizeof(weft_work) */
-    uint32_t threads; /* 0: half of the processors, at most 8; the bytes and bits do not depend on it */
-    /* Told now and then how much is done, on one thread at a time, which may be one of weft's; another status than
-     * WEFT_OK ends the work and is passed on. NULL: nobody asks. */
+    uint32_t threads; /* number of threads; 0: half of the processors, at most 8; bytes and bits do not depend on it */
+    /* Callback that reports progress now and then, or NULL. One thread at a time calls it, possibly a thread of weft's.
+     * Any status but WEFT_OK ends the work and is returned to the caller. */
     weft_status (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
-    uint64_t memory_bytes; /* weft_update_apply: for the list of changes; 0: 1 GiB */
+    uint64_t memory_bytes; /* weft_update_apply: memory for the list of changes; 0: 1 GiB */
 } weft_work;
 
 typedef struct weft_diff_options {
-    size_t size;               /* sizeof(weft_diff_options) */
-    const char *level;         /* "full", "pairs", "fast" or "tight"; NULL: "tight" */
-    weft_version base;         /* labels: run and number; roots are found out */
-    weft_version target;       /* the same; in the base's run its number is not below the base's */
-    const void *attachment;    /* travels along, for instance the target's file header if it changed; NULL: none */
-    uint64_t attachment_bytes; /* at most WEFT_ATTACHMENT_MAX */
+    size_t size;         /* sizeof(weft_diff_options) */
+    const char *level;   /* "full", "pairs", "fast" or "tight"; NULL: "tight" */
+    weft_version base;   /* labels of the base: run and number; weft computes the root */
+    weft_version target; /* labels of the target; in the base's run the number is not below the base's */
+    const void
+        *attachment; /* bytes that travel along, for instance the target's file header if it changed; NULL: none */
+    uint64_t attachment_bytes; /* length of the attachment, at most WEFT_ATTACHMENT_MAX */
     const char *names;         /* "always": the file holds the layout's names and shapes; or "never"; NULL: "always" */
 } weft_diff_options;
 
-/* Writes the update that makes `target` of `base`.
+/* Writes the update that turns `base` into `target`.
  *
- * The bytes are a function of both sets of weights, the options and the library's choice of parameters (and, where a
- * whole tile is coded in planes or names are packed, of zstd's version).
+ * The bytes are a function of both sets of weights, the options and the library's choice of parameters. They also
+ * depend on the version of zstd, where a whole tile is coded in planes or names are packed.
  *
  * base, target  pieces that cover every tensor exactly, as for weft_bind
  * options       NULL for the defaults
  * work          NULL for one thread
- * sink          receives the file; after an error what it got is none
- * info          receives the figures, or NULL: bytes is what the sink got; diff_ms and encode_ms are the lanes' mean
- * Threads: any; the weights must not change meanwhile. Blocks: for one pass over both.
+ * sink          receives the file; after an error its bytes are no update file
+ * info          receives the figures, or NULL: `bytes` is the file's length; diff_ms and encode_ms are means over
+ *               threads
+ * Threads: any; the weights must not change before the call returns. Blocks: for one pass over both.
  * Errors: WEFT_E_ARGUMENT (level, names, labels, attachment), WEFT_E_LAYOUT (the pieces; more than 2^20 tensors),
- * WEFT_E_MEMORY, WEFT_E_SYSTEM, those of sink and progress. */
+ * WEFT_E_MEMORY, WEFT_E_SYSTEM, the errors of sink and progress. */
 WEFT_API weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_t base_count,
                                const weft_piece *target, uint64_t target_count, const weft_diff_options *options,
                                const weft_work *work, const weft_sink *sink, weft_update_info *info);
 
 typedef struct weft_update_file weft_update_file;
 
-/* Opens an update file: reads both of its ends and proves them whole. Frames are proved when they are read.
+/* Opens an update file: reads both ends of the file and proves them whole. Frames are proved when they are read.
  *
- * source  copied; what it names must live until weft_update_close
- * update  receives it; give it back with weft_update_close
+ * source  copied; `user` must stay valid until weft_update_close
+ * update  receives the file; the caller gives it back with weft_update_close
  * Threads: one at a time. Blocks: for the reads.
  * Errors: WEFT_E_FILE (no update file), WEFT_E_CORRUPT (cut short or damaged), WEFT_E_CHECK (damaged), WEFT_E_PROTOCOL
- * (whole, but for another version of weft), WEFT_E_MEMORY, the source's. */
+ * (whole, but for another version of weft), WEFT_E_MEMORY, the errors of the source. */
 WEFT_API weft_status weft_update_open(const weft_source *source, weft_update_file **update);
-/* The same for a file on disk, which is replaced by rename if at all. */
+/* Opens an update file on disk. Replace the file only by rename while it is open. */
 WEFT_API weft_status weft_update_open_path(const char *path, weft_update_file **update);
-/* Gives it back. NULL is allowed. */
+/* Closes an update file. NULL is allowed. */
 WEFT_API void weft_update_close(weft_update_file *update);
 
-/* What an update file says of itself. Never blocks. */
+/* Header of an update file. */
 typedef struct weft_update_header {
     size_t size; /* sizeof(weft_update_header) */
     weft_version base;
     weft_version target;
-    const char *level;    /* static; a frame may be coded as "full" in its stead */
-    uint64_t layout[2];   /* hash of the layout it belongs to */
-    uint64_t elements;    /* of the layout, in coded elements */
-    uint64_t dense_bytes; /* of the layout */
-    uint64_t tensors;     /* of the layout */
-    uint64_t changed;     /* elements */
-    uint64_t bytes;       /* of the file */
-    uint64_t frame_bytes; /* of them in frames */
+    const char *level;    /* level; a frame may be coded as "full" in its stead; static */
+    uint64_t layout[2];   /* hash of the layout */
+    uint64_t elements;    /* elements of the layout, in coded elements */
+    uint64_t dense_bytes; /* bytes of the layout, dense */
+    uint64_t tensors;     /* tensors of the layout */
+    uint64_t changed;     /* elements that change */
+    uint64_t bytes;       /* bytes of the file */
+    uint64_t frame_bytes; /* bytes of the file that are frames */
     uint64_t frames;
-    uint64_t attachment_bytes; /* 0: none */
+    uint64_t attachment_bytes; /* length of the attachment; 0: none */
     uint32_t run_shift;        /* frames code runs of 2^run_shift units */
     int named;                 /* 1: the file holds the layout's names and shapes too */
 } weft_update_header;
 
-/* Errors: WEFT_E_CORRUPT (its layout is none), WEFT_E_MEMORY. */
+/* Writes the header of an update file. Never blocks. Errors: WEFT_E_CORRUPT (the file's layout is invalid),
+ * WEFT_E_MEMORY. */
 WEFT_API weft_status weft_update_describe(weft_update_file *update, weft_update_header *header);
 
-/* The layout that an update file carries: of a file that is not `named`, as with names "never", the tensors are called
- * "#0", "#1" and so on, and have one dimension. Lives as long as the update. Errors: as weft_update_describe. */
+/* Returns the layout that an update file carries. The layout lives as long as the update. In a file that is not `named`
+ * (names "never") the tensors are called "#0", "#1" and so on and have one dimension. Errors: as weft_update_describe.
+ */
 WEFT_API weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named);
 
-/* The exponents at which the classes of level "tight" begin, for elements of a dtype: `count` of them, of which the
- * first `capacity` are written. Errors: WEFT_E_ARGUMENT (no such dtype). Never blocks. */
+/* Writes the exponents at which the classes of level "tight" begin, for elements of a dtype. `count` receives their
+ * number; the first `capacity` are written. Errors: WEFT_E_ARGUMENT (no such dtype). Never blocks. */
 WEFT_API weft_status weft_update_classes(const weft_update_file *update, weft_dtype dtype, uint32_t *thresholds,
                                          size_t capacity, size_t *count);
 
-/* Copies the attachment. `bytes` receives its length, which is not written where `capacity` is less (ask with 0 first).
+/* Copies the attachment. `bytes` receives the attachment's length; nothing is copied if `capacity` is less (ask with 0
+ * first).
  * Errors: WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY. */
 WEFT_API weft_status weft_update_attachment(const weft_update_file *update, void *data, uint64_t capacity,
                                             uint64_t *bytes);
 
-/* What an update does to one tensor. */
+/* Changes of one tensor by an update. */
 typedef struct weft_update_tensor {
-    uint64_t changed; /* elements */
-    double bytes;     /* of frames: one that codes several tensors is shared out by what changed in each */
+    uint64_t changed; /* elements that change */
+    double bytes; /* bytes of frames; the bytes of a frame of several tensors are shared out by the changes in each */
 } weft_update_tensor;
 
 /* Sums an update by tensor.
  *
- * pieces   the base's weights, or NULL with piece_count 0: then level "tight" does not tell which tensor of a frame
- *          changed, and `changed` of such a frame is shared out by the tensors' elements; and of a frame coded as
- *          "full", whatever the update's level, all elements count as changed, which is the most that can have
+ * Two figures are less exact without `pieces`. At level "tight" a frame of several tensors does not say which tensor
+ * changed, and so its changes are shared out by the tensors' elements. In a frame coded as "full" all elements count as
+ * changed, because that is the most that can have changed.
+ *
+ * pieces   the base's weights, or NULL with piece_count 0
  * tensors  array of weft_layout_count entries
- * exact    receives 1 if every `changed` is what changed, 0 if one may not be; or NULL
- * Blocks: for decoding all frames, and with pieces for a pass over the weights, which proves the base. Errors: as
- * weft_update_apply; without pieces neither WEFT_E_BASE nor WEFT_E_LAYOUT. */
+ * exact    receives 1 if every `changed` is exact, else 0; or NULL
+ * Blocks: while all frames are decoded, and with `pieces` for a pass over the weights, which proves the base.
+ * Errors: as weft_update_apply; without `pieces` neither WEFT_E_BASE nor WEFT_E_LAYOUT. */
 WEFT_API weft_status weft_update_tensors(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                          uint64_t piece_count, weft_update_tensor *tensors, int *exact);
 
-/* What applying came to. */
+/* Figures of applying an update. */
 typedef struct weft_apply_info {
     size_t size;          /* sizeof(weft_apply_info) */
-    weft_version version; /* now held: the update's target */
-    uint64_t changed;     /* elements */
-    double digest_ms;     /* proving the base, the lanes' mean */
-    double decode_ms;     /* decoding and proving the target, the lanes' mean */
-    double apply_ms;      /* putting it in place, or writing it */
+    weft_version version; /* version now held: the update's target */
+    uint64_t changed;     /* elements that changed */
+    double digest_ms;     /* time to prove the base, mean over threads */
+    double decode_ms;     /* time to decode and to prove the target, mean over threads */
+    double apply_ms;      /* time to put the changes in place, or to write the target */
 } weft_apply_info;
 
 /* Moves weights from the update's base to its target, in place, every tensor or none.
  *
- * All of it is decoded and the digest of base and changes is proved to be the target's before a bit is written.
+ * weft decodes all of the update and proves the target's digest before it writes a bit.
  *
  * pieces  the base's weights, as for weft_bind
  * work    NULL for one thread and 1 GiB
  * info    receives the figures, or NULL
- * Blocks: for a pass over the weights, which proves the base. Threads: any; nobody else uses the weights meanwhile.
- * Errors: WEFT_E_BASE (the weights are not the base), WEFT_E_LAYOUT (nor is their layout), WEFT_E_TARGET (the changes
- * do not lead to the target), WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_BUDGET (the changes need more than memory_bytes:
- * use weft_update_rewrite), WEFT_E_MEMORY, those of source and progress. The weights are untouched after any. */
+ * Threads: any; nobody else may use the weights before the call returns. Blocks: for a pass over the weights, which
+ * proves the base.
+ * Errors: WEFT_E_BASE (the weights are not the base), WEFT_E_LAYOUT (the layout differs), WEFT_E_TARGET (the changes do
+ * not lead to the target), WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_BUDGET (the changes need more than memory_bytes: use
+ * weft_update_rewrite), WEFT_E_MEMORY, the errors of source and progress. The weights are untouched after any error. */
 WEFT_API weft_status weft_update_apply(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                        uint64_t count, const weft_work *work, weft_apply_info *info);
 
-/* Writes the target to a sink: every tensor's bytes in layout order, nothing in between. The base is only read, and the
- * sink gets nothing before base and target are proved. As weft_update_apply, in memory that does not depend on what
- * changed. Blocks: for two passes over the weights. */
+/* Writes the target to a sink: every tensor's bytes in layout order, nothing in between.
+ *
+ * The base is only read. The sink gets nothing before base and target are proved. The memory needed does not depend on
+ * the number of changes. All else is as for weft_update_apply. Blocks: for two passes over the weights. */
 WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_layout *layout, const weft_piece *pieces,
                                          uint64_t count, const weft_work *work, const weft_sink *sink,
                                          weft_apply_info *info);
 
-/* Makes one update of several that follow each other: from the first one's base to the last one's target. Elements that
- * came back to their old bits are no change.
+/* Merges several updates that follow each other into one, from the first base to the last target.
  *
- * Without the base no weight is read, and the target is proved only where the update is applied. Updates of level
- * "tight" need their base. Any of "fast" and "full" become one, and any of "pairs" and "full", unless what they make
- * of some unit is as large as that unit; "pairs" and "fast" do not mix.
+ * Elements that return to their old bits are no change. Without the base no weight is read, and the target is proved
+ * only where the update is applied. Updates of level "tight" need their base. Updates of "fast" and "full" become one,
+ * and so do updates of "pairs" and "full". One case fails: the merged changes of some unit are as large as the unit.
+ * "pairs" and "fast" do not mix.
  *
- * updates  `count` of them, each from where the one before ends, by their roots; the newest attachment goes along, and
- *          the numbers are the first one's base's and the last one's target's, which may not be less
- * layout   may be NULL without the base: the updates' own
+ * updates  array of `count`; each starts at the root where the one before ends. The newest attachment goes along. The
+ *          numbers are those of the first base and the last target, and the last may not be below the first.
+ * layout   the layout; without the base it may be NULL, which takes the layout of the updates
  * base     the weights that the first starts from, or NULL with base_count 0
- * level    as in weft_diff_options; NULL without the base: the one that they can have
- * As weft_diff otherwise; with the base the target is proved before the sink has all of its file.
- * Errors: WEFT_E_ARGUMENT (they do not follow each other, their numbers lead back; the base is needed), WEFT_E_LAYOUT,
- * WEFT_E_BASE, WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY, those of sources, sink and progress. */
+ * level    as in weft_diff_options; NULL without the base: the only possible level
+ * All else is as for weft_diff. With the base the target is proved before the sink has the whole file.
+ * Errors: WEFT_E_ARGUMENT (the updates do not follow each other, their numbers lead back, or the base is needed),
+ * WEFT_E_LAYOUT, WEFT_E_BASE, WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY, the errors of sources, sink
+ * and progress. */
 WEFT_API weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
                                        const weft_piece *base, uint64_t base_count, const char *level,
                                        const weft_work *work, const weft_sink *sink, weft_update_info *info);
 
 /* ---------------------------------------------------------------- digest */
 
-/* Digests weights by their pieces without a session: the root that versions carry.
+/* Computes the root digest of weights by their pieces, without a session.
  * Threads: any. Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 WEFT_API weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root);
 
-/* The same with threads and progress, and every tensor's digest (`tensors` of weft_layout_count words, or NULL).
- * Errors: also WEFT_E_SYSTEM, progress's. */
+/* Computes the root digest with several threads and progress, and every tensor's digest.
+ * `tensors` has weft_layout_count words, or is NULL. Errors: as weft_digest, and WEFT_E_SYSTEM, the errors of progress.
+ */
 WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
                                          const weft_work *work, uint64_t *tensors, uint64_t *root);
 
@@ -798,37 +831,38 @@ typedef struct weft_device_info {
     char backend[16]; /* "host", "cuda", "hip" */
     int device;       /* number within the backend */
     char name[96];
-    char detail[192]; /* kernels chosen, features, or the reason why it cannot be used */
+    char detail[192]; /* kernels chosen and features, or the reason why the device cannot be used */
     uint64_t memory_bytes;
     int usable; /* 1 or 0 */
 } weft_device_info;
 
-/* Lists the devices that backends found, and for a backend without one a line that says why. Never crashes for an
- * absent driver. As weft_peers for capacity and count. */
+/* Lists the devices that backends found. A backend without a device has one line that says why. An absent driver is no
+ * error. `capacity` and `count` are as for weft_peers. */
 WEFT_API weft_status weft_devices(weft_device_info *devices, size_t capacity, size_t *count);
 
 typedef struct weft_provider_info {
     char provider[16];      /* weft's name: "tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop" */
     char fabric[48];        /* libfabric's provider name: "net", "tcp", "tcp;ofi_rxm", ... */
     char address[64];       /* interface or address, if any */
-    char detail[192];       /* limits, or the reason why it cannot be had */
-    uint64_t message_bytes; /* largest write */
+    char detail[192];       /* limits, or the reason why the provider is not available */
+    uint64_t message_bytes; /* largest write in bytes */
     int usable;             /* 1 or 0 */
 } weft_provider_info;
 
-/* Lists providers and what each could serve here; as weft_devices. `library` (may be NULL, at least 64 bytes) receives
- * the fabric library's name and version. */
+/* Lists providers, with the service that each can give on this host. `library` receives the fabric library's name and
+ * version; it may be NULL, or has at least 64 bytes. `capacity` and `count` are as for weft_peers. */
 WEFT_API weft_status weft_providers(weft_provider_info *providers, size_t capacity, size_t *count, char *library);
 
 /* A copy of libfabric in this process. */
 typedef struct weft_library_info {
-    char version[32]; /* "1.17"; "" where the file does not tell */
-    char path[480];   /* the file; one with a longer path by its end */
+    char version[32]; /* "1.17"; "" if the file does not say */
+    char path[480];   /* path of the file; of a longer path the end */
 } weft_library_info;
 
-/* Lists the copies of libfabric that are mapped into this process, the one that weft uses first. More than one is a
- * fault of the installation: they share neither memory nor settings, and providers are missing or hang. Empty where
- * weft was built without libfabric and nobody else loaded one. As weft_devices for capacity and count. */
+/* Lists the copies of libfabric that are mapped into this process, first the copy that weft uses.
+ * More than one copy is a fault of the installation, because copies share neither memory nor settings: providers are
+ * missing or hang. The list is empty if weft was built without libfabric and nobody else loaded it. `capacity` and
+ * `count` are as for weft_peers. */
 WEFT_API weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count);
 
 #ifdef __cplusplus

@@ -24,61 +24,66 @@ typedef struct arg_row {
 
 static const arg_row rows[] = {
     {WEFT_OPTION_MODEL, "--model", "FILE", ARG_TEXT, AT(model),
-     "safetensors file, or folder of shards with its index: trainer and rollout start from it, check says the memory "
-     "that it takes, inspect names the tensors by it and counts what changes exactly"},
+     "safetensors file, or folder of shards with its index. trainer and rollout start from the model. check reports "
+     "the memory that the model takes. inspect takes names and exact counts from it"},
     {WEFT_OPTION_VERSIONS, "--versions", "FILE...", ARG_MANY, AT(versions),
      "publish these files, or folders of shards, one after the other, then end"},
     {WEFT_OPTION_FOLLOW, "--follow", "DIR", ARG_TEXT, AT(follow),
-     "publish every *.safetensors that appears in DIR until interrupted; files alone, no folders of shards. Only later "
-     "names in natural order (v9, v10) than what is out count, and the newest itself when it is replaced. Of a model "
-     "that lies elsewhere, what is there already counts if its number is higher or, with other names, if it is newer"},
+     "publish every *.safetensors file that appears in DIR, until interrupted. Folders of shards do not count. A file "
+     "counts if its name comes later in natural order (v9, v10) than the last published name. The newest file counts "
+     "again if it is replaced. If the model lies elsewhere, files already in DIR count if their number is higher, or, "
+     "with other names, if they are newer"},
     {WEFT_OPTION_FOLLOW_ALL, "--follow-all", NULL, ARG_FLAG, AT(follow_all),
-     "with --follow, of a model that lies elsewhere: publish also what is in DIR already and no later than the model; "
-     "nothing more where the model lies in DIR"},
+     "with --follow and a model that lies elsewhere: publish also the older files that are already in DIR. If the "
+     "model lies in DIR, the option changes nothing"},
     {WEFT_OPTION_ALLOW_MISSING, "--allow-missing", NULL, ARG_FLAG, AT(allow_missing),
-     "with --versions: end with exit code 0 though some of the site's peers never joined"},
+     "with --versions: end with exit code 0 even if some of the site's peers never joined"},
     {WEFT_OPTION_FIRST_VERSION, "--first-version", "N", ARG_COUNT, AT(first_version),
      "number of the model bound first (0)"},
-    {WEFT_OPTION_PEER, "--peer", "NAME", ARG_TEXT, AT(peer), "the peer of the site that this process is"},
+    {WEFT_OPTION_PEER, "--peer", "NAME", ARG_TEXT, AT(peer), "name of this process among the site's peers"},
     {WEFT_OPTION_EMPTY, "--empty", NULL, ARG_FLAG, AT(empty), "take layout and weights from the trainer"},
     {WEFT_OPTION_UNTIL, "--until", "V", ARG_COUNT, AT(until),
      "end when version V or a later one is committed and acknowledged"},
     {WEFT_OPTION_SAVE, "--save", "FILE", ARG_TEXT, AT(save),
-     "write the weights held at the end, also of a run that fails (exit code 1), as the trainer has them: to a file; "
-     "where its model is a folder of shards, to a folder, into which go config.json, tokenizer and the other files "
-     "beside the weights of a folder that --model names, but no weights of other formats"},
+     "write the weights held at the end, as the trainer has them, also if the run fails (exit code 1). FILE is a file, "
+     "or a folder if the trainer's model is a folder of shards. A folder also gets config.json, the tokenizer and "
+     "other files from the folder that --model names, but no weights of other formats"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
     {WEFT_OPTION_PARAMS, "--params", "M", ARG_SIZE, AT(params), "elements of the model, as 16M or 1.5G (16M)"},
     {WEFT_OPTION_UPDATES, "--updates", "K", ARG_COUNT, AT(updates), "versions to publish (8)"},
-    {WEFT_OPTION_CHANGED, "--changed", "PERCENT", ARG_NUMBER, AT(changed), "elements that change a version (1.2)"},
+    {WEFT_OPTION_CHANGED, "--changed", "PERCENT", ARG_NUMBER, AT(changed),
+     "percent of the elements that change in each version (1.2)"},
     {WEFT_OPTION_PROVIDER, "--provider", "NAME", ARG_TEXT, AT(provider), "fabric provider of every peer (tcp)"},
-    {WEFT_OPTION_KEEP, "--keep", "DIR", ARG_TEXT, AT(keep), "work in DIR, which must be new or empty, and leave it"},
-    {WEFT_OPTION_TIMEOUT, "--timeout", "SECONDS", ARG_COUNT, AT(timeout), "give up after this long (120)"},
-    {WEFT_OPTION_OUTPUT, "--output", "FILE", ARG_TEXT, AT(output), "-o: what to write; whole, or not at all"},
-    {WEFT_OPTION_LEVEL, "--level", "LEVEL", ARG_TEXT, AT(level), "how to code: full, pairs, fast or tight (tight)"},
+    {WEFT_OPTION_KEEP, "--keep", "DIR", ARG_TEXT, AT(keep), "work in DIR, which must be new or empty, and keep it"},
+    {WEFT_OPTION_TIMEOUT, "--timeout", "SECONDS", ARG_COUNT, AT(timeout), "seconds until the demo gives up (120)"},
+    {WEFT_OPTION_OUTPUT, "--output", "FILE", ARG_TEXT, AT(output),
+     "-o: output path; the output is written whole, or not at all"},
+    {WEFT_OPTION_LEVEL, "--level", "LEVEL", ARG_TEXT, AT(level),
+     "level of the code: full, pairs, fast or tight (tight)"},
     {WEFT_OPTION_NAMES, "--names", "WHEN", ARG_TEXT, AT(names),
-     "always or never: whether the update names its tensors, which weft inspect shows (always)"},
+     "always or never: store the tensors' names in the update, which weft inspect shows (always)"},
     {WEFT_OPTION_BASE, "--base", "MODEL", ARG_TEXT, AT(base),
-     "the model, a file or a folder of shards, that the first update starts from"},
+     "model that the first update starts from, a file or a folder of shards"},
     {WEFT_OPTION_THREADS, "--threads", "N", ARG_COUNT, AT(threads), "threads to work with (half of the processors)"},
     {WEFT_OPTION_DENSITY, "--density", "LIST", ARG_TEXT, AT(density),
      "percent of the elements that change, a table for each (0.1,1.17,8)"},
     {WEFT_OPTION_TEAMS, "--threads", "LIST", ARG_TEXT, AT(teams),
-     "how many threads to work with, one after the other (1,2)"},
-    {WEFT_OPTION_RUNS, "--runs", "N", ARG_COUNT, AT(runs), "rounds of which medians are taken (7)"},
-    {WEFT_OPTION_PROCESSES, "--processes", NULL, ARG_FLAG, AT(processes), "every rollout a process of its own"},
+     "numbers of threads, measured one after the other (1,2)"},
+    {WEFT_OPTION_RUNS, "--runs", "N", ARG_COUNT, AT(runs), "rounds; each figure is their median (7)"},
+    {WEFT_OPTION_PROCESSES, "--processes", NULL, ARG_FLAG, AT(processes), "run every rollout as a process of its own"},
     {WEFT_OPTION_PROFILE, "--profile", "PROVIDER", ARG_TEXT, AT(profile),
-     "what weft knows of a provider, line by line with reason and source, and what answers here"},
+     "print all that weft knows of a provider, line by line with reason and source, and the answers of this host"},
     {WEFT_OPTION_SERVE, "--serve", NULL, ARG_FLAG, AT(serve),
      "wait for the peer's --join on the trainer's listen address, then measure"},
     {WEFT_OPTION_JOIN, "--join", NULL, ARG_FLAG, AT(join), "be the other end of a --serve on the trainer's host"},
     {WEFT_OPTION_MEGABYTES, "--megabytes", "N", ARG_COUNT, AT(megabytes),
-     "fabric: what is sent for one rate, at least (64); gpu: device memory that weft may take, weights not counted"},
+     "fabric: least megabytes sent to measure one rate (64); gpu: device memory that weft may take besides the "
+     "weights"},
     {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
      "override a key of the site file; may be repeated"},
     {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},
     {WEFT_OPTION_JSON, "--json", NULL, ARG_FLAG, AT(json), "print JSON objects, one per line, on standard output"},
-    {WEFT_OPTION_HELP, "--help", NULL, ARG_FLAG, AT(help), "print this and exit"},
+    {WEFT_OPTION_HELP, "--help", NULL, ARG_FLAG, AT(help), "print this help and exit"},
 };
 
 #define ROW_COUNT (sizeof rows / sizeof *rows)

@@ -109,9 +109,12 @@ static weft_status plan_make(plan *plan)
     const weft_args *args = plan->args;
     double threads[WEFT_BENCH_TEAMS_MAX];
     if (args->words[1] && !args->words[2])
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench codec takes two models, or none and makes them up");
+        return weft_fail_quiet(WEFT_E_ARGUMENT,
+                               "weft bench codec takes two models, or none: then it makes two models up");
     if (args->words[1] && (args->given & (WEFT_TAKES(DENSITY) | WEFT_TAKES(PARAMS))))
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--density and --params are for made-up models, not for given ones");
+        return weft_fail_quiet(
+            WEFT_E_ARGUMENT,
+            "--density and --params are for made-up models; leave them out, or leave the two models out");
     if (args->runs < 1 || args->runs > WEFT_BENCH_ROUNDS_MAX)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--runs must be 1 to %u", WEFT_BENCH_ROUNDS_MAX);
     plan->terms.rounds = (uint32_t)args->runs;

@@ -154,7 +154,8 @@ static weft_status check_words(const weft_args *args)
     if (!args->words[1])
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft bench fabric needs a SITE.ini");
     if (args->serve && args->join)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--serve is the trainer's host, --join the peer's: not both");
+        return weft_fail_quiet(WEFT_E_ARGUMENT,
+                               "--serve runs on the trainer's host and --join on the peer's: give one of them");
     if ((args->serve || args->join) && !args->peer)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--%s needs --peer NAME", args->serve ? "serve" : "join");
     if (args->runs < 1 || args->runs > RUNS_MAX)

@@ -54,9 +54,8 @@ void weft_bench_fabric_print(const weft_fabric_found *found)
     putchar('\n');
     print_sides(f);
     if (!weft_bench_noise_passes(&f->noise, why)) {
-        printf("\nthese figures are worth nothing: %s\nno keys follow from them; repeat it when both ends' hosts are "
-               "quiet, "
-               "with a processor for each end\n",
+        printf("\nthese figures are worth nothing: %s\nno keys follow from them; repeat the measurement when both "
+               "hosts are quiet and have a free processor for each end\n",
                why);
         return;
     }

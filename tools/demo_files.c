@@ -29,12 +29,12 @@ static weft_status directory_make(weft_demo_plan *plan)
         snprintf(plan->directory, sizeof plan->directory, "%.3900s", keep);
         if (mkdir(keep, 0700) != 0 && (errno != EEXIST || !directory_is_empty(keep)))
             return weft_fail_quiet(WEFT_E_FILE, "--keep %s: %s", keep,
-                                   errno == EEXIST ? "is there and not empty; name a new directory" : strerror(errno));
+                                   errno == EEXIST ? "exists and is not empty; name a new directory" : strerror(errno));
         return WEFT_OK;
     }
     snprintf(plan->directory, sizeof plan->directory, "%.3900s/weft-demo-XXXXXX", base && *base ? base : "/tmp");
     if (!mkdtemp(plan->directory)) {
-        weft_fail_quiet(WEFT_E_FILE, "%s cannot be made: %s", plan->directory, strerror(errno));
+        weft_fail_quiet(WEFT_E_FILE, "%s cannot be created: %s", plan->directory, strerror(errno));
         plan->directory[0] = '\0';
         return WEFT_E_FILE;
     }

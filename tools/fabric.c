@@ -50,7 +50,8 @@ static void memory_text(const weft_review *review, int64_t device, char *text, s
         return;
     }
     if (weft_fabric_device_review(review, here, sizeof here))
-        snprintf(text, capacity, "%s; a rollout's buckets land there unless direct = off or it is a relay", here);
+        snprintf(text, capacity,
+                 "%s; a rollout's buckets land in the device, unless direct = off or the rollout is a relay", here);
     else
         snprintf(text, capacity, "%s", here);
 }

@@ -300,8 +300,8 @@ static void skip_older(weft_follow *follow, const char *model, const struct stat
         left += item->taken;
     }
     if (left)
-        say("left alone: %zu of %zu checkpoints in %s: no later than the model %s, by name or time; --follow-all "
-            "publishes those too",
+        say("left alone: %zu of %zu checkpoints in %s, because they are no later than the model %s by name or time; "
+            "--follow-all publishes them too",
             left, follow->list.count, follow->directory, model);
 }
 
@@ -352,7 +352,9 @@ static bool is_past(const weft_follow *follow, entry *item)
     const char *newest = behind_model ? follow->model : follow->newest;
     if (!*newest || weft_natural_compare(item->name, newest) >= 0)
         return false;
-    snprintf(why, sizeof why, "comes before %s in natural order, which is out: give newer weights a later name",
+    snprintf(why, sizeof why,
+             "is not published, because it comes before %s in natural order, and that is published already: give newer "
+             "weights a later name",
              newest);
     leave(follow, item, why);
     return true;
@@ -366,8 +368,8 @@ static bool is_out_already(const weft_follow *follow, entry *item)
         item->seen.st_size != item->out.st_size)
         return false;
     leave(follow, item,
-          "is out, and has another time now but nobody is known to have written to it: rename a new file "
-          "over it if its weights are others");
+          "is published already and has a new time, but no write was seen: if its weights are new, rename a new file "
+          "over it");
     return true;
 }
 
@@ -385,7 +387,7 @@ static weft_status look(weft_follow *follow)
     weft_status status = scan(follow, false);
     if (status == WEFT_E_MEMORY || (status == WEFT_E_FILE && follow->may_pass)) {
         if (!follow->away)
-            say("%s; looked at again until it can be", weft_last_error());
+            say("%s; weft looks again until the directory can be read", weft_last_error());
         follow->away = true;
         return WEFT_AGAIN;
     }
@@ -435,7 +437,7 @@ bool weft_follow_again(weft_follow *follow, weft_status status)
         return false;
     if (!item->failed) {
         item->failed = now;
-        say("%s; tried again until it can be read", weft_last_error());
+        say("%s; weft tries again until the file can be read", weft_last_error());
     } else if ((trouble == EIO || trouble == ESTALE) && now - item->failed > PATIENCE_MS) {
         item->failed = 0;
         return false;
@@ -452,7 +454,7 @@ void weft_follow_published(weft_follow *follow)
     if (!item)
         return;
     if (item->failed)
-        say("%s could be read after all", follow->path);
+        say("%s is readable now", follow->path);
     item->failed = 0;
     item->is_out = true;
     item->out = item->seen;

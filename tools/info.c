@@ -119,8 +119,8 @@ static void print_libraries(const machine *found)
                i ? "warning: a second libfabric is in this process: " : "libfabric's file: ", found->libraries[i].path,
                i && *found->libraries[i].version ? ", version " : "", i ? found->libraries[i].version : "");
     if (found->library_count > 1)
-        printf("  they know nothing of each other: providers may be missing, fall back to TCP or hang; let all use "
-               "one\n");
+        printf(" the copies know nothing of each other: providers may be missing, fall back to TCP or hang; let all "
+               "software use one copy\n");
 }
 
 static void print_lines(const machine *found)

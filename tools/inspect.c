@@ -177,8 +177,8 @@ static void print_tensors(const inspect *in)
                entry->coded ? 100.0 * (double)sum->changed / (double)entry->coded : 0, bits);
     }
     if (!in->exact)
-        puts("Not all is counted: what changed is an estimate where a frame codes several tensors, and the most it can "
-             "be where one is coded as full; --model BASE counts it.");
+        puts("Some counts are not exact: a count is an estimate if a frame codes several tensors, and an upper bound "
+             "if a tensor's frame is coded as full. --model BASE makes them exact.");
 }
 
 static void print_lines(const inspect *in)

@@ -94,10 +94,11 @@ int weft_output_error(bool json, weft_phase phase, weft_status status)
 static void tell_of_stdout(weft_spool_news news, uint64_t number)
 {
     if (news == WEFT_SPOOL_FAILS)
-        weft_output_say("weft: warn: standard output cannot be written: %s; the weights are served on",
+        weft_output_say("weft: warn: standard output cannot be written: %s; weft goes on serving the weights",
                         strerror((int)number));
     else if (news == WEFT_SPOOL_DROPS)
-        weft_output_say("weft: warn: standard output is not read: lines for it are dropped; the weights are served on");
+        weft_output_say(
+            "weft: warn: nobody reads standard output, so its lines are dropped; weft goes on serving the weights");
     else
         weft_output_say("weft: warn: standard output is read again: %" PRIu64 " lines were dropped", number);
 }
@@ -179,7 +180,7 @@ static void end_serving(void)
 {
     uint64_t lost = weft_spool_drain(&stdout_spool, weft_signals_stopping() ? STOPPED_MS : STILL_MS, SLOW_MS);
     if (lost)
-        weft_output_say("weft: warn: %" PRIu64 " lines for standard output are lost", lost);
+        weft_output_say("weft: warn: %" PRIu64 " lines for standard output were lost", lost);
     free(line);
     line = NULL;
 }
@@ -308,7 +309,7 @@ void weft_output_update(const weft_update_info *info)
 
 weft_version_text weft_output_version(const weft_version *version)
 {
-    weft_version_text label = {"bits of no version yet"};
+    weft_version_text label = {"bits without a version yet"};
     if (version->run)
         snprintf(label.text, sizeof label.text, "version %" PRIu64, version->number);
     return label;

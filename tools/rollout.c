@@ -30,9 +30,9 @@ static weft_status check_save(const char *path)
 {
     weft_status status = weft_file_place_check(path);
     if (status == WEFT_OK && weft_file_check(path) != WEFT_OK && !weft_model_folder_fits(path))
-        status =
-            weft_fail_quiet(WEFT_E_FILE, "there is something that is no file; name one, or for a model of shards a "
-                                         "folder that is not there yet");
+        status = weft_fail_quiet(
+            WEFT_E_FILE,
+            "exists and is not a file; name a file, or, for a model of shards, a folder that does not exist yet");
     if (status != WEFT_OK)
         weft_fail_about("--save %s", path);
     return status;
@@ -236,7 +236,7 @@ static weft_status save(rollout *r)
     if (status == WEFT_OK && !is_received(r, &held)) /* the user's own file still */
         status = WEFT_E_STATE;
     if (status != WEFT_OK)
-        return weft_fail_quiet(status, "--save %s: no version is held, nothing was written", r->args->save);
+        return weft_fail_quiet(status, "--save %s: nothing was written, because no version is held", r->args->save);
     status = weft_scrub(r->session);
     if (status != WEFT_OK)
         return status;

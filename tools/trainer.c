@@ -185,11 +185,11 @@ static weft_status wait_for_joins(trainer *t)
     }
     if (!weft_roster_joined(&t->roster))
         return weft_fail_quiet(WEFT_E_UNREACHABLE,
-                               "no rollout joined within join_deadline = %s%s%s; start them with "
-                               "weft rollout, or raise join_deadline in [trainer]",
+                               "no rollout joined within join_deadline = %s%s%s; start rollouts with weft rollout, or "
+                               "raise join_deadline in [trainer]",
                                deadline, *missing ? "; missing: " : "", missing);
     if (*missing)
-        weft_output_say("weft: warn: starts without %s: not joined within %s", missing, deadline);
+        weft_output_say("weft: warn: starts without %s, because they did not join within %s", missing, deadline);
     return WEFT_OK;
 }
 
@@ -260,7 +260,8 @@ static weft_status judge_missing(const trainer *t)
     }
     if (!missing || t->args->allow_missing)
         return WEFT_OK;
-    return weft_fail_quiet(WEFT_E_PEER_LOST, "%zu of the site's peers never joined: %s (--allow-missing accepts that)",
+    return weft_fail_quiet(WEFT_E_PEER_LOST,
+                           "%zu of the site's peers never joined: %s; start them, or accept that with --allow-missing",
                            missing, names);
 }
 
@@ -305,7 +306,7 @@ static weft_status follow_file(trainer *t, const char *path)
         return WEFT_OK;
     if (status != WEFT_E_LAYOUT && status != WEFT_E_FILE)
         return status;
-    weft_output_say("weft: warn: left out until it changes: %s", weft_last_error());
+    weft_output_say("weft: warn: not published until the file changes: %s", weft_last_error());
     return WEFT_OK;
 }
 

@@ -12,11 +12,11 @@
 
 static const weft_verb verbs[] = {
     {"info", "[--profile PROVIDER] [--json]",
-     "Says what this build and this machine have: backends, devices, fabric providers",
+     "Lists the parts of this build and this machine: backends, devices, fabric providers",
      WEFT_TAKES(JSON) | WEFT_TAKES(PROFILE), false, 0, 0, weft_verb_info},
     {"check", "SITE.ini [--model FILE] [--set SECTION.KEY=VALUE]... [--json]",
-     "Validates a site file and prints what it comes to, peer by peer, what this host has for it, and, with a model, "
-     "the memory that each end takes",
+     "Checks a site file, prints each peer's settings and the parts that this host has, and, with a model, the memory "
+     "of each end",
      OVER_SITE | WEFT_TAKES(MODEL), true, 0, 0, weft_verb_check},
     {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
      "Publishes checkpoints, one version after the other, to the rollouts of a site",
@@ -34,27 +34,27 @@ static const weft_verb verbs[] = {
          WEFT_TAKES(CHANGED) | WEFT_TAKES(PROVIDER) | WEFT_TAKES(KEEP) | WEFT_TAKES(TIMEOUT),
      false, 0, 0, weft_verb_demo},
     {"diff", "BASE NEW -o U.weft [--level L] [--threads N] [--first-version N] [--json]",
-     "Writes the update that makes model NEW of model BASE",
+     "Writes the update that turns model BASE into model NEW",
      OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(NAMES) | WEFT_TAKES(FIRST_VERSION), false, 2, 0,
      weft_verb_diff},
     {"apply", "BASE U.weft -o NEW [--threads N] [--json]",
-     "Makes the new model of a base and an update, and proves it; into a folder go config.json and the like too",
+     "Applies an update to a base, proves the new model and writes it; a folder also gets config.json and the like",
      OVER_FILES | WEFT_TAKES(OUTPUT), false, 2, 0, weft_verb_apply},
-    {"inspect", "U.weft [--model BASE] [--json]", "Says what an update changes, tensor by tensor",
+    {"inspect", "U.weft [--model BASE] [--json]", "Shows the changes of an update, tensor by tensor",
      WEFT_TAKES(JSON) | WEFT_TAKES(MODEL), false, 1, 0, weft_verb_inspect},
     {"merge", "A.weft B.weft [C.weft]... -o ABC.weft [--base MODEL] [--level L] [--threads N] [--json]",
-     "Makes one update of several that follow each other, at most 32",
+     "Merges up to 32 updates that follow each other into one",
      OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(BASE), false, 2, WEFT_ARG_WORDS - 2,
      weft_verb_merge},
-    {"digest", "MODEL [--threads N] [--json]", "Prints the digest by which versions are known", OVER_FILES, false, 1, 0,
+    {"digest", "MODEL [--threads N] [--json]", "Prints the digest that identifies a version", OVER_FILES, false, 1, 0,
      weft_verb_digest},
     {"bench",
      "codec [OLD NEW] [--params M] [--density LIST] [--threads LIST] [--runs N] [--json]\n"
      "       weft bench fleet [--peers N] [--processes] [--params M] [--changed PERCENT] [--updates K] [--json]\n"
      "       weft bench fabric SITE.ini [--peer NAME] [--serve | --join] [--megabytes N] [--runs N] [--json]\n"
      "       weft bench gpu [cuda|hip] [--params M] [--changed PERCENT] [--megabytes N] [--runs N] [--json]",
-     "Measures sizes and speeds of updates beside floors, memory's speed and other methods; what a fleet costs; what "
-     "the fabric of a site's peers gives; and a device's passes beside its copies",
+     "Measures updates: size and speed beside floors, memory and other methods; a fleet's cost; the fabric of a site's "
+     "peers; a device's passes beside its copies",
      WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(DENSITY) | WEFT_TAKES(TEAMS) | WEFT_TAKES(RUNS) |
          WEFT_TAKES(PEERS) | WEFT_TAKES(PROCESSES) | WEFT_TAKES(CHANGED) | WEFT_TAKES(UPDATES) | WEFT_TAKES(SET) |
          WEFT_TAKES(PEER) | WEFT_TAKES(SERVE) | WEFT_TAKES(JOIN) | WEFT_TAKES(MEGABYTES),
@@ -68,11 +68,10 @@ static void print_help(void)
     printf("weft keeps rollouts bit-identical with their trainer by sending only the weights that changed.\n\n");
     for (size_t i = 0; i < VERB_COUNT; i++)
         printf("  weft %-8s %s\n", verbs[i].name, verbs[i].summary);
-    printf("\nweft VERB --help tells a verb's options; weft --version prints the version.\n"
-           "trainer, rollout and demo wait for nobody who reads their output: while a pipe is full whole lines are "
-           "dropped\n"
-           "and counted on standard error; one that is closed is told there once, and changes no exit code.\n"
-           "Exit codes: 0 done, 1 failed while working, 2 wrong use or bad configuration, 3 verification failed.\n");
+    printf("\nweft VERB --help lists a verb's options; weft --version prints the version.\ntrainer, rollout and demo "
+           "never wait for a reader of their output: while a pipe is full, whole lines are dropped\nand counted on "
+           "standard error. A closed pipe is reported there once and changes no exit code.\nExit codes: 0 done, 1 "
+           "failed while working, 2 wrong use or bad configuration, 3 verification failed.\n");
 }
 
 static const char *verb_name(const void *user, size_t index)

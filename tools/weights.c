@@ -177,7 +177,7 @@ static weft_status output_write(void *user, const void *data, uint64_t bytes)
 static void accompany(const weft_weights *weights, weft_model_output *output)
 {
     if (weights->path && weft_model_output_accompany(output, weights->path) != WEFT_OK)
-        weft_output_say("weft: warn: %s; the weights are written without", weft_last_error());
+        weft_output_say("weft: warn: %s; the weights are written without it", weft_last_error());
 }
 
 static weft_status save_to(const weft_weights *weights, weft_model_output *output)

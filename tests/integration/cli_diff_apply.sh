@@ -23,7 +23,7 @@ for level in full pairs fast tight; do
     run "lines_$level" 0 "$WEFT_BIN" inspect "$work/$level.weft"
     says "lines_$level" "level $level"
 done
-says lines_full 'the most it can be where one is coded as full; --model BASE counts it'
+says lines_full 'an upper bound if a tensor.s frame is coded as full. --model BASE makes them exact'
 one=$(stat -c %s "$work/tight.weft")
 run again 0 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/again.weft" --threads 1
 same "$work/again.weft" "$work/tight.weft"

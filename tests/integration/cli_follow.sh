@@ -63,7 +63,7 @@ cat "$work/m/v1.safetensors" >"$work/in/v101.safetensors"
 await said trainer '"target":16'
 # what was refused is looked at again when it changes, and did not become the newest
 head -c 1000 "$work/m/v2.safetensors" >"$work/in/part" && mv "$work/in/part" "$work/in/v103.safetensors"
-await said trainer 'left out until it changes: .*v103'
+await said trainer 'not published until the file changes: .*v103'
 appear 2 v102
 await said trainer '"target":17'
 appear 4 v103

@@ -40,7 +40,7 @@ says trainer 'left alone: 2 of 3 checkpoints in .*--follow-all'
 
 # away, and back with more in it
 mv "$work/in" "$work/moved"
-await said trainer 'in cannot be read: No such file or directory; looked at again'
+await said trainer 'in cannot be read: No such file or directory; weft looks again'
 sleep 0.5
 mv "$work/moved" "$work/in"
 appear 2 v7

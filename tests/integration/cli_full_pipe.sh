@@ -71,11 +71,11 @@ mapfile -t versions < <(for _ in {1..1000}; do printf '%s\n' "$work/many/v1.safe
 start trainer "${full[@]}" "$work/d" out "$weft" trainer "$work/site.ini" --model "$work/many/v0.safetensors" --json \
     --log error --versions "${versions[@]}"
 start a "$weft" rollout "$work/site.ini" --model "$work/many/v0.safetensors" --peer a --until 2000 --log error
-await grep -q 'standard output is not read' "$work/d.err"
+await grep -q 'nobody reads standard output' "$work/d.err"
 touch "$work/d.read"
 finish a 0
 finish trainer 0
-[ "$(grep -c 'standard output is not read' "$work/d.err")" = 1 ] || fail "the drops were not told once"
+[ "$(grep -c 'nobody reads standard output' "$work/d.err")" = 1 ] || fail "the drops were not told once"
 dropped=$(sed -nE 's/.*is read again: ([0-9]+) lines were dropped/\1/p' "$work/d.err")
 [ "${dropped:-0}" -gt 0 ] || fail "the drops were not counted"
 json d "[o['target'] for o in lines if 'target' in o][:100] == list(range(1, 101))"

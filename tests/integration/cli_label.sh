@@ -26,8 +26,8 @@ overtaken()
     finish "trainer_$name" 0
 }
 overtaken lines
-says lines '^bits of no version yet digest [0-9a-f]{16}: snapshot'
-says trainer_lines '^  b holds bits of no version yet'
+says lines '^bits without a version yet digest [0-9a-f]{16}: snapshot'
+says trainer_lines '^  b holds bits without a version yet'
 says trainer_lines '^  b holds version 3'
 said lines '^version 0 ' && fail "the rollout told version 0, which it never held"
 said trainer_lines 'b holds version 0' && fail "the trainer told version 0, which b never held"

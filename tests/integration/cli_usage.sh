@@ -12,7 +12,7 @@ for verb in info check trainer rollout demo; do
     says "help_$verb" "--json"
 done
 says help_rollout "--until V"
-says help_trainer "--follow DIR .*files alone"
+says help_trainer "--follow DIR .*Folders of shards do not count"
 for verb in trainer rollout; do
     says "help_$verb" "--model FILE .*folder of shards"
 done
