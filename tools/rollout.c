@@ -30,9 +30,8 @@ static weft_status check_save(const char *path)
 {
     weft_status status = weft_file_place_check(path);
     if (status == WEFT_OK && weft_file_check(path) != WEFT_OK && !weft_model_folder_fits(path))
-        status = weft_fail_quiet(
-            WEFT_E_FILE,
-            "exists and is not a file; name a file, or, for a model of shards, a folder that does not exist yet");
+        status = weft_fail_quiet(WEFT_E_FILE, "exists and is not a file; name a file, or, for a model of shards, "
+                                              "a folder that is not there yet");
     if (status != WEFT_OK)
         weft_fail_about("--save %s", path);
     return status;

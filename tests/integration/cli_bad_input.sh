@@ -34,7 +34,7 @@ says no_save "--save .*/none/a.safetensors: cannot be created in .*/none: No suc
 run long_save 2 "$weft" rollout "$work/site.ini" --peer a --empty --save "$work/$(printf '%0300d' 7)"
 says long_save "--save .*: File name too long"
 run dot_save 2 env -C "$(mktemp -d -p "$work")" "$weft" rollout "$work/site.ini" --peer a --empty --save .
-says dot_save "--save \.: there is something that is no file"
+says dot_save "--save \.: exists and is not a file"
 run save_folder 2 "$weft" rollout "$work/site.ini" --peer a --model "$v/v0.safetensors" --save "$v" --set session.connect_deadline=1s
 says save_folder "--save"
 head -c 100000 "$v/v0.safetensors" >"$work/short.safetensors"

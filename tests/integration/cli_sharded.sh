@@ -15,7 +15,7 @@ run diff 0 "$WEFT_BIN" diff "$work/s0" "$work/s1" -o "$work/u.weft" --json
 run apply 0 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/out"
 diff -r "$work/out" "$work/s1" || fail "out differs from s1"
 run exists 2 "$WEFT_BIN" apply "$work/s0" "$work/u.weft" -o "$work/out"
-says exists 'does not exist yet'
+says exists 'not there yet'
 diff -r "$work/out" "$work/s1" || fail "out was touched"
 # ---- what lies beside the weights goes along, but nothing of another version, hidden, unfinished, or in folders
 besides() # besides FOLDER: what is beside s1's files in it

@@ -105,8 +105,8 @@ typedef struct cut_model {
 static cut_model cut_open(const shape *of, const weft_cut *cuts, uint32_t count)
 {
     cut_model cut = {.layout = layout_of(of)};
-    weft_cell *entries;
-    uint64_t entry_count;
+    weft_cell *entries = NULL;
+    uint64_t entry_count = 0;
     weft_slice *all = weft_mem_take(cut.layout->count, sizeof *all);
     assert_non_null(all);
     for (uint64_t t = 0; t < cut.layout->count; t++)
