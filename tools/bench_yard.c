@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/crew.h"
+#include "base/team.h"
 #include "bench.h"
 #include "output.h"
 
@@ -126,7 +126,7 @@ typedef struct task {
     weft_bench_yard yard;
     bool second, write;
     uint32_t lanes;
-    uint64_t sums[WEFT_CREW_MAX]; /* so that reading is not in vain */
+    uint64_t sums[WEFT_TEAM_MAX]; /* so that reading is not in vain */
 } task;
 
 static void lane_run(void *context, uint32_t lane)
@@ -145,24 +145,24 @@ static void lane_run(void *context, uint32_t lane)
         t->sums[lane] = read_yard(t->yard, pair->before + first, pair->after + first, part);
 }
 
-static double task_time(weft_crew *crew, task *t)
+static double task_time(weft_team *team, task *t)
 {
     const double begun = weft_now_ms();
-    weft_crew_run(crew, lane_run, t);
+    weft_team_run(team, lane_run, t);
     return weft_now_ms() - begun;
 }
 
 /* The better of two ways to ask for what is scattered. */
-static double visits_time(weft_crew *crew, task t)
+static double visits_time(weft_team *team, task t)
 {
     double best = 0;
     for (int second = 0; second < 2; second++) {
         t.second = second;
         weft_bench_cool(t.pair);
         t.write = false;
-        double ms = task_time(crew, &t);
+        double ms = task_time(team, &t);
         t.write = true;
-        ms += task_time(crew, &t);
+        ms += task_time(team, &t);
         best = second == 0 || ms < best ? ms : best;
     }
     return best;
@@ -170,17 +170,17 @@ static double visits_time(weft_crew *crew, task t)
 
 weft_status weft_bench_yards_time(weft_bench_pair *pair, uint32_t threads, double ms[WEFT_BENCH_YARDS])
 {
-    weft_crew crew;
-    weft_status status = weft_crew_open(&crew, threads);
+    weft_team team;
+    weft_status status = weft_team_open(&team, threads);
     if (status != WEFT_OK)
         return status;
     for (int yard = 0; yard < WEFT_BENCH_YARDS; yard++) {
         task t = {.pair = pair, .yard = (weft_bench_yard)yard, .lanes = threads};
         if (yard < WEFT_BENCH_VISIT)
             weft_bench_cool(pair);
-        ms[yard] = yard < WEFT_BENCH_VISIT ? task_time(&crew, &t) : visits_time(&crew, t);
+        ms[yard] = yard < WEFT_BENCH_VISIT ? task_time(&team, &t) : visits_time(&team, t);
     }
-    weft_crew_close(&crew);
+    weft_team_close(&team);
     return WEFT_OK;
 }
 

@@ -181,8 +181,8 @@ WEFT_DEVICE uint32_t weft_tight_rank(weft_tight_shared *shared, uint32_t cls, bo
         const uint64_t set = weft_ballot(cls >> b & 1);
         same &= cls >> b & 1 ? set : ~set;
     }
-    uint32_t rank = weft_ones(same & ((1ull << weft_lane()) - 1));
-    for (uint32_t c = weft_lane(); c < WEFT_K_CLASSES; c += WEFT_LANES)
+    uint32_t rank = weft_ones(same & ((1ull << weft_outlet()) - 1));
+    for (uint32_t c = weft_outlet(); c < WEFT_K_CLASSES; c += WEFT_LANES)
         shared->warp[warp][c] = 0;
     weft_barrier();
     if (there && rank == 0)

@@ -22,8 +22,8 @@ struct weft_bench_rig {
     weft_binding before, after, work;
     weft_encoder encoder;
     weft_parameters parameters;
-    weft_crew crew; /* of decode and apply */
-    weft_backend_state *devices[WEFT_CREW_MAX];
+    weft_team team; /* of decode and apply */
+    weft_backend_state *devices[WEFT_TEAM_MAX];
     uint64_t *delta; /* one word per part */
     uint8_t *frames, *lists;
     uint64_t frame_bytes, frames_used, list_bytes, lists_used;
@@ -66,7 +66,7 @@ static weft_status rig_open(weft_bench_rig *rig, const weft_bench_weights *weigh
     if (status == WEFT_OK)
         status = memory_open(rig);
     if (status == WEFT_OK)
-        status = weft_crew_open(&rig->crew, rig->lanes);
+        status = weft_team_open(&rig->team, rig->lanes);
     for (uint32_t lane = 0; lane < rig->lanes && status == WEFT_OK; lane++)
         status = rig->backend->open(&options, &rig->devices[lane]);
     if (status == WEFT_OK)
@@ -78,7 +78,7 @@ weft_status weft_bench_rig_open(const weft_bench_weights *weights, const char *k
                                 weft_bench_rig **rig)
 {
     weft_bench_rig *made = weft_mem_take(1, sizeof *made);
-    if (!made || threads > WEFT_CREW_MAX)
+    if (!made || threads > WEFT_TEAM_MAX)
         return weft_fail(WEFT_E_MEMORY, "no memory for a rig of %u threads", threads);
     made->layout = weights->layout;
     made->backend = weft_backend_find("host");
@@ -99,8 +99,8 @@ void weft_bench_rig_close(weft_bench_rig *rig)
     for (uint32_t lane = 0; lane < rig->lanes; lane++)
         if (rig->devices[lane])
             rig->backend->close(rig->devices[lane]);
-    if (rig->crew.lanes)
-        weft_crew_close(&rig->crew);
+    if (rig->team.lanes)
+        weft_team_close(&rig->team);
     if (rig->lists)
         weft_mem_unmap(rig->lists, rig->list_bytes);
     if (rig->frames)
@@ -215,11 +215,11 @@ static void lane_apply(void *context, uint32_t lane)
     }
 }
 
-static weft_status slots_run(weft_bench_rig *rig, weft_crew_task task)
+static weft_status slots_run(weft_bench_rig *rig, weft_team_task task)
 {
     atomic_store(&rig->next, 0);
     atomic_store(&rig->failed, (int)WEFT_OK);
-    weft_crew_run(&rig->crew, task, rig);
+    weft_team_run(&rig->team, task, rig);
     weft_status status = (weft_status)atomic_load(&rig->failed);
     return status == WEFT_OK ? status : weft_fail(status, "frames that were just encoded do not decode");
 }

@@ -38,7 +38,7 @@ struct weft_bench_gpu {
     uint8_t *host_shadow;       /* in pinned memory */
     weft_binding now_binding, shadow_binding, work_binding, host_binding;
     weft_encoder encoder;
-    weft_window window;
+    weft_pipeline window;
     weft_parameters parameters;
     uint64_t *delta, *wanted_delta; /* a word for each part */
     weft_bench_frames frames, wanted_fast, wanted_tight;

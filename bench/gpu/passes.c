@@ -90,7 +90,7 @@ static weft_status lists_place(weft_bench_gpu *rig)
 static weft_status chore_time(weft_bench_gpu *rig, const weft_chore *chore, double *ms)
 {
     const uint64_t begun = weft_clock_ns();
-    weft_status status = weft_window_run(&rig->window, chore, 0, rig->frames.count);
+    weft_status status = weft_pipeline_run(&rig->window, chore, 0, rig->frames.count);
     *ms = weft_clock_ms(begun, weft_clock_ns());
     return status;
 }

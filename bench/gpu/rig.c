@@ -146,7 +146,7 @@ static weft_status lists_open(weft_bench_gpu *rig)
         width = rig->layout->units[unit].width > width ? rig->layout->units[unit].width : width;
     const uint64_t bytes = weft_staging_need(rig->facts.changed, width) + frames * (sizeof(weft_changes) + 64);
     weft_status status = weft_staging_open(&rig->staging, rig->backend, rig->state, bytes, frames, "of all frames");
-    return status == WEFT_OK ? weft_window_open(&rig->window, rig->backend, rig->state) : status;
+    return status == WEFT_OK ? weft_pipeline_open(&rig->window, rig->backend, rig->state) : status;
 }
 
 static weft_status rig_open(weft_bench_gpu *rig, const char *backend, uint64_t budget)
@@ -214,7 +214,7 @@ static void memory_close(weft_bench_gpu *rig)
 static void device_close(weft_bench_gpu *rig)
 {
     weft_encoder_close(&rig->encoder);
-    weft_window_close(&rig->window);
+    weft_pipeline_close(&rig->window);
     if (rig->staging.backend)
         weft_staging_close(&rig->staging);
     if (!atomic_load(&rig->gpu->hung)) /* else giving back would wait for what does not end */

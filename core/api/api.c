@@ -164,7 +164,7 @@ static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_pee
     snprintf(info->name, sizeof info->name, "%s", peer->name);
     snprintf(info->backend, sizeof info->backend, "%s", peer->hello.backend);
     info->state = peer->state;
-    info->provider = peer->lane && peer->lane->provider ? peer->lane->provider->name : "";
+    info->provider = peer->outlet && peer->outlet->provider ? peer->outlet->provider->name : "";
     info->level = weft_level_name(peer->level);
     snprintf(info->via, sizeof info->via, "%s", peer->parent ? peer->parent->name : "");
     info->held = peer->held;
@@ -192,7 +192,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->rail_count = weft_inlet_rails(rollout, info->rails);
     info->held = rollout->held;
     info->update_bytes = rollout->last.bytes;
-    snprintf(info->via, sizeof info->via, "%s", rollout->ways[rollout->way].relay);
+    snprintf(info->via, sizeof info->via, "%s", rollout->gateways[rollout->gateway].relay);
 }
 
 /* `size`: of the caller's struct. */

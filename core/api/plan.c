@@ -18,13 +18,13 @@ uint64_t weft_plan_trainer(const weft_site *site, uint64_t journal)
 bool weft_plan_address(const weft_site *site, const weft_site_peer *peer, uint64_t patience_ms,
                        char address[WEFT_SITE_NAME])
 {
-    char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
-    uint32_t count = weft_way_hosts(site, peer, hosts);
-    weft_names *names = weft_names_ask(hosts, count);
-    bool known = names && weft_names_wait(names, weft_clock_ns() + patience_ms * WEFT_NS_PER_MS), found = false;
+    char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
+    uint32_t count = weft_gateway_hosts(site, peer, hosts);
+    weft_resolver *names = weft_resolver_ask(hosts, count);
+    bool known = names && weft_resolver_wait(names, weft_clock_ns() + patience_ms * WEFT_NS_PER_MS), found = false;
     for (uint32_t i = 0; i < count && known && !found; i++)
-        found = weft_names_at(names, i)->count > 0 &&
-                weft_control_route(weft_names_at(names, i)->address[0], address, WEFT_SITE_NAME) == WEFT_OK;
-    weft_names_give(names);
+        found = weft_resolver_at(names, i)->count > 0 &&
+                weft_control_route(weft_resolver_at(names, i)->address[0], address, WEFT_SITE_NAME) == WEFT_OK;
+    weft_resolver_give(names);
     return found;
 }

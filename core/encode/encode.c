@@ -65,14 +65,14 @@ static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_
         return weft_fail(WEFT_E_MEMORY,
                          "no memory for the frames of one run of units: %llu bytes for each of %u threads; fewer "
                          "([trainer] threads) take less",
-                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->crew.lanes);
-    return weft_window_open(&encoder->windows[number], encoder->backend, lane->device);
+                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->team.lanes);
+    return weft_pipeline_open(&encoder->windows[number], encoder->backend, lane->device);
 }
 
 static void lane_close(weft_encoder *encoder, uint32_t number)
 {
     weft_encode_lane *lane = &encoder->lanes[number];
-    weft_window_close(&encoder->windows[number]);
+    weft_pipeline_close(&encoder->windows[number]);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (lane->sinks[level].data)
             weft_mem_unmap(lane->sinks[level].data, lane->sinks[level].capacity);
@@ -87,7 +87,7 @@ weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend
     encoder->backend = backend;
     encoder->layout = layout;
     lanes = backend->depth == 1 ? lanes : 1;
-    weft_status status = weft_crew_open(&encoder->crew, lanes);
+    weft_status status = weft_team_open(&encoder->team, lanes);
     if (status != WEFT_OK)
         return status;
     pthread_mutex_init(&encoder->lock, NULL);
@@ -113,8 +113,8 @@ void weft_encoder_close(weft_encoder *encoder)
 {
     if (!encoder->layout)
         return;
-    uint32_t lanes = encoder->crew.lanes;
-    weft_crew_close(&encoder->crew);
+    uint32_t lanes = encoder->team.lanes;
+    weft_team_close(&encoder->team);
     weft_encode_batch_close(encoder);
     for (uint32_t lane = 0; encoder->lanes && encoder->windows && lane < lanes; lane++)
         lane_close(encoder, lane);
@@ -259,7 +259,7 @@ static void turn_emit(weft_encoder *encoder, const weft_encode_turn *turn)
 /* Puts a run in its place, and hands on all whose turn it is, unless another lane is at that: it sees this one too. */
 static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64_t number)
 {
-    const uint64_t places = encoder->crew.lanes * (uint64_t)WEFT_ENCODE_AHEAD;
+    const uint64_t places = encoder->team.lanes * (uint64_t)WEFT_ENCODE_AHEAD;
     pthread_mutex_lock(&encoder->lock);
     encoder->turns[number % places] = *made;
     made->lane->waiting++;
@@ -331,7 +331,7 @@ weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint
 
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
-    const uint32_t lanes = encoder->crew.lanes;
+    const uint32_t lanes = encoder->team.lanes;
     if (encoder->batch)
         return weft_encode_batch_run(encoder, pass);
     encoder->pass = pass;
@@ -340,7 +340,7 @@ weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
     encoder->status = WEFT_OK;
     pass->changed = 0;
     pass->diff_ms = pass->encode_ms = 0;
-    weft_crew_run(&encoder->crew, lane_run, encoder);
+    weft_team_run(&encoder->team, lane_run, encoder);
     for (uint32_t i = 0; i < lanes; i++) {
         const weft_encode_lane *lane = &encoder->lanes[i];
         pass->changed += lane->changed;

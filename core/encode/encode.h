@@ -5,8 +5,8 @@
 #ifndef WEFT_CORE_ENCODE_H
 #define WEFT_CORE_ENCODE_H
 
-#include "base/crew.h"
-#include "encode/window.h"
+#include "base/team.h"
+#include "encode/pipeline.h"
 
 /* So many runs a lane may have made whose turn has not come: one that is late keeps no other from working. */
 #define WEFT_ENCODE_AHEAD 4u
@@ -33,10 +33,10 @@ typedef struct weft_encode_pass {
 typedef struct weft_encoder {
     const weft_backend *backend;
     const weft_layout *layout;
-    weft_crew crew;
+    weft_team team;
     struct weft_encode_lane *lanes;
     struct weft_encode_batch *batch; /* NULL: the backend's depth is 1 */
-    weft_window *windows;            /* one per lane, for surveys; the batch's runs are in the first */
+    weft_pipeline *windows;          /* one per lane, for surveys; the batch's runs are in the first */
     weft_survey *surveys;            /* one per lane */
     weft_encode_pass *pass;
     pthread_mutex_t lock;           /* guards what follows */

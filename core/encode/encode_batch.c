@@ -5,7 +5,7 @@
 
 /* Jobs of runs, each with room of its own for the frame that it makes at each level. */
 typedef struct weft_encode_ring {
-    weft_window *window;
+    weft_pipeline *window;
     weft_frame_sink *sinks; /* WEFT_LEVEL_COUNT for each place in the window */
     uint8_t *room[WEFT_LEVEL_COUNT];
     uint64_t stride; /* of a room's places */
@@ -14,12 +14,12 @@ typedef struct weft_encode_ring {
 typedef struct weft_encode_batch {
     weft_encode_ring runs;
     weft_encode_ring units; /* of a run that cannot be one frame; only while no other run is with the backend */
-    weft_window window;     /* theirs */
+    weft_pipeline window;   /* theirs */
 } weft_encode_batch;
 
 /* ---- open */
 
-static weft_status ring_open(weft_encode_ring *ring, weft_window *window, uint64_t largest_frame)
+static weft_status ring_open(weft_encode_ring *ring, weft_pipeline *window, uint64_t largest_frame)
 {
     bool got = true;
     ring->window = window;
@@ -48,7 +48,7 @@ weft_status weft_encode_batch_open(weft_encoder *encoder)
         return weft_fail(WEFT_E_MEMORY, "no memory for an encoder");
     const uint64_t largest = encoder->layout->largest_frame;
     weft_encode_batch *batch = encoder->batch;
-    weft_status status = weft_window_open(&batch->window, encoder->backend, encoder->windows->device);
+    weft_status status = weft_pipeline_open(&batch->window, encoder->backend, encoder->windows->device);
     if (status == WEFT_OK)
         status = ring_open(&batch->runs, encoder->windows, largest);
     return status == WEFT_OK ? ring_open(&batch->units, &batch->window, largest) : status;
@@ -60,7 +60,7 @@ void weft_encode_batch_close(weft_encoder *encoder)
         return;
     ring_close(&encoder->batch->units);
     ring_close(&encoder->batch->runs);
-    weft_window_close(&encoder->batch->window);
+    weft_pipeline_close(&encoder->batch->window);
     weft_mem_give(encoder->batch);
     encoder->batch = NULL;
 }
@@ -72,7 +72,7 @@ static bool span_begin(const weft_encoder *encoder, weft_encode_ring *ring, uint
                        uint32_t levels)
 {
     const weft_encode_pass *pass = encoder->pass;
-    weft_job *job = weft_window_room(ring->window);
+    weft_job *job = weft_pipeline_next(ring->window);
     if (!job)
         return false;
     const uint64_t place = (uint64_t)(job - ring->window->jobs);
@@ -87,7 +87,7 @@ static bool span_begin(const weft_encoder *encoder, weft_encode_ring *ring, uint
                                     .sinks = sinks,
                                     .tensor_delta = pass->delta, /* a part belongs to one unit: jobs share no word */
                                     .stream = pass->stream};
-    weft_window_begin(ring->window, WEFT_JOB_ENCODE);
+    weft_pipeline_begin(ring->window, WEFT_JOB_ENCODE);
     return true;
 }
 
@@ -119,14 +119,14 @@ static weft_status units_encode(const weft_encoder *encoder, const weft_encode_j
     weft_encode_ring *ring = &encoder->batch->units;
     const uint64_t first = run->now.unit, end = first + run->now.units;
     weft_status status = WEFT_OK;
-    weft_window_settle(encoder->batch->runs.window);
+    weft_pipeline_settle(encoder->batch->runs.window);
     weft_encode_delta_clear(encoder->layout, encoder->pass->delta, first, run->now.units);
     for (uint64_t unit = first, ended = first; status == WEFT_OK && ended < end; ended++) {
         while (unit < end && span_begin(encoder, ring, unit, 1, run->alone))
             unit++;
-        status = job_end(encoder->pass, weft_window_end(ring->window));
+        status = job_end(encoder->pass, weft_pipeline_end(ring->window));
     }
-    weft_window_drop(ring->window);
+    weft_pipeline_drop(ring->window);
     return status;
 }
 
@@ -147,7 +147,7 @@ weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
             if (!span_begin(encoder, ring, unit, units, pass->levels))
                 break;
         }
-        const weft_job *job = weft_window_end(ring->window);
+        const weft_job *job = weft_pipeline_end(ring->window);
         end = job->encode.now.unit + (uint64_t)job->encode.now.units;
         status = job_end(pass, job);
         if (status == WEFT_OK && job->encode.alone)
@@ -155,6 +155,6 @@ weft_status weft_encode_batch_run(weft_encoder *encoder, weft_encode_pass *pass)
         if (status == WEFT_OK && pass->moved)
             status = pass->moved(pass->user, end);
     }
-    weft_window_drop(ring->window);
+    weft_pipeline_drop(ring->window);
     return status;
 }

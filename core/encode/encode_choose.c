@@ -20,7 +20,7 @@ typedef struct choice {
     const weft_encode_pass *pass;
     weft_survey_plan plan;
     uint64_t each;            /* units that a lane takes in one go: all, if it is alone */
-    bool used[WEFT_CREW_MAX]; /* whether a lane took units */
+    bool used[WEFT_TEAM_MAX]; /* whether a lane took units */
     uint32_t failed;          /* the lane whose failure is the choice's; guarded by the encoder's lock */
 } choice;
 
@@ -88,7 +88,7 @@ static void units_survey(choice *all, uint32_t lane)
         if (!all->used[lane])
             weft_survey_clear(&encoder->surveys[lane]);
         all->used[lane] = true;
-        const weft_status status = weft_window_run(&encoder->windows[lane], &chore, unit, end);
+        const weft_status status = weft_pipeline_run(&encoder->windows[lane], &chore, unit, end);
         if (status != WEFT_OK)
             choice_fail(all, lane, status);
     }
@@ -108,7 +108,7 @@ static const weft_survey *surveys_join(const choice *all)
     weft_survey *survey = all->encoder->surveys;
     if (!all->used[0])
         weft_survey_clear(survey);
-    for (uint32_t lane = 1; lane < all->encoder->crew.lanes; lane++)
+    for (uint32_t lane = 1; lane < all->encoder->team.lanes; lane++)
         if (all->used[lane])
             weft_survey_add(survey, &all->encoder->surveys[lane]);
     return survey;
@@ -119,7 +119,7 @@ static uint64_t units_each(const weft_encoder *encoder, const weft_survey_plan *
 {
     const uint64_t sparsity = plan->stride / plan->count, units = encoder->layout->unit_count;
     const uint64_t each = 1 + TAKE * sparsity / UNIT;
-    return encoder->crew.lanes == 1 || encoder->layout->elements / sparsity < SMALL || units < each ? units : each;
+    return encoder->team.lanes == 1 || encoder->layout->elements / sparsity < SMALL || units < each ? units : each;
 }
 
 static void units_share(choice *all)
@@ -131,7 +131,7 @@ static void units_share(choice *all)
     if (all->each == encoder->layout->unit_count)
         lane_survey(all, 0);
     else
-        weft_crew_run(&encoder->crew, lane_survey, all);
+        weft_team_run(&encoder->team, lane_survey, all);
 }
 
 weft_status weft_encoder_choose_for(weft_encoder *encoder, const weft_encode_pass *pass, weft_parameters *parameters)

@@ -16,16 +16,16 @@ weft_status weft_proof_open(weft_proof *proof, const weft_backend *backend, weft
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)words);
     pthread_mutex_init(&proof->lock, NULL);
     pthread_cond_init(&proof->rests, NULL);
-    weft_status status = weft_window_open(&proof->storing, backend, device);
-    return status == WEFT_OK ? weft_window_open(&proof->helping_jobs, backend, device) : status;
+    weft_status status = weft_pipeline_open(&proof->storing, backend, device);
+    return status == WEFT_OK ? weft_pipeline_open(&proof->helping_jobs, backend, device) : status;
 }
 
 void weft_proof_close(weft_proof *proof)
 {
     if (!proof->helped)
         return;
-    weft_window_close(&proof->helping_jobs);
-    weft_window_close(&proof->storing);
+    weft_pipeline_close(&proof->helping_jobs);
+    weft_pipeline_close(&proof->storing);
     pthread_cond_destroy(&proof->rests);
     pthread_mutex_destroy(&proof->lock);
     weft_mem_give(proof->helped);
@@ -60,11 +60,11 @@ static void digest_fill(void *user, uint64_t unit, weft_job *job)
     job->digest = (weft_digest_job){weft_binding_view(d->weights, unit), d->sums};
 }
 
-static weft_status digest(const weft_proof *proof, weft_window *window, uint64_t first, uint64_t end, uint64_t *sums)
+static weft_status digest(const weft_proof *proof, weft_pipeline *window, uint64_t first, uint64_t end, uint64_t *sums)
 {
     digests d = {proof->weights, sums};
     const weft_chore chore = {WEFT_JOB_DIGEST, digest_fill, NULL, &d};
-    return weft_window_run(window, &chore, first, end);
+    return weft_pipeline_run(window, &chore, first, end);
 }
 
 /* Takes units that wait, as many as a window holds; they end before the one returned. */

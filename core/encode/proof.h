@@ -8,13 +8,13 @@
 
 #include <pthread.h>
 
-#include "encode/window.h"
+#include "encode/pipeline.h"
 
 typedef struct weft_proof {
-    weft_window storing, helping_jobs; /* the two threads' */
-    const weft_binding *weights;       /* where the tiles lie */
-    uint64_t words;                    /* of a digest: parts of the layout */
-    uint64_t *helped;                  /* the helper's sums, one a part */
+    weft_pipeline storing, helping_jobs; /* the two threads' */
+    const weft_binding *weights;         /* where the tiles lie */
+    uint64_t words;                      /* of a digest: parts of the layout */
+    uint64_t *helped;                    /* the helper's sums, one a part */
     pthread_mutex_t lock;
     pthread_cond_t rests;     /* the helper has finished a unit */
     uint64_t stored, claimed; /* units: there, and begun to be digested */

@@ -133,8 +133,8 @@ static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        bool wants = personal(entry) ? peer->stream.made == entry && peer->stream.made_turn == entry->turn
-                                     : weft_stream_stands_at(peer, entry->update.from);
+        bool wants = personal(entry) ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
+                                     : weft_feed_stands_at(peer, entry->update.from);
         if (peer->greeted && wants)
             return true;
     }

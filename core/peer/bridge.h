@@ -84,7 +84,7 @@ typedef struct weft_bridge {
     uint8_t *frame; /* one, copied out of the journal */
     struct weft_rebuilder *rebuilder;
     uint64_t paused_ns;
-    weft_encoder encoder;           /* of one lane, on `device` */
+    weft_encoder encoder;           /* of one outlet, on `device` */
     double speed[WEFT_LEVEL_COUNT]; /* estimate: bytes of sources that it merges in a second */
 } weft_bridge;
 

@@ -71,10 +71,9 @@ static bool can(const weft_trainer *trainer, const weft_peer *peer)
 {
     const weft_peer *relay = peer->parent;
     bool settled = peer->expected_count == 0 || (peer->followed && peer->expected_count < WEFT_UPDATES_AHEAD);
-    return settled && !weft_stream_drops(peer) && peer->greeted && !peer->leaving &&
-           peer->stream.kind == WEFT_STREAM_NONE && peer->held_order != WEFT_ORDER_UNKNOWN &&
-           peer->sent_order == relay->sent_order && peer->sent_attachment == relay->sent_attachment &&
-           peer->hello.slot_payload >= relay->hello.slot_payload &&
+    return settled && !weft_feed_drops(peer) && peer->greeted && !peer->leaving && peer->feed.kind == WEFT_FEED_NONE &&
+           peer->held_order != WEFT_ORDER_UNKNOWN && peer->sent_order == relay->sent_order &&
+           peer->sent_attachment == relay->sent_attachment && peer->hello.slot_payload >= relay->hello.slot_payload &&
            (peer->apart_until == 0 || trainer->newest_order > peer->apart_until);
 }
 
@@ -91,7 +90,7 @@ bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer)
     const weft_peer *relay = peer->parent;
     if (!relay || peer->sent_order == trainer->newest_order)
         return false;
-    bool soon = relay->stream.kind == WEFT_STREAM_NONE && relay->expected_count < WEFT_UPDATES_AHEAD &&
+    bool soon = relay->feed.kind == WEFT_FEED_NONE && relay->expected_count < WEFT_UPDATES_AHEAD &&
                 relay->held_order != WEFT_ORDER_UNKNOWN && can(trainer, peer);
     uint64_t now_ns = weft_clock_ns(), patience_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
     if (!soon || peer->waits_since_ns == 0)
@@ -100,11 +99,11 @@ bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer)
 }
 
 /* One follower: the same header, and nothing to send behind it. */
-static weft_status begin(weft_peer *peer, const weft_stream *sent, const weft_out *header)
+static weft_status begin(weft_peer *peer, const weft_feed *sent, const weft_out *header)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     memset(stream, 0, sizeof *stream);
-    stream->kind = WEFT_STREAM_FOLLOWING;
+    stream->kind = WEFT_FEED_FOLLOWING;
     stream->order = sent->order;
     stream->level = peer->level = sent->level;
     stream->begun_ns = sent->begun_ns;
@@ -116,8 +115,8 @@ static weft_status begin(weft_peer *peer, const weft_stream *sent, const weft_ou
     return weft_control_send(&peer->control, WEFT_MESSAGE_UPDATE, header->data, header->used);
 }
 
-weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_stream *sent,
-                              const weft_update *update, const weft_out *header)
+weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_feed *sent, const weft_update *update,
+                              const weft_out *header)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
@@ -145,13 +144,13 @@ void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out 
 {
     for (uint32_t i = 0; i < trainer->peer_count && relay->children > 0; i++) {
         weft_peer *peer = &trainer->peers[i];
-        if (peer->parent != relay || peer->stream.kind != WEFT_STREAM_FOLLOWING)
+        if (peer->parent != relay || peer->feed.kind != WEFT_FEED_FOLLOWING)
             continue;
         weft_follow_finish(trainer, peer, trailer, expected);
         peer->expected[peer->expected_count] = *expected;
         peer->expected[peer->expected_count++].end = peer->sequence;
         peer->sent_order = expected->order;
-        weft_stream_end(peer);
+        weft_feed_end(peer);
         weft_status status = weft_control_send(&peer->control, WEFT_MESSAGE_TRAILER, trailer->data, trailer->used);
         if (status != WEFT_OK)
             weft_peer_lose(trainer, peer, status, weft_last_error());

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "peer/feed.h"
 #include "peer/peer.h"
-#include "peer/stream.h"
 #include "site/site_link.h"
 #include "wire/greeting.h"
 
@@ -62,12 +62,12 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
 }
 
 /* What is not there yet, and what all of several addresses lack, may pass: no reason for the rollout to stay away. */
-static weft_status find_lane(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
-                             weft_lane **lane)
+static weft_status find_outlet(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
+                               weft_outlet **outlet)
 {
-    weft_status status = weft_lane_any(trainer, hello->provider, 1, guest->control.peer, lane);
+    weft_status status = weft_outlet_any(trainer, hello->provider, 1, guest->control.peer, outlet);
     if (status == WEFT_AGAIN ||
-        (status == WEFT_E_CONFIG && weft_lane_rails(trainer->session->site, hello->provider) > 1))
+        (status == WEFT_E_CONFIG && weft_outlet_rails(trainer->session->site, hello->provider) > 1))
         return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     return status;
 }
@@ -287,9 +287,9 @@ static void settle_chunk(weft_peer *peer)
 {
     uint64_t chunk = peer->hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
     for (uint32_t at = 0; at < peer->rail_count; at++) {
-        const weft_lane *lane = peer->rails[at].lane;
-        if (lane && lane->link && chunk > lane->facts.chunk_bytes)
-            chunk = lane->facts.chunk_bytes;
+        const weft_outlet *outlet = peer->rails[at].outlet;
+        if (outlet && outlet->link && chunk > outlet->facts.chunk_bytes)
+            chunk = outlet->facts.chunk_bytes;
     }
     uint64_t share = chunk / peer->rails_used / 64 * 64;
     if (peer->rails_used > 1 && chunk > WEFT_SPREAD_MIN) /* one bucket is to go over all rails */
@@ -316,7 +316,7 @@ static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
     bool current = peer->held_order == trainer->newest_order, labelled = current && peer->held.run;
     char text[320];
     snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->name, peer->control.peer,
-             peer->lane->facts.fabric, peer->parent ? ", behind relay " : "", peer->parent ? peer->parent->name : "",
+             peer->outlet->facts.fabric, peer->parent ? ", behind relay " : "", peer->parent ? peer->parent->name : "",
              peer->hello.backend,
              labelled                                 ? "the newest version"
              : current                                ? "the newest version but its attachment"
@@ -337,7 +337,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_wire_hello hello;
     weft_site_peer site;
     weft_wire_welcome welcome = {0};
-    weft_lane *lane = NULL;
+    weft_outlet *outlet = NULL;
     weft_peer *peer = guest;
     *greeted = guest;
     weft_status status = weft_wire_get_hello(body, length, &hello);
@@ -356,11 +356,11 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status == WEFT_OK)
         status = check_source(trainer, guest, &hello);
     if (status == WEFT_OK)
-        status = find_lane(trainer, guest, &hello, &lane);
+        status = find_outlet(trainer, guest, &hello, &outlet);
     if (status == WEFT_OK)
-        status = weft_wire_check_fabric(&hello, &lane->facts);
+        status = weft_wire_check_fabric(&hello, &outlet->facts);
     if (status == WEFT_OK) /* further ones are not used where they may not be */
-        status = weft_rail_may_reach(trainer, lane, &guest->control, &hello, hello.address, hello.address_bytes);
+        status = weft_rail_may_reach(trainer, outlet, &guest->control, &hello, hello.address, hello.address_bytes);
     if (status == WEFT_OK && !trainer->bound)
         return answer_later(guest);
     if (status == WEFT_OK)
@@ -369,11 +369,11 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         return status;
     *greeted = peer;
     weft_log_enter(&peer->limit.sink);
-    peer->lane = lane;
+    peer->outlet = outlet;
     settle_record(trainer, peer, &hello, &site);
     status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
-    if (status == WEFT_OK && trainer->shadow_lost && weft_stream_needs_snapshot(trainer, peer))
-        status = weft_stream_no_snapshot(peer);
+    if (status == WEFT_OK && trainer->shadow_lost && weft_feed_needs_snapshot(trainer, peer))
+        status = weft_feed_no_snapshot(peer);
     if (status == WEFT_OK)
         status = weft_follow_join(trainer, peer);
     if (status == WEFT_OK)

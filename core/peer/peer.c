@@ -31,7 +31,7 @@ uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
 
 bool weft_peer_is_idle(const weft_peer *peer)
 {
-    const bool takes = peer->stream.kind != WEFT_STREAM_NONE && peer->stream.kind != WEFT_STREAM_OFFERED;
+    const bool takes = peer->feed.kind != WEFT_FEED_NONE && peer->feed.kind != WEFT_FEED_OFFERED;
     return peer->greeted && peer->held_order == WEFT_ORDER_UNKNOWN && peer->expected_count == 0 && !takes &&
            peer->children == 0;
 }
@@ -57,7 +57,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
     weft_rail_close(peer);
     weft_send_abandon(trainer, peer);
-    weft_stream_end(peer);
+    weft_feed_end(peer);
     weft_follow_lose(trainer, peer);
     weft_control_hang_up(&peer->control);
     peer->expected_count = 0;
@@ -107,7 +107,7 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
     if (memcmp(held->layout, trainer->session->layout->hash, sizeof held->layout) != 0)
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu of another layout", peer->name,
                          (unsigned long long)held->version.number);
-    if (peer->expected_count == 1 && peer->stream.kind == WEFT_STREAM_NONE)
+    if (peer->expected_count == 1 && peer->feed.kind == WEFT_FEED_NONE)
         peer->sent_attachment = held->attachment; /* the peer knows best */
     peer->held = held->version;
     peer->held_order = expected->order;
@@ -167,7 +167,7 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
         *bye = true;
         return weft_wire_get_notice(body, length, &notice);
     case WEFT_MESSAGE_ACCEPT:
-        return weft_stream_snapshot(trainer, peer);
+        return weft_feed_snapshot(trainer, peer);
     case WEFT_MESSAGE_REPAIR:
         return weft_repair_ask(trainer, peer, body, length);
     case WEFT_MESSAGE_STAGED:
@@ -285,8 +285,8 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
  * snapshot that waits for a slab or is being caught up. */
 static bool is_waited_for(const weft_trainer *trainer, const weft_peer *peer)
 {
-    return peer->stream.kind == WEFT_STREAM_REPAIR || peer->stream.kind == WEFT_STREAM_SNAPSHOT ||
-           weft_early_waits(trainer, peer);
+    return peer->feed.kind == WEFT_FEED_REPAIR || peer->feed.kind == WEFT_FEED_SNAPSHOT ||
+           weft_eager_waits(trainer, peer);
 }
 
 /* It is not lost on the way. */
@@ -319,7 +319,7 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     }
     weft_waits_until(waits, peer->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->pinged_ns + every_ns);
-    weft_status status = weft_owed_check(trainer, peer, now_ns, waits);
+    weft_status status = weft_receipts_check(trainer, peer, now_ns, waits);
     if (status == WEFT_OK)
         status = tell_passing(trainer, peer, now_ns, waits);
     if (status == WEFT_OK)

@@ -20,14 +20,14 @@
 #include "wire/control.h"
 #include "wire/watch.h"
 
-typedef enum weft_stream_kind {
-    WEFT_STREAM_NONE,
-    WEFT_STREAM_UPDATE,
-    WEFT_STREAM_OFFERED,
-    WEFT_STREAM_REPAIR, /* it is being made */
-    WEFT_STREAM_SNAPSHOT,
-    WEFT_STREAM_FOLLOWING /* its relay passes on what the relay itself is sent */
-} weft_stream_kind;
+typedef enum weft_feed_kind {
+    WEFT_FEED_NONE,
+    WEFT_FEED_UPDATE,
+    WEFT_FEED_OFFERED,
+    WEFT_FEED_REPAIR, /* it is being made */
+    WEFT_FEED_SNAPSHOT,
+    WEFT_FEED_FOLLOWING /* its relay passes on what the relay itself is sent */
+} weft_feed_kind;
 
 /* Where a snapshot stands. Tiles are read from the shadow as they are sent, each at the newest version then: a tile
  * lacks what was published since, which weft_peer.limits remembers. */
@@ -44,15 +44,15 @@ typedef struct weft_tiles {
     uint32_t failed_blocks; /* that other merges had when one failed: none is asked for until they have less; 0: is */
 } weft_tiles;
 
-typedef struct weft_stream {
-    weft_stream_kind kind;
+typedef struct weft_feed {
+    weft_feed_kind kind;
     weft_update *update; /* being sent, held; NULL: only an attachment, or tiles */
     weft_bridged *made;  /* repair or catch-up that is being made, if its turn is still `made_turn`; NULL: none */
     uint64_t made_turn;
     uint64_t order; /* what it leads to; snapshot: the newest */
     weft_level level;
     weft_cursor cursor; /* in the update */
-    bool early;         /* the update was being encoded when this began */
+    bool eager;         /* the update was being encoded when this began */
     weft_tiles tiles;
     weft_blob *attachment; /* to be sent with it; NULL: none */
     uint64_t attachment_sent;
@@ -60,7 +60,7 @@ typedef struct weft_stream {
     uint64_t buckets, frames, frame_bytes;
     uint64_t bytes; /* all of it: headers, frames, trailer */
     uint64_t begun_ns;
-} weft_stream;
+} weft_feed;
 
 /* A version sent whole and not yet held. */
 typedef struct weft_expected {
@@ -98,7 +98,7 @@ struct weft_peer {
     weft_site_peer site;
     weft_control control;
     uint64_t opened_ns;
-    weft_lane *lane; /* one by which it can come */
+    weft_outlet *outlet; /* one by which it can come */
     weft_rail rails[WEFT_PORTS_MAX];
     uint32_t rail_count;   /* places, as HELLO has them */
     uint32_t rails_used;   /* of them that both ends have */
@@ -118,7 +118,7 @@ struct weft_peer {
     uint64_t single_until;    /* up to this order no merged update is asked for: there is none that it could take */
     weft_level level;         /* of the update sent last */
     weft_level wanted;        /* at which updates are to be coded for it */
-    weft_stream stream;
+    weft_feed feed;
     uint32_t limits[WEFT_JOURNAL_UPDATES]; /* by order: units of its snapshot that were sent when that was published */
     weft_expected expected[WEFT_UPDATES_AHEAD];
     uint32_t expected_count;
@@ -135,7 +135,7 @@ struct weft_peer {
     uint32_t writes;      /* posted and not completed */
     uint64_t progress_ns; /* last time a write was taken or completed */
     uint64_t last_receipt_ns;
-    uint64_t owed, owed_ns; /* sequence of the bucket that it is to take next, and since when; 0: it owes none */
+    uint64_t due, due_ns; /* sequence of the bucket that it is to take next, and since when; 0: it owes none */
     uint64_t pinged_ns;
     uint64_t told_ns; /* last PASSING */
     weft_pace pace;
@@ -172,14 +172,14 @@ typedef struct weft_slabs {
     uint64_t turn; /* slabs taken so far */
 } weft_slabs;
 
-/* An update that goes out while it is encoded: early.c. */
-typedef struct weft_early {
+/* An update that goes out while it is encoded: eager.c. */
+typedef struct weft_eager {
     weft_update *update; /* at its place in the journal's ring; NULL: none. Its chains are as long as may be read */
     uint64_t shown_bytes, shown_ns; /* when more of it was let out last */
     weft_update withdrawn;          /* what writes under way still read of one that came to nothing; readers 0: none */
     uint64_t bytes[WEFT_LEVEL_COUNT]; /* of the last version, and what staging needed for it: so will the next */
     uint64_t staged[WEFT_LEVEL_COUNT];
-} weft_early;
+} weft_eager;
 
 struct weft_trainer {
     weft_session *session;
@@ -189,9 +189,9 @@ struct weft_trainer {
     uint8_t *shadow_image;
     weft_memory_kind shadow_kind; /* HOST or DEVICE */
     weft_backend_state *host;     /* the host backend's, if that works on the shadow and the session's is another */
-    weft_window shadow_jobs;      /* on the shadow alone: publish's; */
-    weft_window shadow_loads;     /* those of the steps; */
-    weft_window bridge_loads;     /* and of the bridge's thread */
+    weft_pipeline shadow_jobs;    /* on the shadow alone: publish's; */
+    weft_pipeline shadow_loads;   /* those of the steps; */
+    weft_pipeline bridge_loads;   /* and of the bridge's thread */
     bool bound;
     uint64_t *digests; /* of the shadow, one per part */
     uint64_t *delta;   /* scratch of publish */
@@ -215,8 +215,8 @@ struct weft_trainer {
     uint64_t headers_bytes;
     uint8_t *layout_bytes; /* LAYOUT message's body */
     uint64_t layout_length;
-    weft_lane *lanes;
-    uint32_t lane_count;
+    weft_outlet *outlets;
+    uint32_t outlet_count;
     weft_peer *peers;
     uint32_t peer_count;                /* max_peers and a few guests */
     weft_log_limit strangers;           /* lines about who did not say a HELLO of the site's */
@@ -227,7 +227,7 @@ struct weft_trainer {
     uint32_t wanting[WEFT_LEVEL_COUNT]; /* how many peers want each: those connected at the last publish or since */
     weft_habit habit;
     weft_bridge bridge;
-    weft_early early;
+    weft_eager eager;
     bool again;               /* something happened to a peer that this step had passed: take another */
     bool publishing;          /* publish is at work, from diff to hand-over */
     bool shadow_busy;         /* publish brings it up to date: snapshots stand still */
@@ -279,53 +279,53 @@ uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer);
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,
                             weft_peer **greeted);
 
-/* ---- stream.c: what a peer is sent next */
+/* ---- feed.c: what a peer is sent next */
 /* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
-weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_next(weft_trainer *trainer, weft_peer *peer);
 /* The peer accepted the offer: its snapshot begins. */
-weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer);
-weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_snapshot(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_offer(weft_trainer *trainer, weft_peer *peer);
 /* Says that none can be had any more: the shadow is lost. */
-weft_status weft_stream_no_snapshot(const weft_peer *peer);
+weft_status weft_feed_no_snapshot(const weft_peer *peer);
 /* Whether the journal does not lead from what a peer holds, which joins now, to the newest version. */
-bool weft_stream_needs_snapshot(weft_trainer *trainer, const weft_peer *peer);
-void weft_stream_end(weft_peer *peer);
+bool weft_feed_needs_snapshot(weft_trainer *trainer, const weft_peer *peer);
+void weft_feed_end(weft_peer *peer);
 /* Whether the peer will go on from the version after `order` when it is sent something next. */
-bool weft_stream_stands_at(const weft_peer *peer, uint64_t order);
+bool weft_feed_stands_at(const weft_peer *peer, uint64_t order);
 /* A publish appended `update`: a snapshot under way takes note. */
-void weft_stream_follow(weft_peer *peer, const weft_update *update);
+void weft_feed_follow(weft_peer *peer, const weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
 
 /* Ends the peer's stream of an update that comes to nothing: it drops what it has of that, and says so. */
-weft_status weft_stream_withdraw(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer);
 /* Whether the peer is yet to say that it dropped an update: until then it is sent nothing, since the next one may look
  * the same. */
-bool weft_stream_drops(const weft_peer *peer);
+bool weft_feed_drops(const weft_peer *peer);
 
 /* ---- shadow.c */
 /* Copies units out of the shadow to `to`, one behind the other; with `framed` each behind room for a frame's header and
  * padded as its payload. Under the lock, in a window of the calling thread's. Errors: WEFT_E_DEVICE, and the shadow is
  * lost. */
-weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_t unit, uint64_t units, bool framed,
+weft_status weft_shadow_read(weft_trainer *trainer, weft_pipeline *window, uint64_t unit, uint64_t units, bool framed,
                              uint8_t *to);
 
-/* ---- early.c: updates that go out while they are encoded */
+/* ---- eager.c: updates that go out while they are encoded */
 /* Frames were handed on: lets out what `update` has so far, now and then, unless the lock is taken. Not under it. */
-void weft_early_show(weft_trainer *trainer, const weft_update *update);
+void weft_eager_show(weft_trainer *trainer, const weft_update *update);
 /* The update is whole and in the journal. */
-void weft_early_seal(weft_trainer *trainer, const weft_update *update);
+void weft_eager_seal(weft_trainer *trainer, const weft_update *update);
 /* It will not be: whoever has some of it is told to drop that. Takes the update's frames. */
-void weft_early_withdraw(weft_trainer *trainer, weft_update *update);
+void weft_eager_withdraw(weft_trainer *trainer, weft_update *update);
 /* Whether the peer may begin the update that is being encoded. */
-bool weft_early_may(const weft_trainer *trainer, const weft_peer *peer);
+bool weft_eager_may(const weft_trainer *trainer, const weft_peer *peer);
 /* Whether so much is there that the next bucket is worth sending. */
-bool weft_early_ripe(const weft_peer *peer, const weft_update *update);
+bool weft_eager_ripe(const weft_peer *peer, const weft_update *update);
 /* Whether the peer has begun the update that is being encoded. */
-bool weft_early_waits(const weft_trainer *trainer, const weft_peer *peer);
+bool weft_eager_waits(const weft_trainer *trainer, const weft_peer *peer);
 /* Bytes of an update at a level, as far as can be told. */
-uint64_t weft_early_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level);
+uint64_t weft_eager_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level);
 /* Gives up what is left of a withdrawn update; with `read` those too who read it. False: there is none. */
-bool weft_early_give_up(weft_trainer *trainer, bool read);
+bool weft_eager_give_up(weft_trainer *trainer, bool read);
 
 /* ---- follow.c: peers behind relays */
 /* Finds the relay that a HELLO names. Errors: WEFT_E_SYSTEM, which is not final for the peer. */
@@ -340,8 +340,8 @@ void weft_follow_dropped(const weft_trainer *trainer, weft_peer *peer);
 bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer);
 /* Before `relay` is told by `header` of an update that goes as the stream `sent`: tells those behind it that take the
  * same, and the relay who does. The relay's sent_order and sent_attachment are still those of what it has. */
-weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_stream *sent,
-                              const weft_update *update, const weft_out *header);
+weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_feed *sent, const weft_update *update,
+                              const weft_out *header);
 /* The relay has all of it: so have they. */
 void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out *trailer,
                         const weft_expected *expected);
@@ -373,9 +373,9 @@ bool weft_send_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t s
 /* Writes off every bucket in flight (the port is closed). */
 void weft_send_abandon(weft_trainer *trainer, weft_peer *peer);
 
-/* ---- owed.c: receipts that are due */
+/* ---- receipts.c: receipts that are due */
 /* Errors: WEFT_E_PEER_LOST, when a peer has not taken a bucket that it could have for longer than a healthy one may.
  * Says in `waits` when to look again. */
-weft_status weft_owed_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+weft_status weft_receipts_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 #endif

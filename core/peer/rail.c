@@ -48,7 +48,7 @@ void weft_rail_cool(weft_rail *rail)
 void weft_rail_port_close(weft_rail *rail)
 {
     if (rail->port)
-        rail->lane->provider->port_close(rail->port);
+        rail->outlet->provider->port_close(rail->port);
     rail->port = NULL;
     rail->writes = 0;
     rail->posted = rail->landed = rail->unlanded = rail->window_ns = 0;
@@ -59,9 +59,9 @@ void weft_rail_port_close(weft_rail *rail)
 
 weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
 {
-    const weft_provider *provider = rail->lane->provider;
-    weft_descriptors_need(rail->lane->facts.descriptors + 1); /* and one to look them through */
-    weft_status status = provider->port_open(rail->lane->link, &rail->port);
+    const weft_provider *provider = rail->outlet->provider;
+    weft_descriptors_need(rail->outlet->facts.descriptors + 1); /* and one to look them through */
+    weft_status status = provider->port_open(rail->outlet->link, &rail->port);
     if (status == WEFT_OK)
         status = provider->port_address(rail->port, mine->address, &mine->address_bytes);
     if (status != WEFT_OK)
@@ -70,16 +70,16 @@ weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
 }
 
 /* Where all are away the peer's is one that could be opened at least: whether it carries shows. */
-static bool is_there(const weft_peer *peer, const weft_lane *lane)
+static bool is_there(const weft_peer *peer, const weft_outlet *outlet)
 {
-    return lane->link && (!lane->away || lane == peer->lane);
+    return outlet->link && (!outlet->away || outlet == peer->outlet);
 }
 
-weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_lane *lane, const weft_control *control,
+weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *outlet, const weft_control *control,
                                 const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes)
 {
-    weft_target_law law = {.site = trainer->session->site, .provider = lane->provider->name};
-    if (!lane->facts.dials)
+    weft_target_law law = {.site = trainer->session->site, .provider = outlet->provider->name};
+    if (!outlet->facts.dials)
         return WEFT_OK;
     law.own_count = weft_site_trainer_rails(law.site, law.provider, law.own);
     return weft_target_check(&law, hello, control, address, bytes);
@@ -93,12 +93,12 @@ static weft_status open_rail(const weft_trainer *trainer, weft_peer *peer, uint3
     weft_status status = WEFT_OK;
     rail->there = *there;
     if (there->address_bytes > 0)
-        status = weft_rail_may_reach(trainer, rail->lane, &peer->control, &peer->hello, there->address,
+        status = weft_rail_may_reach(trainer, rail->outlet, &peer->control, &peer->hello, there->address,
                                      there->address_bytes);
-    if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->lane))
+    if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->outlet))
         status = weft_rail_port_open(rail, mine);
     if (status == WEFT_OK && rail->port)
-        status = rail->lane->provider->port_connect(rail->port, there->address, there->address_bytes);
+        status = rail->outlet->provider->port_connect(rail->port, there->address, there->address_bytes);
     if (status != WEFT_OK && peer->rails_used == 1)
         return status;
     if (status == WEFT_OK && rail->port) {
@@ -129,16 +129,16 @@ static bool is_shared(const weft_trainer *trainer, const weft_peer *peer, uint32
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     const uint32_t there = peer->hello.further_rails + 1, rail = at % there;
     const uint64_t streams = peer->site.streams ? peer->site.streams : 1;
-    return at == 0 || (trainer->parcels && rail < weft_lane_rails(trainer->session->site, peer->hello.provider) &&
+    return at == 0 || (trainer->parcels && rail < weft_outlet_rails(trainer->session->site, peer->hello.provider) &&
                        rail < weft_site_rails(peer->site.address, list) && at / there < streams);
 }
 
 /* NULL: there is none, as was said. One that is away is there later. */
-static weft_lane *lane_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
+static weft_outlet *outlet_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
 {
-    weft_lane *lane;
-    weft_lane_find(trainer, peer->hello.provider, at % (peer->hello.further_rails + 1), &lane);
-    return lane;
+    weft_outlet *outlet;
+    weft_outlet_find(trainer, peer->hello.provider, at % (peer->hello.further_rails + 1), &outlet);
+    return outlet;
 }
 
 /* A peer none of whose own is there, as one with a single address, comes by any other. */
@@ -146,9 +146,9 @@ static void take_another(weft_peer *peer)
 {
     bool there = false;
     for (uint32_t at = 0; at < peer->rail_count; at++)
-        there = there || (peer->rails[at].lane && is_there(peer, peer->rails[at].lane));
+        there = there || (peer->rails[at].outlet && is_there(peer, peer->rails[at].outlet));
     if (!there)
-        peer->rails[0].lane = peer->lane;
+        peer->rails[0].outlet = peer->outlet;
 }
 
 static void take_lanes(weft_trainer *trainer, weft_peer *peer)
@@ -162,11 +162,11 @@ static void take_lanes(weft_trainer *trainer, weft_peer *peer)
                             .resent_bytes = rail->resent_bytes,
                             .failures = rail->failures,
                             .cool_ns = weft_rail_patience_ns(trainer)};
-        rail->lane = is_shared(trainer, peer, at) ? lane_of(trainer, peer, at) : NULL;
+        rail->outlet = is_shared(trainer, peer, at) ? outlet_of(trainer, peer, at) : NULL;
     }
     take_another(peer);
     for (uint32_t at = 0; at < peer->rail_count; at++)
-        peer->rails_used += peer->rails[at].lane != NULL;
+        peer->rails_used += peer->rails[at].outlet != NULL;
 }
 
 weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
@@ -181,7 +181,7 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
     for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++) {
         const weft_wire_port there = port_of(&peer->hello, at);
         weft_wire_port mine = {.address_bytes = 0};
-        if (peer->rails[at].lane)
+        if (peer->rails[at].outlet)
             status = open_rail(trainer, peer, at, &there, &mine);
         open += peer->rails[at].port != NULL;
         if (at > 0) {
@@ -211,10 +211,10 @@ static void add_ways(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]
 {
     for (uint32_t at = 0; at < peer->rail_count; at++) {
         const weft_rail *rail = &peer->rails[at];
-        if (!rail->lane || !peer->greeted)
+        if (!rail->outlet || !peer->greeted)
             continue;
-        rails[rail->lane->rail].connections++;
-        rails[rail->lane->rail].up += rail->state == WEFT_RAIL_UP;
+        rails[rail->outlet->rail].connections++;
+        rails[rail->outlet->rail].up += rail->state == WEFT_RAIL_UP;
     }
 }
 
@@ -222,7 +222,7 @@ uint32_t weft_rail_streams(const weft_peer *peer)
 {
     uint32_t count = 0;
     for (uint32_t at = 0; at < peer->rail_count; at++)
-        count += peer->rails[at].lane && is_there(peer, peer->rails[at].lane);
+        count += peer->rails[at].outlet && is_there(peer, peer->rails[at].outlet);
     return count;
 }
 
@@ -232,15 +232,15 @@ uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAI
     memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
     for (uint32_t at = 0; at < peer->rail_count; at++) {
         const weft_rail *rail = &peer->rails[at];
-        if (!rail->lane)
+        if (!rail->outlet)
             continue;
-        weft_rail_info *info = &rails[rail->lane->rail];
-        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, rail->lane->address);
+        weft_rail_info *info = &rails[rail->outlet->rail];
+        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, rail->outlet->address);
         info->writes += rail->sent_writes;
         info->bytes += rail->sent_bytes;
         info->resent_bytes += rail->resent_bytes;
         info->failures += rail->failures;
-        count = count > rail->lane->rail ? count : rail->lane->rail + 1;
+        count = count > rail->outlet->rail ? count : rail->outlet->rail + 1;
     }
     add_ways(peer, rails);
     return count;
@@ -250,17 +250,17 @@ uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rail
 {
     uint32_t count = 0;
     memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
-    for (uint32_t i = 0; i < trainer->lane_count; i++) {
-        const weft_lane *lane = &trainer->lanes[i];
-        if (!lane->provider)
+    for (uint32_t i = 0; i < trainer->outlet_count; i++) {
+        const weft_outlet *outlet = &trainer->outlets[i];
+        if (!outlet->provider)
             continue;
-        weft_rail_info *info = &rails[lane->rail];
-        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, lane->address);
-        info->writes += lane->sent_writes;
-        info->bytes += lane->sent_bytes;
-        info->resent_bytes += lane->resent_bytes;
-        info->failures += lane->failures;
-        count = count > lane->rail ? count : lane->rail + 1;
+        weft_rail_info *info = &rails[outlet->rail];
+        snprintf(info->address, sizeof info->address, "%.*s", (int)sizeof info->address - 1, outlet->address);
+        info->writes += outlet->sent_writes;
+        info->bytes += outlet->sent_bytes;
+        info->resent_bytes += outlet->resent_bytes;
+        info->failures += outlet->failures;
+        count = count > outlet->rail ? count : outlet->rail + 1;
     }
     for (uint32_t i = 0; i < trainer->peer_count; i++)
         add_ways(&trainer->peers[i], rails);

@@ -18,7 +18,7 @@
 #include "wire/control.h"
 
 /* A fabric address of the trainer with the regions every peer on it shares. */
-typedef struct weft_lane {
+typedef struct weft_outlet {
     const weft_provider *provider; /* NULL: unused */
     uint32_t rail;                 /* place among the trainer's addresses */
     char address[WEFT_SITE_NAME];
@@ -28,7 +28,7 @@ typedef struct weft_lane {
     weft_link_facts facts;
     weft_region *arena, *slabs, *headers;
     uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* of all peers */
-} weft_lane;
+} weft_outlet;
 
 typedef enum weft_rail_state {
     WEFT_RAIL_NONE, /* one end does not have it */
@@ -45,7 +45,7 @@ typedef enum weft_rail_state {
 
 typedef struct weft_rail {
     weft_rail_state state;
-    weft_lane *lane;
+    weft_outlet *outlet;
     weft_port *port;                  /* NULL: closed */
     weft_wire_port there;             /* the peer's, and its slots as registered for it */
     uint32_t turn;                    /* how often it was opened before */
@@ -84,17 +84,17 @@ typedef struct weft_chunk {
     uint64_t bytes, offset;
 } weft_chunk;
 
-/* ---- lane.c: the trainer's addresses */
-void weft_lane_close(weft_lane *lane);
-/* Finds or opens the lane for a provider; `rail`: place among the trainer's addresses. Errors: with *lane not NULL it
- * is one of several and away, which was said, and is asked for again later. */
-weft_status weft_lane_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_lane **lane);
+/* ---- outlet.c: the trainer's addresses */
+void weft_outlet_close(weft_outlet *outlet);
+/* Finds or opens the outlet for a provider; `rail`: place among the trainer's addresses. Errors: with *outlet not NULL
+ * it is one of several and away, which was said, and is asked for again later. */
+weft_status weft_outlet_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_outlet **outlet);
 /* The first that is there of all the trainer's addresses for a provider, and else one that could be opened at least; of
  * the first `rails` each is opened. `peer`: NULL, or where it is to lead to. */
-weft_status weft_lane_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
-                          weft_lane **lane);
+weft_status weft_outlet_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
+                            weft_outlet **outlet);
 /* How many addresses the trainer has for a provider. */
-uint32_t weft_lane_rails(const weft_site *site, const char *provider);
+uint32_t weft_outlet_rails(const weft_site *site, const char *provider);
 
 /* ---- rail.c: the rails of a peer */
 /* Opens all that both ends have, and names them. */
@@ -124,8 +124,8 @@ bool weft_rail_writes(const weft_peer *peer);
 /* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
  * Errors: WEFT_E_PEER_LOST when there is no other. */
 weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why);
-/* Whether data for the peer of a HELLO may go to one of its ports by a lane: target.h. */
-weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_lane *lane, const weft_control *control,
+/* Whether data for the peer of a HELLO may go to one of its ports by a outlet: target.h. */
+weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *outlet, const weft_control *control,
                                 const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes);
 /* LANDED, CLOSED and OPENED. */
 weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);

@@ -16,7 +16,7 @@
 
 static const char *name_of(const weft_rail *rail)
 {
-    return rail->lane->address[0] ? rail->lane->address : rail->lane->facts.fabric;
+    return rail->outlet->address[0] ? rail->outlet->address : rail->outlet->facts.fabric;
 }
 
 static uint32_t place_of(const weft_peer *peer, const weft_rail *rail)
@@ -68,7 +68,7 @@ weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *ra
              close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
     if (carried) {
         rail->failures++;
-        rail->lane->failures++;
+        rail->outlet->failures++;
         report(trainer, peer, WEFT_E_PEER_LOST, text);
     } else {
         weft_log(WEFT_LOG_DEBUG, "%s: %s", peer->name, text);
@@ -247,11 +247,11 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
 /* The trainer's address may have been away, and may cut smaller than the peer was told when it joined. */
 static weft_status open_again(weft_trainer *trainer, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
 {
-    weft_lane *lane = rail->lane;
-    weft_status status = weft_lane_find(trainer, lane->provider->name, lane->rail, &lane);
-    if (status == WEFT_OK && lane->facts.chunk_bytes < peer->chunk_bytes)
+    weft_outlet *outlet = rail->outlet;
+    weft_status status = weft_outlet_find(trainer, outlet->provider->name, outlet->rail, &outlet);
+    if (status == WEFT_OK && outlet->facts.chunk_bytes < peer->chunk_bytes)
         status = weft_fail_quiet(WEFT_E_PROVIDER, "it takes %llu bytes at once, and %u were agreed",
-                                 (unsigned long long)lane->facts.chunk_bytes, peer->chunk_bytes);
+                                 (unsigned long long)outlet->facts.chunk_bytes, peer->chunk_bytes);
     return status == WEFT_OK ? weft_rail_port_open(rail, mine) : status;
 }
 
@@ -291,9 +291,9 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
         return WEFT_OK;
     }
     rail->there = opened.at;
-    if (weft_rail_may_reach(trainer, rail->lane, &peer->control, &peer->hello, opened.at.address,
+    if (weft_rail_may_reach(trainer, rail->outlet, &peer->control, &peer->hello, opened.at.address,
                             opened.at.address_bytes) != WEFT_OK ||
-        rail->lane->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
+        rail->outlet->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
         return weft_rail_fail(trainer, peer, rail, weft_last_error());
     weft_rail_enter(rail, WEFT_RAIL_TRYING);
     return WEFT_OK;

@@ -29,7 +29,7 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
     if (status != WEFT_OK)
         return status;
     const uint64_t end = (uint64_t)repair.range[repair.count - 1].first + repair.range[repair.count - 1].units;
-    if (peer->stream.kind != WEFT_STREAM_OFFERED ||
+    if (peer->feed.kind != WEFT_FEED_OFFERED ||
         (repair.root != peer->hello.held.root && repair.root != peer->held.root))
         return weft_fail(WEFT_E_PROTOCOL, "%s asks for a repair of bits %016llx, which was not offered", peer->name,
                          (unsigned long long)repair.root);
@@ -41,12 +41,12 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
     if (order != WEFT_ORDER_UNKNOWN && worth(trainer, peer, &repair, &units))
         entry = weft_bridge_repair(trainer, order, &repair);
     if (!entry)
-        return weft_stream_offer(trainer, peer);
+        return weft_feed_offer(trainer, peer);
     weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->name, (unsigned long long)units,
              (unsigned long long)entry->update.target.number);
-    peer->stream.kind = WEFT_STREAM_REPAIR;
-    peer->stream.made = entry;
-    peer->stream.made_turn = entry->turn;
+    peer->feed.kind = WEFT_FEED_REPAIR;
+    peer->feed.made = entry;
+    peer->feed.made_turn = entry->turn;
     return WEFT_OK;
 }
 

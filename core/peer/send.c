@@ -12,12 +12,12 @@ static uint8_t *header_at(weft_trainer *trainer, const weft_peer *peer, uint32_t
            ((uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot) * WEFT_HEADER_STRIDE;
 }
 
-static weft_region *region_of(const weft_trainer *trainer, const weft_lane *lane, const weft_chunk *chunk)
+static weft_region *region_of(const weft_trainer *trainer, const weft_outlet *outlet, const weft_chunk *chunk)
 {
     const weft_arena *arena = &trainer->journal.arena;
     if (chunk->number == 0)
-        return lane->headers;
-    return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? lane->arena : lane->slabs;
+        return outlet->headers;
+    return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? outlet->arena : outlet->slabs;
 }
 
 /* A free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
@@ -76,7 +76,7 @@ static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
 static weft_status write_by(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
                             const weft_chunk *chunk)
 {
-    const weft_write write = {.region = region_of(trainer, rail->lane, chunk),
+    const weft_write write = {.region = region_of(trainer, rail->outlet, chunk),
                               .data = chunk->data,
                               .bytes = chunk->bytes,
                               .remote_address =
@@ -84,7 +84,7 @@ static weft_status write_by(const weft_trainer *trainer, const weft_peer *peer, 
                               .remote_key = rail->there.region_key,
                               .immediate = weft_wire_immediate(peer->hello.epoch, chunk->slot, chunk->number),
                               .cookie = chunk->slot};
-    return rail->lane->provider->write(rail->port, &write);
+    return rail->outlet->provider->write(rail->port, &write);
 }
 
 static void note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
@@ -112,9 +112,9 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     bool fresh = peer->posting && chunk->slot == peer->posting_slot && chunk->number == peer->posting_chunk;
     note_posted(rail, chunk->bytes, now_ns);
     rail->sent_writes++;
-    rail->lane->sent_writes++;
+    rail->outlet->sent_writes++;
     rail->sent_bytes += chunk->bytes;
-    rail->lane->sent_bytes += chunk->bytes;
+    rail->outlet->sent_bytes += chunk->bytes;
     flight->writes++;
     flight->by[at]++;
     peer->writes++;
@@ -127,13 +127,13 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
         return;
     }
     rail->resent_bytes += chunk->bytes;
-    rail->lane->resent_bytes += chunk->bytes;
+    rail->outlet->resent_bytes += chunk->bytes;
 }
 
 bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail)
 {
     bool known = peer->rails_used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
-    return rail->state == WEFT_RAIL_UP && rail->writes < rail->lane->facts.depth && known;
+    return rail->state == WEFT_RAIL_UP && rail->writes < rail->outlet->facts.depth && known;
 }
 
 /* A rail that has nothing to do may have become faster than it was when it had: it is believed to, until it is tried.
@@ -202,14 +202,14 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
 
 weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
 {
-    const weft_write write = {.region = rail->lane->headers,
+    const weft_write write = {.region = rail->outlet->headers,
                               .data = header_at(trainer, peer, 0) + WEFT_BUCKET_HEADER_BYTES,
                               .bytes = WEFT_PROBE_BYTES,
                               .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
                               .remote_key = rail->there.region_key,
                               .immediate = weft_wire_immediate(peer->hello.epoch, WEFT_SLOT_PROBE, 0),
                               .cookie = WEFT_SLOT_PROBE};
-    weft_status status = rail->lane->provider->write(rail->port, &write);
+    weft_status status = rail->outlet->provider->write(rail->port, &write);
     if (status == WEFT_OK)
         note_posted(rail, write.bytes, weft_clock_ns());
     else if (status == WEFT_AGAIN)
@@ -252,7 +252,7 @@ weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_
         status = post_chunks(trainer, peer, now_ns, waits);
         if (status != WEFT_OK || peer->slots_free == 0)
             break;
-        status = weft_stream_next(trainer, peer);
+        status = weft_feed_next(trainer, peer);
         if (status == WEFT_OK)
             begin_bucket(trainer, peer, now_ns);
     }
@@ -279,7 +279,7 @@ static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer
 {
     weft_completion list[POLL_BATCH];
     weft_rail *rail = &peer->rails[at];
-    size_t count = rail->lane->provider->poll(rail->port, list, POLL_BATCH);
+    size_t count = rail->outlet->provider->poll(rail->port, list, POLL_BATCH);
     *any = *any || count > 0;
     for (size_t i = 0; i < count; i++) {
         if (list[i].kind == WEFT_COMPLETION_FAILED) {

@@ -36,7 +36,7 @@ static void close_data(weft_relay *relay, weft_child *child)
 {
     const weft_provider *provider = relay->rollout->provider;
     if (child->port)
-        child->lane->provider->port_close(child->port);
+        child->outlet->provider->port_close(child->port);
     if (child->own_port)
         provider->port_close(child->own_port);
     if (child->own_region)
@@ -286,7 +286,7 @@ void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
         if (child->own_port && child->open)
             weft_waits_port(waits, relay->rollout->provider, child->own_port);
         if (child->port && (child->writes || child->again))
-            weft_waits_port(waits, child->lane->provider, child->port);
+            weft_waits_port(waits, child->outlet->provider, child->port);
     }
 }
 
@@ -432,8 +432,8 @@ void weft_relay_close(weft_rollout *rollout)
         weft_mem_give(child->own.slot);
     }
     for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++)
-        if (relay->lanes[i].provider)
-            weft_relay_lane_close(&relay->lanes[i]);
+        if (relay->outlets[i].provider)
+            weft_relay_lane_close(&relay->outlets[i]);
     weft_log_limit_end(&relay->strangers);
     weft_control_unlisten(relay->listen_fd);
     weft_mem_give(relay->layout_bytes);

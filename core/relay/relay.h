@@ -75,7 +75,7 @@ typedef struct weft_child {
     weft_version follows[WEFT_CHILD_FOLLOWS];
     uint32_t follows_at;
 
-    weft_relay_lane *lane;
+    weft_relay_lane *outlet;
     weft_port *port;
     uint32_t chunk_bytes;
     weft_pace pace;
@@ -114,7 +114,7 @@ struct weft_relay {
     weft_child *children;
     uint32_t child_count, next_route;
     weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
-    weft_relay_lane lanes[WEFT_RELAY_LANES];
+    weft_relay_lane outlets[WEFT_RELAY_LANES];
     uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
     uint8_t *layout_bytes;  /* LAYOUT message's body */
     uint64_t layout_length;
@@ -150,9 +150,9 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child);
 weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 /* WELCOME of the trainer: opens the way to the child and passes it on. */
 weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
-void weft_relay_lane_close(weft_relay_lane *lane);
+void weft_relay_lane_close(weft_relay_lane *outlet);
 
-/* ---- relay_hear.c */
+/* ---- relay_dispatch.c */
 /* Passes messages on, both ways. Errors end the child's connections. */
 weft_status weft_child_hear(weft_relay *relay, weft_child *child);
 

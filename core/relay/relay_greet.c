@@ -9,20 +9,20 @@
 #include "wire/refusal.h"
 #include "wire/target.h"
 
-/* ---- lanes: where the relay sends from */
+/* ---- outlets: where the relay sends from */
 
-void weft_relay_lane_close(weft_relay_lane *lane)
+void weft_relay_lane_close(weft_relay_lane *outlet)
 {
-    if (lane->headers)
-        lane->provider->region_close(lane->headers);
-    if (lane->memory)
-        lane->provider->region_close(lane->memory);
-    if (lane->link)
-        lane->provider->link_close(lane->link);
-    memset(lane, 0, sizeof *lane);
+    if (outlet->headers)
+        outlet->provider->region_close(outlet->headers);
+    if (outlet->memory)
+        outlet->provider->region_close(outlet->memory);
+    if (outlet->link)
+        outlet->provider->link_close(outlet->link);
+    memset(outlet, 0, sizeof *outlet);
 }
 
-static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const weft_provider *provider)
+static weft_status open_lane(weft_relay *relay, weft_relay_lane *outlet, const weft_provider *provider)
 {
     const weft_site *site = relay->rollout->session->site;
     char address[WEFT_SITE_TEXT];
@@ -31,38 +31,40 @@ static weft_status open_lane(weft_relay *relay, weft_relay_lane *lane, const wef
     weft_link_options options = weft_site_link(site, provider->name, address);
     options.only_writes = true;
     options.accelerator = weft_site_accelerator(relay->rollout->site.backend, relay->rollout->site.device);
-    lane->provider = provider;
-    weft_status status = provider->link_open(&options, &lane->link);
+    outlet->provider = provider;
+    weft_status status = provider->link_open(&options, &outlet->link);
     if (status == WEFT_AGAIN) /* it may come later, and so may the child */
         status = weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     if (status == WEFT_OK) {
-        provider->link_facts(lane->link, &lane->facts);
-        status = provider->region_open(lane->link, NULL, relay->memory, relay->memory_bytes, false, &lane->memory);
+        provider->link_facts(outlet->link, &outlet->facts);
+        status = provider->region_open(outlet->link, NULL, relay->memory, relay->memory_bytes, false, &outlet->memory);
     }
     if (status == WEFT_OK)
-        status = provider->region_open(lane->link, NULL, relay->headers, relay->headers_bytes, false, &lane->headers);
+        status =
+            provider->region_open(outlet->link, NULL, relay->headers, relay->headers_bytes, false, &outlet->headers);
     if (status != WEFT_OK)
-        weft_relay_lane_close(lane);
+        weft_relay_lane_close(outlet);
     return status;
 }
 
-static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lane **lane)
+static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lane **outlet)
 {
     const weft_provider *provider = weft_provider_find(name);
     weft_relay_lane *unused = NULL;
     if (!provider)
         return weft_fail(WEFT_E_MISSING, "provider %s: the relay's build has none of that name", name);
     for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++) {
-        if (relay->lanes[i].provider == provider) {
-            *lane = &relay->lanes[i];
+        if (relay->outlets[i].provider == provider) {
+            *outlet = &relay->outlets[i];
             return WEFT_OK;
         }
-        if (!unused && !relay->lanes[i].provider)
-            unused = &relay->lanes[i];
+        if (!unused && !relay->outlets[i].provider)
+            unused = &relay->outlets[i];
     }
     if (!unused)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u lanes of the relay are in use", name, WEFT_RELAY_LANES);
-    *lane = unused;
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets of the relay are in use", name,
+                         WEFT_RELAY_LANES);
+    *outlet = unused;
     return open_lane(relay, unused, provider);
 }
 
@@ -71,9 +73,9 @@ static weft_status may_reach(const weft_relay *relay, const weft_child *child)
 {
     const weft_wire_hello *hello = &child->hello;
     weft_target_law law = {
-        .site = relay->rollout->session->site, .provider = child->lane->provider->name, .own_count = 1};
+        .site = relay->rollout->session->site, .provider = child->outlet->provider->name, .own_count = 1};
     char own[WEFT_SITE_TEXT];
-    if (!child->lane->facts.dials)
+    if (!child->outlet->facts.dials)
         return WEFT_OK;
     weft_site_relay_address(law.site, law.provider, relay->listen, own);
     snprintf(law.own[0], sizeof law.own[0], "%.*s", (int)sizeof law.own[0] - 1, own);
@@ -127,16 +129,16 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
         status = weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer",
                            child->hello.name, WEFT_SITE_HOPS);
     if (status == WEFT_OK)
-        status = find_lane(relay, child->hello.provider, &child->lane);
+        status = find_lane(relay, child->hello.provider, &child->outlet);
     if (status == WEFT_OK)
-        status = weft_wire_check_fabric(&child->hello, &child->lane->facts);
+        status = weft_wire_check_fabric(&child->hello, &child->outlet->facts);
     if (status == WEFT_OK)
         status = may_reach(relay, child);
     if (status != WEFT_OK)
         return refuse(relay, child, status, WEFT_E_SYSTEM);
     child->chunk_bytes = child->hello.chunk_bytes;
-    if (child->chunk_bytes > child->lane->facts.chunk_bytes)
-        child->chunk_bytes = (uint32_t)child->lane->facts.chunk_bytes;
+    if (child->chunk_bytes > child->outlet->facts.chunk_bytes)
+        child->chunk_bytes = (uint32_t)child->outlet->facts.chunk_bytes;
     if (child->chunk_bytes > weft_pace_chunk(site.rate_limit))
         child->chunk_bytes = (uint32_t)weft_pace_chunk(site.rate_limit);
     if ((uint64_t)child->chunk_bytes * WEFT_CHUNKS_MAX < relay->stride) {
@@ -218,7 +220,7 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child)
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->later)
         return answer_later(relay, child);
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->join == WEFT_JOIN_JOINED) {
-        weft_status status = weft_control_dial(&child->up, rollout->ways[rollout->way].address, io_ms);
+        weft_status status = weft_control_dial(&child->up, rollout->gateways[rollout->gateway].address, io_ms);
         if (status != WEFT_OK)
             return status;
         weft_child_enter(child, WEFT_CHILD_DIALING);
@@ -242,8 +244,8 @@ weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint
 
 static weft_status open_way(weft_child *child, weft_wire_welcome *welcome)
 {
-    const weft_provider *provider = child->lane->provider;
-    weft_status status = provider->port_open(child->lane->link, &child->port);
+    const weft_provider *provider = child->outlet->provider;
+    weft_status status = provider->port_open(child->outlet->link, &child->port);
     if (status == WEFT_OK)
         status = provider->port_address(child->port, welcome->address, &welcome->address_bytes);
     if (status == WEFT_OK)
@@ -271,7 +273,7 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
     weft_child_enter(child, WEFT_CHILD_JOINED);
     child->progress_ns = child->moved_ns = child->told_ns = child->granted_ns = child->since_ns;
     weft_log(WEFT_LOG_INFO, "joined: %s behind this relay, from %s by %s", child->hello.name, child->down.peer,
-             child->lane->facts.fabric);
+             child->outlet->facts.fabric);
     weft_wire_put_welcome(&out, &welcome);
     return weft_control_send(&child->down, WEFT_MESSAGE_WELCOME, out.data, out.used);
 }

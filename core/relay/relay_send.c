@@ -48,14 +48,14 @@ static weft_write next_chunk(const weft_relay *relay, const weft_child *child)
     weft_write write = {.remote_key = child->hello.region_key, .cookie = slot};
     write.immediate = weft_wire_immediate(child->hello.epoch, slot, child->posting_chunk);
     if (child->posting_chunk == 0) {
-        write.region = child->lane->headers;
+        write.region = child->outlet->headers;
         write.data = header_at(relay, child, slot);
         write.bytes = WEFT_BUCKET_HEADER_BYTES;
         write.remote_address = at;
         return write;
     }
     uint64_t left = relay->blocks[block].header.payload_bytes - child->posting_offset;
-    write.region = child->lane->memory;
+    write.region = child->outlet->memory;
     write.data = weft_relay_payload(relay, block) + child->posting_offset;
     write.bytes = left < child->chunk_bytes ? left : child->chunk_bytes;
     write.remote_address = at + WEFT_SLOT_HEADER_BYTES + child->posting_offset;
@@ -82,10 +82,10 @@ static weft_status post_chunks(const weft_relay *relay, weft_child *child, uint6
             weft_waits_until(waits, now_ns + pause_ns);
             return WEFT_AGAIN;
         }
-        if (child->writes >= child->lane->facts.depth)
+        if (child->writes >= child->outlet->facts.depth)
             return WEFT_AGAIN;
         weft_write write = next_chunk(relay, child);
-        weft_status status = child->lane->provider->write(child->port, &write);
+        weft_status status = child->outlet->provider->write(child->port, &write);
         if (status == WEFT_AGAIN && !child->again)
             child->progress_ns = now_ns;
         child->again = status == WEFT_AGAIN;
@@ -123,7 +123,7 @@ static void release(weft_relay *relay, weft_child *child, weft_passing *passing)
 weft_status weft_child_poll(weft_relay *relay, weft_child *child, uint64_t now_ns, bool *any)
 {
     weft_completion list[POLL_BATCH];
-    size_t count = child->lane->provider->poll(child->port, list, POLL_BATCH);
+    size_t count = child->outlet->provider->poll(child->port, list, POLL_BATCH);
     *any = *any || count > 0;
     for (size_t i = 0; i < count; i++) {
         if (list[i].kind == WEFT_COMPLETION_FAILED)

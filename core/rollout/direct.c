@@ -229,5 +229,5 @@ weft_status weft_direct_fetch(weft_rollout *rollout, uint64_t offset, uint64_t b
         direct->pieces[pieces] = (weft_run){.data = rollout->slots.memory + offset + at,
                                             .count = (uint32_t)(bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES)};
     weft_status status = direct->flushes ? session->backend->flush(session->device) : WEFT_OK;
-    return status == WEFT_OK ? weft_window_run(&session->steps, &fetch, 0, pieces) : status;
+    return status == WEFT_OK ? weft_pipeline_run(&session->steps, &fetch, 0, pieces) : status;
 }

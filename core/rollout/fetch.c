@@ -127,22 +127,23 @@ static weft_status ask(weft_control *control, const char *peer, uint64_t until_n
 
 /* A host that is silent must not keep the others from being asked: each has a heartbeat to answer, as when a rollout
  * joins, but for one that is the only one. */
-static uint64_t answer_until(const weft_names *names, uint32_t count, const weft_site_peer *row, uint64_t deadline_ns)
+static uint64_t answer_until(const weft_resolver *names, uint32_t count, const weft_site_peer *row,
+                             uint64_t deadline_ns)
 {
     const uint64_t until_ns = weft_clock_ns() + row->heartbeat_ms * WEFT_NS_PER_MS;
-    uint32_t addresses = weft_names_known(names) ? 0 : 1;
+    uint32_t addresses = weft_resolver_known(names) ? 0 : 1;
     for (uint32_t i = 0; i < count; i++)
-        addresses += weft_names_at(names, i)->count;
+        addresses += weft_resolver_at(names, i)->count;
     return addresses > 1 && until_ns < deadline_ns ? until_ns : deadline_ns;
 }
 
 /* From the relays that the peer joins through, which have it too, or the trainer: each address once. */
-static weft_status try_all(weft_control *control, const weft_names *names, uint32_t count, const weft_site_peer *row,
+static weft_status try_all(weft_control *control, const weft_resolver *names, uint32_t count, const weft_site_peer *row,
                            uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
     weft_status status = WEFT_E_CONFIG;
     for (uint32_t i = 0; i < count; i++) {
-        const weft_name *name = weft_names_at(names, i);
+        const weft_name *name = weft_resolver_at(names, i);
         if (name->count == 0 && status != WEFT_E_UNREACHABLE)
             status = weft_fail_quiet(name->status, "%s", name->text);
         for (uint32_t at = 0; at < name->count; at++) {
@@ -161,20 +162,20 @@ static weft_status try_all(weft_control *control, const weft_names *names, uint3
 }
 
 /* Names are looked up anew each time, unless somebody still owes an answer. */
-static weft_status try_once(weft_control *control, const weft_site *site, const weft_site_peer *row, weft_names **names,
-                            uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
+static weft_status try_once(weft_control *control, const weft_site *site, const weft_site_peer *row,
+                            weft_resolver **names, uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
-    char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
-    uint32_t count = weft_way_hosts(site, row, hosts);
+    char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
+    uint32_t count = weft_gateway_hosts(site, row, hosts);
     if (!*names)
-        *names = weft_names_ask(hosts, count);
+        *names = weft_resolver_ask(hosts, count);
     if (!*names)
         return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
-    weft_names_wait(*names, deadline_ns);
-    const bool known = weft_names_known(*names);
+    weft_resolver_wait(*names, deadline_ns);
+    const bool known = weft_resolver_known(*names);
     weft_status status = try_all(control, *names, count, row, patience_ms, deadline_ns, layout);
     if (known) {
-        weft_names_give(*names);
+        weft_resolver_give(*names);
         *names = NULL;
     }
     return status;
@@ -186,7 +187,7 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
     weft_site_peer row;
     weft_control control;
-    weft_names *names = NULL;
+    weft_resolver *names = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
     if (status == WEFT_OK)
         status = weft_control_open(&control);
@@ -197,7 +198,7 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
         wait_for(-1, 0, RETRY_MS);
         status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
     }
-    weft_names_give(names);
+    weft_resolver_give(names);
     weft_control_close(&control);
     if (status == WEFT_E_UNREACHABLE)
         weft_fail_about("no layout from %s within %llu ms%s; is the trainer running there?", site->trainer.listen,

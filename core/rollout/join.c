@@ -53,20 +53,20 @@ static weft_status check_way(const weft_rollout *rollout, uint32_t way)
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint32_t rails = weft_site_rails(site->address, list);
     for (uint32_t rail = 0; rail < rails; rail++)
-        if (weft_control_reaches(rollout->ways[way].address, list[rail]))
+        if (weft_control_reaches(rollout->gateways[way].address, list[rail]))
             return WEFT_OK;
     return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
-                           site->address, rollout->ways[way].address);
+                           site->address, rollout->gateways[way].address);
 }
 
 static weft_status check_ways(const weft_rollout *rollout)
 {
-    for (uint32_t way = 0; way < rollout->way_count; way++)
+    for (uint32_t way = 0; way < rollout->gateway_count; way++)
         if (check_way(rollout, way) == WEFT_OK)
             return WEFT_OK;
     return weft_fail(WEFT_E_CONFIG,
                      "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
-                     rollout->site.name, rollout->site.address, rollout->ways[rollout->way_count - 1].address);
+                     rollout->site.name, rollout->site.address, rollout->gateways[rollout->gateway_count - 1].address);
 }
 
 /* WEFT_AGAIN: an interface, its IP or a route is not there yet. */
@@ -78,7 +78,7 @@ static weft_status open_links(weft_rollout *rollout)
     weft_inlet_close(rollout, true); /* what an attempt before this one has opened */
     weft_status status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
-        status = weft_control_route(weft_way_known(rollout), address, sizeof address);
+        status = weft_control_route(weft_gateway_known(rollout), address, sizeof address);
     if (status == WEFT_OK)
         status = choose_by_any(rollout, address);
     return status == WEFT_OK ? weft_inlet_links(rollout, address) : status;
@@ -86,7 +86,7 @@ static weft_status open_links(weft_rollout *rollout)
 
 weft_status weft_join_open(weft_rollout *rollout)
 {
-    weft_status status = weft_way_open(rollout);
+    weft_status status = weft_gateway_open(rollout);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
@@ -102,7 +102,7 @@ void weft_join_close(weft_rollout *rollout)
 {
     weft_inlet_close(rollout, true);
     weft_control_close(&rollout->control);
-    weft_way_close(rollout);
+    weft_gateway_close(rollout);
 }
 
 bool weft_join_trusts(const weft_rollout *rollout)
@@ -183,17 +183,17 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
         rollout->snapshot_failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
     forget_connection(rollout);
     rollout->join = WEFT_JOIN_AWAY;
-    bool again = !joined && weft_way_again(rollout, now_ns);
+    bool again = !joined && weft_gateway_again(rollout, now_ns);
     if (joined) {
-        weft_way_close(rollout);
-        weft_way_begin(rollout, silent);
+        weft_gateway_close(rollout);
+        weft_gateway_begin(rollout, silent);
     }
-    if (!joined && !again && weft_way_next(rollout)) {
+    if (!joined && !again && weft_gateway_next(rollout)) {
         wait_ns = 0; /* at once to the next that the site names */
     } else {
         rollout->retries += !again;
         if (!joined)
-            weft_way_renew(rollout);
+            weft_gateway_renew(rollout);
     }
     rollout->retry_ns = now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS);
     snprintf(rollout->away_text, sizeof rollout->away_text, "%s", text);
@@ -227,7 +227,7 @@ void weft_join_later(weft_rollout *rollout)
 {
     const uint64_t now_ns = weft_clock_ns();
     char name[WEFT_SITE_NAME + 8];
-    weft_way_name(rollout, name);
+    weft_gateway_name(rollout, name);
     if (!rollout->later)
         weft_log(WEFT_LOG_INFO, "%s at %s is not ready yet: waiting for it", name, rollout->control.peer);
     weft_inlet_close(rollout, false);
@@ -237,7 +237,7 @@ void weft_join_later(weft_rollout *rollout)
     rollout->later = true;
     rollout->said_goodbye = rollout->told_alone = false;
     rollout->retries = rollout->faults;
-    rollout->away_since_ns = rollout->way_since_ns = now_ns;
+    rollout->away_since_ns = rollout->gateway_since_ns = now_ns;
     rollout->retry_ns = now_ns + LATER_NS;
 }
 
@@ -356,7 +356,7 @@ static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits
 
 static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
 {
-    uint64_t io_ms = weft_way_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
+    uint64_t io_ms = weft_gateway_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->control);
     if (status == WEFT_OK && !rollout->control.connecting)
         return knock(rollout);
@@ -370,10 +370,11 @@ static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_w
 {
     weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout, waits) : WEFT_OK;
     if (status == WEFT_OK)
-        status = weft_hear_step(rollout);
+        status = weft_dispatch_step(rollout);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
         status = keep_alive(rollout, now_ns, waits);
-    const uint64_t greet_ns = weft_way_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS; /* of the state it is in now */
+    const uint64_t greet_ns =
+        weft_gateway_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS; /* of the state it is in now */
     const bool waits_for_answer = rollout->join == WEFT_JOIN_KNOCKING || rollout->join == WEFT_JOIN_GREETING;
     if (status == WEFT_OK && waits_for_answer && now_ns > rollout->moved_ns + greet_ns)
         status = weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not answer HELLO", rollout->control.peer);
@@ -398,16 +399,16 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (now_ns < rollout->retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        status = check_way(rollout, rollout->way);
-        if (status == WEFT_OK && !rollout->ways[rollout->way].address[0])
+        status = check_way(rollout, rollout->gateway);
+        if (status == WEFT_OK && !rollout->gateways[rollout->gateway].address[0])
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
         if (status == WEFT_OK)
-            status = weft_control_dial(&rollout->control, rollout->ways[rollout->way].address, io_ms);
+            status = weft_control_dial(&rollout->control, rollout->gateways[rollout->gateway].address, io_ms);
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
         rollout->dialed_ns = now_ns;
-        if (rollout->way_since_ns == 0)
-            rollout->way_since_ns = now_ns;
+        if (rollout->gateway_since_ns == 0)
+            rollout->gateway_since_ns = now_ns;
     }
     if (status == WEFT_OK)
         status = step_connected(rollout, now_ns, waits);

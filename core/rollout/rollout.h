@@ -15,7 +15,7 @@
 #include "layout/part.h"
 #include "session/session.h"
 #include "wire/control.h"
-#include "wire/names.h"
+#include "wire/resolver.h"
 
 typedef enum weft_join {
     WEFT_JOIN_AWAY,
@@ -133,12 +133,12 @@ typedef struct weft_search {
 
 /* Where a rollout may join: the addresses of the relays that its site names, in order, then the trainer's. Each of
  * these has one way at least. */
-typedef struct weft_way {
+typedef struct weft_gateway {
     char address[64];           /* numeric; "": its name is not known */
     char relay[WEFT_SITE_NAME]; /* "": the trainer */
     uint32_t place;             /* of the relay, or the trainer, in that order */
-} weft_way;
-#define WEFT_WAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
+} weft_gateway;
+#define WEFT_GATEWAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
 
 typedef struct weft_relay weft_relay;
 
@@ -160,14 +160,15 @@ struct weft_rollout {
     bool later;        /* the last answer was that nothing can be joined yet */
     weft_status refusal;
     char refusal_text[256];
-    weft_way ways[WEFT_WAYS]; /* dialed in turn, at each join from the first on */
-    uint32_t way_count, way;
-    uint32_t way_silent;   /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
-    bool way_brief;        /* of a relay that was there: the others are asked in turn, none for long */
-    weft_names *names;     /* what the ways' names are now, once that is known; NULL: nobody asked */
-    uint64_t way_since_ns; /* when the present way was dialed first; 0: not yet */
-    bool was_joined;       /* in this process */
-    weft_relay *relay;     /* NULL: it is none */
+    weft_gateway gateways[WEFT_GATEWAYS]; /* dialed in turn, at each join from the first on */
+    uint32_t gateway_count, gateway;
+    uint32_t
+        gateway_silent;   /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
+    bool gateway_brief;   /* of a relay that was there: the others are asked in turn, none for long */
+    weft_resolver *names; /* what the ways' names are now, once that is known; NULL: nobody asked */
+    uint64_t gateway_since_ns; /* when the present way was dialed first; 0: not yet */
+    bool was_joined;           /* in this process */
+    weft_relay *relay;         /* NULL: it is none */
     uint64_t away_since_ns, retry_ns, dialed_ns;
     char away_text[192];      /* why the last connection ended or was not made */
     weft_status away_status;  /* the same */
@@ -292,46 +293,47 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
  * thread has ended. */
 void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns);
 
-/* ---- way.c */
+/* ---- gateway.c */
 /* "host:port" of the relays that a peer joins through, in order, and of the trainer, if it may turn there. */
-uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char hosts[WEFT_NAMES][WEFT_SITE_TEXT]);
+uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
+                            char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT]);
 /* Finds the addresses of the ways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
  * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
-weft_status weft_way_open(weft_rollout *rollout);
-void weft_way_close(weft_rollout *rollout);
+weft_status weft_gateway_open(weft_rollout *rollout);
+void weft_gateway_close(weft_rollout *rollout);
 /* No way led anywhere: names may be other addresses by now. Asks, and takes over what it asked for before. */
-void weft_way_renew(weft_rollout *rollout);
+void weft_gateway_renew(weft_rollout *rollout);
 /* The first address that is known. */
-const char *weft_way_known(const weft_rollout *rollout);
+const char *weft_gateway_known(const weft_rollout *rollout);
 /* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
  * is gone round. `silent`: who was joined says nothing any more. A stopped process still lets itself be dialed, so that
  * a relay is tried last then. */
-void weft_way_begin(weft_rollout *rollout, bool silent);
+void weft_gateway_begin(weft_rollout *rollout, bool silent);
 /* The way just dialed led nowhere: the next. False: all were tried. */
-bool weft_way_next(weft_rollout *rollout);
+bool weft_gateway_next(weft_rollout *rollout);
 /* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
  * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
-bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns);
+bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
 /* How long to wait for an answer there: a relay is given up after a heartbeat; one that has not even greeted, where
  * another was lost and there are more, after an eighth of one, since it does that by itself. */
-uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
+uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
 /* "the trainer", or "relay NAME". */
-void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
+void weft_gateway_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
 
-/* ---- hear.c */
+/* ---- dispatch.c */
 /* Reads and acts on what the trainer said; afterwards the connection may be closed (refusal, goodbye). */
-weft_status weft_hear_step(weft_rollout *rollout);
+weft_status weft_dispatch_step(weft_rollout *rollout);
 /* The trainer's offer may be taken up. */
-weft_status weft_hear_offered(weft_rollout *rollout);
+weft_status weft_dispatch_offered(weft_rollout *rollout);
 /* Sends what UPDATE or OFFER is to answer in its time. */
-weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_out *body);
+weft_status weft_dispatch_ask(weft_rollout *rollout, weft_message type, const weft_out *body);
 
 /* ---- search.c */
 /* Staged bits do not have the target's digest: asks in which tile; WEFT_AGAIN when the question is under way. */
 weft_status weft_search_target(weft_rollout *rollout);
 /* The weights bound are no version that the trainer knows: asks which tile keeps them from being one. */
 weft_status weft_search_join(weft_rollout *rollout);
-weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint64_t length);
 /* While a search is on: ends it when it is done or has taken io_deadline; the fault that waited for it, if one did. */
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 weft_status weft_search_open(weft_rollout *rollout);

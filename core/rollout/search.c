@@ -235,7 +235,7 @@ static bool fits(const weft_wire_query *query, const weft_wire_digests *answer)
            (none || newest || answer->version.root == query->version.root);
 }
 
-weft_status weft_search_hear(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_search *search = &rollout->search;
     weft_wire_digests answer;
@@ -314,11 +314,11 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_repair repair = {.root = rollout->held.root, .version = *nearest};
     if (!whole || !list_units(rollout, &repair))
-        return weft_hear_offered(rollout);
+        return weft_dispatch_offered(rollout);
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
              (unsigned long long)nearest->number, repair.count);
-    return weft_hear_ask(rollout, WEFT_MESSAGE_REPAIR, &out);
+    return weft_dispatch_ask(rollout, WEFT_MESSAGE_REPAIR, &out);
 }
 
 void weft_search_drop(weft_rollout *rollout)

@@ -51,11 +51,11 @@ static weft_status commit_changes(weft_rollout *rollout)
     commit c = {.rollout = rollout};
     const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, &c};
     const weft_chore undo = {WEFT_JOB_UNDO, undo_fill, NULL, &c};
-    weft_window *window = &rollout->session->calls;
-    weft_status status = weft_window_run(window, &apply, 0, rollout->staging.count);
+    weft_pipeline *window = &rollout->session->calls;
+    weft_status status = weft_pipeline_run(window, &apply, 0, rollout->staging.count);
     if (status == WEFT_OK)
         return WEFT_OK;
-    if (status != WEFT_E_DEVICE && weft_window_run(window, &undo, 0, c.begun) != WEFT_OK)
+    if (status != WEFT_E_DEVICE && weft_pipeline_run(window, &undo, 0, c.begun) != WEFT_OK)
         status = WEFT_E_DEVICE;
     return status == WEFT_E_BASE ? altered(rollout, c.altered) : status;
 }
@@ -70,7 +70,7 @@ static void image_fill(void *user, uint64_t unit, weft_job *job)
 static weft_status commit_image(weft_rollout *rollout)
 {
     const weft_chore store = {WEFT_JOB_STORE, image_fill, NULL, rollout};
-    return weft_window_run(&rollout->session->calls, &store, 0, rollout->session->layout->unit_count);
+    return weft_pipeline_run(&rollout->session->calls, &store, 0, rollout->session->layout->unit_count);
 }
 
 weft_status weft_stage_commit(weft_rollout *rollout)

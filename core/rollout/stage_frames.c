@@ -24,7 +24,7 @@ static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
     const uint8_t *at = taken->memory + taken->used;
     uint64_t length;
     if (taken->unpacked)
-        weft_window_settle(&rollout->session->steps);
+        weft_pipeline_settle(&rollout->session->steps);
     weft_status status =
         weft_planes_admit(&rollout->unpacker, rollout->session->layout, at, taken->bytes - taken->used, frame, &length);
     if (status != WEFT_OK)
@@ -38,15 +38,15 @@ static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
 static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const weft_binding *base, uint32_t limit,
                          weft_changes *changes)
 {
-    weft_window *window = &rollout->session->steps;
-    weft_window_room(window)->decode =
+    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline_next(window)->decode =
         (weft_decode_job){.frame = *frame,
                           .base = weft_binding_span(base, frame->header.unit, frame->header.units),
                           .parameters = &rollout->queue[0].header.parameters,
                           .limit = limit,
                           .changes = changes,
                           .tensor_delta = rollout->staged};
-    weft_window_begin(window, WEFT_JOB_DECODE);
+    weft_pipeline_begin(window, WEFT_JOB_DECODE);
 }
 
 static weft_changes *take_list(weft_rollout *rollout, const weft_frame_header *frame)
@@ -70,14 +70,14 @@ static weft_status over_budget(const weft_rollout *rollout)
 /* Ends the oldest frame under way. */
 static weft_status update_frame_end(weft_rollout *rollout)
 {
-    const weft_job *job = weft_window_end(&rollout->session->steps);
+    const weft_job *job = weft_pipeline_end(&rollout->session->steps);
     const weft_status status = job->status;
     if (status == WEFT_OK)
         rollout->book.changed += job->decode.changes->count;
     if (status != WEFT_E_CORRUPT && status != WEFT_E_BASE)
         return status;
     const weft_frame_header frame = job->decode.frame.header;
-    weft_window_drop(&rollout->session->steps);
+    weft_pipeline_drop(&rollout->session->steps);
     return weft_verify_frame(rollout, &frame, status);
 }
 
@@ -102,10 +102,10 @@ static weft_status update_frame_begin(weft_rollout *rollout)
 
 static weft_status update_frames(weft_rollout *rollout)
 {
-    weft_window *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->session->steps;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
-        if (!weft_window_room(window))
+        if (!weft_pipeline_next(window))
             status = update_frame_end(rollout);
         if (status == WEFT_OK)
             status = update_frame_begin(rollout);
@@ -120,10 +120,10 @@ static weft_status update_frames(weft_rollout *rollout)
 /* Ends the oldest tiles until at most `left` are under way; `*stored` is how many are whole. */
 static weft_status tiles_end(weft_rollout *rollout, uint64_t left, uint64_t *stored)
 {
-    weft_window *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->session->steps;
     weft_status status = WEFT_OK;
     for (; status == WEFT_OK && window->begun - window->ended > left; ++*stored)
-        status = weft_window_end(window)->status;
+        status = weft_pipeline_end(window)->status;
     return status;
 }
 
@@ -137,20 +137,20 @@ static void start_over(weft_rollout *rollout)
 
 static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
 {
-    weft_window *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->session->steps;
     if (frame->header.level != WEFT_LEVEL_FULL || frame->header.unit != rollout->book.next_unit)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
-    weft_window_room(window)->store = (weft_store_job){
+    weft_pipeline_next(window)->store = (weft_store_job){
         weft_binding_view(weft_stage_target(rollout), frame->header.unit), frame->payload, rollout->stream};
-    weft_window_begin(window, WEFT_JOB_STORE);
+    weft_pipeline_begin(window, WEFT_JOB_STORE);
     rollout->book.next_unit++;
     return WEFT_OK;
 }
 
 static weft_status tile_frames(weft_rollout *rollout)
 {
-    weft_window *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->session->steps;
     weft_status status = WEFT_OK;
     uint64_t stored = 0;
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
@@ -188,12 +188,12 @@ static void list_fill(void *user, uint64_t list, weft_job *job)
 static weft_status deltas_end(weft_rollout *rollout)
 {
     const weft_chore apply = {WEFT_JOB_APPLY, list_fill, NULL, rollout};
-    weft_window *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->session->steps;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && window->ended < window->begun)
-        status = weft_window_end(window)->status;
+        status = weft_pipeline_end(window)->status;
     if (status == WEFT_OK)
-        status = weft_window_run(window, &apply, 0, rollout->staging.count);
+        status = weft_pipeline_run(window, &apply, 0, rollout->staging.count);
     weft_staging_clear(&rollout->staging);
     return status;
 }
@@ -209,7 +209,7 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
     const weft_changes *last = staging->count > 0 ? weft_staging_at(&rollout->staging, staging->count - 1) : NULL;
     bool again = last && frame->header.unit < last->unit + (uint64_t)last->units; /* of a version further on */
-    if (again || !weft_window_room(&rollout->session->steps))
+    if (again || !weft_pipeline_next(&rollout->session->steps))
         status = deltas_end(rollout);
     weft_changes *changes = status == WEFT_OK ? take_list(rollout, &frame->header) : NULL;
     if (status == WEFT_OK && !changes && staging->count > 0) {
@@ -227,7 +227,7 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
 
 static weft_status delta_frames(weft_rollout *rollout)
 {
-    weft_window *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->session->steps;
     weft_status status = weft_proof_settle(&rollout->proof, rollout->staged); /* what changes was digested before */
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
         weft_frame frame;
@@ -243,6 +243,6 @@ weft_status weft_stage_frames(weft_rollout *rollout)
     weft_status status = !rollout->queue[0].header.snapshot ? update_frames(rollout)
                          : rollout->taken.delta             ? delta_frames(rollout)
                                                             : tile_frames(rollout);
-    weft_window_drop(&rollout->session->steps);
+    weft_pipeline_drop(&rollout->session->steps);
     return status;
 }

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/turn.h"
-#include "encode/window.h"
+#include "encode/pipeline.h"
 #include "port/port_provider.h"
 #include "site/site.h"
 
@@ -45,9 +45,9 @@ struct weft_session {
     weft_layout *layout;
     const weft_backend *backend;
     weft_backend_state *device;
-    weft_window steps, calls; /* whose thread makes the steps; the caller's, in what it does outside them */
-    weft_status ended;        /* WEFT_E_DEVICE: nothing can be done any more */
-    char ended_text[320];     /* why */
+    weft_pipeline steps, calls; /* whose thread makes the steps; the caller's, in what it does outside them */
+    weft_status ended;          /* WEFT_E_DEVICE: nothing can be done any more */
+    char ended_text[320];       /* why */
     char backend_name[24];
     uint64_t incarnation;
     weft_turn turn;        /* which calls are under way, and in which process */
@@ -131,7 +131,7 @@ void weft_session_line(weft_log_sink *sink, weft_log_level level, const char *li
 void weft_session_hand_out(weft_session *session);
 
 /* Root of bound weights and, in `digests` (one word per part), every part's digest; in an empty window. */
-weft_status weft_session_digest(weft_window *window, const weft_binding *binding, uint64_t *digests, uint64_t *root);
+weft_status weft_session_digest(weft_pipeline *window, const weft_binding *binding, uint64_t *digests, uint64_t *root);
 /* Whether weights may be bound there, for the backend. Errors: WEFT_E_ARGUMENT, with the tensor's name. */
 weft_status weft_session_check(const weft_session *session, const weft_binding *binding);
 

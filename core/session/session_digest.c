@@ -52,12 +52,12 @@ static void digest_fill(void *user, uint64_t unit, weft_job *job)
     job->digest = (weft_digest_job){weft_binding_view(d->binding, unit), d->digests};
 }
 
-weft_status weft_session_digest(weft_window *window, const weft_binding *binding, uint64_t *sums, uint64_t *root)
+weft_status weft_session_digest(weft_pipeline *window, const weft_binding *binding, uint64_t *sums, uint64_t *root)
 {
     digests d = {binding, sums};
     const weft_chore chore = {WEFT_JOB_DIGEST, digest_fill, NULL, &d};
     memset(sums, 0, binding->layout->part_count * sizeof *sums);
-    weft_status status = weft_window_run(window, &chore, 0, binding->layout->unit_count);
+    weft_status status = weft_pipeline_run(window, &chore, 0, binding->layout->unit_count);
     if (status == WEFT_OK)
         *root = weft_digest_parts_root(binding->layout, sums);
     return status;
@@ -68,14 +68,14 @@ static weft_status digest_host(const weft_binding *binding, uint64_t *digests, u
     const weft_backend *backend = weft_backend_find("host");
     const weft_backend_options options = {-1, "auto", 0};
     weft_backend_state *device = NULL;
-    weft_window window;
+    weft_pipeline window;
     weft_status status = backend->open(&options, &device);
     if (status != WEFT_OK)
         return status;
-    status = weft_window_open(&window, backend, device);
+    status = weft_pipeline_open(&window, backend, device);
     if (status == WEFT_OK)
         status = weft_session_digest(&window, binding, digests, root);
-    weft_window_close(&window);
+    weft_pipeline_close(&window);
     backend->close(device);
     return status;
 }

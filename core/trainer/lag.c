@@ -32,7 +32,7 @@ void weft_lag_judge(weft_trainer *trainer, weft_peer *peer)
     uint64_t most = peer->site.max_lag, lag = owed(trainer, peer);
     bool before = peer->lagging;
     char text[192];
-    peer->lagging = most > 0 && lag > most && peer->stream.kind != WEFT_STREAM_SNAPSHOT;
+    peer->lagging = most > 0 && lag > most && peer->feed.kind != WEFT_FEED_SNAPSHOT;
     if (!peer->lagging || before)
         return;
     snprintf(text, sizeof text, "lags %llu versions, %.1f s; max_lag = %llu", (unsigned long long)lag,

@@ -21,7 +21,7 @@ weft_status weft_publish_open(weft_trainer *trainer)
     const weft_session *session = trainer->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
     weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
-                                           weft_crew_lanes(session->site->trainer.threads));
+                                           weft_team_lanes(session->site->trainer.threads));
     return status == WEFT_OK ? weft_shadow_open(trainer) : status;
 }
 
@@ -77,8 +77,8 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
         return status;
     weft_frame_sink sink = weft_chain_sink(arena, chain);
     if (sink.capacity < length) {
-        if (!weft_room_extend(writer->trainer, chain)) {
-            weft_early_withdraw(writer->trainer, update);
+        if (!weft_eviction_extend(writer->trainer, chain)) {
+            weft_eager_withdraw(writer->trainer, update);
             update->snapshot_only = true;
             return WEFT_OK;
         }
@@ -95,7 +95,7 @@ static weft_status show_frames(void *user, uint64_t unit)
 {
     const journal_writer *writer = user;
     (void)unit;
-    weft_early_show(writer->trainer, writer->update);
+    weft_eager_show(writer->trainer, writer->update);
     return WEFT_OK;
 }
 
@@ -144,10 +144,10 @@ static void hand_over(weft_trainer *trainer, weft_update *update, const weft_enc
         weft_blob_drop(trainer->attachment);
         trainer->attachment = weft_blob_hold(update->attachment);
     }
-    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.crew.lanes * (pass->diff_ms + pass->encode_ms));
-    weft_room_make_place(trainer);
+    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.team.lanes * (pass->diff_ms + pass->encode_ms));
+    weft_eviction_make_place(trainer);
     weft_update *kept = weft_journal_append(&trainer->journal, update);
-    weft_early_seal(trainer, kept);
+    weft_eager_seal(trainer, kept);
     weft_history_append(&trainer->history, trainer->delta, session->layout->part_count);
     trainer->newest = update->target;
     trainer->newest_order = kept->order;
@@ -158,7 +158,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update, const weft_enc
         if (!peer->greeted)
             continue;
         weft_peer_move(trainer, peer, WEFT_ON_PUBLISH);
-        weft_stream_follow(peer, kept);
+        weft_feed_follow(peer, kept);
         weft_lag_judge(trainer, peer);
     }
     weft_bridge_sweep(trainer);
@@ -311,7 +311,7 @@ static weft_status withdraw(weft_trainer *trainer, weft_update *update, weft_sta
 {
     char why[512];
     snprintf(why, sizeof why, "%s", weft_last_error());
-    weft_early_withdraw(trainer, update);
+    weft_eager_withdraw(trainer, update);
     return weft_fail_quiet(status, "%s", why);
 }
 

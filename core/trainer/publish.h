@@ -8,16 +8,16 @@
 weft_status weft_publish_open(weft_trainer *trainer);
 void weft_publish_close(weft_trainer *trainer);
 
-/* ---- room.c: room in the journal, whatever lags */
+/* ---- eviction.c: room in the journal, whatever lags */
 /* Gives something up, first what is cheapest to have again: levels beside the journal's own, merged updates, the oldest
  * version that nobody reads, at last the oldest that peers read, which are lost. False: there is nothing left. */
-bool weft_room_make(weft_trainer *trainer);
+bool weft_eviction_give_up(weft_trainer *trainer);
 /* Appends a block to a chain of publish's own, making room if need be; false: there is none to be had. */
-bool weft_room_extend(weft_trainer *trainer, weft_chain *chain);
+bool weft_eviction_extend(weft_trainer *trainer, weft_chain *chain);
 /* Whoever reads the update is lost, and joins again. Under the lock. */
-void weft_room_evict(weft_trainer *trainer, const weft_update *update);
+void weft_eviction_of_readers(weft_trainer *trainer, const weft_update *update);
 /* Makes a place in the journal's ring for one more update. Under the lock. */
-void weft_room_make_place(weft_trainer *trainer);
+void weft_eviction_make_place(weft_trainer *trainer);
 
 /* ---- lag.c */
 /* Holds a peer to its max_lag: says once that it lags beyond, or loses it. */

@@ -22,11 +22,11 @@ static weft_status open_windows(weft_trainer *trainer, const weft_backend *backe
     uint64_t bytes = weft_staging_largest(layout);
     if (backend->depth > 1 && bytes < SCRATCH)
         bytes = SCRATCH;
-    weft_status status = weft_window_open(&trainer->shadow_jobs, backend, device);
+    weft_status status = weft_pipeline_open(&trainer->shadow_jobs, backend, device);
     if (status == WEFT_OK)
-        status = weft_window_open(&trainer->shadow_loads, backend, device);
+        status = weft_pipeline_open(&trainer->shadow_loads, backend, device);
     if (status == WEFT_OK)
-        status = weft_window_open(&trainer->bridge_loads, backend, device);
+        status = weft_pipeline_open(&trainer->bridge_loads, backend, device);
     return status == WEFT_OK ? weft_staging_open(&trainer->scratch, backend, device, bytes + 16, backend->depth,
                                                  "of the largest tile")
                              : status;
@@ -66,9 +66,9 @@ void weft_shadow_close(weft_trainer *trainer)
     weft_session *session = trainer->session;
     weft_binding_close(&trainer->shadow);
     weft_staging_close(&trainer->scratch);
-    weft_window_close(&trainer->bridge_loads);
-    weft_window_close(&trainer->shadow_loads);
-    weft_window_close(&trainer->shadow_jobs);
+    weft_pipeline_close(&trainer->bridge_loads);
+    weft_pipeline_close(&trainer->shadow_loads);
+    weft_pipeline_close(&trainer->shadow_jobs);
     if (trainer->host)
         weft_backend_find("host")->close(trainer->host);
     if (trainer->shadow_image)
@@ -94,12 +94,12 @@ static void read_fill(void *user, uint64_t unit, weft_job *job)
     job->load = (weft_load_job){.view = view, .bytes = to};
 }
 
-weft_status weft_shadow_read(weft_trainer *trainer, weft_window *window, uint64_t unit, uint64_t units, bool framed,
+weft_status weft_shadow_read(weft_trainer *trainer, weft_pipeline *window, uint64_t unit, uint64_t units, bool framed,
                              uint8_t *to)
 {
     reading r = {trainer, framed, to};
     const weft_chore chore = {WEFT_JOB_LOAD, read_fill, NULL, &r};
-    weft_status status = weft_window_run(window, &chore, unit, unit + units);
+    weft_status status = weft_pipeline_run(window, &chore, unit, unit + units);
     trainer->shadow_lost = trainer->shadow_lost || status == WEFT_E_DEVICE;
     return status;
 }
@@ -117,7 +117,7 @@ static void copy_fill(void *user, uint64_t unit, weft_job *job)
 static weft_status copy_to_shadow(weft_trainer *trainer)
 {
     const weft_chore chore = {WEFT_JOB_LOAD, copy_fill, NULL, trainer};
-    return weft_window_run(&trainer->session->calls, &chore, 0, trainer->session->layout->unit_count);
+    return weft_pipeline_run(&trainer->session->calls, &chore, 0, trainer->session->layout->unit_count);
 }
 
 /* While nothing is bound no step looks at shadow or digests: the passes are made without the lock, so that whoever
@@ -212,12 +212,12 @@ static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
 static weft_status frames_end(weft_trainer *trainer)
 {
     const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, trainer};
-    weft_window *window = &trainer->shadow_jobs;
+    weft_pipeline *window = &trainer->shadow_jobs;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && window->ended < window->begun)
-        status = weft_window_end(window)->status;
+        status = weft_pipeline_end(window)->status;
     if (status == WEFT_OK)
-        status = weft_window_run(window, &apply, 0, trainer->scratch.count);
+        status = weft_pipeline_run(window, &apply, 0, trainer->scratch.count);
     weft_staging_clear(&trainer->scratch);
     return status;
 }
@@ -226,7 +226,7 @@ static weft_status frames_end(weft_trainer *trainer)
 static weft_status frame_begin(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
 {
     const weft_layout *layout = trainer->session->layout;
-    weft_window *window = &trainer->shadow_jobs;
+    weft_pipeline *window = &trainer->shadow_jobs;
     weft_frame frame;
     weft_status status = weft_frame_admit(layout, bytes, length, &frame);
     if (status != WEFT_OK)
@@ -240,12 +240,12 @@ static weft_status frame_begin(weft_trainer *trainer, const uint8_t *bytes, uint
             return status;
         changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
     }
-    weft_window_room(window)->decode =
+    weft_pipeline_next(window)->decode =
         (weft_decode_job){.frame = frame,
                           .base = weft_binding_span(&trainer->shadow, header->unit, header->units),
                           .changes = changes, /* there is room for the largest, and for as many as the window takes */
                           .tensor_delta = trainer->discard};
-    weft_window_begin(window, WEFT_JOB_DECODE);
+    weft_pipeline_begin(window, WEFT_JOB_DECODE);
     return WEFT_OK;
 }
 
@@ -268,7 +268,7 @@ static weft_status chain_frames(weft_trainer *trainer, const weft_chain *chain)
 static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
 {
     weft_status status = chain_frames(trainer, chain);
-    weft_window_drop(&trainer->shadow_jobs);
+    weft_pipeline_drop(&trainer->shadow_jobs);
     weft_staging_clear(&trainer->scratch);
     return status;
 }

@@ -71,10 +71,10 @@ static void end_limits(weft_trainer *trainer)
 static weft_status open_peers(weft_trainer *trainer)
 {
     trainer->peers = weft_mem_take(trainer->peer_count, sizeof *trainer->peers);
-    trainer->lanes = weft_mem_take(LANES, sizeof *trainer->lanes);
-    if (!trainer->peers || !trainer->lanes)
+    trainer->outlets = weft_mem_take(LANES, sizeof *trainer->outlets);
+    if (!trainer->peers || !trainer->outlets)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", trainer->peer_count);
-    trainer->lane_count = LANES;
+    trainer->outlet_count = LANES;
     open_limits(trainer);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < trainer->peer_count && status == WEFT_OK; i++)
@@ -99,12 +99,12 @@ static weft_status open_lanes(weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
     for (uint64_t i = 0; i < site->peer_count; i++) {
-        weft_lane *lane;
+        weft_outlet *outlet;
         char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
         uint32_t rails = weft_site_rails(site->peers[i].address, list);
         if (strcmp(site->peers[i].provider, "auto") == 0)
             continue;
-        weft_status status = weft_lane_any(trainer, site->peers[i].provider, rails, NULL, &lane);
+        weft_status status = weft_outlet_any(trainer, site->peers[i].provider, rails, NULL, &outlet);
         if (status != WEFT_OK)
             return status;
     }
@@ -114,8 +114,8 @@ static weft_status open_lanes(weft_trainer *trainer)
 /* One of several that is away is asked for again at once. */
 static void forget_away(weft_trainer *trainer)
 {
-    for (uint32_t i = 0; i < trainer->lane_count; i++)
-        trainer->lanes[i].retry_ns = 0;
+    for (uint32_t i = 0; i < trainer->outlet_count; i++)
+        trainer->outlets[i].retry_ns = 0;
 }
 
 /* Lanes and the listen address; both may come with an interface that is not up yet. */
@@ -160,13 +160,13 @@ static weft_status open_parts(weft_trainer *trainer)
 
 static void give_back(weft_trainer *trainer)
 {
-    for (uint32_t i = 0; trainer->lanes && i < trainer->lane_count; i++)
-        if (trainer->lanes[i].provider)
-            weft_lane_close(&trainer->lanes[i]);
+    for (uint32_t i = 0; trainer->outlets && i < trainer->outlet_count; i++)
+        if (trainer->outlets[i].provider)
+            weft_outlet_close(&trainer->outlets[i]);
     for (uint32_t i = 0; trainer->peers && i < trainer->peer_count; i++)
         weft_control_close(&trainer->peers[i].control);
     weft_watch_close(&trainer->watch);
-    weft_mem_give(trainer->lanes);
+    weft_mem_give(trainer->outlets);
     weft_mem_give(trainer->peers);
     weft_mem_give(trainer->layout_bytes);
     if (trainer->headers)

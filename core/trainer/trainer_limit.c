@@ -12,13 +12,13 @@ typedef unsigned long long ull;
 static uint32_t port_cost(const weft_trainer *trainer, const char *provider)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < trainer->lane_count; i++) {
-        const weft_lane *lane = &trainer->lanes[i];
-        if (!lane->link)
+    for (uint32_t i = 0; i < trainer->outlet_count; i++) {
+        const weft_outlet *outlet = &trainer->outlets[i];
+        if (!outlet->link)
             continue;
-        if (strcmp(lane->provider->name, provider) == 0)
-            return lane->facts.descriptors;
-        most = lane->facts.descriptors > most ? lane->facts.descriptors : most;
+        if (strcmp(outlet->provider->name, provider) == 0)
+            return outlet->facts.descriptors;
+        most = outlet->facts.descriptors > most ? outlet->facts.descriptors : most;
     }
     return most;
 }
@@ -28,7 +28,7 @@ static uint64_t peer_cost(const weft_trainer *trainer, const weft_site_peer *pee
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint64_t there = weft_site_rails(peer->address, list), ports;
-    const uint64_t here = weft_lane_rails(trainer->session->site, peer->provider);
+    const uint64_t here = weft_outlet_rails(trainer->session->site, peer->provider);
     ports = (there < here ? there : here) * (peer->streams ? peer->streams : 1);
     ports = ports < 1 ? 1 : ports > WEFT_PORTS_MAX ? WEFT_PORTS_MAX : ports;
     return 1 + ports * port_cost(trainer, peer->provider);

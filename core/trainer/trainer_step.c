@@ -103,7 +103,7 @@ static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
         const weft_peer *peer = &trainer->peers[i];
         for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->rail_count; at++)
             if (peer->rails[at].port && (peer->rails[at].writes || peer->again))
-                weft_waits_port(waits, peer->lane->provider, peer->rails[at].port);
+                weft_waits_port(waits, peer->outlet->provider, peer->rails[at].port);
     }
 }
 
@@ -136,7 +136,7 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
  * it. All else that concerns it comes on its connection, at a time, or with weft_session_wake. */
 static bool is_active(const weft_peer *peer)
 {
-    bool streams = peer->stream.kind == WEFT_STREAM_UPDATE || peer->stream.kind == WEFT_STREAM_SNAPSHOT;
+    bool streams = peer->feed.kind == WEFT_FEED_UPDATE || peer->feed.kind == WEFT_FEED_SNAPSHOT;
     bool sends = streams && peer->slots_free > 0; /* a slot comes back with a receipt */
     return weft_peer_connected(peer) && (sends || peer->posting || peer->again_chunks || peer->writes ||
                                          weft_rail_writes(peer) || peer->again || peer->starved);

@@ -52,7 +52,7 @@ static weft_status labels_check(const weft_version *base, const weft_version *ta
 static weft_status lanes_open(diff *d)
 {
     static const weft_backend_options options = {-1, "auto", 0};
-    uint32_t lanes = weft_crew_lanes(d->work ? d->work->threads : 1);
+    uint32_t lanes = weft_team_lanes(d->work ? d->work->threads : 1);
     d->digests = weft_mem_take(d->layout->part_count + 1, sizeof *d->digests);
     d->delta = weft_mem_take(d->layout->part_count + 1, sizeof *d->delta);
     if (!d->digests || !d->delta)

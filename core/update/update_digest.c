@@ -2,22 +2,22 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
-#include "update/update_team.h"
+#include "update/update_pass.h"
 #include "update/update_work.h"
 
 typedef struct weft_update_digester {
     weft_binding binding;
     uint64_t *parts;
-    weft_update_team team;
+    weft_update_pass pass;
 } digester;
 
-static weft_status digest_group(weft_update_team *team, weft_update_lane *lane, weft_update_group *group)
+static weft_status digest_group(weft_update_pass *pass, weft_update_lane *lane, weft_update_group *group)
 {
-    digester *d = team->user;
+    digester *d = pass->user;
     weft_status status = WEFT_OK;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
         weft_digest_job job = {weft_binding_view(&d->binding, unit), d->parts};
-        status = weft_backend_wait(team->backend, lane->device, team->backend->digest(lane->device, &job), &job);
+        status = weft_backend_wait(pass->backend, lane->device, pass->backend->digest(lane->device, &job), &job);
     }
     return status;
 }
@@ -25,11 +25,11 @@ static weft_status digest_group(weft_update_team *team, weft_update_lane *lane, 
 static weft_status run(digester *d, const weft_layout *layout, const weft_work *work)
 {
     weft_status status = WEFT_OK;
-    weft_update_team_begin(&d->team, 0, digest_group, d);
-    while (status == WEFT_OK && weft_update_team_fill(&d->team)) {
-        status = weft_update_team_run(&d->team);
+    weft_update_pass_begin(&d->pass, 0, digest_group, d);
+    while (status == WEFT_OK && weft_update_pass_fill(&d->pass)) {
+        status = weft_update_pass_run(&d->pass);
         if (status == WEFT_OK)
-            status = weft_update_tell(work, d->team.next_unit, layout->unit_count);
+            status = weft_update_tell(work, d->pass.next_unit, layout->unit_count);
     }
     return status;
 }
@@ -40,10 +40,10 @@ weft_status weft_update_digest(const weft_layout *layout, const weft_piece *piec
     digester d = {.parts = parts};
     weft_status status = weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, count, &d.binding);
     if (status == WEFT_OK)
-        status = weft_update_team_open(&d.team, layout, work);
+        status = weft_update_pass_open(&d.pass, layout, work);
     if (status == WEFT_OK)
         status = run(&d, layout, work);
-    weft_update_team_close(&d.team);
+    weft_update_pass_close(&d.pass);
     weft_binding_close(&d.binding);
     return status;
 }

@@ -58,7 +58,7 @@ typedef struct weft_update_sums {
     uint8_t *zeros;
     uint64_t zeros_bytes;
     uint64_t *discard; /* digests */
-    weft_update_team team;
+    weft_update_pass pass;
     weft_update_cursor cursor;
     weft_update_tensor *tensors;
     bool exact;
@@ -90,8 +90,8 @@ static weft_status base_judge(sums *s)
     weft_status status = WEFT_OK;
     for (uint64_t unit = 0; unit < s->layout->unit_count && status == WEFT_OK; unit++) {
         weft_digest_job job = {weft_binding_view(&s->base, unit), s->discard};
-        status = weft_backend_wait(s->team.backend, s->team.lanes[0].device,
-                                   s->team.backend->digest(s->team.lanes[0].device, &job), &job);
+        status = weft_backend_wait(s->pass.backend, s->pass.lanes[0].device,
+                                   s->pass.backend->digest(s->pass.lanes[0].device, &job), &job);
     }
     uint64_t root = weft_digest_parts_root(s->layout, s->discard);
     if (status != WEFT_OK || root == base->root)
@@ -126,7 +126,7 @@ static void count_positions(sums *s, const weft_view *view, const weft_changes *
 
 static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
 {
-    weft_update_lane *lane = &s->team.lanes[0];
+    weft_update_lane *lane = &s->pass.lanes[0];
     weft_decode_job job = {
         .parameters = &s->file->header.parameters, .changes = &lane->changes, .tensor_delta = s->discard};
     uint64_t used;
@@ -139,7 +139,7 @@ static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
         share_out(s, &job.base, header, length);
         return WEFT_OK;
     }
-    status = weft_backend_wait(s->team.backend, lane->device, s->team.backend->decode(lane->device, &job), &job);
+    status = weft_backend_wait(s->pass.backend, lane->device, s->pass.backend->decode(lane->device, &job), &job);
     if (status == WEFT_OK && lane->changes.count > 0)
         count_positions(s, &job.base, &lane->changes, length);
     return status;
@@ -171,7 +171,7 @@ weft_status weft_update_tensors(weft_update_file *update, const weft_layout *lay
         status = weft_fail(WEFT_E_MEMORY, "no memory for %llu digests and the sums of %llu tensors",
                            (unsigned long long)layout->part_count, (unsigned long long)layout->count);
     if (status == WEFT_OK)
-        status = weft_update_team_open(&s.team, layout, NULL);
+        status = weft_update_pass_open(&s.pass, layout, NULL);
     if (status == WEFT_OK)
         status = weft_update_cursor_open(&s.cursor, update, layout);
     if (status == WEFT_OK && s.bound)
@@ -183,7 +183,7 @@ weft_status weft_update_tensors(weft_update_file *update, const weft_layout *lay
     if (status == WEFT_OK && exact)
         *exact = s.exact;
     weft_update_cursor_close(&s.cursor);
-    weft_update_team_close(&s.team);
+    weft_update_pass_close(&s.pass);
     weft_mem_give(s.tensors);
     weft_mem_give(s.discard);
     weft_binding_close(&s.base);

@@ -27,7 +27,7 @@ typedef struct weft_update_merger {
     weft_binding moved; /* the base's runs, of which those of one span point to `dense` */
     uint8_t *dense;
     uint64_t dense_bytes;
-    weft_update_team team; /* its first lane decodes */
+    weft_update_pass pass; /* its first lane decodes */
     weft_encoder encoder;
     uint64_t *digests, *delta, *discard; /* by part */
 } merger;
@@ -63,7 +63,7 @@ static weft_status merger_open(merger *m, weft_update_file *const *updates, size
     if (status == WEFT_OK)
         status = memory_take(m);
     if (status == WEFT_OK)
-        status = weft_update_team_open(&m->team, m->layout, NULL);
+        status = weft_update_pass_open(&m->pass, m->layout, NULL);
     return status == WEFT_OK ? weft_encoder_open(&m->encoder, weft_backend_find("host"), &options, NULL, m->layout, 1)
                              : status;
 }
@@ -71,7 +71,7 @@ static weft_status merger_open(merger *m, weft_update_file *const *updates, size
 static void merger_close(merger *m)
 {
     weft_encoder_close(&m->encoder);
-    weft_update_team_close(&m->team);
+    weft_update_pass_close(&m->pass);
     weft_mem_give(m->moved.runs);
     weft_mem_give(m->discard);
     weft_mem_give(m->delta);
@@ -95,8 +95,8 @@ static weft_status told(const merger *m, uint32_t pass, uint64_t unit)
 
 static weft_status frame_apply(merger *m, const weft_update_file *file, const uint8_t *bytes, uint64_t length)
 {
-    const weft_backend *backend = m->team.backend;
-    weft_update_lane *lane = &m->team.lanes[0];
+    const weft_backend *backend = m->pass.backend;
+    weft_update_lane *lane = &m->pass.lanes[0];
     weft_decode_job job = {
         .parameters = &file->header.parameters, .changes = &lane->changes, .tensor_delta = m->discard};
     uint64_t used;
@@ -130,12 +130,12 @@ static weft_status frames_take(merger *m, uint64_t end, bool wanted)
 
 static weft_status span_load(merger *m, uint64_t unit, uint32_t units)
 {
-    weft_update_lane *lane = &m->team.lanes[0];
+    weft_update_lane *lane = &m->pass.lanes[0];
     weft_load_job job = {.view = weft_binding_span(&m->base, unit, units), .bytes = m->dense};
     weft_run *moved = m->moved.runs + (job.view.runs - m->base.runs);
     for (uint32_t r = 0; r < job.view.run_count; r++)
         moved[r].data = m->dense + (uint64_t)weft_run_position(&job.view, &moved[r]) * job.view.width;
-    return weft_backend_wait(m->team.backend, lane->device, m->team.backend->load(lane->device, &job), &job);
+    return weft_backend_wait(m->pass.backend, lane->device, m->pass.backend->load(lane->device, &job), &job);
 }
 
 /* Makes the next span stand in `dense`, moved to the last update's target. */
@@ -149,8 +149,8 @@ static weft_status span_move(merger *m, uint64_t unit, uint32_t units, bool want
 
 static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_survey *survey)
 {
-    const weft_backend *backend = m->team.backend;
-    weft_backend_state *device = m->team.lanes[0].device;
+    const weft_backend *backend = m->pass.backend;
+    weft_backend_state *device = m->pass.lanes[0].device;
     weft_survey_plan plan = weft_survey_plan_for(m->layout->elements, 1u << m->chain.header.level);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {

@@ -44,7 +44,7 @@ weft_status weft_update_prover_open(weft_update_prover *prover, weft_update_file
     if (status == WEFT_OK)
         status = weft_binding_open((weft_layout *)(uintptr_t)layout, pieces, count, &prover->base);
     if (status == WEFT_OK)
-        status = weft_update_team_open(&prover->team, layout, work);
+        status = weft_update_pass_open(&prover->pass, layout, work);
     if (status == WEFT_OK)
         status = weft_update_cursor_open(&prover->cursor, file, layout);
     prover->digests = weft_mem_take(layout->part_count + 1, sizeof *prover->digests);
@@ -61,7 +61,7 @@ void weft_update_prover_close(weft_update_prover *prover)
     weft_mem_give(prover->delta);
     weft_mem_give(prover->digests);
     weft_update_cursor_close(&prover->cursor);
-    weft_update_team_close(&prover->team);
+    weft_update_pass_close(&prover->pass);
     weft_binding_close(&prover->base);
     *prover = (weft_update_prover){0};
 }
@@ -71,7 +71,7 @@ void weft_update_prover_close(weft_update_prover *prover)
 weft_status weft_update_decode(weft_update_prover *prover, weft_update_lane *lane, const uint8_t *frame, uint64_t bytes,
                                weft_changes *changes)
 {
-    const weft_backend *backend = prover->team.backend;
+    const weft_backend *backend = prover->pass.backend;
     weft_decode_job job = {
         .parameters = &prover->file->header.parameters, .changes = changes, .tensor_delta = prover->delta};
     uint64_t length;
@@ -97,14 +97,14 @@ static weft_status decode_group(weft_update_prover *prover, weft_update_lane *la
     return status;
 }
 
-static weft_status prove_group(weft_update_team *team, weft_update_lane *lane, weft_update_group *group)
+static weft_status prove_group(weft_update_pass *pass, weft_update_lane *lane, weft_update_group *group)
 {
-    weft_update_prover *prover = team->user;
+    weft_update_prover *prover = pass->user;
     weft_status status = WEFT_OK;
     uint64_t begun = weft_clock_ns(), middle;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
         weft_digest_job job = {weft_binding_view(&prover->base, unit), prover->digests};
-        status = weft_backend_wait(team->backend, lane->device, team->backend->digest(lane->device, &job), &job);
+        status = weft_backend_wait(pass->backend, lane->device, pass->backend->digest(lane->device, &job), &job);
     }
     middle = weft_clock_ns();
     group->failed = status == WEFT_OK && decode_group(prover, lane, group) != WEFT_OK;
@@ -148,23 +148,23 @@ static weft_status group_read(weft_update_prover *prover, weft_update_group *gro
 
 static weft_status round_run(weft_update_prover *prover)
 {
-    weft_update_team *team = &prover->team;
+    weft_update_pass *pass = &prover->pass;
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < team->filled && status == WEFT_OK && !prover->failed; i++)
-        status = group_read(prover, &team->groups[i]);
+    for (uint32_t i = 0; i < pass->filled && status == WEFT_OK && !prover->failed; i++)
+        status = group_read(prover, &pass->groups[i]);
     if (status == WEFT_OK)
-        status = weft_update_team_run(team);
-    for (uint32_t i = 0; i < team->filled && status == WEFT_OK; i++) {
-        prover->changed += team->groups[i].changed;
-        prover->failed = prover->failed || team->groups[i].failed;
+        status = weft_update_pass_run(pass);
+    for (uint32_t i = 0; i < pass->filled && status == WEFT_OK; i++) {
+        prover->changed += pass->groups[i].changed;
+        prover->failed = prover->failed || pass->groups[i].failed;
     }
-    return status == WEFT_OK ? weft_update_prover_progress(prover, 0, team->next_unit) : status;
+    return status == WEFT_OK ? weft_update_prover_progress(prover, 0, pass->next_unit) : status;
 }
 
 /* Says what is wrong with the first frame that does not decode. */
 static weft_status decode_again(weft_update_prover *prover)
 {
-    weft_update_lane *lane = &prover->team.lanes[0];
+    weft_update_lane *lane = &prover->pass.lanes[0];
     const uint8_t *frame;
     uint64_t bytes;
     weft_status status;
@@ -204,8 +204,8 @@ weft_status weft_update_prove(weft_update_prover *prover)
 {
     weft_status status = WEFT_OK;
     weft_update_cursor_begin(&prover->cursor);
-    weft_update_team_begin(&prover->team, prover->file->header.parameters.run_shift, prove_group, prover);
-    while (status == WEFT_OK && weft_update_team_fill(&prover->team))
+    weft_update_pass_begin(&prover->pass, prover->file->header.parameters.run_shift, prove_group, prover);
+    while (status == WEFT_OK && weft_update_pass_fill(&prover->pass))
         status = round_run(prover);
     if (status == WEFT_OK)
         status = judge_base(prover);
@@ -227,10 +227,10 @@ weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32
 void weft_update_prover_report(const weft_update_prover *prover, double apply_ms, weft_apply_info *info)
 {
     weft_apply_info all = {.version = prover->file->header.target, .changed = prover->changed, .apply_ms = apply_ms};
-    uint32_t lanes = prover->team.crew.lanes;
+    uint32_t lanes = prover->pass.team.lanes;
     for (uint32_t i = 0; i < lanes; i++) {
-        all.digest_ms += prover->team.lanes[i].digest_ms / lanes;
-        all.decode_ms += prover->team.lanes[i].decode_ms / lanes;
+        all.digest_ms += prover->pass.lanes[i].digest_ms / lanes;
+        all.decode_ms += prover->pass.lanes[i].decode_ms / lanes;
     }
     size_t size = info->size < sizeof all ? info->size : sizeof all;
     all.size = size;

@@ -5,7 +5,7 @@
 
 #include "encode/staging.h"
 #include "update/update_cursor.h"
-#include "update/update_team.h"
+#include "update/update_pass.h"
 
 typedef struct weft_update_prover {
     weft_update_file *file;
@@ -15,7 +15,7 @@ typedef struct weft_update_prover {
     weft_binding base;
     uint64_t *digests; /* of the base, by part */
     uint64_t *delta;   /* what the changes add */
-    weft_update_team team;
+    weft_update_pass pass;
     weft_update_cursor cursor;
     weft_staging *staging; /* keeps the changes of every frame; NULL: forgets them */
     uint64_t memory_bytes; /* given for that */

@@ -16,10 +16,10 @@ typedef struct weft_update_rewriter {
 
 static weft_status unit_load(const rewriter *r)
 {
-    const weft_update_team *team = &r->prover->team;
-    weft_backend_state *device = team->lanes[0].device;
+    const weft_update_pass *pass = &r->prover->pass;
+    weft_backend_state *device = pass->lanes[0].device;
     weft_load_job job = {.view = weft_binding_view(&r->prover->base, r->unit), .bytes = r->dense};
-    return weft_backend_wait(team->backend, device, team->backend->load(device, &job), &job);
+    return weft_backend_wait(pass->backend, device, pass->backend->load(device, &job), &job);
 }
 
 static weft_status unit_write(rewriter *r)
@@ -47,8 +47,8 @@ static weft_status write_plain(rewriter *r, uint64_t end)
 /* Puts the changes from `from` on that lie in the next unit into its bytes; returns where they end. */
 static weft_status changes_put(const rewriter *r, const weft_changes *changes, uint32_t begin, uint32_t *from)
 {
-    const weft_update_team *team = &r->prover->team;
-    weft_backend_state *device = team->lanes[0].device;
+    const weft_update_pass *pass = &r->prover->pass;
+    weft_backend_state *device = pass->lanes[0].device;
     weft_run run = {.data = r->dense};
     weft_apply_job job = {.target = weft_binding_view(&r->prover->base, r->unit)};
     uint32_t end = *from;
@@ -64,7 +64,7 @@ static weft_status changes_put(const rewriter *r, const weft_changes *changes, u
     job.target.run_count = 1;
     job.changes = &part;
     *from = end;
-    weft_status status = weft_backend_wait(team->backend, device, team->backend->apply(device, &job), &job);
+    weft_status status = weft_backend_wait(pass->backend, device, pass->backend->apply(device, &job), &job);
     return status == WEFT_OK && job.mismatch ? weft_fail(WEFT_E_BASE, "the weights changed while they were read")
                                              : status;
 }
@@ -89,7 +89,7 @@ static weft_status write_changed(rewriter *r, const weft_changes *changes)
 static weft_status write_all(rewriter *r)
 {
     weft_update_prover *prover = r->prover;
-    weft_update_lane *lane = &prover->team.lanes[0];
+    weft_update_lane *lane = &prover->pass.lanes[0];
     const uint8_t *frame;
     uint64_t bytes, units = prover->layout->unit_count;
     memset(prover->delta, 0, prover->layout->part_count * sizeof *prover->delta);

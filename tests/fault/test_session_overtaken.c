@@ -71,10 +71,10 @@ static progress look(fleet *f)
     pthread_mutex_lock(&session->lock);
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         const weft_peer *peer = &trainer->peers[i];
-        if (peer->greeted && strcmp(peer->name, "a") == 0 && peer->stream.kind == WEFT_STREAM_SNAPSHOT) {
+        if (peer->greeted && strcmp(peer->name, "a") == 0 && peer->feed.kind == WEFT_FEED_SNAPSHOT) {
             now.runs = true;
-            now.units = peer->stream.tiles.unit;
-            now.merging = peer->stream.made != NULL;
+            now.units = peer->feed.tiles.unit;
+            now.merging = peer->feed.made != NULL;
         }
     }
     pthread_mutex_unlock(&session->lock);
@@ -290,7 +290,7 @@ static bool reads_merged(fleet *f)
     bool one_block = true;
     weft_trainer *trainer = f->trainer.session->trainer;
     pthread_mutex_lock(&f->trainer.session->lock);
-    const weft_stream *stream = &peer_of(f, "b")->stream;
+    const weft_feed *stream = &peer_of(f, "b")->feed;
     bool reads = stream->update && stream->update->order - stream->update->from > 1;
     if (reads) {
         const weft_chain *chain = &stream->update->chain[stream->level];
@@ -306,7 +306,7 @@ static bool reads_merged(fleet *f)
 static bool has_failed(fleet *f)
 {
     pthread_mutex_lock(&f->trainer.session->lock);
-    bool failed = peer_of(f, "a")->stream.tiles.failed_blocks > 0;
+    bool failed = peer_of(f, "a")->feed.tiles.failed_blocks > 0;
     pthread_mutex_unlock(&f->trainer.session->lock);
     return failed;
 }
@@ -325,7 +325,7 @@ static void wait_for_ahead(fleet *f, uint32_t updates)
         assert_true(fleet_now_ms() < end);
         pthread_mutex_lock(&f->trainer.session->lock);
         const weft_peer *peer = peer_of(f, "b");
-        ahead = peer->expected_count + (peer->stream.kind == WEFT_STREAM_UPDATE) == updates;
+        ahead = peer->expected_count + (peer->feed.kind == WEFT_FEED_UPDATE) == updates;
         pthread_mutex_unlock(&f->trainer.session->lock);
     }
 }

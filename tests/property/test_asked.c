@@ -18,7 +18,7 @@ static sim *with_a_repair_asked_for(void)
     peer->slots_free = 0; /* the trainer hears, and goes no further */
     s->now_ns += WEFT_NS_PER_MS;
     sim_step(s, &s->trainer);
-    assert_int_equal(peer->stream.kind, WEFT_STREAM_REPAIR);
+    assert_int_equal(peer->feed.kind, WEFT_FEED_REPAIR);
     peer->slots_free = free;
     return s;
 }
@@ -27,7 +27,7 @@ static void repair_that_is_being_made(void **state)
 {
     (void)state;
     sim *s = with_a_repair_asked_for();
-    weft_stream *stream = &sim_record(s, "auto1")->stream;
+    weft_feed *stream = &sim_record(s, "auto1")->feed;
     weft_bridged slow = {.turn = stream->made_turn, .state = WEFT_BRIDGED_MAKING}, *made = stream->made;
     stream->made = &slow;
     for (unsigned i = 0; i < 10 * SIM_PATIENCE_MS; i++)
@@ -45,7 +45,7 @@ static void repair_that_is_forgotten(void **state)
     sim *s = with_a_repair_asked_for();
     weft_event event = {.size = sizeof event};
     const uint64_t begun_ms = sim_ms(s);
-    sim_record(s, "auto1")->stream.kind = WEFT_STREAM_OFFERED;
+    sim_record(s, "auto1")->feed.kind = WEFT_FEED_OFFERED;
     while (sim_lost(s) == 0) {
         s->now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->trainer);

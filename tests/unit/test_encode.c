@@ -50,10 +50,10 @@ static int world_open(void **state)
     if (weft_layout_create(tensors, UNITS, &w.layout) != WEFT_OK || w.layout->unit_count != UNITS)
         return -1;
     w.delta = calloc(w.layout->part_count, sizeof *w.delta);
-    weft_crew crew; /* a sanitizer adds a thread of its own to the first one */
-    if (weft_crew_open(&crew, 2) != WEFT_OK)
+    weft_team team; /* a sanitizer adds a thread of its own to the first one */
+    if (weft_team_open(&team, 2) != WEFT_OK)
         return -1;
-    weft_crew_close(&crew);
+    weft_team_close(&team);
     return weft_binding_open(w.layout, target, UNITS, &w.now) != WEFT_OK ||
            weft_binding_open(w.layout, base, UNITS, &w.shadow) != WEFT_OK;
 }
@@ -268,7 +268,7 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
     encoded = 0;
     assert_int_equal(pass_run(encoder, t), status);
     weft_log_enter(before);
-    assert_true(encoded <= unit + encoder->crew.lanes * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
+    assert_true(encoded <= unit + encoder->team.lanes * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
     assert_int_equal(lines, weft_status_scope(status) >= WEFT_SCOPE_PEER); /* lanes are silent, the caller is told */

@@ -1,5 +1,5 @@
-/* stream.c - decides what a peer is sent next: updates of the journal in order, or a snapshot from the shadow. */
-#include "peer/stream.h"
+/* feed.c - decides what a peer is sent next: updates of the journal in order, or a snapshot from the shadow. */
+#include "peer/feed.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 static weft_status send_message(weft_peer *peer, weft_message type, const weft_out *body)
 {
-    peer->stream.bytes += WEFT_MESSAGE_PREFIX + body->used;
+    peer->feed.bytes += WEFT_MESSAGE_PREFIX + body->used;
     return weft_control_send(&peer->control, type, body->data, body->used);
 }
 
@@ -29,13 +29,13 @@ static bool fits(const weft_peer *peer, const weft_update *update)
 
 weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
                                  const weft_version *target, weft_blob *attachment, const weft_update *update,
-                                 weft_stream_kind kind)
+                                 weft_feed_kind kind)
 {
     uint8_t body[WEFT_UPDATE_HEADER_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     weft_wire_update header = {
-        .snapshot = kind == WEFT_STREAM_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
+        .snapshot = kind == WEFT_FEED_SNAPSHOT, .level = stream->level, .base = *base, .target = *target};
     header.target.root = 0; /* the trailer names it */
     if (update)
         header.parameters = update->parameters;
@@ -58,19 +58,19 @@ weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const w
 
 static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_update *update)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     memset(stream, 0, sizeof *stream);
     stream->level = level_for(peer, update);
     peer->level = stream->level;
     stream->update = update;
     stream->order = update->order;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
-    stream->early = update == trainer->early.update;
+    stream->eager = update == trainer->eager.update;
     update->readers++;
     peer->followed = false;
     peer->waits_since_ns = 0;
     weft_status status = weft_stream_announce(trainer, peer, &update->base, &update->target, update->attachment, update,
-                                              WEFT_STREAM_UPDATE);
+                                              WEFT_FEED_UPDATE);
     peer->sent_order = update->order;
     return status;
 }
@@ -78,17 +78,17 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
 /* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
 static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
 {
-    memset(&peer->stream, 0, sizeof peer->stream);
-    peer->stream.level = WEFT_LEVEL_FAST;
-    peer->stream.cursor.block = WEFT_NO_BLOCK;
-    peer->stream.alone = trainer->newest;
+    memset(&peer->feed, 0, sizeof peer->feed);
+    peer->feed.level = WEFT_LEVEL_FAST;
+    peer->feed.cursor.block = WEFT_NO_BLOCK;
+    peer->feed.alone = trainer->newest;
     return weft_stream_announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, NULL,
-                                WEFT_STREAM_UPDATE);
+                                WEFT_FEED_UPDATE);
 }
 
-void weft_stream_end(weft_peer *peer)
+void weft_feed_end(weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     if (stream->update)
         stream->update->readers--;
     weft_blob_drop(stream->attachment);
@@ -100,11 +100,11 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
 {
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, expected->changed};
     weft_wire_put_trailer(&out, &trailer);
     weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
-    bool snapshot = stream->kind == WEFT_STREAM_SNAPSHOT;
+    bool snapshot = stream->kind == WEFT_FEED_SNAPSHOT;
     expected->level = stream->level;
     expected->frame_bytes = stream->frame_bytes;
     expected->bytes = stream->bytes;
@@ -116,28 +116,28 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
-    weft_stream_end(peer);
+    weft_feed_end(peer);
     return status;
 }
 
 weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
 {
-    const weft_stream *stream = &peer->stream;
+    const weft_feed *stream = &peer->feed;
     weft_expected expected = {.order = stream->order ? stream->order : peer->sent_order,
                               .version = *target,
                               .changed = stream->update ? stream->update->changed : 0};
     return finish(trainer, peer, target, &expected);
 }
 
-weft_status weft_stream_withdraw(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer)
 {
     const weft_version none = {0, 0, 0};
-    const weft_update *update = peer->stream.update;
+    const weft_update *update = peer->feed.update;
     weft_expected expected = {.order = update->from, .version = update->base, .withdrawn = true};
     return finish(trainer, peer, &none, &expected);
 }
 
-bool weft_stream_drops(const weft_peer *peer)
+bool weft_feed_drops(const weft_peer *peer)
 {
     return peer->expected_count && peer->expected[peer->expected_count - 1].withdrawn;
 }
@@ -145,17 +145,17 @@ bool weft_stream_drops(const weft_peer *peer)
 /* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
 static bool outgrown(const weft_peer *peer, const weft_update *update)
 {
-    return peer->stream.early && update->chain[peer->stream.level].staged_bytes > peer->hello.staging_bytes;
+    return peer->feed.eager && update->chain[peer->feed.level].staged_bytes > peer->hello.staging_bytes;
 }
 
 /* The next bucket of an update's frames; WEFT_AGAIN: there is none, *more: but there will be. */
 static weft_status next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, bool *more)
 {
-    weft_stream *stream = &peer->stream;
-    *more = update == trainer->early.update;
+    weft_feed *stream = &peer->feed;
+    *more = update == trainer->eager.update;
     weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
     if (weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX) ||
-        (*more && !weft_early_ripe(peer, update)))
+        (*more && !weft_eager_ripe(peer, update)))
         return WEFT_AGAIN;
     weft_stream_frames(trainer, peer, update, stream->level, UINT64_MAX);
     return WEFT_OK;
@@ -163,12 +163,12 @@ static weft_status next_frames(weft_trainer *trainer, weft_peer *peer, weft_upda
 
 static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     weft_update *update = stream->update;
     weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
     bool more = false;
     if (update && outgrown(peer, update)) {
-        weft_status status = weft_stream_withdraw(trainer, peer);
+        weft_status status = weft_feed_withdraw(trainer, peer);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
     if (weft_stream_has_attachment(stream))
@@ -177,13 +177,13 @@ static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
     if (status == WEFT_OK || more)
         return status;
     status = weft_stream_finish(trainer, peer, &target);
-    return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+    return status == WEFT_OK ? weft_feed_next(trainer, peer) : status;
 }
 
-bool weft_stream_stands_at(const weft_peer *peer, uint64_t order)
+bool weft_feed_stands_at(const weft_peer *peer, uint64_t order)
 {
-    const weft_stream *stream = &peer->stream;
-    return stream->kind == WEFT_STREAM_NONE && peer->sent_order == order;
+    const weft_feed *stream = &peer->feed;
+    return stream->kind == WEFT_FEED_NONE && peer->sent_order == order;
 }
 
 /* Whether every version up to the newest can be had from the journal. */
@@ -198,7 +198,7 @@ static bool leads_on(weft_trainer *trainer, uint64_t order)
     return true;
 }
 
-bool weft_stream_needs_snapshot(weft_trainer *trainer, const weft_peer *peer)
+bool weft_feed_needs_snapshot(weft_trainer *trainer, const weft_peer *peer)
 {
     if (peer->held_order == WEFT_ORDER_UNKNOWN || !leads_on(trainer, peer->held_order))
         return true;
@@ -249,8 +249,8 @@ static weft_status start_from_newest(weft_trainer *trainer, weft_peer *peer, boo
 {
     if (weft_stream_owes_attachment(trainer, peer))
         return idle ? begin_attachment(trainer, peer) : WEFT_AGAIN;
-    bool begins = weft_early_may(trainer, peer) && fits(peer, trainer->early.update);
-    return begins ? begin_update(trainer, peer, trainer->early.update) : WEFT_AGAIN;
+    bool begins = weft_eager_may(trainer, peer) && fits(peer, trainer->eager.update);
+    return begins ? begin_update(trainer, peer, trainer->eager.update) : WEFT_AGAIN;
 }
 
 /* Names the staging that would have served, again only if that is yet more. */
@@ -276,10 +276,10 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
 {
     bool idle = peer->expected_count == 0;
     if (peer->held_order == WEFT_ORDER_UNKNOWN && idle)
-        return weft_stream_offer(trainer, peer);
+        return weft_feed_offer(trainer, peer);
     if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
-    if ((peer->followed && !idle) || weft_stream_drops(peer) || weft_follow_waits(trainer, peer))
+    if ((peer->followed && !idle) || weft_feed_drops(peer) || weft_follow_waits(trainer, peer))
         return WEFT_AGAIN;
     if (peer->sent_order == trainer->newest_order)
         return start_from_newest(trainer, peer, idle);
@@ -293,32 +293,32 @@ static weft_status start(weft_trainer *trainer, weft_peer *peer)
     if (!idle)
         return WEFT_AGAIN;
     say_snapshot(peer, update);
-    return weft_stream_offer(trainer, peer);
+    return weft_feed_offer(trainer, peer);
 }
 
 /* The repair that was asked for: sent when it is made, or a snapshot offered when it came to nothing. */
 static weft_status start_repair(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_bridged *entry = peer->stream.made;
-    bool ours = entry->turn == peer->stream.made_turn;
+    weft_bridged *entry = peer->feed.made;
+    bool ours = entry->turn == peer->feed.made_turn;
     if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
         return WEFT_AGAIN;
     if (ours && entry->state == WEFT_BRIDGED_READY)
         return begin_update(trainer, peer, &entry->update);
-    weft_status status = weft_stream_offer(trainer, peer);
+    weft_status status = weft_feed_offer(trainer, peer);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
-weft_status weft_stream_next(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_next(weft_trainer *trainer, weft_peer *peer)
 {
     weft_status status = WEFT_OK;
-    if (peer->stream.kind == WEFT_STREAM_REPAIR)
+    if (peer->feed.kind == WEFT_FEED_REPAIR)
         status = start_repair(trainer, peer);
-    if (peer->stream.kind == WEFT_STREAM_NONE)
+    if (peer->feed.kind == WEFT_FEED_NONE)
         status = start(trainer, peer);
     if (status != WEFT_OK)
         return status;
-    if (peer->stream.kind == WEFT_STREAM_UPDATE)
+    if (peer->feed.kind == WEFT_FEED_UPDATE)
         return next_of_update(trainer, peer);
-    return peer->stream.kind == WEFT_STREAM_SNAPSHOT ? weft_stream_next_of_snapshot(trainer, peer) : WEFT_AGAIN;
+    return peer->feed.kind == WEFT_FEED_SNAPSHOT ? weft_stream_next_of_snapshot(trainer, peer) : WEFT_AGAIN;
 }

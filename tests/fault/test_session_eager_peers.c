@@ -1,5 +1,5 @@
 /* Peers that come, go, stand still and follow one another while an update goes out that is still being encoded. */
-#include "tests/support/early.h"
+#include "tests/support/eager.h"
 
 #include <stdlib.h>
 #include <string.h>

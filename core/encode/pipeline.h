@@ -1,8 +1,8 @@
 /* window.h - the jobs that a thread has with a backend at once: one where that completes inline, `depth` elsewhere.
  *
  * A ring, taken at open: jobs are begun in order and ended in order. One thread at a time. */
-#ifndef WEFT_CORE_WINDOW_H
-#define WEFT_CORE_WINDOW_H
+#ifndef WEFT_CORE_PIPELINE_H
+#define WEFT_CORE_PIPELINE_H
 
 #include "port/port_backend.h"
 
@@ -32,29 +32,29 @@ typedef struct weft_job {
     weft_status status; /* WEFT_AGAIN: it is with the backend */
 } weft_job;
 
-typedef struct weft_window {
+typedef struct weft_pipeline {
     const weft_backend *backend;
     weft_backend_state *device; /* borrowed */
     weft_job *jobs;
     uint32_t depth;
     uint64_t begun, ended; /* jobs so far: those between are in the ring */
-} weft_window;
+} weft_pipeline;
 
 /* Errors: WEFT_E_MEMORY. */
-weft_status weft_window_open(weft_window *window, const weft_backend *backend, weft_backend_state *device);
-void weft_window_close(weft_window *window);
+weft_status weft_pipeline_open(weft_pipeline *window, const weft_backend *backend, weft_backend_state *device);
+void weft_pipeline_close(weft_pipeline *window);
 
 /* Where the next job is to be filled in; NULL: there are `depth` of them, one must be ended first. */
-weft_job *weft_window_room(weft_window *window);
+weft_job *weft_pipeline_next(weft_pipeline *window);
 /* Begins the job that was filled in there. */
-void weft_window_begin(weft_window *window, weft_job_kind kind);
-/* Takes the oldest job, completed, out of the ring; its status is in it, and it stays until the next weft_window_room.
- * NULL: there is none. */
-weft_job *weft_window_end(weft_window *window);
+void weft_pipeline_begin(weft_pipeline *window, weft_job_kind kind);
+/* Takes the oldest job, completed, out of the ring; its status is in it, and it stays until the next
+ * weft_pipeline_next. NULL: there is none. */
+weft_job *weft_pipeline_end(weft_pipeline *window);
 /* Waits until none is with the backend any more; they stay in the ring. */
-void weft_window_settle(weft_window *window);
+void weft_pipeline_settle(weft_pipeline *window);
 /* After a failure: the same, and forgets them. What they have to say is not heard: the last error stays. */
-void weft_window_drop(weft_window *window);
+void weft_pipeline_drop(weft_pipeline *window);
 
 /* The same to be done for many items in turn. */
 typedef struct weft_chore {
@@ -67,6 +67,6 @@ typedef struct weft_chore {
 } weft_chore;
 
 /* Does it for the items from `first` to `end`, in an empty window, which is empty again afterwards. */
-weft_status weft_window_run(weft_window *window, const weft_chore *chore, uint64_t first, uint64_t end);
+weft_status weft_pipeline_run(weft_pipeline *window, const weft_chore *chore, uint64_t first, uint64_t end);
 
 #endif

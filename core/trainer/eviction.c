@@ -1,10 +1,10 @@
-/* room.c - what the journal gives up when publish needs room: first what is cheapest to have again. */
+/* eviction.c - what the journal gives up when publish needs room: first what is cheapest to have again. */
 #include "base/status.h"
 #include "trainer/publish.h"
 
 static bool reads(const weft_peer *peer, const weft_update *update)
 {
-    const weft_stream *stream = &peer->stream;
+    const weft_feed *stream = &peer->feed;
     bool found = stream->update == update;
     for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
         found = found || (peer->flights[slot].used && peer->flights[slot].update == update);
@@ -52,7 +52,7 @@ static bool give_up_unread(weft_trainer *trainer)
     return true;
 }
 
-void weft_room_evict(weft_trainer *trainer, const weft_update *update)
+void weft_eviction_of_readers(weft_trainer *trainer, const weft_update *update)
 {
     for (uint32_t i = 0; update->readers && i < trainer->peer_count; i++)
         if (trainer->peers[i].greeted && reads(&trainer->peers[i], update)) {
@@ -69,7 +69,7 @@ static bool give_up_read(weft_trainer *trainer)
         weft_update *update = weft_journal_at(journal, order);
         if (!update->levels)
             continue;
-        weft_room_evict(trainer, update);
+        weft_eviction_of_readers(trainer, update);
         weft_bridge_break(trainer, update);
         weft_journal_empty(journal, update);
         return true;
@@ -77,32 +77,32 @@ static bool give_up_read(weft_trainer *trainer)
     return false;
 }
 
-bool weft_room_make(weft_trainer *trainer)
+bool weft_eviction_give_up(weft_trainer *trainer)
 {
     weft_log_sink *before = weft_session_enter(trainer->session);
-    bool made = weft_early_give_up(trainer, false) || give_up_levels(trainer) || weft_bridge_yield(trainer) ||
-                give_up_unread(trainer) || weft_early_give_up(trainer, true) || give_up_read(trainer);
+    bool made = weft_eager_give_up(trainer, false) || give_up_levels(trainer) || weft_bridge_yield(trainer) ||
+                give_up_unread(trainer) || weft_eager_give_up(trainer, true) || give_up_read(trainer);
     weft_session_leave(trainer->session, before);
     return made;
 }
 
-void weft_room_make_place(weft_trainer *trainer)
+void weft_eviction_make_place(weft_trainer *trainer)
 {
     weft_journal *journal = &trainer->journal;
     while (weft_journal_full(journal)) {
         weft_update *oldest = weft_journal_oldest(journal);
-        weft_room_evict(trainer, oldest);
+        weft_eviction_of_readers(trainer, oldest);
         weft_bridge_break(trainer, oldest);
         weft_journal_drop(journal);
     }
 }
 
 /* Merges keep their share as long as anything else can be given up. */
-bool weft_room_extend(weft_trainer *trainer, weft_chain *chain)
+bool weft_eviction_extend(weft_trainer *trainer, weft_chain *chain)
 {
     weft_arena *arena = &trainer->journal.arena;
     while (!weft_chain_extend_leaving(arena, chain, weft_bridge_claim(&trainer->bridge)))
-        if (!weft_room_make(trainer))
+        if (!weft_eviction_give_up(trainer))
             return weft_chain_extend(arena, chain);
     return true;
 }

@@ -1,7 +1,7 @@
 /* Updates that go out while they are encoded: the peers have their first buckets before publish returns; one that comes
  * to nothing midway leaves everyone with the old bits, and the next one goes out as ever. Between two frames of an
  * update the others take their steps, on a clock of their own. */
-#include "tests/support/early.h"
+#include "tests/support/eager.h"
 
 #include <string.h>
 
@@ -138,7 +138,7 @@ static void dies_behind_the_seal(void **state)
     (void)state;
     sim *s = early_open_two(FLEET_SMALL, 14);
     weft_session *session = s->trainer.session;
-    weft_window *shadow = &session->trainer->shadow_jobs, *weights = &session->calls, was[] = {*shadow, *weights};
+    weft_pipeline *shadow = &session->trainer->shadow_jobs, *weights = &session->calls, was[] = {*shadow, *weights};
     weft_backend dying = *shadow->backend;
     before_it_died = shadow->backend;
     dying.decode = decode_some;

@@ -1,4 +1,4 @@
-/* owed.c - the receipts that a peer owes: until they come, its buckets keep slots, slabs and the journal's frames.
+/* receipts.c - the receipts that a peer owes: until they come, its buckets keep slots, slabs and the journal's frames.
  *
  * Buckets are taken in the order of their sequence, so that one receipt is due at a time: that of the oldest bucket
  * which this end has done with. It is due only while its update is the first that the peer does not hold: what comes
@@ -46,7 +46,7 @@ static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer,
 
 static void foresee(const weft_peer *peer, load *all)
 {
-    const weft_level level = peer->expected_count ? peer->expected[0].level : peer->stream.level;
+    const weft_level level = peer->expected_count ? peer->expected[0].level : peer->feed.level;
     const double measured = peer->estimate.rate_bytes_s;
     all->link_bytes_s = measured > 0 ? fmax(measured, RATE_LEAST) : RATE_UNKNOWN;
     all->apply_bytes_s = fmax(weft_estimate_apply(&peer->estimate, level), RATE_LEAST);
@@ -62,28 +62,28 @@ static weft_status fail(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns,
     return weft_fail_quiet(WEFT_E_PEER_LOST,
                            "it took no bucket for %llu ms (io_deadline + heartbeat + %.0f x %.0f ms); %u under way, "
                            "%llu bytes, at %.1f MB/s, applied at %.1f MB/s",
-                           (unsigned long long)((now_ns - peer->owed_ns) / WEFT_NS_PER_MS), PATIENCE,
-                           all->seconds * 1e3, all->buckets, (unsigned long long)all->bytes, all->link_bytes_s / 1e6,
+                           (unsigned long long)((now_ns - peer->due_ns) / WEFT_NS_PER_MS), PATIENCE, all->seconds * 1e3,
+                           all->buckets, (unsigned long long)all->bytes, all->link_bytes_s / 1e6,
                            all->apply_bytes_s / 1e6);
 }
 
-weft_status weft_owed_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+weft_status weft_receipts_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t io_ms = trainer->session->site->session.io_deadline_ms;
     load all = {.buckets = 0};
     const weft_flight *next = peer->slots_free < peer->hello.slots ? next_due(trainer, peer, &all) : NULL;
     if (!next) {
-        peer->owed_ns = 0;
+        peer->due_ns = 0;
         return WEFT_OK;
     }
-    if (peer->owed_ns == 0 || peer->owed != next->sequence) {
-        peer->owed = next->sequence;
-        peer->owed_ns = now_ns;
+    if (peer->due_ns == 0 || peer->due != next->sequence) {
+        peer->due = next->sequence;
+        peer->due_ns = now_ns;
     }
     foresee(peer, &all);
     /* it may be silent for a heartbeat, and has io_deadline for the bucket then */
     const uint64_t patience_ns = (io_ms + peer->site.heartbeat_ms) * WEFT_NS_PER_MS;
-    const uint64_t until_ns = peer->owed_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
+    const uint64_t until_ns = peer->due_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
     if (now_ns > until_ns)
         return fail(trainer, peer, now_ns, &all);
     weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);

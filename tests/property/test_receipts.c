@@ -1,7 +1,7 @@
-/* Receipts that are owed (core/peer/owed.c), on a clock of the test's own. One who never takes a bucket is lost within
- * the bound and gives back what it held; whoever is slow for any reason is not: its link shared and ten times slower
- * than it was, work that takes long, a process that is stopped for less than a heartbeat, an engine that does not
- * commit.
+/* Receipts that are owed (core/peer/receipts.c), on a clock of the test's own. One who never takes a bucket is lost
+ * within the bound and gives back what it held; whoever is slow for any reason is not: its link shared and ten times
+ * slower than it was, work that takes long, a process that is stopped for less than a heartbeat, an engine that does
+ * not commit.
  *
  * WEFT_SEED=N plays one seed. */
 #include "tests/support/sim_tick.h"

@@ -1,4 +1,4 @@
-/* relay_hear.c - passes messages between a child and the trainer. */
+/* relay_dispatch.c - passes messages between a child and the trainer. */
 #include <string.h>
 
 #include "base/status.h"

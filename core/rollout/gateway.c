@@ -1,4 +1,4 @@
-/* way.c - where a rollout may join: through the relays that its site names, at last at the trainer. */
+/* gateway.c - where a rollout may join: through the relays that its site names, at last at the trainer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +10,13 @@
 /* A relay at the end of a long link greets within this time. */
 #define BRIEF_LEAST_MS 500u
 
-uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char hosts[WEFT_NAMES][WEFT_SITE_TEXT])
+uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
+                            char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT])
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
     uint32_t count = weft_site_via(peer, relays);
     weft_site_peer relay;
-    memset(hosts, 0, WEFT_NAMES * sizeof hosts[0]);
+    memset(hosts, 0, WEFT_RESOLVER_NAMES * sizeof hosts[0]);
     for (uint32_t i = 0; i < count; i++)
         if (weft_site_resolve(site, relays[i], &relay) == WEFT_OK) /* as its rules make sure */
             memcpy(hosts[i], relay.relay, sizeof hosts[i]);
@@ -27,7 +28,7 @@ uint32_t weft_way_hosts(const weft_site *site, const weft_site_peer *peer, char 
 static void add(weft_rollout *rollout, uint32_t place, const char *address)
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    weft_way *way = &rollout->ways[rollout->way_count++];
+    weft_gateway *way = &rollout->gateways[rollout->gateway_count++];
     uint32_t count = weft_site_via(&rollout->site, relays);
     snprintf(way->address, sizeof way->address, "%.*s", (int)sizeof way->address - 1, address);
     snprintf(way->relay, sizeof way->relay, "%s", place < count ? relays[place] : "");
@@ -35,38 +36,38 @@ static void add(weft_rollout *rollout, uint32_t place, const char *address)
 }
 
 /* The addresses of one place: those that it has now; while they are not known, those that it had. */
-static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *name, const weft_way *before,
+static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *name, const weft_gateway *before,
                       uint32_t before_count)
 {
-    uint32_t old = rollout->way_count;
+    uint32_t old = rollout->gateway_count;
     for (uint32_t i = 0; i < name->count; i++)
         add(rollout, place, name->address[i]);
     for (uint32_t i = 0; i < before_count && name->count == 0; i++)
         if (before[i].place == place)
             add(rollout, place, before[i].address);
-    if (rollout->way_count == old)
+    if (rollout->gateway_count == old)
         add(rollout, place, "");
 }
 
 /* The way stays in the place where it is. */
-static void take_over(weft_rollout *rollout, const weft_names *names, uint32_t count)
+static void take_over(weft_rollout *rollout, const weft_resolver *names, uint32_t count)
 {
-    weft_way before[WEFT_WAYS];
-    uint32_t before_count = rollout->way_count, place = rollout->ways[rollout->way].place;
-    memcpy(before, rollout->ways, sizeof before);
-    rollout->way_count = rollout->way = 0;
+    weft_gateway before[WEFT_GATEWAYS];
+    uint32_t before_count = rollout->gateway_count, place = rollout->gateways[rollout->gateway].place;
+    memcpy(before, rollout->gateways, sizeof before);
+    rollout->gateway_count = rollout->gateway = 0;
     for (uint32_t i = 0; i < count; i++)
-        add_place(rollout, i, weft_names_at(names, i), before, before_count);
-    while (rollout->ways[rollout->way].place != place)
-        rollout->way++;
+        add_place(rollout, i, weft_resolver_at(names, i), before, before_count);
+    while (rollout->gateways[rollout->gateway].place != place)
+        rollout->gateway++;
 }
 
 /* WEFT_OK: one at least is known; else `why` not, as the name that may be known later has it. */
-static weft_status judge(const weft_names *names, uint32_t count, const char **why)
+static weft_status judge(const weft_resolver *names, uint32_t count, const char **why)
 {
-    const weft_name *worst = weft_names_at(names, 0);
+    const weft_name *worst = weft_resolver_at(names, 0);
     for (uint32_t i = 0; i < count; i++) {
-        const weft_name *name = weft_names_at(names, i);
+        const weft_name *name = weft_resolver_at(names, i);
         if (name->count > 0)
             return WEFT_OK;
         if (name->status == WEFT_E_UNREACHABLE)
@@ -76,43 +77,43 @@ static weft_status judge(const weft_names *names, uint32_t count, const char **w
     return worst->status;
 }
 
-void weft_way_close(weft_rollout *rollout)
+void weft_gateway_close(weft_rollout *rollout)
 {
-    weft_names_give(rollout->names);
+    weft_resolver_give(rollout->names);
     rollout->names = NULL;
 }
 
 /* `why` stays as it is where only time ran out. What nobody has answered for by then is taken over later. */
 static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char why[320])
 {
-    char hosts[WEFT_NAMES][WEFT_SITE_TEXT];
+    char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
     const char *text = "";
-    uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts);
-    rollout->names = weft_names_ask(hosts, count);
+    uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts);
+    rollout->names = weft_resolver_ask(hosts, count);
     if (!rollout->names)
         return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
-    const bool told = weft_names_wait(rollout->names, deadline_ns), known = weft_names_known(rollout->names);
+    const bool told = weft_resolver_wait(rollout->names, deadline_ns), known = weft_resolver_known(rollout->names);
     weft_status status = judge(rollout->names, count, &text);
     if (status == WEFT_OK)
         take_over(rollout, rollout->names, count);
     else if (told || !why[0])
         snprintf(why, 320, "%s", text);
     if (status != WEFT_OK || known)
-        weft_way_close(rollout);
+        weft_gateway_close(rollout);
     return status;
 }
 
 /* Said before, since it may take long. */
 static void tell_names(const weft_rollout *rollout)
 {
-    char hosts[WEFT_NAMES][WEFT_SITE_TEXT], numeric[64];
-    uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts);
+    char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT], numeric[64];
+    uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts);
     for (uint32_t i = 0; i < count; i++)
         if (!weft_control_is_numeric(hosts[i], numeric))
             weft_log(WEFT_LOG_INFO, "rollout %s: looking up %s", rollout->site.name, hosts[i]);
 }
 
-weft_status weft_way_open(weft_rollout *rollout)
+weft_status weft_gateway_open(weft_rollout *rollout)
 {
     char why[320] = "";
     uint64_t patience_ms = rollout->session->site->session.connect_deadline_ms;
@@ -130,84 +131,84 @@ weft_status weft_way_open(weft_rollout *rollout)
 }
 
 /* Where all are numbers, there is nothing to ask. */
-void weft_way_renew(weft_rollout *rollout)
+void weft_gateway_renew(weft_rollout *rollout)
 {
-    char hosts[WEFT_NAMES][WEFT_SITE_TEXT], numeric[64];
-    uint32_t count = weft_way_hosts(rollout->session->site, &rollout->site, hosts), named = 0;
+    char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT], numeric[64];
+    uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts), named = 0;
     for (uint32_t i = 0; i < count; i++)
         named += !weft_control_is_numeric(hosts[i], numeric);
     if (named == 0)
         return;
     if (!rollout->names)
-        rollout->names = weft_names_ask(hosts, count);
+        rollout->names = weft_resolver_ask(hosts, count);
     if (!rollout->names)
         return;
-    const bool known = weft_names_known(rollout->names);
+    const bool known = weft_resolver_known(rollout->names);
     take_over(rollout, rollout->names, count);
     if (known)
-        weft_way_close(rollout);
+        weft_gateway_close(rollout);
 }
 
-const char *weft_way_known(const weft_rollout *rollout)
+const char *weft_gateway_known(const weft_rollout *rollout)
 {
     uint32_t way = 0;
-    while (way + 1 < rollout->way_count && !rollout->ways[way].address[0])
+    while (way + 1 < rollout->gateway_count && !rollout->gateways[way].address[0])
         way++;
-    return rollout->ways[way].address;
+    return rollout->gateways[way].address;
 }
 
 static bool is_passed_over(const weft_rollout *rollout)
 {
-    return rollout->ways[rollout->way].place + 1 == rollout->way_silent;
+    return rollout->gateways[rollout->gateway].place + 1 == rollout->gateway_silent;
 }
 
-void weft_way_begin(weft_rollout *rollout, bool silent)
+void weft_gateway_begin(weft_rollout *rollout, bool silent)
 {
-    const uint32_t places = rollout->ways[rollout->way_count - 1].place + 1;
-    const weft_way *last = &rollout->ways[rollout->way];
+    const uint32_t places = rollout->gateways[rollout->gateway_count - 1].place + 1;
+    const weft_gateway *last = &rollout->gateways[rollout->gateway];
     uint32_t first = rollout->faults % places;
-    rollout->way_brief = places > 1;
-    rollout->way_silent = silent && last->relay[0] && places > 1 ? last->place + 1 : 0;
-    if (first + 1 == rollout->way_silent)
+    rollout->gateway_brief = places > 1;
+    rollout->gateway_silent = silent && last->relay[0] && places > 1 ? last->place + 1 : 0;
+    if (first + 1 == rollout->gateway_silent)
         first = (first + 1) % places;
-    rollout->way = 0;
-    while (rollout->ways[rollout->way].place != first)
-        rollout->way++;
-    rollout->way_since_ns = 0;
+    rollout->gateway = 0;
+    while (rollout->gateways[rollout->gateway].place != first)
+        rollout->gateway++;
+    rollout->gateway_since_ns = 0;
 }
 
-bool weft_way_next(weft_rollout *rollout)
+bool weft_gateway_next(weft_rollout *rollout)
 {
     do
-        rollout->way = (rollout->way + 1) % rollout->way_count;
-    while (rollout->way != 0 && is_passed_over(rollout));
-    if (rollout->way == 0) {
-        rollout->way_silent = 0;
-        rollout->way_brief = false;
+        rollout->gateway = (rollout->gateway + 1) % rollout->gateway_count;
+    while (rollout->gateway != 0 && is_passed_over(rollout));
+    if (rollout->gateway == 0) {
+        rollout->gateway_silent = 0;
+        rollout->gateway_brief = false;
     }
-    rollout->way_since_ns = 0;
-    return rollout->way != 0;
+    rollout->gateway_since_ns = 0;
+    return rollout->gateway != 0;
 }
 
-bool weft_way_again(const weft_rollout *rollout, uint64_t now_ns)
+bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns)
 {
-    bool relay = rollout->ways[rollout->way].relay[0] != 0;
+    bool relay = rollout->gateways[rollout->gateway].relay[0] != 0;
     return relay && !rollout->was_joined && rollout->faults == 0 &&
-           now_ns < rollout->way_since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
+           now_ns < rollout->gateway_since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
 }
 
-uint64_t weft_way_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
+uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
 {
-    const bool relay = rollout->ways[rollout->way].relay[0] != 0;
-    const bool brief = rollout->way_brief && rollout->join != WEFT_JOIN_GREETING;
+    const bool relay = rollout->gateways[rollout->gateway].relay[0] != 0;
+    const bool brief = rollout->gateway_brief && rollout->join != WEFT_JOIN_GREETING;
     const uint64_t eighth_ms = rollout->site.heartbeat_ms / 8;
     const uint64_t brief_ms = eighth_ms > BRIEF_LEAST_MS ? eighth_ms : BRIEF_LEAST_MS;
     const uint64_t patience_ms = brief && brief_ms < rollout->site.heartbeat_ms ? brief_ms : rollout->site.heartbeat_ms;
     return relay && patience_ms < most_ms ? patience_ms : most_ms;
 }
 
-void weft_way_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8])
+void weft_gateway_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8])
 {
-    const char *relay = rollout->ways[rollout->way].relay;
+    const char *relay = rollout->gateways[rollout->gateway].relay;
     snprintf(name, WEFT_SITE_NAME + 8, relay[0] ? "relay %s" : "the trainer", relay);
 }

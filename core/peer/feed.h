@@ -1,22 +1,22 @@
-/* stream.h - what the files of a peer's stream share: stream.c decides and sends updates, stream_snapshot.c tiles and
- * what overtakes them, stream_bucket.c fills buckets for both. */
+/* stream.h - what the files of a peer's stream share: feed.c decides and sends updates, feed_snapshot.c tiles and
+ * what overtakes them, feed_bucket.c fills buckets for both. */
 #ifndef WEFT_CORE_STREAM_H
 #define WEFT_CORE_STREAM_H
 
 #include "peer/peer.h"
 
-/* ---- stream.c */
-/* Tells the peer of a stream and makes peer->stream one of `kind`. `update` NULL: there are no parameters. */
+/* ---- feed.c */
+/* Tells the peer of a stream and makes peer->feed one of `kind`. `update` NULL: there are no parameters. */
 weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
                                  const weft_version *target, weft_blob *attachment, const weft_update *update,
-                                 weft_stream_kind kind);
+                                 weft_feed_kind kind);
 /* Says that all was sent, remembers what the peer must prove to hold, and ends the stream. */
 weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target);
 
-/* ---- stream_snapshot.c */
+/* ---- feed_snapshot.c */
 weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer);
 
-/* ---- stream_bucket.c: fills peer->bucket */
+/* ---- feed_bucket.c: fills peer->bucket */
 void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
                         uint64_t offset);
 /* The bucket is complete: it counts. */
@@ -30,7 +30,7 @@ void weft_stream_frames(weft_trainer *trainer, weft_peer *peer, weft_update *upd
 int32_t weft_stream_take_slab(weft_trainer *trainer, weft_peer *peer);
 void weft_stream_give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab);
 /* Whether some of the stream's attachment is still to be sent. */
-bool weft_stream_has_attachment(const weft_stream *stream);
+bool weft_stream_has_attachment(const weft_feed *stream);
 /* Its next bucket. WEFT_AGAIN: no slab. */
 weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
                                    const weft_version *target);

@@ -1,12 +1,12 @@
 /* names.h - looks up host names beside everything else: whoever asks waits as long as it likes, a name server as long
  * as that takes, and none of them for another. */
-#ifndef WEFT_CORE_NAMES_H
-#define WEFT_CORE_NAMES_H
+#ifndef WEFT_CORE_RESOLVER_H
+#define WEFT_CORE_RESOLVER_H
 
 #include "site/site.h"
 #include "wire/control.h"
 
-#define WEFT_NAMES (WEFT_SITE_VIAS + 1)
+#define WEFT_RESOLVER_NAMES (WEFT_SITE_VIAS + 1)
 
 /* What one "host:port" came to. */
 typedef struct weft_name {
@@ -16,18 +16,18 @@ typedef struct weft_name {
     char text[192];
 } weft_name;
 
-typedef struct weft_names weft_names;
+typedef struct weft_resolver weft_resolver;
 
-/* Asks for `count` of at most WEFT_NAMES at once. Never blocks; numbers are known at once, each name by a thread of its
- * own. NULL: no memory. */
-weft_names *weft_names_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count);
+/* Asks for `count` of at most WEFT_RESOLVER_NAMES at once. Never blocks; numbers are known at once, each name by a
+ * thread of its own. NULL: no memory. */
+weft_resolver *weft_resolver_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count);
 /* Whether all is known. */
-bool weft_names_known(const weft_names *names);
+bool weft_resolver_known(const weft_resolver *names);
 /* Waits until then, or a moment longer than until one has an address. False: by `deadline_ns` neither is so. */
-bool weft_names_wait(const weft_names *names, uint64_t deadline_ns);
+bool weft_resolver_wait(const weft_resolver *names, uint64_t deadline_ns);
 /* What is known of one: WEFT_E_UNREACHABLE until somebody answers. */
-const weft_name *weft_names_at(const weft_names *names, uint32_t index);
+const weft_name *weft_resolver_at(const weft_resolver *names, uint32_t index);
 /* Gives the question up, known or not. NULL is allowed. */
-void weft_names_give(weft_names *names);
+void weft_resolver_give(weft_resolver *names);
 
 #endif

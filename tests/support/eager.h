@@ -1,4 +1,4 @@
-/* early.h - a simulation whose trainer takes a step with everyone else before each run that it encodes, so that updates
+/* eager.h - a simulation whose trainer takes a step with everyone else before each run that it encodes, so that updates
  * go out while they are encoded. */
 #ifndef WEFT_TESTS_EARLY_H
 #define WEFT_TESTS_EARLY_H

@@ -1,4 +1,4 @@
-/* stream_snapshot.c - a snapshot from the shadow: its tiles, what is published meanwhile, its end. */
+/* feed_snapshot.c - a snapshot from the shadow: its tiles, what is published meanwhile, its end. */
 #define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "encode/staging.h"
-#include "peer/stream.h"
+#include "peer/feed.h"
 
 /* A link slower than this takes packed tiles: any up to 1 Gbit/s. One thread packs about 1 GB/s and does not send
  * meanwhile, so that on a faster link little would be won, and on a busy machine, whose links seem slow, much lost. */
@@ -18,21 +18,21 @@
 /* Catch-ups that may come to nothing one after the other. */
 #define FAILURES_MOST 8u
 
-weft_status weft_stream_no_snapshot(const weft_peer *peer)
+weft_status weft_feed_no_snapshot(const weft_peer *peer)
 {
     return weft_fail(WEFT_E_REFUSED,
                      "%s needs a snapshot, and the trainer lost its copy of the weights with its device", peer->name);
 }
 
 /* Offers a snapshot, again if a repair came to nothing. */
-weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_offer(weft_trainer *trainer, weft_peer *peer)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
     if (trainer->shadow_lost)
-        return weft_stream_no_snapshot(peer);
-    memset(&peer->stream, 0, sizeof peer->stream);
-    peer->stream.kind = WEFT_STREAM_OFFERED;
+        return weft_feed_no_snapshot(peer);
+    memset(&peer->feed, 0, sizeof peer->feed);
+    peer->feed.kind = WEFT_FEED_OFFERED;
     peer->held_order = WEFT_ORDER_UNKNOWN;
     weft_wire_put_version(&out, &trainer->newest);
     weft_status status = weft_peer_move(trainer, peer, WEFT_ON_OFFERED);
@@ -42,35 +42,35 @@ weft_status weft_stream_offer(weft_trainer *trainer, weft_peer *peer)
 static void begin_tiles(const weft_trainer *trainer, weft_peer *peer)
 {
     uint64_t newest = trainer->newest_order;
-    peer->stream.tiles = (weft_tiles){.order = newest, .from = newest};
-    peer->stream.order = peer->sent_order = newest;
+    peer->feed.tiles = (weft_tiles){.order = newest, .from = newest};
+    peer->feed.order = peer->sent_order = newest;
 }
 
-void weft_stream_follow(weft_peer *peer, const weft_update *update)
+void weft_feed_follow(weft_peer *peer, const weft_update *update)
 {
-    weft_tiles *tiles = &peer->stream.tiles;
-    if (peer->stream.kind != WEFT_STREAM_SNAPSHOT)
+    weft_tiles *tiles = &peer->feed.tiles;
+    if (peer->feed.kind != WEFT_FEED_SNAPSHOT)
         return;
     if (tiles->unit == 0)
         tiles->from = tiles->order = update->order;
     peer->limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
-    peer->stream.order = peer->sent_order = update->order;
+    peer->feed.order = peer->sent_order = update->order;
 }
 
-weft_status weft_stream_snapshot(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
     const weft_version nothing = {0, 0, 0};
     weft_version target = {trainer->run, trainer->newest.number, 0};
-    if (peer->stream.kind != WEFT_STREAM_OFFERED)
+    if (peer->feed.kind != WEFT_FEED_OFFERED)
         return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->name);
     weft_status status = weft_peer_move(trainer, peer, WEFT_ON_ACCEPTED);
     if (status != WEFT_OK)
         return status;
     peer->held = nothing; /* in place it holds nothing from now on */
-    memset(&peer->stream, 0, sizeof peer->stream);
-    peer->stream.level = WEFT_LEVEL_FULL;
+    memset(&peer->feed, 0, sizeof peer->feed);
+    peer->feed.level = WEFT_LEVEL_FULL;
     begin_tiles(trainer, peer);
-    return weft_stream_announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_STREAM_SNAPSHOT);
+    return weft_stream_announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_FEED_SNAPSHOT);
 }
 
 /* Whether tiles are packed for this peer: its link, as measured or as limited by the site, is slow enough. */
@@ -94,7 +94,7 @@ static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
  * packed, since what that leaves is not known before. */
 static uint64_t units_fitting(const weft_trainer *trainer, const weft_peer *peer, uint64_t room)
 {
-    const uint64_t end = trainer->session->layout->unit_count, first = peer->stream.tiles.unit;
+    const uint64_t end = trainer->session->layout->unit_count, first = peer->feed.tiles.unit;
     const uint64_t most = packs(peer) ? 1 : trainer->shadow_loads.depth;
     uint64_t unit = first, bytes = 0;
     while (unit < end && unit - first < most && (bytes += full_frame_bytes(trainer, unit)) <= room)
@@ -124,7 +124,7 @@ typedef struct slab_fill {
 /* Fills it with whole frames of the shadow from the cursor on. */
 static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *fill)
 {
-    weft_tiles *tiles = &peer->stream.tiles;
+    weft_tiles *tiles = &peer->feed.tiles;
     for (uint64_t units; tiles->unit < trainer->session->layout->unit_count;) {
         units = units_fitting(trainer, peer, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
         units += units == 0 && fill->frames == 0;
@@ -148,7 +148,7 @@ static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *
 /* A bucket of tiles. */
 static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_tiles *tiles = &peer->stream.tiles;
+    weft_tiles *tiles = &peer->feed.tiles;
     const weft_version nothing = {0, 0, 0};
     const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, trainer->session->layout->bytes);
     const uint64_t slab_bytes = trainer->slabs.slab_bytes;
@@ -162,7 +162,7 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
         weft_stream_give_slab(trainer, peer, slab);
         return status;
     }
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, peer->stream.frame_bytes);
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, peer->feed.frame_bytes);
     weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->chunk_bytes,
                      &peer->bucket);
     peer->bucket_slab = slab;
@@ -192,9 +192,9 @@ static bool kept(weft_trainer *trainer, const weft_tiles *tiles, uint64_t *block
 static void start_over(const weft_trainer *trainer, weft_peer *peer, const char *why)
 {
     weft_log(WEFT_LOG_WARN, "%s: its snapshot starts over with version %llu, %llu of %llu units were sent: %s",
-             peer->name, (unsigned long long)trainer->newest.number, (unsigned long long)peer->stream.tiles.unit,
+             peer->name, (unsigned long long)trainer->newest.number, (unsigned long long)peer->feed.tiles.unit,
              (unsigned long long)trainer->session->layout->unit_count, why);
-    peer->stream.made = NULL;
+    peer->feed.made = NULL;
     begin_tiles(trainer, peer);
 }
 
@@ -221,7 +221,7 @@ static bool catches_up(weft_trainer *trainer, const weft_tiles *tiles, uint64_t 
 
 static void ask(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     const weft_tiles *tiles = &stream->tiles;
     stream->made = weft_bridge_catch_up(trainer, tiles->from, tiles->caught_unit ? tiles->caught : 0,
                                         tiles->caught_unit, peer->limits);
@@ -230,7 +230,7 @@ static void ask(weft_trainer *trainer, weft_peer *peer)
 }
 
 /* It was made. */
-static void take(weft_stream *stream)
+static void take(weft_feed *stream)
 {
     weft_update *update = &stream->made->update;
     stream->update = update;
@@ -243,7 +243,7 @@ static void take(weft_stream *stream)
 }
 
 /* All of it was sent. */
-static void caught_up(const weft_trainer *trainer, weft_stream *stream)
+static void caught_up(const weft_trainer *trainer, weft_feed *stream)
 {
     weft_tiles *tiles = &stream->tiles;
     bool whole = tiles->end == trainer->session->layout->unit_count;
@@ -255,7 +255,7 @@ static void caught_up(const weft_trainer *trainer, weft_stream *stream)
 }
 
 /* It came to nothing: another is asked for when other merges have left some room, or at once if they have none. */
-static void failed(weft_trainer *trainer, weft_stream *stream)
+static void failed(weft_trainer *trainer, weft_feed *stream)
 {
     stream->made = NULL;
     while (weft_bridge_yield(trainer)) {
@@ -267,7 +267,7 @@ static void failed(weft_trainer *trainer, weft_stream *stream)
 /* Brings the tiles sent so far on to the newest version, where that must be: the stream has an update to send then. */
 static void catch_up(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     const uint64_t largest = weft_staging_largest(trainer->session->layout);
     bool takes = largest <= peer->hello.staging_bytes;
     char small[128], size[WEFT_SIZE_PRINTED];
@@ -297,15 +297,15 @@ static void catch_up(weft_trainer *trainer, weft_peer *peer)
 /* The snapshot becomes the version up to which all tiles were brought; what followed comes as updates. */
 static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
-    uint64_t order = peer->stream.tiles.from;
+    uint64_t order = peer->feed.tiles.from;
     const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
     weft_version target = next ? next->base : trainer->newest;
-    peer->stream.order = peer->sent_order = order;
+    peer->feed.order = peer->sent_order = order;
     /* bits whose attachment is still owed get their label with it, as after a welcome */
     if (weft_stream_owes_attachment(trainer, peer))
         target.run = target.number = 0;
     weft_status status = weft_stream_finish(trainer, peer, &target);
-    return status == WEFT_OK ? weft_stream_next(trainer, peer) : status;
+    return status == WEFT_OK ? weft_feed_next(trainer, peer) : status;
 }
 
 /* Whether all tiles went, and none is newer than the version to which they were brought. */
@@ -319,7 +319,7 @@ static bool complete(weft_trainer *trainer, const weft_tiles *tiles)
  * whatever version each tile was read from: it is made of the updates that were published after that tile was sent. */
 weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     const weft_version nothing = {0, 0, 0};
     if (weft_stream_has_attachment(stream))
         return weft_stream_attachment(trainer, peer, &nothing, &trainer->newest);
@@ -338,6 +338,6 @@ weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
     }
     bool tiles = stream->tiles.unit < trainer->session->layout->unit_count;
     if (tiles && trainer->shadow_lost)
-        return weft_stream_no_snapshot(peer);
+        return weft_feed_no_snapshot(peer);
     return tiles && !trainer->shadow_busy ? next_full(trainer, peer) : WEFT_AGAIN;
 }

@@ -1,17 +1,17 @@
-/* update_team.h - lanes that work through the units of a layout in order, group by group.
+/* update_pass.h - lanes that work through the units of a layout in order, group by group.
  *
  * A group is a few runs of units; each round every lane takes the next group until the round's are done, and the caller
  * goes through them in order. Digests are kept by part, a part belongs to one unit, so lanes never share a word. */
-#ifndef WEFT_CORE_UPDATE_TEAM_H
-#define WEFT_CORE_UPDATE_TEAM_H
+#ifndef WEFT_CORE_UPDATE_PASS_H
+#define WEFT_CORE_UPDATE_PASS_H
 
 #include <stdatomic.h>
 
-#include "base/crew.h"
+#include "base/team.h"
 #include "codec/planes.h"
 #include "port/port_backend.h"
 
-#define WEFT_TEAM_GROUPS 16u /* of one round, at most */
+#define WEFT_PASS_GROUPS 16u /* of one round, at most */
 
 typedef struct weft_update_group {
     uint64_t unit, end; /* units unit..end - 1 */
@@ -33,36 +33,36 @@ typedef struct weft_update_lane {
     double diff_ms, encode_ms, digest_ms, decode_ms;
 } weft_update_lane;
 
-typedef struct weft_update_team {
+typedef struct weft_update_pass {
     const weft_layout *layout;
     uint32_t shift; /* of the runs that groups are made of */
     const weft_backend *backend;
-    weft_crew crew;
+    weft_team team;
     weft_update_lane *lanes;
     uint8_t *memory;
     uint64_t memory_bytes;
-    weft_update_group groups[WEFT_TEAM_GROUPS];
+    weft_update_group groups[WEFT_PASS_GROUPS];
     uint32_t group_count; /* at most so many a round */
     uint32_t filled;      /* of this round */
     uint64_t next_unit;
     _Atomic uint32_t taken;
     /* What a lane does with a group; its failure is repeated by the caller, whose thread then has the words. */
-    weft_status (*task)(struct weft_update_team *team, weft_update_lane *lane, weft_update_group *group);
+    weft_status (*task)(struct weft_update_pass *pass, weft_update_lane *lane, weft_update_group *group);
     void *user;
-} weft_update_team;
+} weft_update_pass;
 
 /* `work` as the caller of the library gave it, or NULL. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM, WEFT_E_ARGUMENT. */
-weft_status weft_update_team_open(weft_update_team *team, const weft_layout *layout, const weft_work *work);
-void weft_update_team_close(weft_update_team *team);
+weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *layout, const weft_work *work);
+void weft_update_pass_close(weft_update_pass *pass);
 
 /* Starts over at unit 0, with groups of runs of 2^shift units. */
-void weft_update_team_begin(weft_update_team *team, uint32_t shift,
-                            weft_status (*task)(weft_update_team *, weft_update_lane *, weft_update_group *),
+void weft_update_pass_begin(weft_update_pass *pass, uint32_t shift,
+                            weft_status (*task)(weft_update_pass *, weft_update_lane *, weft_update_group *),
                             void *user);
 /* Makes the next round's groups, empty; false at the end of the layout. */
-bool weft_update_team_fill(weft_update_team *team);
+bool weft_update_pass_fill(weft_update_pass *pass);
 /* Runs the task on all groups of the round. */
-weft_status weft_update_team_run(weft_update_team *team);
+weft_status weft_update_pass_run(weft_update_pass *pass);
 
 /* update_digest.c: adds every part's digest to its word. */
 weft_status weft_update_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count,

@@ -1,4 +1,4 @@
-/* early.c - an update that goes out while it is encoded.
+/* eager.c - an update that goes out while it is encoded.
  *
  * It takes its place in the journal's ring with its first frames; peers that stand at the newest version begin it then.
  * Frames are written outside the session's lock, and what may be read of them is told under it, step by step. Sealed it
@@ -26,19 +26,19 @@ static uint64_t bytes_of(const weft_update *update)
 static void begin(weft_trainer *trainer, const weft_update *update)
 {
     weft_journal *journal = &trainer->journal;
-    weft_early_give_up(trainer, false);
-    weft_room_make_place(trainer);
+    weft_eager_give_up(trainer, false);
+    weft_eviction_make_place(trainer);
     weft_update *place = weft_journal_place(journal);
     *place = *update;
     place->order = journal->next;
     place->from = journal->next - 1;
-    trainer->early.update = place;
+    trainer->eager.update = place;
     trainer->session->woken = true;
 }
 
-void weft_early_show(weft_trainer *trainer, const weft_update *update)
+void weft_eager_show(weft_trainer *trainer, const weft_update *update)
 {
-    weft_early *early = &trainer->early;
+    weft_eager *early = &trainer->eager;
     weft_session *session = trainer->session;
     uint64_t bytes = bytes_of(update), now_ns = weft_clock_ns();
     if (early->shown_bytes == 0 && early->shown_ns == 0)
@@ -58,17 +58,17 @@ void weft_early_show(weft_trainer *trainer, const weft_update *update)
         weft_session_nudge(session);
 }
 
-static void forget(weft_early *early)
+static void forget(weft_eager *early)
 {
     early->update = NULL;
     early->shown_bytes = early->shown_ns = 0;
 }
 
-void weft_early_seal(weft_trainer *trainer, const weft_update *update)
+void weft_eager_seal(weft_trainer *trainer, const weft_update *update)
 {
-    weft_early *early = &trainer->early;
+    weft_eager *early = &trainer->eager;
     forget(early);
-    weft_early_give_up(trainer, false);
+    weft_eager_give_up(trainer, false);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
         bool there = update->levels >> level & 1;
         early->bytes[level] = there ? update->chain[level].bytes : 0;
@@ -76,10 +76,10 @@ void weft_early_seal(weft_trainer *trainer, const weft_update *update)
     }
 }
 
-uint64_t weft_early_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level)
+uint64_t weft_eager_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level)
 {
-    uint64_t bytes = update->chain[level].bytes, last = trainer->early.bytes[level];
-    return update == trainer->early.update && last > bytes ? last : bytes;
+    uint64_t bytes = update->chain[level].bytes, last = trainer->eager.bytes[level];
+    return update == trainer->eager.update && last > bytes ? last : bytes;
 }
 
 /* ---- withdrawn */
@@ -92,12 +92,12 @@ static void free_frames(weft_trainer *trainer, weft_update *update)
     update->levels = 0;
 }
 
-bool weft_early_give_up(weft_trainer *trainer, bool read)
+bool weft_eager_give_up(weft_trainer *trainer, bool read)
 {
-    weft_update *withdrawn = &trainer->early.withdrawn;
+    weft_update *withdrawn = &trainer->eager.withdrawn;
     if (!withdrawn->levels || (withdrawn->readers && !read))
         return false;
-    weft_room_evict(trainer, withdrawn);
+    weft_eviction_of_readers(trainer, withdrawn);
     free_frames(trainer, withdrawn);
     return true;
 }
@@ -105,8 +105,8 @@ bool weft_early_give_up(weft_trainer *trainer, bool read)
 /* Writes under way go on reading the frames where they are. */
 static void keep_apart(weft_trainer *trainer, const weft_update *place, weft_update *update)
 {
-    weft_update *withdrawn = &trainer->early.withdrawn;
-    weft_early_give_up(trainer, true);
+    weft_update *withdrawn = &trainer->eager.withdrawn;
+    weft_eager_give_up(trainer, true);
     *withdrawn = *update;
     withdrawn->readers = place->readers;
     withdrawn->attachment = NULL;
@@ -126,19 +126,19 @@ static void tell_withdrawn(weft_trainer *trainer, const weft_update *place)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {
         weft_peer *peer = &trainer->peers[i];
-        if (!peer->greeted || peer->stream.update != place)
+        if (!peer->greeted || peer->feed.update != place)
             continue;
-        weft_status status = weft_stream_withdraw(trainer, peer);
+        weft_status status = weft_feed_withdraw(trainer, peer);
         if (status != WEFT_OK)
             weft_peer_lose(trainer, peer, status, weft_last_error());
     }
 }
 
-void weft_early_withdraw(weft_trainer *trainer, weft_update *update)
+void weft_eager_withdraw(weft_trainer *trainer, weft_update *update)
 {
     weft_log_sink *before = weft_session_enter(trainer->session);
-    weft_update *place = trainer->early.update;
-    forget(&trainer->early);
+    weft_update *place = trainer->eager.update;
+    forget(&trainer->eager);
     if (place) {
         tell_withdrawn(trainer, place);
         if (place->readers)
@@ -164,9 +164,9 @@ static bool leads(const weft_trainer *trainer, const weft_peer *peer)
     return all;
 }
 
-bool weft_early_may(const weft_trainer *trainer, const weft_peer *peer)
+bool weft_eager_may(const weft_trainer *trainer, const weft_peer *peer)
 {
-    const weft_early *early = &trainer->early;
+    const weft_eager *early = &trainer->eager;
     if (!early->update || peer->parent) /* behind a relay it follows, or waits for the seal */
         return false;
     bool room = true;
@@ -176,18 +176,18 @@ bool weft_early_may(const weft_trainer *trainer, const weft_peer *peer)
 }
 
 /* A link that has nothing to carry takes less than a full bucket. */
-bool weft_early_ripe(const weft_peer *peer, const weft_update *update)
+bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
 {
-    const weft_stream *stream = &peer->stream;
+    const weft_feed *stream = &peer->feed;
     uint64_t there = update->chain[stream->level].bytes - stream->frame_bytes;
     uint64_t full = peer->info.bucket_bytes ? peer->info.bucket_bytes : peer->site.bucket_start;
     bool idle = peer->slots_free == peer->hello.slots && peer->site.bucket == 0;
     return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);
 }
 
-bool weft_early_waits(const weft_trainer *trainer, const weft_peer *peer)
+bool weft_eager_waits(const weft_trainer *trainer, const weft_peer *peer)
 {
-    const weft_stream *stream = &peer->stream;
-    bool takes = stream->kind == WEFT_STREAM_UPDATE || stream->kind == WEFT_STREAM_FOLLOWING;
-    return trainer->early.update && takes && stream->order == trainer->early.update->order;
+    const weft_feed *stream = &peer->feed;
+    bool takes = stream->kind == WEFT_FEED_UPDATE || stream->kind == WEFT_FEED_FOLLOWING;
+    return trainer->eager.update && takes && stream->order == trainer->eager.update->order;
 }

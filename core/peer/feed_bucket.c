@@ -1,8 +1,8 @@
-/* stream_bucket.c - buckets of any stream: their sizes, their slabs, an attachment, frames of the journal. */
+/* feed_bucket.c - buckets of any stream: their sizes, their slabs, an attachment, frames of the journal. */
 #include <string.h>
 #include <xxhash.h>
 
-#include "peer/stream.h"
+#include "peer/feed.h"
 
 /* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
@@ -12,7 +12,7 @@
 
 static bool uses_slabs(const weft_peer *peer)
 {
-    return peer->greeted && (peer->stream.kind == WEFT_STREAM_SNAPSHOT || peer->stream.attachment);
+    return peer->greeted && (peer->feed.kind == WEFT_FEED_SNAPSHOT || peer->feed.attachment);
 }
 
 /* A peer's share of the pool, so that slow ones leave some to the others. */
@@ -45,7 +45,7 @@ void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_versi
 
 void weft_stream_count(weft_peer *peer)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     const weft_wire_bucket *header = &peer->bucket.header;
     stream->buckets++;
     stream->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
@@ -88,7 +88,7 @@ void weft_stream_give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab)
 /* Chosen when a stream begins, and again as it tells more of the link. */
 uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes)
 {
-    if (peer->stream.buckets % SIZE_EVERY == 0) {
+    if (peer->feed.buckets % SIZE_EVERY == 0) {
         weft_estimate_settle(&peer->estimate);
         peer->info.bucket_bytes = weft_bucket_size(&peer->site, &peer->estimate, level, stream_bytes,
                                                    peer->hello.slot_payload, peer->info.bucket_bytes, &peer->bound);
@@ -106,7 +106,7 @@ static bool spares_slabs(const weft_trainer *trainer, const weft_peer *peer)
 weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
                                    const weft_version *target)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     uint64_t left = stream->attachment->bytes - stream->attachment_sent;
     uint64_t most =
         trainer->slabs.slab_bytes < peer->hello.slot_payload ? trainer->slabs.slab_bytes : peer->hello.slot_payload;
@@ -129,7 +129,7 @@ bool weft_stream_owes_attachment(const weft_trainer *trainer, const weft_peer *p
     return trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
 }
 
-bool weft_stream_has_attachment(const weft_stream *stream)
+bool weft_stream_has_attachment(const weft_feed *stream)
 {
     return stream->attachment && stream->attachment_sent < stream->attachment->bytes;
 }
@@ -138,10 +138,10 @@ bool weft_stream_has_attachment(const weft_stream *stream)
 void weft_stream_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, weft_level level,
                         uint64_t unit_limit)
 {
-    weft_stream *stream = &peer->stream;
+    weft_feed *stream = &peer->feed;
     weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&trainer->journal.arena, &stream->cursor, unit_limit,
-                     weft_stream_bucket_bytes(peer, level, weft_early_bytes(trainer, update, level)), peer->chunk_bytes,
+                     weft_stream_bucket_bytes(peer, level, weft_eager_bytes(trainer, update, level)), peer->chunk_bytes,
                      &peer->bucket);
     peer->bucket_update = update;
     update->readers++;

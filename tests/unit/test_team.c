@@ -1,4 +1,4 @@
-/* The crew: every lane runs a task once, again and again, and a fault in a helper meets the application's handler. */
+/* The team: every lane runs a task once, again and again, and a fault in a helper meets the application's handler. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/crew.h"
+#include "base/team.h"
 #include "base/thread.h"
 
 enum { LANES = 5, ROUNDS = 200, PAGE = 4096 };
@@ -30,17 +30,17 @@ static void count(void *context, uint32_t lane)
 
 static void every_lane_runs_once(void **state)
 {
-    weft_crew crew;
+    weft_team team;
     tally t = {0};
     (void)state;
-    assert_int_equal(weft_crew_open(&crew, LANES), WEFT_OK);
+    assert_int_equal(weft_team_open(&team, LANES), WEFT_OK);
     for (uint32_t round = 1; round <= ROUNDS; round++) {
-        weft_crew_run(&crew, count, &t);
+        weft_team_run(&team, count, &t);
         for (int lane = 0; lane < LANES; lane++)
             assert_int_equal(atomic_load(&t.runs[lane]), round);
     }
-    weft_crew_close(&crew);
-    weft_crew_close(&crew); /* does no harm */
+    weft_team_close(&team);
+    weft_team_close(&team); /* does no harm */
 }
 
 /* ---- faults */
@@ -71,20 +71,20 @@ static void *read_alone(void *context)
 /* In a child: what goes wrong kills. */
 static void meet_fault(bool in_crew)
 {
-    char name[] = "weft-crew-XXXXXX";
+    char name[] = "weft-team-XXXXXX";
     struct sigaction action = {.sa_handler = give_zeros};
     uint8_t seen = 1;
-    weft_crew crew;
+    weft_team team;
     pthread_t thread;
     int file = mkstemp(name);
     unlink(name);
     page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
     sigaction(SIGBUS, &action, NULL);
     if (in_crew) {
-        if (weft_crew_open(&crew, 2) != WEFT_OK)
+        if (weft_team_open(&team, 2) != WEFT_OK)
             _exit(2);
-        weft_crew_run(&crew, read_page, &seen);
-        weft_crew_close(&crew);
+        weft_team_run(&team, read_page, &seen);
+        weft_team_close(&team);
     } else if (weft_thread_start(&thread, read_alone, &seen) != 0 || pthread_join(thread, NULL) != 0) {
         _exit(2);
     }

@@ -1,4 +1,4 @@
-#include "encode/window.h"
+#include "encode/pipeline.h"
 
 #include <stdio.h>
 
@@ -6,14 +6,14 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-weft_status weft_window_open(weft_window *window, const weft_backend *backend, weft_backend_state *device)
+weft_status weft_pipeline_open(weft_pipeline *window, const weft_backend *backend, weft_backend_state *device)
 {
-    *window = (weft_window){.backend = backend, .device = device, .depth = backend->depth};
+    *window = (weft_pipeline){.backend = backend, .device = device, .depth = backend->depth};
     window->jobs = weft_mem_take(window->depth, sizeof *window->jobs);
     return window->jobs ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u jobs", window->depth);
 }
 
-void weft_window_close(weft_window *window)
+void weft_pipeline_close(weft_pipeline *window)
 {
     weft_mem_give(window->jobs);
     window->jobs = NULL;
@@ -43,7 +43,7 @@ static weft_status submit(const weft_backend *backend, weft_backend_state *devic
     }
 }
 
-static void complete(const weft_window *window, weft_job *job)
+static void complete(const weft_pipeline *window, weft_job *job)
 {
     while (job->status == WEFT_AGAIN)
         job->status = window->backend->poll(window->device, &job->encode); /* all members begin where the union does */
@@ -51,24 +51,24 @@ static void complete(const weft_window *window, weft_job *job)
 
 /* ---- the ring */
 
-static bool has_room(const weft_window *window)
+static bool has_room(const weft_pipeline *window)
 {
     return window->begun - window->ended < window->depth;
 }
 
-weft_job *weft_window_room(weft_window *window)
+weft_job *weft_pipeline_next(weft_pipeline *window)
 {
     return has_room(window) ? &window->jobs[window->begun % window->depth] : NULL;
 }
 
-void weft_window_begin(weft_window *window, weft_job_kind kind)
+void weft_pipeline_begin(weft_pipeline *window, weft_job_kind kind)
 {
     weft_job *job = &window->jobs[window->begun++ % window->depth];
     job->kind = kind;
     job->status = submit(window->backend, window->device, job);
 }
 
-weft_job *weft_window_end(weft_window *window)
+weft_job *weft_pipeline_end(weft_pipeline *window)
 {
     if (window->ended == window->begun)
         return NULL;
@@ -77,7 +77,7 @@ weft_job *weft_window_end(weft_window *window)
     return job;
 }
 
-void weft_window_settle(weft_window *window)
+void weft_pipeline_settle(weft_pipeline *window)
 {
     for (uint64_t at = window->ended; at < window->begun; at++)
         complete(window, &window->jobs[at % window->depth]);
@@ -101,13 +101,13 @@ static void hush_end(hush *h, weft_status status)
     weft_fail_quiet(status, "%s", h->text);
 }
 
-void weft_window_drop(weft_window *window)
+void weft_pipeline_drop(weft_pipeline *window)
 {
     hush h;
     if (window->ended == window->begun)
         return;
     hush_begin(&h);
-    weft_window_settle(window);
+    weft_pipeline_settle(window);
     window->ended = window->begun;
     hush_end(&h, WEFT_OK);
 }
@@ -119,23 +119,23 @@ static weft_status end_one(const weft_chore *chore, uint64_t item, const weft_jo
     return chore->done ? chore->done(chore->user, item, job) : job->status;
 }
 
-weft_status weft_window_run(weft_window *window, const weft_chore *chore, uint64_t first, uint64_t end)
+weft_status weft_pipeline_run(weft_pipeline *window, const weft_chore *chore, uint64_t first, uint64_t end)
 {
     weft_status status = WEFT_OK;
     uint64_t next = first, item = first;
     for (; status == WEFT_OK && item < end; item++) {
         for (; next < end && has_room(window); next++) {
-            weft_job *job = weft_window_room(window);
+            weft_job *job = weft_pipeline_next(window);
             chore->fill(chore->user, next, job);
-            weft_window_begin(window, chore->kind);
+            weft_pipeline_begin(window, chore->kind);
         }
-        status = end_one(chore, item, weft_window_end(window));
+        status = end_one(chore, item, weft_pipeline_end(window));
     }
     if (item == next)
         return status;
     hush h;
     hush_begin(&h);
-    for (const weft_job *job; (job = weft_window_end(window)); item++)
+    for (const weft_job *job; (job = weft_pipeline_end(window)); item++)
         end_one(chore, item, job);
     hush_end(&h, status);
     return status;

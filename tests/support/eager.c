@@ -1,4 +1,4 @@
-#include "tests/support/early.h"
+#include "tests/support/eager.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ void early_start(sim *s, const char *text)
     early_backend = *early_script.real;
     early_backend.encode = encode;
     trainer->encoder.backend = &early_backend;
-    for (uint32_t lane = 0; lane < trainer->encoder.crew.lanes; lane++)
+    for (uint32_t lane = 0; lane < trainer->encoder.team.lanes; lane++)
         trainer->encoder.windows[lane].backend = &early_backend;
 }
 
@@ -91,8 +91,8 @@ weft_trainer *early_trainer(sim *s)
 void early_must_be_clean(sim *s)
 {
     const weft_trainer *trainer = early_trainer(s);
-    assert_null(trainer->early.update);
-    assert_int_equal(trainer->early.withdrawn.readers, 0);
+    assert_null(trainer->eager.update);
+    assert_int_equal(trainer->eager.withdrawn.readers, 0);
 }
 
 sim *early_open_two(fleet_size size, uint64_t seed)

@@ -1,5 +1,5 @@
 /* names.c - looks up host names beside everything else. */
-#include "wire/names.h"
+#include "wire/resolver.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,19 +16,19 @@
 
 /* One of them, which its thread writes until it is known. */
 typedef struct look {
-    weft_names *names;
+    weft_resolver *names;
     _Atomic bool known;
     char host[WEFT_SITE_TEXT];
     weft_name found, awaited;
 } look;
 
-struct weft_names {
+struct weft_resolver {
     _Atomic uint32_t users; /* who asked, and the threads: the last gives the memory back */
     uint32_t count;
-    look looks[WEFT_NAMES];
+    look looks[WEFT_RESOLVER_NAMES];
 };
 
-static void leave(weft_names *names)
+static void leave(weft_resolver *names)
 {
     if (atomic_fetch_sub(&names->users, 1) == 1)
         weft_mem_give(names);
@@ -50,7 +50,7 @@ static void *look_up(void *argument)
     return NULL;
 }
 
-static void ask(weft_names *names, look *one, const char host[WEFT_SITE_TEXT])
+static void ask(weft_resolver *names, look *one, const char host[WEFT_SITE_TEXT])
 {
     pthread_t thread;
     one->names = names;
@@ -72,9 +72,9 @@ static void ask(weft_names *names, look *one, const char host[WEFT_SITE_TEXT])
     leave(names);
 }
 
-weft_names *weft_names_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count)
+weft_resolver *weft_resolver_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count)
 {
-    weft_names *names = weft_mem_take(1, sizeof *names);
+    weft_resolver *names = weft_mem_take(1, sizeof *names);
     if (!names)
         return NULL;
     names->count = count;
@@ -84,7 +84,7 @@ weft_names *weft_names_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count)
     return names;
 }
 
-bool weft_names_known(const weft_names *names)
+bool weft_resolver_known(const weft_resolver *names)
 {
     bool known = true;
     for (uint32_t i = 0; i < names->count; i++)
@@ -92,19 +92,19 @@ bool weft_names_known(const weft_names *names)
     return known;
 }
 
-static bool has_address(const weft_names *names)
+static bool has_address(const weft_resolver *names)
 {
     bool has = false;
     for (uint32_t i = 0; i < names->count; i++)
-        has = has || weft_names_at(names, i)->count > 0;
+        has = has || weft_resolver_at(names, i)->count > 0;
     return has;
 }
 
-bool weft_names_wait(const weft_names *names, uint64_t deadline_ns)
+bool weft_resolver_wait(const weft_resolver *names, uint64_t deadline_ns)
 {
     uint64_t until_ns = deadline_ns;
     bool has = false;
-    while (!weft_names_known(names)) {
+    while (!weft_resolver_known(names)) {
         const uint64_t now_ns = weft_clock_ns();
         if (!has && has_address(names)) {
             has = true;
@@ -117,13 +117,13 @@ bool weft_names_wait(const weft_names *names, uint64_t deadline_ns)
     return true;
 }
 
-const weft_name *weft_names_at(const weft_names *names, uint32_t index)
+const weft_name *weft_resolver_at(const weft_resolver *names, uint32_t index)
 {
     const look *one = &names->looks[index];
     return atomic_load(&one->known) ? &one->found : &one->awaited;
 }
 
-void weft_names_give(weft_names *names)
+void weft_resolver_give(weft_resolver *names)
 {
     if (names)
         leave(names);

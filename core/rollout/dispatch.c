@@ -1,4 +1,4 @@
-/* hear.c - what the trainer says to a rollout, and what follows from it. */
+/* dispatch.c - what the trainer says to a rollout, and what follows from it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,11 +31,11 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->said_goodbye = rollout->told_alone = rollout->later = false;
     rollout->away_status = WEFT_OK;
     char name[WEFT_SITE_NAME + 8];
-    weft_way_name(rollout, name);
+    weft_gateway_name(rollout, name);
     weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
              rollout->facts.fabric, (unsigned long long)welcome->newest.number);
     weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held,
-                       rollout->ways[rollout->way].relay[0] ? name : "");
+                       rollout->gateways[rollout->gateway].relay[0] ? name : "");
     weft_session_changed(rollout->session);
     return WEFT_OK;
 }
@@ -129,20 +129,20 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
     const weft_version *label = &rollout->welcome.held;
     bool unknown = weft_join_trusts(rollout) && is_none(label) && !rollout->searched;
-    return unknown ? weft_search_join(rollout) : weft_hear_offered(rollout);
+    return unknown ? weft_search_join(rollout) : weft_dispatch_offered(rollout);
 }
 
-weft_status weft_hear_offered(weft_rollout *rollout)
+weft_status weft_dispatch_offered(weft_rollout *rollout)
 {
     rollout->offered = true;
     weft_session_changed(rollout->session);
     if (!rollout->into_image)
         return WEFT_OK;
     rollout->snapshot_runs = true;
-    return weft_hear_ask(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+    return weft_dispatch_ask(rollout, WEFT_MESSAGE_ACCEPT, NULL);
 }
 
-weft_status weft_hear_ask(weft_rollout *rollout, weft_message type, const weft_out *body)
+weft_status weft_dispatch_ask(weft_rollout *rollout, weft_message type, const weft_out *body)
 {
     rollout->asked = true;
     rollout->moved_ns = weft_clock_ns();
@@ -176,7 +176,7 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     case WEFT_MESSAGE_OFFER:
         return take_offer(rollout, body, length);
     case WEFT_MESSAGE_DIGESTS:
-        return weft_search_hear(rollout, body, length);
+        return weft_search_answer(rollout, body, length);
     case WEFT_MESSAGE_PING:
         return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
     case WEFT_MESSAGE_PONG:
@@ -216,7 +216,7 @@ static weft_status fail_closed(const weft_rollout *rollout)
     return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
 }
 
-weft_status weft_hear_step(weft_rollout *rollout)
+weft_status weft_dispatch_step(weft_rollout *rollout)
 {
     weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
     while (status == WEFT_OK && rollout->control.fd >= 0) {

@@ -1,0 +1,137 @@
+#include "update/update_pass.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+#define GROUP_UNITS 16u /* a group has at least so many units, if the layout has */
+#define GROUP_MOST  (GROUP_UNITS + (1u << WEFT_RUN_SHIFT_MAX))
+#define MEMORY_MOST (UINT64_C(512) << 20) /* of all groups' rooms; untouched pages cost nothing */
+
+/* ---- open */
+
+static weft_status lane_open(weft_update_lane *lane, const weft_backend *backend)
+{
+    const weft_backend_options options = {-1, "auto", 0};
+    uint32_t elements = weft_tile_elements(1);
+    lane->changes = (weft_changes){.capacity = elements,
+                                   .position = weft_mem_take(elements, sizeof(uint32_t)),
+                                   .before = weft_mem_take(elements, 8),
+                                   .after = weft_mem_take(elements, 8)};
+    if (!lane->changes.position || !lane->changes.before || !lane->changes.after)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a change list of %u elements", elements);
+    weft_status status = backend->open(&options, &lane->device);
+    if (status == WEFT_OK)
+        status = weft_packer_open(&lane->packer);
+    return status == WEFT_OK ? weft_unpacker_open(&lane->unpacker) : status;
+}
+
+static void lane_close(weft_update_lane *lane, const weft_backend *backend)
+{
+    weft_unpacker_close(&lane->unpacker);
+    weft_packer_close(&lane->packer);
+    if (lane->device)
+        backend->close(lane->device);
+    weft_mem_give(lane->changes.after);
+    weft_mem_give(lane->changes.before);
+    weft_mem_give(lane->changes.position);
+}
+
+static weft_status groups_open(weft_update_pass *pass)
+{
+    uint64_t units = pass->layout->unit_count < GROUP_MOST ? pass->layout->unit_count : GROUP_MOST;
+    uint64_t room = (units ? units : 1) * pass->layout->largest_frame, wanted = 2 * (uint64_t)pass->team.lanes;
+    uint64_t most = MEMORY_MOST / (room ? room : 1);
+    wanted = wanted < most ? wanted : most ? most : 1;
+    pass->group_count = (uint32_t)(wanted < WEFT_PASS_GROUPS ? wanted : WEFT_PASS_GROUPS);
+    pass->memory_bytes = room * pass->group_count;
+    pass->memory = weft_mem_map(pass->memory_bytes ? pass->memory_bytes : 1);
+    if (!pass->memory)
+        return weft_fail(WEFT_E_MEMORY, "no memory for frames of %llu bytes", (unsigned long long)pass->memory_bytes);
+    for (uint32_t i = 0; i < pass->group_count; i++)
+        pass->groups[i] = (weft_update_group){.data = pass->memory + i * room, .capacity = room};
+    return WEFT_OK;
+}
+
+weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *layout, const weft_work *work)
+{
+    memset(pass, 0, sizeof *pass);
+    pass->layout = layout;
+    pass->backend = weft_backend_find("host");
+    weft_status status = weft_team_open(&pass->team, weft_team_lanes(work ? work->threads : 1));
+    if (status != WEFT_OK)
+        return status;
+    pass->lanes = weft_mem_take(pass->team.lanes, sizeof *pass->lanes);
+    if (!pass->lanes)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %u lanes", pass->team.lanes);
+    for (uint32_t i = 0; i < pass->team.lanes && status == WEFT_OK; i++)
+        status = lane_open(&pass->lanes[i], pass->backend);
+    if (status == WEFT_OK)
+        status = groups_open(pass);
+    if (status != WEFT_OK)
+        weft_update_pass_close(pass);
+    return status;
+}
+
+void weft_update_pass_close(weft_update_pass *pass)
+{
+    for (uint32_t i = 0; pass->lanes && i < pass->team.lanes; i++)
+        lane_close(&pass->lanes[i], pass->backend);
+    weft_team_close(&pass->team);
+    weft_mem_give(pass->lanes);
+    if (pass->memory)
+        weft_mem_unmap(pass->memory, pass->memory_bytes ? pass->memory_bytes : 1);
+    memset(pass, 0, sizeof *pass);
+}
+
+/* ---- rounds */
+
+void weft_update_pass_begin(weft_update_pass *pass, uint32_t shift,
+                            weft_status (*task)(weft_update_pass *, weft_update_lane *, weft_update_group *),
+                            void *user)
+{
+    pass->shift = shift;
+    pass->task = task;
+    pass->user = user;
+    pass->next_unit = 0;
+    pass->filled = 0;
+}
+
+bool weft_update_pass_fill(weft_update_pass *pass)
+{
+    const weft_layout *layout = pass->layout;
+    for (pass->filled = 0; pass->filled < pass->group_count && pass->next_unit < layout->unit_count; pass->filled++) {
+        weft_update_group *group = &pass->groups[pass->filled];
+        group->unit = group->end = pass->next_unit;
+        while (group->end < layout->unit_count && group->end - group->unit < GROUP_UNITS)
+            group->end += weft_layout_run(layout, group->end, pass->shift);
+        group->used = group->changed = 0;
+        group->failed = false;
+        pass->next_unit = group->end;
+    }
+    return pass->filled > 0;
+}
+
+static void lane_run(void *context, uint32_t lane)
+{
+    weft_update_pass *pass = context;
+    weft_log_sink *before = weft_log_quiet();
+    for (uint32_t i; (i = atomic_fetch_add(&pass->taken, 1)) < pass->filled;)
+        pass->groups[i].status = pass->task(pass, &pass->lanes[lane], &pass->groups[i]);
+    weft_log_enter(before);
+}
+
+weft_status weft_update_pass_run(weft_update_pass *pass)
+{
+    atomic_store(&pass->taken, 0);
+    weft_team_run(&pass->team, lane_run, pass);
+    for (uint32_t i = 0; i < pass->filled; i++)
+        if (pass->groups[i].status != WEFT_OK) /* again, where its words are heard */
+            return pass->task(pass, &pass->lanes[0], &pass->groups[i]) == WEFT_OK
+                       ? weft_fail(WEFT_E_STATE, "units %llu to %llu changed while they were read",
+                                   (unsigned long long)pass->groups[i].unit, (unsigned long long)pass->groups[i].end)
+                       : pass->groups[i].status;
+    return WEFT_OK;
+}
