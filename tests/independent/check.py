@@ -14,7 +14,7 @@ import weft_decode
 import weft_digest
 import weft_file
 from weft_layout import DTYPES, Layout, Refused
-from weft_resolver import serialised
+from weft_names import serialised
 from weft_parameters import Parameters
 from weft_planes import Missing
 

@@ -5,7 +5,7 @@ import weft_decode
 import weft_digest
 import weft_frame
 from weft_layout import DTYPES, Layout, Refused, corrupt, tile_words
-from weft_resolver import serialised
+from weft_names import serialised
 from weft_parameters import Parameters
 from weft_planes import unpacked, zstd_measure
 from xxh3 import xxh3

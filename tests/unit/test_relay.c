@@ -90,7 +90,7 @@ static int open_world(void **state)
                            .children = &w.child,
                            .child_count = 1};
     w.child.state = WEFT_CHILD_JOINED;
-    w.child.lane = &w.lane;
+    w.child.outlet = &w.lane;
     w.child.port = (weft_port *)&w;
     w.child.chunk_bytes = STRIDE;
     w.child.queue = w.queue;
