@@ -3,14 +3,15 @@
 
     mutate.py [--seed N] [--count N] [--files PATTERN...] [--jobs N] [--bar PERCENT]
 
-Which bugs are planted depends on the seed and the sources alone. Each is compiled into a copy of the library in
-build-mutation/, and of the tests those that run its line are run, the quickest first, until one fails, with a limit of
-five times their own time and two seconds. What is known already is not tried again: a run may be done in portions, each
-with --most. Survivors that were judged (judged.txt, beside this) do not count. The table is
-build-mutation/mutants-SEED.tsv. It begins with a digest of its sources, and a table of other sources is deleted.
+Each bug is compiled into a copy of the library in build-mutation/. The tests that run its line are run, the quickest
+first, until one fails. A test's limit is five times its own time and two seconds. A mutant with a verdict is not tried
+again, so a run may be done in portions, each with --most. Survivors that were judged (judged.txt, beside this) do not
+count. The table is build-mutation/mutants-SEED.tsv. It begins with a digest of its sources, and a table of other sources
+is deleted.
 
-`.ci/run --full` plants 40 and wants 80 percent of them, because every change of the sources draws another 40. The long
-run, which plants 300 and wants 95 percent, is started by hand.
+Which mutants are drawn depends on their own text, so a change of the sources draws others in the changed lines alone.
+`.ci/run --full` plants 40 and wants 90 percent of them. The long run, which plants 300 and wants 95 percent, is started
+by hand.
 
 Exit: 0, 1 (fewer than --bar percent were caught), 2 (something is wrong with the build)."""
 import argparse
@@ -19,7 +20,6 @@ import fnmatch
 import glob
 import hashlib
 import os
-import random
 import shutil
 import sys
 import threading
@@ -55,12 +55,17 @@ def sources_digest():
     return total.hexdigest()[:16]
 
 
+def draw(seed, mutant):
+    """The mutant's place in the queue of this seed. A change of the sources moves no other mutant, so that what is
+    caught or judged stays so."""
+    return hashlib.sha256("\0".join((str(seed), mutant.function, mutant.old, mutant.new)).encode()).digest()
+
+
 def choose(files, seed, count):
-    """So many of all, no two in one line, those of larger files more often."""
+    """The first `count` of all, no two in one line. Larger files have more of them."""
     every = [mutant for file in files for mutant in mutants.of_source(file, read(file))]
-    random.Random(seed).shuffle(every)
     chosen, lines = [], set()
-    for mutant in every:
+    for mutant in sorted(every, key=lambda mutant: draw(seed, mutant)):
         if len(chosen) < count and (mutant.file, mutant.line) not in lines:
             chosen.append(mutant)
             lines.add((mutant.file, mutant.line))

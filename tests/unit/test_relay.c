@@ -254,13 +254,45 @@ static void too_early_is_said_once(void **state)
     assert_int_equal(w->child.state, WEFT_CHILD_FREE);
 }
 
+/* The relay is lost: a child that is on its way in begins anew, and one that leaves goes on to leave. */
+static void children_of_a_lost_relay(void **state)
+{
+    world *w = *state;
+    const struct {
+        weft_child_state before, after;
+    } rows[] = {{WEFT_CHILD_FREE, WEFT_CHILD_FREE},
+                {WEFT_CHILD_GUEST, WEFT_CHILD_GUEST},
+                {WEFT_CHILD_GREETING, WEFT_CHILD_GUEST},
+                {WEFT_CHILD_LEAVING, WEFT_CHILD_LEAVING}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        w->child.state = rows[i].before;
+        weft_relay_lose(&w->relay, WEFT_E_PEER_LOST, "a test");
+        assert_int_equal(w->child.state, rows[i].after);
+    }
+}
+
+/* A child's rate limit counts every byte that goes to the child. */
+static void the_rate_limit_holds(void **state)
+{
+    world *w = *state;
+    weft_waits waits = {.wake_ns = UINT64_MAX};
+    const uint64_t now_ns = weft_clock_ns();
+    weft_pace_begin(&w->child.pace, 10000);
+    queue_bucket(w);
+    queue_bucket(w);
+    assert_int_equal(weft_child_pump(&w->relay, &w->child, now_ns, &waits), WEFT_OK);
+    assert_int_equal(w->cookie_count, 1); /* the header took all that may go at once */
+    assert_in_range(waits.wake_ns, now_ns + 1, now_ns + 1000 * WEFT_NS_PER_MS);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(slots_granted_out_of_order),   TEST(passing_to_who_has_taken_all), TEST(passing_while_something_comes_in),
-        TEST(no_passing_without_an_update), TEST(too_early_is_said_once),
+        TEST(no_passing_without_an_update), TEST(too_early_is_said_once),       TEST(children_of_a_lost_relay),
+        TEST(the_rate_limit_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

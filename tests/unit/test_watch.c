@@ -124,6 +124,20 @@ static void room_to_write(void **state)
     close_world(w, 1);
 }
 
+/* A connection that cannot be watched is looked at in the next step, because nothing else would wake it. */
+static void who_is_not_watched_is_looked_at(void **state)
+{
+    (void)state;
+    world *w = open_world(1);
+    const int fd = w->watch.fd;
+    w->watch.fd = -1;
+    assert_false(weft_watch_control(&w->watch, &w->ends[0], 3, true, true));
+    assert_true(w->watch.stirred[3]);
+    w->watch.fd = fd;
+    w->watch.stirred[3] = false;
+    close_world(w, 1);
+}
+
 static void times(void **state)
 {
     (void)state;
@@ -139,8 +153,11 @@ static void times(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_is_ready), cmocka_unit_test(more_than_one_turn_holds),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_is_ready),
+                                       cmocka_unit_test(more_than_one_turn_holds),
                                        cmocka_unit_test(numbers_and_descriptors_change),
-                                       cmocka_unit_test(room_to_write), cmocka_unit_test(times)};
+                                       cmocka_unit_test(room_to_write),
+                                       cmocka_unit_test(times),
+                                       cmocka_unit_test(who_is_not_watched_is_looked_at)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

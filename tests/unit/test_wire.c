@@ -265,6 +265,9 @@ static void hello_of_protocol_1(void **state)
         assert_non_null(strstr(weft_last_error(), length < 16 ? "the other end speaks protocol 1, this end 2 to 2"
                                                               : "old-7 speaks protocol 1, this end 2 to 2"));
     }
+    static const uint8_t unclean[] = {'W', 'E', 'F', 'T', 1, 0, 0, 0, 0, 5, 0, 'o', '\n', 27, '-', '7'};
+    assert_int_equal(weft_wire_get_hello(unclean, sizeof unclean, &hello), WEFT_E_PROTOCOL);
+    assert_null(strpbrk(weft_last_error(), "\n\033"));
 }
 
 static void other_mark(void **state)
