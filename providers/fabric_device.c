@@ -25,7 +25,7 @@ bool weft_fabric_device_granted(const weft_profile *profile, const weft_candidat
 
 bool weft_fabric_device_review(const weft_review *review, char *text, size_t capacity)
 {
-    const weft_survey *survey = &review->survey;
+    const weft_host_survey *survey = &review->survey;
     struct fi_info *info = NULL;
     bool source = survey->profile->addressing == WEFT_ADDRESS_SOURCE && review->numeric[0];
     bool granted = review->selection.missing == WEFT_MISSING_NOTHING &&

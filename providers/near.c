@@ -48,7 +48,7 @@ static unsigned steps(weft_distance distance, const weft_candidate *candidate)
     return WEFT_DISTANCE_FAR + (candidate->bus[0] ? 1 : 2);
 }
 
-static bool is_before(const weft_survey *survey, const weft_distance *distances, size_t a, size_t b)
+static bool is_before(const weft_host_survey *survey, const weft_distance *distances, size_t a, size_t b)
 {
     const weft_candidate *one = &survey->candidates[a], *other = &survey->candidates[b];
     const unsigned near = steps(distances[a], one), far = steps(distances[b], other);
@@ -58,7 +58,7 @@ static bool is_before(const weft_survey *survey, const weft_distance *distances,
 }
 
 /* Puts the candidate into the list, or in place of one that stands for the same NIC. */
-static size_t insert(const weft_survey *survey, size_t candidate, size_t *list, size_t count)
+static size_t insert(const weft_host_survey *survey, size_t candidate, size_t *list, size_t count)
 {
     const weft_candidate *new = &survey->candidates[candidate];
     for (size_t i = 0; i < count; i++) {
@@ -74,7 +74,7 @@ static size_t insert(const weft_survey *survey, size_t candidate, size_t *list, 
     return count;
 }
 
-static size_t collect(const weft_survey *survey, const weft_verdict *verdicts, bool loopback, size_t list[NICS])
+static size_t collect(const weft_host_survey *survey, const weft_verdict *verdicts, bool loopback, size_t list[NICS])
 {
     size_t count = 0;
     for (size_t i = 0; i < survey->count; i++)
@@ -83,7 +83,7 @@ static size_t collect(const weft_survey *survey, const weft_verdict *verdicts, b
     return count;
 }
 
-size_t weft_near_order(const weft_survey *survey, const weft_verdict *verdicts, const weft_distance *distances,
+size_t weft_near_order(const weft_host_survey *survey, const weft_verdict *verdicts, const weft_distance *distances,
                        size_t *order, size_t capacity)
 {
     size_t list[NICS], count = collect(survey, verdicts, false, list);
@@ -138,7 +138,7 @@ static void tell(const weft_profile *profile, const char *asked, const weft_cand
 
 static weft_status choose(const weft_review *review, const char *asked, const char *bus, char *address, size_t capacity)
 {
-    const weft_survey *survey = &review->survey;
+    const weft_host_survey *survey = &review->survey;
     const weft_profile *profile = survey->profile;
     const unsigned rank = weft_near_rank(asked) ? weft_near_rank(asked) : 1;
     size_t order[NICS] = {0};

@@ -13,7 +13,7 @@ unsigned weft_near_rank(const char *address);
  * One whose place is unknown comes behind those whose is; loopback only where nothing else is. Of several answers for
  * one NIC the first IPv4 one stands for it, else the first. Fills up to `capacity` indices and returns how many there
  * are. */
-size_t weft_near_order(const weft_survey *survey, const weft_verdict *verdicts, const weft_distance *distances,
+size_t weft_near_order(const weft_host_survey *survey, const weft_verdict *verdicts, const weft_distance *distances,
                        size_t *order, size_t capacity);
 
 /* PCI address of an accelerator, counted from 1 in the order of these addresses, of those that the environment leaves

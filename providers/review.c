@@ -40,7 +40,7 @@ static weft_status resolve(weft_review *review)
 
 static void ask(weft_review *review)
 {
-    weft_survey *survey = &review->survey;
+    weft_host_survey *survey = &review->survey;
     survey->library = weft_fabric_version();
     survey->pin_limit = weft_place_pin_limit();
     weft_place_rdma("", survey->profile->device, review->here, sizeof review->here);
@@ -62,14 +62,14 @@ weft_status weft_review_open(weft_review *review, const weft_profile *profile, c
     review->verdicts = weft_mem_take(KEPT, sizeof *review->verdicts);
     if (!review->candidates || !review->verdicts)
         return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for libfabric's answers", profile->name);
-    review->survey = (weft_survey){.profile = profile,
-                                   .address = review->address,
-                                   .numeric = review->numeric,
-                                   .candidates = review->candidates,
-                                   .here = review->here,
-                                   .error = review->error,
-                                   .hindered = review->hindered,
-                                   .pin_bytes = pin_bytes};
+    review->survey = (weft_host_survey){.profile = profile,
+                                        .address = review->address,
+                                        .numeric = review->numeric,
+                                        .candidates = review->candidates,
+                                        .here = review->here,
+                                        .error = review->error,
+                                        .hindered = review->hindered,
+                                        .pin_bytes = pin_bytes};
     weft_status status = resolve(review);
     if (status != WEFT_OK)
         return status;

@@ -7,7 +7,7 @@
 #include "providers/select.h"
 
 typedef struct weft_review {
-    weft_survey survey; /* points into what follows */
+    weft_host_survey survey; /* points into what follows */
     weft_candidate *candidates;
     weft_verdict *verdicts;
     weft_selection selection;

@@ -17,7 +17,7 @@ static bool is_link_local(const char *address)
 
 /* What was asked for names a device in full, or as it is called without libfabric's suffix ("rdmap16s27" for
  * "rdmap16s27-rdm"); an IP says no more than "this host" to a provider whose addresses are none. */
-static bool is_domain(const weft_survey *survey, const weft_candidate *candidate)
+static bool is_domain(const weft_host_survey *survey, const weft_candidate *candidate)
 {
     size_t length = strlen(survey->address);
     if (!length || survey->numeric[0])
@@ -32,7 +32,7 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0;
 }
 
-static bool is_address(const weft_survey *survey, const weft_candidate *candidate)
+static bool is_address(const weft_host_survey *survey, const weft_candidate *candidate)
 {
     if (survey->profile->addressing == WEFT_ADDRESS_DOMAIN)
         return is_domain(survey, candidate);
@@ -41,7 +41,7 @@ static bool is_address(const weft_survey *survey, const weft_candidate *candidat
            (is_loopback(candidate->address) && is_loopback(survey->numeric));
 }
 
-static weft_verdict judge(const weft_survey *survey, const weft_candidate *candidate)
+static weft_verdict judge(const weft_host_survey *survey, const weft_candidate *candidate)
 {
     const weft_profile *profile = survey->profile;
     if (strcmp(candidate->provider, weft_profile_fabric(profile, survey->library)) != 0)
@@ -97,7 +97,7 @@ static weft_missing missing_of(weft_verdict furthest)
 }
 
 /* "mlx5_0 10.1.0.5, mlx5_1 10.2.0.5": those that would serve if they were asked for. */
-static void list_others(const weft_survey *survey, const weft_verdict *verdicts, char *text, size_t capacity)
+static void list_others(const weft_host_survey *survey, const weft_verdict *verdicts, char *text, size_t capacity)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -116,7 +116,7 @@ static void list_others(const weft_survey *survey, const weft_verdict *verdicts,
     }
 }
 
-static void tell_device(const weft_survey *survey, weft_selection *selection)
+static void tell_device(const weft_host_survey *survey, weft_selection *selection)
 {
     const weft_profile *profile = survey->profile;
     const char *fabric = weft_profile_fabric(profile, survey->library);
@@ -134,7 +134,7 @@ static void tell_device(const weft_survey *survey, weft_selection *selection)
     }
 }
 
-static void tell_missing(const weft_survey *survey, const weft_verdict *verdicts, size_t furthest,
+static void tell_missing(const weft_host_survey *survey, const weft_verdict *verdicts, size_t furthest,
                          weft_selection *selection)
 {
     char detail[224];
@@ -161,7 +161,7 @@ static void tell_missing(const weft_survey *survey, const weft_verdict *verdicts
 }
 
 /* What needs no list. */
-static bool tell_library(const weft_survey *survey, weft_selection *selection)
+static bool tell_library(const weft_host_survey *survey, weft_selection *selection)
 {
     const weft_profile *profile = survey->profile;
     uint32_t have = survey->library;
@@ -192,7 +192,7 @@ bool weft_select_may_pin(const weft_profile *profile, uint64_t limit, uint64_t p
     return false;
 }
 
-static void take(const weft_survey *survey, size_t index, weft_selection *selection)
+static void take(const weft_host_survey *survey, size_t index, weft_selection *selection)
 {
     const weft_candidate *candidate = &survey->candidates[index];
     char refusal[sizeof selection->text];
@@ -205,7 +205,7 @@ static void take(const weft_survey *survey, size_t index, weft_selection *select
     memcpy(selection->text, refusal, sizeof refusal);
 }
 
-void weft_select(const weft_survey *survey, weft_verdict *verdicts, weft_selection *selection)
+void weft_select(const weft_host_survey *survey, weft_verdict *verdicts, weft_selection *selection)
 {
     size_t furthest = 0;
     *selection = (weft_selection){.taken = survey->count};

@@ -61,7 +61,7 @@ typedef enum weft_missing {
 } weft_missing;
 
 /* What is known of this host for one profile. */
-typedef struct weft_survey {
+typedef struct weft_host_survey {
     const weft_profile *profile;
     uint32_t library;    /* version loaded; 0: built without */
     const char *address; /* as asked for, "" for any */
@@ -74,7 +74,7 @@ typedef struct weft_survey {
     const char *hindered; /* what is the matter with the interface that has `numeric`; "" or NULL: nothing */
     uint64_t pin_limit;   /* bytes that this process may lock; UINT64_MAX: any number */
     uint64_t pin_bytes;   /* that will be registered; 0: not known yet */
-} weft_survey;
+} weft_host_survey;
 
 typedef struct weft_selection {
     weft_missing missing;
@@ -83,7 +83,7 @@ typedef struct weft_selection {
 } weft_selection;
 
 /* Judges every candidate into `verdicts` (as many as candidates) and chooses the first that fits. */
-void weft_select(const weft_survey *survey, weft_verdict *verdicts, weft_selection *selection);
+void weft_select(const weft_host_survey *survey, weft_verdict *verdicts, weft_selection *selection);
 
 /* The status that goes with what is missing. */
 weft_status weft_select_status(weft_missing missing);
@@ -92,7 +92,7 @@ weft_status weft_select_status(weft_missing missing);
 const char *weft_verdict_name(weft_verdict verdict);
 const char *weft_missing_name(weft_missing missing);
 /* The verdict on one candidate in words. */
-void weft_verdict_text(const weft_survey *survey, size_t index, weft_verdict verdict, char *text, size_t capacity);
+void weft_verdict_text(const weft_host_survey *survey, size_t index, weft_verdict verdict, char *text, size_t capacity);
 
 /* Whether `bytes` more than `pinned` may be locked; else the refusal, with the number needed, in `text`. */
 bool weft_select_may_pin(const weft_profile *profile, uint64_t limit, uint64_t pinned, uint64_t bytes, char *text,

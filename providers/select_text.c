@@ -45,7 +45,7 @@ const char *weft_missing_name(weft_missing missing)
     return names[missing];
 }
 
-static void lacks(const weft_survey *survey, const weft_candidate *candidate, char *text, size_t capacity)
+static void lacks(const weft_host_survey *survey, const weft_candidate *candidate, char *text, size_t capacity)
 {
     unsigned lacking = survey->profile->caps & ~candidate->caps;
     snprintf(text, capacity, "it grants no %s%s%s", lacking & WEFT_CAP_WRITE ? "remote writes" : "",
@@ -53,7 +53,7 @@ static void lacks(const weft_survey *survey, const weft_candidate *candidate, ch
              lacking & WEFT_CAP_MESSAGE ? "messages" : "");
 }
 
-static void demands(const weft_survey *survey, const weft_candidate *candidate, char *text, size_t capacity)
+static void demands(const weft_host_survey *survey, const weft_candidate *candidate, char *text, size_t capacity)
 {
     static const struct {
         unsigned bit;
@@ -70,7 +70,7 @@ static void demands(const weft_survey *survey, const weft_candidate *candidate, 
         }
 }
 
-void weft_verdict_text(const weft_survey *survey, size_t index, weft_verdict verdict, char *text, size_t capacity)
+void weft_verdict_text(const weft_host_survey *survey, size_t index, weft_verdict verdict, char *text, size_t capacity)
 {
     const weft_candidate *candidate = &survey->candidates[index];
     switch (verdict) {

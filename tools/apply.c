@@ -16,7 +16,7 @@ typedef struct apply {
     uint64_t header_bytes;
     weft_model_output *output;
     weft_apply_info info;
-    weft_phase phase;
+    weft_tool_phase phase;
 } apply;
 
 /* The header of the new model: the update's where it carries one. */
@@ -44,7 +44,7 @@ static weft_status open_output(apply *a)
     if (status == WEFT_OK)
         status = weft_model_output_accompany(a->output, a->args->words[0]);
     if (status != WEFT_E_LAYOUT) /* wrong input is a header that is not this model's, but no disk that is full */
-        a->phase = WEFT_PHASE_WORK;
+        a->phase = WEFT_TOOL_WORK;
     return status;
 }
 
@@ -91,7 +91,7 @@ static weft_status apply_run(apply *a)
     if (status != WEFT_OK)
         return status;
     const weft_model *base = a->base;
-    a->phase = WEFT_PHASE_WORK;
+    a->phase = WEFT_TOOL_WORK;
     status = weft_offline_guarded(&base, 1, body, a);
     return status == WEFT_OK ? weft_model_output_finish(a->output) : status;
 }
@@ -113,7 +113,7 @@ static void report(const apply *a)
 
 int weft_verb_apply(const weft_args *args)
 {
-    apply a = {.args = args, .phase = WEFT_PHASE_INPUT};
+    apply a = {.args = args, .phase = WEFT_TOOL_INPUT};
     weft_signals_catch();
     weft_status status = apply_run(&a);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, a.phase, status);

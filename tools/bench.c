@@ -69,11 +69,11 @@ static weft_status pair_open(const plan *plan, uint32_t number, weft_bench_pair 
 
 static int case_measure(const plan *plan, uint32_t number)
 {
-    weft_phase phase = WEFT_PHASE_INPUT;
+    weft_tool_phase phase = WEFT_TOOL_INPUT;
     weft_bench_case *c = weft_mem_take(1, sizeof *c);
     weft_status status = c ? pair_open(plan, number, &c->pair) : weft_fail(WEFT_E_MEMORY, "no memory for figures");
     if (status == WEFT_OK) {
-        phase = WEFT_PHASE_WORK;
+        phase = WEFT_TOOL_WORK;
         status = case_run(c, &plan->terms);
     }
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(plan->args->json, phase, status);
@@ -138,7 +138,7 @@ static int codec_run(const weft_args *args)
     plan plan = {.args = args};
     weft_status status = plan_make(&plan);
     if (status != WEFT_OK)
-        return weft_output_error(args->json, WEFT_PHASE_INPUT, status);
+        return weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     int code = WEFT_EXIT_DONE;
     for (uint32_t number = 0; number < plan.cases && code == WEFT_EXIT_DONE; number++)
         code = case_measure(&plan, number);
@@ -189,9 +189,9 @@ int weft_verb_bench(const weft_args *args)
         if (strcmp(args->words[0], benches[i].name) != 0)
             continue;
         weft_status status = asked_check(&benches[i], args);
-        return status == WEFT_OK ? benches[i].run(args) : weft_output_error(args->json, WEFT_PHASE_INPUT, status);
+        return status == WEFT_OK ? benches[i].run(args) : weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     }
-    return weft_output_error(args->json, WEFT_PHASE_INPUT,
+    return weft_output_error(args->json, WEFT_TOOL_INPUT,
                              weft_fail_quiet(WEFT_E_ARGUMENT,
                                              "weft bench has no '%s'; it has codec, fleet, fabric and gpu",
                                              args->words[0]));

@@ -197,7 +197,7 @@ static void choose_address(plan *plan)
     snprintf(plan->address, sizeof plan->address, "%s", weft_site_is_wildcard(list[0]) ? "127.0.0.1" : list[0]);
 }
 
-static int finish(const weft_args *args, weft_phase phase, weft_status status, const weft_fabric_found *found)
+static int finish(const weft_args *args, weft_tool_phase phase, weft_status status, const weft_fabric_found *found)
 {
     if (status != WEFT_OK)
         return weft_output_error(args->json, phase, status);
@@ -224,7 +224,7 @@ int weft_bench_fabric(const weft_args *args)
                  : args->serve ? measure_with_peer(&plan, &found)
                                : measure_here(&plan, &found);
     }
-    int code = finish(args, WEFT_PHASE_INPUT, status, args->join ? NULL : &found);
+    int code = finish(args, WEFT_TOOL_INPUT, status, args->join ? NULL : &found);
     weft_site_free(plan.site);
     return code;
 }

@@ -134,10 +134,10 @@ int weft_bench_fleet(const weft_args *args)
 {
     weft_bench_pair pair = {0};
     weft_fleet_terms terms = {0};
-    weft_phase phase = WEFT_PHASE_INPUT;
+    weft_tool_phase phase = WEFT_TOOL_INPUT;
     weft_status status = terms_open(args, &pair, &terms);
     if (status == WEFT_OK) {
-        phase = WEFT_PHASE_WORK;
+        phase = WEFT_TOOL_WORK;
         status = fleets_measure(args, &terms);
     }
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, phase, status);

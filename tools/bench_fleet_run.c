@@ -15,7 +15,7 @@
 typedef struct fleet_run {
     const weft_fleet_terms *terms;
     weft_session *trainer;
-    weft_child *children;
+    weft_process *children;
     uint32_t count, started;
 } fleet_run;
 
@@ -75,7 +75,7 @@ static weft_status start_rollouts(fleet_run *run)
         snprintf(s.site, sizeof s.site, "%s/site.ini", run->terms->folder);
         snprintf(s.name, sizeof s.name, "p%u", run->started);
         snprintf(s.until, sizeof s.until, "%u", run->terms->updates + 1);
-        status = weft_child_start(&run->children[run->started], run->terms->folder, s.name, -1, become_rollout, &s);
+        status = weft_process_start(&run->children[run->started], run->terms->folder, s.name, -1, become_rollout, &s);
     }
     return status;
 }
@@ -162,7 +162,7 @@ weft_status weft_fleet_run(const weft_fleet_terms *terms, uint32_t peers, weft_f
     if (status == WEFT_OK)
         status = measure(&run, row);
     if (run.children)
-        weft_children_end(run.children, run.started);
+        weft_processes_end(run.children, run.started);
     weft_close(run.trainer);
     if (run.children)
         remove_files(&run);

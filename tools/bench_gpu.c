@@ -177,14 +177,14 @@ int weft_bench_gpu_verb(const weft_args *args)
     if (status == WEFT_OK)
         status = device_find(args->words[1], &device);
     if (status != WEFT_OK)
-        return weft_output_error(args->json, WEFT_PHASE_INPUT, status);
+        return weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     const uint64_t params = args->given & WEFT_TAKES(PARAMS) ? args->params : params_choose(&device);
     status = weights_open(&w, params, (args->given & WEFT_TAKES(CHANGED) ? args->changed : CHANGED) / 100);
     if (status == WEFT_OK)
         status = measure(args, &w, &device);
     int code = status == WEFT_OK         ? WEFT_EXIT_DONE
-               : status == WEFT_E_TARGET ? (weft_output_error(args->json, WEFT_PHASE_WORK, status), WEFT_EXIT_DIFFERENT)
-                                         : weft_output_error(args->json, WEFT_PHASE_WORK, status);
+               : status == WEFT_E_TARGET ? (weft_output_error(args->json, WEFT_TOOL_WORK, status), WEFT_EXIT_DIFFERENT)
+                                         : weft_output_error(args->json, WEFT_TOOL_WORK, status);
     weights_close(&w);
     return code;
 }

@@ -179,7 +179,7 @@ int weft_verb_check(const weft_args *args)
         status = weft_model_open(args->model, 0, &model);
     if (status != WEFT_OK) {
         weft_site_free(site);
-        return weft_output_error(args->json, WEFT_PHASE_INPUT, status);
+        return weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     }
     json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model);
     weft_model_close(model);

@@ -21,7 +21,7 @@ enum { TICK_MS = 50, MOST_PEERS = 64, MESSAGE_ROOM = 256 * 1024 };
 typedef struct demo {
     weft_demo_plan plan;
     weft_demo_table table;
-    weft_child *children; /* the trainer, then the rollouts; some not yet started */
+    weft_process *children; /* the trainer, then the rollouts; some not yet started */
     size_t child_count;
     int messages; /* read end of the trainer's pipe; -1: closed */
     char *buffer; /* MESSAGE_ROOM bytes, the start of a line not yet whole */
@@ -67,7 +67,7 @@ static weft_status start_trainer(demo *d)
         return weft_fail_quiet(WEFT_E_SYSTEM, "no pipe to the trainer's process: %s", strerror(errno));
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     weft_status status =
-        weft_child_start(&d->children[0], d->plan.directory, "trainer", ends[1], trainer_body, &d->plan);
+        weft_process_start(&d->children[0], d->plan.directory, "trainer", ends[1], trainer_body, &d->plan);
     close(ends[1]);
     d->messages = ends[0];
     return status;
@@ -117,7 +117,7 @@ static weft_status start_rollouts(demo *d, const char *listen)
         char name[32];
         weft_demo_peer_name(i - 1, name, sizeof name);
         rollout_start start = {.plan = &d->plan, .name = name};
-        status = weft_child_start(&d->children[i], d->plan.directory, name, -1, rollout_body, &start);
+        status = weft_process_start(&d->children[i], d->plan.directory, name, -1, rollout_body, &start);
     }
     return status;
 }
@@ -179,7 +179,7 @@ static weft_status take_messages(demo *d)
 }
 
 /* The first child that failed, or NULL. */
-static const weft_child *child_failed(const demo *d)
+static const weft_process *child_failed(const demo *d)
 {
     for (size_t i = 0; i < d->child_count; i++)
         if (d->children[i].pid && !d->children[i].running && d->children[i].exit_code != 0)
@@ -206,8 +206,8 @@ static weft_status watch(demo *d)
             return status;
         if (weft_signals_stopping())
             return weft_fail_quiet(WEFT_E_STATE, "%s", weft_signals_reason());
-        size_t running = weft_children_reap(d->children, d->child_count);
-        const weft_child *failed = child_failed(d);
+        size_t running = weft_processes_reap(d->children, d->child_count);
+        const weft_process *failed = child_failed(d);
         if (failed)
             return weft_fail_quiet(WEFT_E_PEER_LOST, "the process of %s ended with exit code %d", failed->name,
                                    failed->exit_code);
@@ -219,7 +219,7 @@ static weft_status watch(demo *d)
 }
 
 /* Digest and bytes: the digest as the rollout printed it, the bytes as both ends saved them. */
-static bool rollout_is_identical(const demo *d, const weft_child *rollout)
+static bool rollout_is_identical(const demo *d, const weft_process *rollout)
 {
     char path[PATH_MAX];
     saved_path(&d->plan, rollout->name, path);
@@ -308,7 +308,7 @@ static weft_status demo_open(demo *d)
 
 static void demo_close(demo *d)
 {
-    weft_children_end(d->children, d->child_count);
+    weft_processes_end(d->children, d->child_count);
     if (d->messages >= 0)
         close(d->messages);
     weft_demo_files_close(&d->plan);
@@ -322,7 +322,7 @@ static void demo_close(demo *d)
 /* A child's own verdict on its input or on the bits is the demo's. */
 static int failure_code(const demo *d, int code)
 {
-    const weft_child *failed = child_failed(d);
+    const weft_process *failed = child_failed(d);
     if (!failed)
         return code;
     return failed->exit_code == WEFT_EXIT_USAGE || failed->exit_code == WEFT_EXIT_DIFFERENT ? failed->exit_code : code;
@@ -333,7 +333,7 @@ int weft_verb_demo(const weft_args *args)
     demo d = {.plan = {.args = args}, .messages = -1, .started = weft_now_ms()};
     weft_demo_table_open(&d.table, args->json, args->updates);
     weft_status status = demo_open(&d);
-    weft_phase phase = status == WEFT_OK ? WEFT_PHASE_WORK : WEFT_PHASE_INPUT;
+    weft_tool_phase phase = status == WEFT_OK ? WEFT_TOOL_WORK : WEFT_TOOL_INPUT;
     weft_output_serve(); /* the trainer's process, which is forked by now, speaks to this one, and that listens */
     if (status == WEFT_OK)
         status = watch(&d);
@@ -344,7 +344,7 @@ int weft_verb_demo(const weft_args *args)
         code = failure_code(&d, weft_output_error(args->json, phase, status));
         for (size_t i = 0; i < d.child_count; i++)
             if (d.children[i].pid && (d.children[i].running || d.children[i].exit_code))
-                weft_child_print_tail(&d.children[i]);
+                weft_process_print_tail(&d.children[i]);
     }
     demo_close(&d);
     return code;

@@ -26,7 +26,8 @@ static void redirect(const char *path, int fd)
     close(file);
 }
 
-static _Noreturn void child_run(const weft_child *child, pid_t parent, int out_fd, int (*body)(void *user), void *user)
+static _Noreturn void child_run(const weft_process *child, pid_t parent, int out_fd, int (*body)(void *user),
+                                void *user)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -41,10 +42,10 @@ static _Noreturn void child_run(const weft_child *child, pid_t parent, int out_f
     exit(weft_output_end(body(user)));
 }
 
-weft_status weft_child_start(weft_child *child, const char *directory, const char *name, int out_fd,
-                             int (*body)(void *user), void *user)
+weft_status weft_process_start(weft_process *child, const char *directory, const char *name, int out_fd,
+                               int (*body)(void *user), void *user)
 {
-    *child = (weft_child){0};
+    *child = (weft_process){0};
     snprintf(child->name, sizeof child->name, "%s", name);
     snprintf(child->out, sizeof child->out, "%.4000s/%s.out", directory, name);
     snprintf(child->log, sizeof child->log, "%.4000s/%s.log", directory, name);
@@ -73,7 +74,7 @@ static void sweep_segments(pid_t pid)
     globfree(&found);
 }
 
-static void reap(weft_child *child)
+static void reap(weft_process *child)
 {
     int status = 0;
     pid_t pid = waitpid(child->pid, &status, WNOHANG);
@@ -84,7 +85,7 @@ static void reap(weft_child *child)
     child->exit_code = pid < 0 ? 1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-size_t weft_children_reap(weft_child *children, size_t count)
+size_t weft_processes_reap(weft_process *children, size_t count)
 {
     size_t running = 0;
     for (size_t i = 0; i < count; i++) {
@@ -95,26 +96,26 @@ size_t weft_children_reap(weft_child *children, size_t count)
     return running;
 }
 
-static void signal_all(const weft_child *children, size_t count, int number)
+static void signal_all(const weft_process *children, size_t count, int number)
 {
     for (size_t i = 0; i < count; i++)
         if (children[i].running)
             kill(children[i].pid, number);
 }
 
-void weft_children_end(weft_child *children, size_t count)
+void weft_processes_end(weft_process *children, size_t count)
 {
     struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
     signal_all(children, count, SIGTERM);
     double until = weft_now_ms() + GRACE_MS;
-    while (weft_children_reap(children, count) && weft_now_ms() < until)
+    while (weft_processes_reap(children, count) && weft_now_ms() < until)
         nanosleep(&tick, NULL);
     signal_all(children, count, SIGKILL);
-    while (weft_children_reap(children, count)) /* SIGKILL is not refused */
+    while (weft_processes_reap(children, count)) /* SIGKILL is not refused */
         nanosleep(&tick, NULL);
 }
 
-void weft_child_print_tail(const weft_child *child)
+void weft_process_print_tail(const weft_process *child)
 {
     char text[TAIL_BYTES + 1];
     FILE *log = fopen(child->log, "re");

@@ -20,7 +20,7 @@ typedef struct school {
     weft_version last;
     uint64_t changed;      /* sum over the updates */
     uint64_t update_bytes; /* sum over the updates, each once */
-    weft_phase phase;
+    weft_tool_phase phase;
 } school;
 
 static void say(const char *kind, json_t *message)
@@ -160,7 +160,7 @@ static weft_status teach(school *s)
         status = say_ready(s);
     if (status != WEFT_OK)
         return status;
-    s->phase = WEFT_PHASE_WORK;
+    s->phase = WEFT_TOOL_WORK;
     status = wait_for_joins(s);
     for (uint64_t step = 1; status == WEFT_OK && step <= s->plan->args->updates; step++)
         status = train(s, step);
@@ -173,7 +173,7 @@ static weft_status teach(school *s)
 
 int weft_demo_trainer(const weft_demo_plan *plan)
 {
-    school s = {.plan = plan, .phase = WEFT_PHASE_INPUT};
+    school s = {.plan = plan, .phase = WEFT_TOOL_INPUT};
     weft_status status = teach(&s);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(true, s.phase, status);
     weft_close(s.session);

@@ -13,7 +13,7 @@ typedef struct diff {
     weft_model *base, *target;
     weft_file file;
     weft_update_info info;
-    weft_phase phase;
+    weft_tool_phase phase;
 } diff;
 
 static weft_status open_all(diff *d)
@@ -62,7 +62,7 @@ static weft_status diff_run(diff *d)
     if (status == WEFT_E_LAYOUT) /* more tensors than an update file holds */
         weft_fail_about("%s", d->args->words[0]);
     if (status == WEFT_E_LAYOUT || status == WEFT_E_ARGUMENT) /* a level that is none */
-        d->phase = WEFT_PHASE_INPUT;
+        d->phase = WEFT_TOOL_INPUT;
     return status == WEFT_OK ? weft_offline_finish(&d->file, d->args->output) : status;
 }
 
@@ -82,7 +82,7 @@ static void report(const diff *d)
 
 int weft_verb_diff(const weft_args *args)
 {
-    diff d = {.args = args, .file.descriptor = -1, .phase = WEFT_PHASE_INPUT};
+    diff d = {.args = args, .file.descriptor = -1, .phase = WEFT_TOOL_INPUT};
     weft_signals_catch();
     weft_status status = diff_run(&d);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);

@@ -10,7 +10,7 @@ typedef struct digest {
     const weft_args *args;
     weft_model *model;
     uint64_t root;
-    weft_phase phase;
+    weft_tool_phase phase;
 } digest;
 
 static weft_status body(void *user)
@@ -30,7 +30,7 @@ static weft_status digest_run(digest *d)
     weft_status status = weft_model_open(d->args->words[0], 0, &d->model);
     if (status != WEFT_OK)
         return status;
-    d->phase = WEFT_PHASE_WORK;
+    d->phase = WEFT_TOOL_WORK;
     const weft_model *model = d->model;
     return weft_offline_guarded(&model, 1, body, d);
 }
@@ -53,7 +53,7 @@ static void report(const digest *d)
 
 int weft_verb_digest(const weft_args *args)
 {
-    digest d = {.args = args, .phase = WEFT_PHASE_INPUT};
+    digest d = {.args = args, .phase = WEFT_TOOL_INPUT};
     weft_signals_catch();
     weft_status status = digest_run(&d);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, d.phase, status);

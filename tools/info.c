@@ -146,7 +146,7 @@ static int tell_profile(const weft_args *args)
 {
     json_t *profile = weft_fabric_profile_json(args->profile);
     if (!profile)
-        return weft_output_error(args->json, WEFT_PHASE_INPUT,
+        return weft_output_error(args->json, WEFT_TOOL_INPUT,
                                  weft_fail_quiet(WEFT_E_ARGUMENT,
                                                  "--profile '%s': need tcp, tcp-rxm, verbs, efa, "
                                                  "efa-direct or shm",
@@ -169,7 +169,7 @@ int weft_verb_info(const weft_args *args)
     machine found = {0};
     weft_status status = machine_read(&found);
     if (status != WEFT_OK)
-        return weft_output_error(args->json, WEFT_PHASE_WORK, status);
+        return weft_output_error(args->json, WEFT_TOOL_WORK, status);
     if (args->json)
         print_json(&found);
     else

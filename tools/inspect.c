@@ -20,7 +20,7 @@ typedef struct inspect {
     const weft_layout *layout; /* the model's, else the update's own */
     weft_update_tensor *tensors;
     int exact;
-    weft_phase phase;
+    weft_tool_phase phase;
 } inspect;
 
 static weft_status open_all(inspect *in)
@@ -58,7 +58,7 @@ static weft_status inspect_run(inspect *in)
     if (!in->tensors)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory for %" PRIu64 " tensors", weft_layout_count(in->layout));
     const weft_model *model = in->model;
-    in->phase = WEFT_PHASE_WORK;
+    in->phase = WEFT_TOOL_WORK;
     status = weft_offline_guarded(&model, model ? 1 : 0, body, in);
     if (status != WEFT_OK && status != WEFT_E_FILE) /* which says whose it is */
         weft_fail_about("%s", in->args->words[0]);
@@ -202,7 +202,7 @@ static void print_lines(const inspect *in)
 
 int weft_verb_inspect(const weft_args *args)
 {
-    inspect in = {.args = args, .phase = WEFT_PHASE_INPUT};
+    inspect in = {.args = args, .phase = WEFT_TOOL_INPUT};
     weft_status status = inspect_run(&in);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, in.phase, status);
     if (status == WEFT_OK && args->json)

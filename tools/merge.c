@@ -13,7 +13,7 @@ typedef struct merge {
     size_t count;
     weft_file file;
     weft_update_info info;
-    weft_phase phase;
+    weft_tool_phase phase;
 } merge;
 
 static weft_status open_all(merge *m)
@@ -52,7 +52,7 @@ static weft_status merge_run(merge *m)
     const weft_model *base = m->base;
     status = weft_offline_guarded(&base, base ? 1 : 0, body, m);
     if (status == WEFT_E_ARGUMENT || status == WEFT_E_LAYOUT) /* they do not fit each other, or the base */
-        m->phase = WEFT_PHASE_INPUT;
+        m->phase = WEFT_TOOL_INPUT;
     return status == WEFT_OK ? weft_offline_finish(&m->file, m->args->output) : status;
 }
 
@@ -70,7 +70,7 @@ static void report(const merge *m)
 
 int weft_verb_merge(const weft_args *args)
 {
-    merge m = {.args = args, .file.descriptor = -1, .phase = WEFT_PHASE_INPUT};
+    merge m = {.args = args, .file.descriptor = -1, .phase = WEFT_TOOL_INPUT};
     weft_signals_catch();
     weft_status status = merge_run(&m);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, m.phase, status);

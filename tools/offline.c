@@ -98,11 +98,11 @@ const void *weft_offline_new_header(const weft_model *base, const weft_model *mo
 
 /* ---- files */
 
-weft_status weft_offline_begin(weft_file *file, const char *path, weft_phase *phase)
+weft_status weft_offline_begin(weft_file *file, const char *path, weft_tool_phase *phase)
 {
     weft_status status = weft_file_check(path);
     if (status == WEFT_OK) {
-        *phase = WEFT_PHASE_WORK;
+        *phase = WEFT_TOOL_WORK;
         status = weft_file_begin(file, path);
     }
     if (status != WEFT_OK)

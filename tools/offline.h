@@ -42,7 +42,7 @@ const void *weft_offline_new_header(const weft_model *base, const weft_model *mo
 /* An output begun, written by a sink, and put in its place: as weft_file_begin, weft_file_put and weft_file_finish,
  * with `path` named in errors. A path that takes no output is wrong input; with `begin` the work begins, as `phase`
  * tells: a disk that is full is nobody's wrong use. */
-weft_status weft_offline_begin(weft_file *file, const char *path, weft_phase *phase);
+weft_status weft_offline_begin(weft_file *file, const char *path, weft_tool_phase *phase);
 weft_status weft_offline_finish(weft_file *file, const char *path);
 weft_sink weft_offline_sink(weft_file *file);
 

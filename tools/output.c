@@ -26,13 +26,13 @@ static bool input_is_wrong(weft_status status)
            status == WEFT_E_MISSING || status == WEFT_E_PROTOCOL;
 }
 
-static int exit_code(weft_phase phase, weft_status status)
+static int exit_code(weft_tool_phase phase, weft_status status)
 {
     if (status == WEFT_OK)
         return WEFT_EXIT_DONE;
     if (status == WEFT_E_BASE || status == WEFT_E_TARGET || status == WEFT_E_CHECK || status == WEFT_E_CORRUPT)
         return WEFT_EXIT_DIFFERENT;
-    return phase == WEFT_PHASE_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
+    return phase == WEFT_TOOL_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
 }
 
 /* Of the character that `text` begins with; 0: it begins with none. */
@@ -77,7 +77,7 @@ json_t *weft_json_error(weft_status status, const char *text)
                      weft_scope_name(weft_status_scope(status)), "text", weft_json_text(text));
 }
 
-int weft_output_error(bool json, weft_phase phase, weft_status status)
+int weft_output_error(bool json, weft_tool_phase phase, weft_status status)
 {
     const char *text = weft_last_error();
     if (!*text)

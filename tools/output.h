@@ -19,11 +19,11 @@ enum {
 
 /* Up to where a verb has come: what is wrong with its input is the user's to mend (2), what happens later is not (1).
  */
-typedef enum weft_phase { WEFT_PHASE_INPUT, WEFT_PHASE_WORK } weft_phase;
+typedef enum weft_tool_phase { WEFT_TOOL_INPUT, WEFT_TOOL_WORK } weft_tool_phase;
 
 /* Tells the calling thread's last error, to be called before another weft call replaces its text: on stderr, and with
  * `json` as one object {"error": {"status", "scope", "text"}} on stdout. Returns the exit code. */
-int weft_output_error(bool json, weft_phase phase, weft_status status);
+int weft_output_error(bool json, weft_tool_phase phase, weft_status status);
 
 /* Prints one object as one line on stdout and flushes; takes the reference. */
 void weft_output_object(json_t *object);

@@ -19,7 +19,7 @@ typedef struct rollout {
     weft_site *site;
     weft_weights weights;
     weft_session *session;
-    weft_phase phase;
+    weft_tool_phase phase;
     bool has_until; /* --until was given */
     bool save_fits; /* what --save would write, as far as it was known last */
     uint64_t commits;
@@ -73,7 +73,7 @@ static weft_status take_model(rollout *r)
     weft_layout *layout = NULL;
     weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
     if (status == WEFT_E_PROTOCOL)
-        r->phase = WEFT_PHASE_WORK; /* the trainer's, and no input */
+        r->phase = WEFT_TOOL_WORK; /* the trainer's, and no input */
     if (status != WEFT_OK)
         return status;
     status = weft_weights_create(layout, &r->weights);
@@ -275,7 +275,7 @@ static weft_status rollout_open(rollout *r)
 /* The exit code is that of the run, unless only the saving failed. */
 static int rollout_work(rollout *r)
 {
-    r->phase = WEFT_PHASE_WORK;
+    r->phase = WEFT_TOOL_WORK;
     weft_status status = run(r);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(r->args->json, r->phase, status);
     if (!r->args->save)
@@ -289,7 +289,7 @@ static int rollout_work(rollout *r)
 
 int weft_verb_rollout(const weft_args *args)
 {
-    rollout r = {.args = args, .phase = WEFT_PHASE_INPUT, .save_fits = true};
+    rollout r = {.args = args, .phase = WEFT_TOOL_INPUT, .save_fits = true};
     weft_status status = rollout_open(&r);
     int code = status == WEFT_OK ? rollout_work(&r) : weft_output_error(args->json, r.phase, status);
     weft_signals_watch(NULL);

@@ -26,7 +26,7 @@ typedef struct trainer {
     weft_version last; /* published last */
     uint64_t updates;
     weft_roster roster;
-    weft_phase phase;
+    weft_tool_phase phase;
 } trainer;
 
 static weft_status interrupted(const trainer *t)
@@ -350,7 +350,7 @@ static weft_status trainer_run(trainer *t)
     weft_signals_deadly(false, false);
     if (status != WEFT_OK)
         return status;
-    t->phase = WEFT_PHASE_WORK;
+    t->phase = WEFT_TOOL_WORK;
     status = t->follow ? run_follow(t) : run_versions(t);
     if (status == WEFT_OK)
         report_end(t);
@@ -359,7 +359,7 @@ static weft_status trainer_run(trainer *t)
 
 int weft_verb_trainer(const weft_args *args)
 {
-    trainer t = {.args = args, .phase = WEFT_PHASE_INPUT};
+    trainer t = {.args = args, .phase = WEFT_TOOL_INPUT};
     weft_status status = trainer_run(&t);
     int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, t.phase, status);
     weft_close(t.session);

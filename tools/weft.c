@@ -83,7 +83,7 @@ static const char *verb_name(const void *user, size_t index)
 static int verb_unknown(const char *word, bool json)
 {
     const char *nearest = weft_args_nearest(word, VERB_COUNT, verb_name, NULL);
-    return weft_output_error(json, WEFT_PHASE_INPUT,
+    return weft_output_error(json, WEFT_TOOL_INPUT,
                              weft_fail_quiet(WEFT_E_ARGUMENT, "'%s' is no verb of weft%s%s%s; see weft --help", word,
                                              nearest ? "; did you mean " : "", nearest ? nearest : "",
                                              nearest ? "?" : ""));
@@ -95,7 +95,7 @@ static int verb_run(const weft_verb *verb, int argc, char **argv)
     int code = WEFT_EXIT_DONE;
     weft_status status = weft_args_read(verb, argc, argv, &args);
     if (status != WEFT_OK)
-        code = weft_output_error(args.json, WEFT_PHASE_INPUT, status);
+        code = weft_output_error(args.json, WEFT_TOOL_INPUT, status);
     else if (args.help)
         weft_args_help(verb);
     else
@@ -109,7 +109,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT, "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
                                          "inspect, merge, digest or bench; see weft --help");
-        return weft_output_error(false, WEFT_PHASE_INPUT, WEFT_E_ARGUMENT);
+        return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
         return print_help(), WEFT_EXIT_DONE;

@@ -60,7 +60,7 @@ static void frames_plan(weft_gpu_slab *slab, weft_gpu_decode_plan *plan)
         job->changes->unit = job->frame.header.unit;
         job->changes->units = job->frame.header.units;
         job->changes->count = 0;
-        weft_status status = weft_gpu_frame_plan(plan, job, &plan->frames[i]);
+        weft_status status = weft_gpu_decoding_plan(plan, job, &plan->frames[i]);
         if (status != WEFT_OK)
             weft_gpu_job_fail(slab, i, status);
     }
@@ -72,7 +72,7 @@ typedef struct cut_rows {
     uint32_t blocks;
 } cut_rows;
 
-static weft_k_part *frame_parts(const weft_gpu_frame *frame, weft_gpu_cut cut, weft_k_part *row)
+static weft_k_part *frame_parts(const weft_gpu_decoding *frame, weft_gpu_cut cut, weft_k_part *row)
 {
     if (cut != WEFT_GPU_CUT_LOWS)
         return weft_gpu_parts_put(row, frame->address, frame->parts[cut], 0);
@@ -118,7 +118,7 @@ static weft_status decode_begin(weft_gpu *gpu, weft_gpu_slab *slab)
 }
 
 /* Digests of the changes that were kept, run by run. */
-static void deltas_add(const weft_gpu_frame *frame)
+static void deltas_add(const weft_gpu_decoding *frame)
 {
     const weft_view *base = &frame->job->base;
     uint32_t row = 0;
@@ -133,10 +133,10 @@ static weft_status decode_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     (void)gpu;
     const weft_gpu_decode_plan *plan = slab->plan;
     for (uint32_t i = 0; i < slab->count; i++) {
-        const weft_gpu_frame *frame = &plan->frames[i];
+        const weft_gpu_decoding *frame = &plan->frames[i];
         if (!frame->address)
             continue;
-        weft_status status = weft_gpu_frame_judge(frame);
+        weft_status status = weft_gpu_decoding_judge(frame);
         if (status != WEFT_OK) {
             weft_gpu_job_fail(slab, i, status);
             continue;

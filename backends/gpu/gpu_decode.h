@@ -22,7 +22,7 @@ typedef enum weft_gpu_cut {
 } weft_gpu_cut;
 
 /* One frame of a batch. */
-typedef struct weft_gpu_frame {
+typedef struct weft_gpu_decoding {
     const weft_decode_job *job;
     uint64_t address; /* of its row on the device; 0: it was refused */
     uint32_t parts[WEFT_GPU_CUTS];
@@ -31,13 +31,13 @@ typedef struct weft_gpu_frame {
     uint32_t *faults; /* results */
     uint32_t *kept;
     uint64_t *deltas;
-} weft_gpu_frame;
+} weft_gpu_decoding;
 
 typedef struct weft_gpu_decode_plan {
     weft_gpu_sheet rows;    /* to the device */
     weft_gpu_sheet results; /* from it; cleared first */
     weft_gpu_sheet scratch;
-    weft_gpu_frame frames[WEFT_GPU_JOBS];
+    weft_gpu_decoding frames[WEFT_GPU_JOBS];
 } weft_gpu_decode_plan;
 
 /* Bytes that a frame takes of the plan's sheets, at most; rows of parts are in `rows`. */
@@ -47,9 +47,9 @@ typedef struct weft_gpu_frame_bytes {
 weft_gpu_frame_bytes weft_gpu_frame_need(const weft_decode_job *job);
 
 /* Lays out all rows of a frame but those of parts. Errors: WEFT_E_CORRUPT. */
-weft_status weft_gpu_frame_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_frame *frame);
+weft_status weft_gpu_decoding_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_decoding *frame);
 
 /* Says what the kernels found; WEFT_OK if nothing. */
-weft_status weft_gpu_frame_judge(const weft_gpu_frame *frame);
+weft_status weft_gpu_decoding_judge(const weft_gpu_decoding *frame);
 
 #endif

@@ -65,7 +65,7 @@ typedef struct list_row {
     uint32_t one;
 } list_row;
 
-static void unary_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft_k_decode *row, uint64_t offset)
+static void unary_plan(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, weft_k_decode *row, uint64_t offset)
 {
     row->unary = (uint32_t)(8 * offset);
     row->unary_parts = weft_gpu_parts(32 * (uint64_t)row->words - row->unary / 32 * 32, WEFT_K_UNARY_BITS);
@@ -73,7 +73,7 @@ static void unary_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft_k
     frame->parts[WEFT_GPU_CUT_UNARY] = row->unary_parts;
 }
 
-static void list_put(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, list_row *at, const weft_k_list *list)
+static void list_put(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, list_row *at, const weft_k_list *list)
 {
     const uint32_t parts = weft_gpu_parts(list->members, WEFT_K_MEMBERS);
     *at->next = *list;
@@ -89,7 +89,7 @@ static void list_put(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, list_row
 
 /* ---- level fast */
 
-static weft_status fast_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_frame *frame,
+static weft_status fast_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_decoding *frame,
                              weft_k_decode *row)
 {
     weft_fast_shape shape;
@@ -124,7 +124,8 @@ static weft_status fast_plan(weft_gpu_decode_plan *plan, const weft_decode_job *
 
 /* ---- level tight */
 
-static weft_k_set set_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, list_row *at, const weft_tight_list *list)
+static weft_k_set set_plan(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, list_row *at,
+                           const weft_tight_list *list)
 {
     weft_k_set set = {.count = list->members, .inverted = list->inverted};
     if (list->members == 0)
@@ -148,7 +149,7 @@ static void classes_plan(weft_gpu_decode_plan *plan, const weft_class_map *map, 
     tight->rice_most = map->width == 8 ? 56 : 8 * map->width - 2;
 }
 
-static void tight_scratch(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft_k_decode *row, weft_k_tight *tight)
+static void tight_scratch(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, weft_k_decode *row, weft_k_tight *tight)
 {
     const uint32_t changes = weft_gpu_parts(row->changed, WEFT_K_CHANGES);
     const uint64_t parts = weft_gpu_parts(row->view.count, WEFT_K_ELEMENTS);
@@ -169,7 +170,7 @@ static void tight_scratch(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, wef
     frame->parts[WEFT_GPU_CUT_TIGHT] = changes;
 }
 
-static weft_status tight_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_frame *frame,
+static weft_status tight_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_decoding *frame,
                               weft_k_decode *row)
 {
     weft_tight_shape shape;
@@ -198,7 +199,7 @@ static weft_status tight_plan(weft_gpu_decode_plan *plan, const weft_decode_job 
 
 /* ---- levels full and pairs */
 
-static void dense_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft_k_decode *row, bool pairs)
+static void dense_plan(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, weft_k_decode *row, bool pairs)
 {
     void *made;
     const uint32_t parts =
@@ -212,7 +213,7 @@ static void dense_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft_k
 
 /* ---- a frame */
 
-static void results_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft_k_decode *row)
+static void results_plan(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, weft_k_decode *row)
 {
     void *faults, *kept, *deltas;
     row->faults = weft_gpu_sheet_take(&plan->results, WEFT_K_LAUNCHES * sizeof(uint32_t), &faults);
@@ -223,7 +224,7 @@ static void results_plan(weft_gpu_decode_plan *plan, weft_gpu_frame *frame, weft
     frame->deltas = deltas;
 }
 
-static weft_status level_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_frame *frame,
+static weft_status level_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_decoding *frame,
                               weft_k_decode *row)
 {
     switch (job->frame.header.level) {
@@ -237,12 +238,12 @@ static weft_status level_plan(weft_gpu_decode_plan *plan, const weft_decode_job 
     }
 }
 
-weft_status weft_gpu_frame_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_frame *frame)
+weft_status weft_gpu_decoding_plan(weft_gpu_decode_plan *plan, const weft_decode_job *job, weft_gpu_decoding *frame)
 {
     const weft_frame_header *header = &job->frame.header;
     const weft_changes *changes = job->changes;
     void *made, *lists, *payload;
-    *frame = (weft_gpu_frame){.job = job};
+    *frame = (weft_gpu_decoding){.job = job};
     if (header->changed > changes->capacity)
         return weft_fail(WEFT_E_BUDGET, "frame of unit %u codes %u elements, the change list holds %u", header->unit,
                          header->changed, changes->capacity);
@@ -282,7 +283,7 @@ static const char *fault_text(uint32_t faults)
     return texts[__builtin_ctz(faults)];
 }
 
-weft_status weft_gpu_frame_judge(const weft_gpu_frame *frame)
+weft_status weft_gpu_decoding_judge(const weft_gpu_decoding *frame)
 {
     for (uint32_t launch = 0; launch < WEFT_K_LAUNCHES; launch++) {
         const uint32_t faults = frame->faults[launch];

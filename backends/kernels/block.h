@@ -9,14 +9,14 @@
 WEFT_DEVICE uint32_t weft_warp_sum(uint32_t value)
 {
     for (uint32_t step = WEFT_LANES / 2; step > 0; step /= 2)
-        value += weft_shuffle(value, (weft_outlet() + step) % WEFT_LANES);
+        value += weft_shuffle(value, (weft_lane() + step) % WEFT_LANES);
     return value;
 }
 
 WEFT_DEVICE uint64_t weft_warp_sum64(uint64_t value)
 {
     for (uint32_t step = WEFT_LANES / 2; step > 0; step /= 2) {
-        const uint32_t lane = (weft_outlet() + step) % WEFT_LANES;
+        const uint32_t lane = (weft_lane() + step) % WEFT_LANES;
         const uint32_t low = weft_shuffle((uint32_t)value, lane), high = weft_shuffle((uint32_t)(value >> 32), lane);
         value += low | (uint64_t)high << 32;
     }
@@ -27,7 +27,7 @@ WEFT_DEVICE uint64_t weft_warp_sum64(uint64_t value)
 /* Sum over this lane and those below it, of 32 that begin at a multiple of 32. */
 WEFT_DEVICE uint32_t weft_prefix_32(uint32_t value)
 {
-    const uint32_t lane = weft_outlet();
+    const uint32_t lane = weft_lane();
     for (uint32_t step = 1; step < 32; step *= 2) {
         const uint32_t below = weft_shuffle(value, (lane - step) % WEFT_LANES);
         value += lane % 32 >= step ? below : 0;
@@ -42,7 +42,7 @@ WEFT_DEVICE uint32_t weft_warp_prefix(uint32_t value)
     if (WEFT_LANES == 32)
         return value;
     const uint32_t below = weft_shuffle(value, 31);
-    return value + (weft_outlet() < 32 ? 0 : below);
+    return value + (weft_lane() < 32 ? 0 : below);
 }
 #endif
 
@@ -55,7 +55,7 @@ typedef struct weft_block_sums {
 WEFT_DEVICE uint32_t weft_block_prefix(weft_block_sums *sums, uint32_t value, uint32_t *all)
 {
     const uint32_t through = weft_warp_prefix(value), warp = weft_thread() / WEFT_LANES;
-    if (weft_outlet() == WEFT_LANES - 1)
+    if (weft_lane() == WEFT_LANES - 1)
         sums->warp[warp] = through;
     weft_barrier();
     uint32_t before = 0, total = 0;
@@ -72,7 +72,7 @@ WEFT_DEVICE uint32_t weft_block_prefix(weft_block_sums *sums, uint32_t value, ui
 WEFT_DEVICE void weft_block_add64(uint64_t *sum, uint64_t value)
 {
     value = weft_warp_sum64(value);
-    if (weft_outlet() == 0 && value != 0)
+    if (weft_lane() == 0 && value != 0)
         weft_add64(sum, value);
 }
 

@@ -138,7 +138,7 @@ WEFT_DEVICE void weft_delta_end(const weft_k_decode *job, const weft_delta *delt
     else
         weft_delta_flush(job, delta);
     const uint32_t kept = weft_warp_sum(delta->kept);
-    if (weft_outlet() == 0 && kept != 0)
+    if (weft_lane() == 0 && kept != 0)
         weft_add32(WEFT_AT(uint32_t, job->kept), kept);
 }
 

@@ -65,7 +65,7 @@ WEFT_DEVICE weft_place_class weft_place_class_of(const weft_k_tight *tight, uint
 /* Lays the lists out. One warp. */
 WEFT_DEVICE void weft_places_lay(weft_places_shared *shared, const weft_k_tight *tight, uint32_t index)
 {
-    const uint32_t cls = weft_outlet();
+    const uint32_t cls = weft_lane();
     const weft_place_class of = weft_place_class_of(tight, index, cls);
     const uint32_t positions = of.to.positions - of.from.positions, changes = of.to.changed - of.from.changed;
     const uint32_t exceptions = of.to.exceptions - of.from.exceptions;

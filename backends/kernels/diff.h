@@ -123,7 +123,7 @@ WEFT_DEVICE void weft_diff_share(weft_diff_shared *shared, const weft_diff_part 
 }
 
 template <unsigned width>
-WEFT_DEVICE void weft_diff_slice(weft_diff_shared *shared, const weft_k_diff *tile, const weft_slice *slice)
+WEFT_DEVICE void weft_diff_slice(weft_diff_shared *shared, const weft_k_diff *tile, const weft_k_slice *slice)
 {
     const weft_k_piece *pieces = WEFT_AT(const weft_k_piece, tile->pieces);
     const weft_share share = weft_share_of(tile, slice);
@@ -138,7 +138,7 @@ WEFT_DEVICE void weft_diff_slice(weft_diff_shared *shared, const weft_k_diff *ti
 }
 
 /* Leaves the slice's bits and their number. */
-WEFT_DEVICE void weft_diff_leave(weft_diff_shared *shared, const weft_k_diff *tile, const weft_slice *slice)
+WEFT_DEVICE void weft_diff_leave(weft_diff_shared *shared, const weft_k_diff *tile, const weft_k_slice *slice)
 {
     uint32_t *bitmap = WEFT_AT(uint32_t, tile->bitmap) + slice->number * (WEFT_K_SLICE / 32);
     uint32_t ones = 0, all;
@@ -155,7 +155,7 @@ WEFT_KERNEL(diff)(const weft_k_diff *rows)
 {
     WEFT_SHARED(weft_diff_shared, shared);
     const weft_k_diff *tile = rows + weft_block() / WEFT_K_SLICES;
-    const weft_slice slice = weft_slice_of(tile);
+    const weft_k_slice slice = weft_slice_of(tile);
     if (slice.count == 0)
         return;
     for (uint32_t i = weft_thread(); i < WEFT_K_SLICE / 32; i += WEFT_BLOCK)

@@ -35,8 +35,8 @@ WEFT_DEVICE uint32_t weft_fast_exceptions(weft_fast_shared *shared, const weft_k
         found += all;
         weft_k_ones_count(there ? weft_k_gap(position, i) : 0, bits, &ones);
     }
-    if (weft_outlet() < 32)
-        weft_add32(&shared->counts.gap_ones[weft_outlet()], ones);
+    if (weft_lane() < 32)
+        weft_add32(&shared->counts.gap_ones[weft_lane()], ones);
     return found;
 }
 
@@ -63,8 +63,8 @@ WEFT_DEVICE void weft_fast_magnitudes(weft_fast_shared *shared, const weft_k_cha
         }
         weft_k_ones_count(there ? weft_k_gap(ranks, j) : 0, bits, &ones);
     }
-    if (weft_outlet() < 32)
-        weft_add32(&shared->counts.rank_ones[weft_outlet()], ones);
+    if (weft_lane() < 32)
+        weft_add32(&shared->counts.rank_ones[weft_lane()], ones);
 }
 
 WEFT_KERNEL(fast_count)(const weft_k_fast_count *rows)

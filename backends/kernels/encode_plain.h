@@ -62,7 +62,7 @@ WEFT_DEVICE void weft_full_copy(uint64_t to, uint64_t from, uint32_t count, uint
 
 template <unsigned width> WEFT_DEVICE void weft_full_slice(const weft_k_full_write *row, const weft_k_diff *tile)
 {
-    const weft_slice slice = weft_slice_of(tile);
+    const weft_k_slice slice = weft_slice_of(tile);
     const weft_k_piece *pieces = WEFT_AT(const weft_k_piece, tile->pieces);
     const weft_share share = weft_share_of(tile, &slice);
     for (uint32_t p = share.piece; p < tile->piece_count; p += share.stride) {

@@ -58,7 +58,7 @@ WEFT_DEVICE uint32_t weft_rank_of(const weft_rank_shared *shared, const weft_k_e
     return number << 16 | (shared->carry[number] + weft_ranks_below(&shared->ranks, number, chunk) + weft_ones(below));
 }
 
-WEFT_DEVICE void weft_rank_slice(weft_rank_shared *shared, const weft_k_encode_classes *job, const weft_slice *slice,
+WEFT_DEVICE void weft_rank_slice(weft_rank_shared *shared, const weft_k_encode_classes *job, const weft_k_slice *slice,
                                  uint32_t place, uint32_t end)
 {
     const weft_k_changes *changes = WEFT_AT(const weft_k_changes, job->changes);
@@ -90,7 +90,7 @@ WEFT_KERNEL(class_rank)(const weft_k_class_rank *rows)
     const weft_k_class_rank *row = rows + weft_block() / WEFT_K_SLICES;
     const weft_k_diff *tile = WEFT_AT(const weft_k_diff, row->tile);
     const weft_k_encode_classes *job = weft_classes_at(row->job);
-    const weft_slice slice = weft_slice_of(tile);
+    const weft_k_slice slice = weft_slice_of(tile);
     if (slice.count == 0)
         return;
     if (weft_thread() < WEFT_K_CLASSES)
@@ -181,8 +181,8 @@ WEFT_DEVICE uint32_t weft_tight_rank(weft_tight_shared *shared, uint32_t cls, bo
         const uint64_t set = weft_ballot(cls >> b & 1);
         same &= cls >> b & 1 ? set : ~set;
     }
-    uint32_t rank = weft_ones(same & ((1ull << weft_outlet()) - 1));
-    for (uint32_t c = weft_outlet(); c < WEFT_K_CLASSES; c += WEFT_LANES)
+    uint32_t rank = weft_ones(same & ((1ull << weft_lane()) - 1));
+    for (uint32_t c = weft_lane(); c < WEFT_K_CLASSES; c += WEFT_LANES)
         shared->warp[warp][c] = 0;
     weft_barrier();
     if (there && rank == 0)

@@ -123,7 +123,7 @@ WEFT_DEVICE void weft_gather_one(const weft_k_gather *row, const weft_k_changes 
 
 template <unsigned width>
 WEFT_DEVICE void weft_gather_slice(weft_seek *seek, const weft_k_gather *row, const weft_k_diff *tile,
-                                   const weft_slice *slice, uint32_t place, uint32_t count)
+                                   const weft_k_slice *slice, uint32_t place, uint32_t count)
 {
     const weft_k_changes *changes = WEFT_AT(const weft_k_changes, row->changes);
     const weft_k_piece *pieces = WEFT_AT(const weft_k_piece, tile->pieces);
@@ -152,7 +152,7 @@ WEFT_KERNEL(gather)(const weft_k_gather *rows)
     WEFT_SHARED(weft_seek, seek);
     const weft_k_gather *row = rows + weft_block() / WEFT_K_SLICES;
     const weft_k_diff *tile = WEFT_AT(const weft_k_diff, row->tile);
-    const weft_slice slice = weft_slice_of(tile);
+    const weft_k_slice slice = weft_slice_of(tile);
     if (slice.count == 0)
         return;
     const uint32_t *counts = WEFT_AT(const uint32_t, tile->counts) + slice.number;

@@ -27,7 +27,7 @@ WEFT_DEVICE uint32_t weft_blocks(void)
     return gridDim.x;
 }
 
-WEFT_DEVICE uint32_t weft_outlet(void)
+WEFT_DEVICE uint32_t weft_lane(void)
 {
     return threadIdx.x % WEFT_LANES; /* blocks have one dimension */
 }

@@ -59,11 +59,11 @@ WEFT_KERNEL(list_make)(const weft_k_list_make *rows)
     const uint32_t count = weft_list_members(&shared.seek, row);
     for (uint32_t first = 0; first < count; first += WEFT_BLOCK) {
         const uint32_t i = first + weft_thread();
-        if (i - weft_outlet() < count) /* whole warps */
+        if (i - weft_lane() < count) /* whole warps */
             weft_k_ones_count(i < count ? weft_k_gap(members, i) : 0, bits, &ones);
     }
-    if (weft_outlet() < 32)
-        weft_add32(&shared.ones[weft_outlet()], ones);
+    if (weft_lane() < 32)
+        weft_add32(&shared.ones[weft_lane()], ones);
     weft_barrier();
     if (weft_thread() < 32)
         WEFT_AT(uint32_t, row->gap_ones)[weft_thread()] = shared.ones[weft_thread()];

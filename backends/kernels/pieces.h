@@ -17,13 +17,13 @@ WEFT_DEVICE uint32_t weft_piece_at(const weft_k_piece *pieces, uint32_t count, u
 }
 
 /* The elements of a tile that this block works on; none if `count` is 0. */
-typedef struct weft_slice {
+typedef struct weft_k_slice {
     uint32_t number; /* in the tile */
     uint32_t first;  /* element of the job */
     uint32_t count;
-} weft_slice;
+} weft_k_slice;
 
-WEFT_DEVICE weft_slice weft_slice_of(const weft_k_diff *tile)
+WEFT_DEVICE weft_k_slice weft_slice_of(const weft_k_diff *tile)
 {
     const uint32_t number = weft_block() % WEFT_K_SLICES, begin = number * WEFT_K_SLICE;
     const uint32_t left = tile->count > begin ? tile->count - begin : 0;
@@ -37,7 +37,7 @@ typedef struct weft_share {
     uint32_t rank, ranks;   /* of this thread among those that share a piece */
 } weft_share;
 
-WEFT_DEVICE weft_share weft_share_of(const weft_k_diff *tile, const weft_slice *slice)
+WEFT_DEVICE weft_share weft_share_of(const weft_k_diff *tile, const weft_k_slice *slice)
 {
     const weft_k_piece *pieces = WEFT_AT(const weft_k_piece, tile->pieces);
     const uint32_t begin = weft_piece_at(pieces, tile->piece_count, slice->first);
@@ -53,7 +53,7 @@ typedef struct weft_overlap {
     uint32_t count; /* 0 behind the slice */
 } weft_overlap;
 
-WEFT_DEVICE weft_overlap weft_overlap_of(const weft_k_piece *piece, const weft_slice *slice)
+WEFT_DEVICE weft_overlap weft_overlap_of(const weft_k_piece *piece, const weft_k_slice *slice)
 {
     const uint32_t end = slice->first + slice->count;
     const uint32_t from = piece->position > slice->first ? piece->position : slice->first;

@@ -61,7 +61,7 @@ WEFT_DEVICE void weft_k_ones_count(uint32_t number, uint32_t bits, uint32_t *one
 {
     for (uint32_t b = 0; b < bits; b++) {
         const uint64_t set = weft_ballot(number >> b & 1);
-        if (weft_outlet() == b)
+        if (weft_lane() == b)
             *ones += weft_ones(set);
     }
 }

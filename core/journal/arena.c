@@ -16,9 +16,9 @@ uint32_t weft_arena_block_bytes(uint64_t largest_frame)
     return (uint32_t)bytes;
 }
 
-static void reset(weft_block *block)
+static void reset(weft_chain_block *block)
 {
-    *block = (weft_block){0, 0, WEFT_NO_BLOCK};
+    *block = (weft_chain_block){0, 0, WEFT_NO_BLOCK};
 }
 
 weft_status weft_arena_open(weft_arena *arena, uint64_t bytes, uint32_t largest_frame)
@@ -106,7 +106,7 @@ weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain
 {
     if (chain->last == WEFT_NO_BLOCK)
         return (weft_frame_sink){NULL, 0, 0, false};
-    const weft_block *block = &arena->blocks[chain->last];
+    const weft_chain_block *block = &arena->blocks[chain->last];
     uint64_t taken = block->used + (block->frames + 1ull) * sizeof(weft_index_entry);
     uint64_t room = taken < arena->block_bytes ? arena->block_bytes - taken : 0;
     return (weft_frame_sink){weft_arena_block(arena, chain->last) + block->used, room, 0, false};
@@ -114,7 +114,7 @@ weft_frame_sink weft_chain_sink(const weft_arena *arena, const weft_chain *chain
 
 void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32_t bytes)
 {
-    weft_block *block = &arena->blocks[chain->last];
+    weft_chain_block *block = &arena->blocks[chain->last];
     const uint8_t *frame = weft_arena_block(arena, chain->last) + block->used;
     *entry_at(arena, chain->last, block->frames) = (weft_index_entry){weft_frame_check(frame, bytes), bytes, unit};
     block->used += bytes;

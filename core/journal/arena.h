@@ -19,11 +19,11 @@ typedef struct weft_index_entry {
     uint32_t unit;
 } weft_index_entry;
 
-typedef struct weft_block {
+typedef struct weft_chain_block {
     uint32_t used;   /* bytes of frames */
     uint32_t frames; /* in it, and entries of its index */
     uint32_t next;   /* in its chain, or WEFT_NO_BLOCK */
-} weft_block;
+} weft_chain_block;
 
 typedef struct weft_arena {
     uint8_t *memory;
@@ -35,7 +35,7 @@ typedef struct weft_arena {
     uint32_t prefaulted;  /* blocks before this one have their memory; of the thread that prefaults */
     uint32_t free_count;
     uint32_t *free;
-    weft_block *blocks;
+    weft_chain_block *blocks;
 } weft_arena;
 
 /* A chain of blocks: the frames of one update at one level. */

@@ -1,4 +1,4 @@
-/* names.c - looks up host names beside everything else. */
+/* resolver.c - looks up host names beside everything else. */
 #include "wire/resolver.h"
 
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 
 /* One of them, which its thread writes until it is known. */
 typedef struct look {
-    weft_resolver *names;
+    weft_resolver *resolver;
     _Atomic bool known;
     char host[WEFT_SITE_TEXT];
     weft_name found, awaited;
@@ -28,10 +28,10 @@ struct weft_resolver {
     look looks[WEFT_RESOLVER_NAMES];
 };
 
-static void leave(weft_resolver *names)
+static void leave(weft_resolver *resolver)
 {
-    if (atomic_fetch_sub(&names->users, 1) == 1)
-        weft_mem_give(names);
+    if (atomic_fetch_sub(&resolver->users, 1) == 1)
+        weft_mem_give(resolver);
 }
 
 static void tell(look *one, weft_status status)
@@ -46,14 +46,14 @@ static void *look_up(void *argument)
 {
     look *one = argument;
     tell(one, weft_control_resolve(one->host, one->found.address, &one->found.count));
-    leave(one->names);
+    leave(one->resolver);
     return NULL;
 }
 
-static void ask(weft_resolver *names, look *one, const char host[WEFT_SITE_TEXT])
+static void ask(weft_resolver *resolver, look *one, const char host[WEFT_SITE_TEXT])
 {
     pthread_t thread;
-    one->names = names;
+    one->resolver = resolver;
     memcpy(one->host, host, sizeof one->host);
     one->found.count = weft_control_is_numeric(host, one->found.address[0]);
     if (one->found.count > 0) {
@@ -62,51 +62,51 @@ static void ask(weft_resolver *names, look *one, const char host[WEFT_SITE_TEXT]
     }
     one->awaited.status = WEFT_E_UNREACHABLE;
     snprintf(one->awaited.text, sizeof one->awaited.text, "the name server does not answer for %.150s", host);
-    atomic_fetch_add(&names->users, 1);
+    atomic_fetch_add(&resolver->users, 1);
     int error = weft_thread_start(&thread, look_up, one);
     if (error == 0) {
         pthread_detach(thread);
         return;
     }
     tell(one, weft_fail_quiet(WEFT_E_UNREACHABLE, "no thread to look up %s: %s", host, strerror(error)));
-    leave(names);
+    leave(resolver);
 }
 
 weft_resolver *weft_resolver_ask(const char (*hosts)[WEFT_SITE_TEXT], uint32_t count)
 {
-    weft_resolver *names = weft_mem_take(1, sizeof *names);
-    if (!names)
+    weft_resolver *resolver = weft_mem_take(1, sizeof *resolver);
+    if (!resolver)
         return NULL;
-    names->count = count;
-    atomic_store(&names->users, 1);
+    resolver->count = count;
+    atomic_store(&resolver->users, 1);
     for (uint32_t i = 0; i < count; i++)
-        ask(names, &names->looks[i], hosts[i]);
-    return names;
+        ask(resolver, &resolver->looks[i], hosts[i]);
+    return resolver;
 }
 
-bool weft_resolver_known(const weft_resolver *names)
+bool weft_resolver_known(const weft_resolver *resolver)
 {
     bool known = true;
-    for (uint32_t i = 0; i < names->count; i++)
-        known = known && atomic_load(&names->looks[i].known);
+    for (uint32_t i = 0; i < resolver->count; i++)
+        known = known && atomic_load(&resolver->looks[i].known);
     return known;
 }
 
-static bool has_address(const weft_resolver *names)
+static bool has_address(const weft_resolver *resolver)
 {
     bool has = false;
-    for (uint32_t i = 0; i < names->count; i++)
-        has = has || weft_resolver_at(names, i)->count > 0;
+    for (uint32_t i = 0; i < resolver->count; i++)
+        has = has || weft_resolver_at(resolver, i)->count > 0;
     return has;
 }
 
-bool weft_resolver_wait(const weft_resolver *names, uint64_t deadline_ns)
+bool weft_resolver_wait(const weft_resolver *resolver, uint64_t deadline_ns)
 {
     uint64_t until_ns = deadline_ns;
     bool has = false;
-    while (!weft_resolver_known(names)) {
+    while (!weft_resolver_known(resolver)) {
         const uint64_t now_ns = weft_clock_ns();
-        if (!has && has_address(names)) {
+        if (!has && has_address(resolver)) {
             has = true;
             until_ns = now_ns + OTHERS_NS < deadline_ns ? now_ns + OTHERS_NS : deadline_ns;
         }
@@ -117,14 +117,14 @@ bool weft_resolver_wait(const weft_resolver *names, uint64_t deadline_ns)
     return true;
 }
 
-const weft_name *weft_resolver_at(const weft_resolver *names, uint32_t index)
+const weft_name *weft_resolver_at(const weft_resolver *resolver, uint32_t index)
 {
-    const look *one = &names->looks[index];
+    const look *one = &resolver->looks[index];
     return atomic_load(&one->known) ? &one->found : &one->awaited;
 }
 
-void weft_resolver_give(weft_resolver *names)
+void weft_resolver_give(weft_resolver *resolver)
 {
-    if (names)
-        leave(names);
+    if (resolver)
+        leave(resolver);
 }

@@ -19,9 +19,9 @@ void sound(uint64_t argument)
     out[0] = left.word[(weft_thread() + 1) % WEFT_BLOCK];
     uint32_t sum = weft_thread();
     for (uint32_t step = WEFT_LANES / 2; step > 0; step /= 2)
-        sum += weft_shuffle(sum, weft_outlet() ^ step);
+        sum += weft_shuffle(sum, weft_lane() ^ step);
     out[1] = sum;
-    out[2] = weft_ballot(weft_outlet() % 2 == 0);
+    out[2] = weft_ballot(weft_lane() % 2 == 0);
 }
 
 void add(uint64_t argument)
@@ -32,14 +32,14 @@ void add(uint64_t argument)
 /* Half of a warp is missing. */
 void ballot_in_branch(uint64_t)
 {
-    if (weft_outlet() < WEFT_LANES / 2)
+    if (weft_lane() < WEFT_LANES / 2)
         weft_ballot(true);
 }
 
 /* All of them come, but to two different ones. */
 void ballots_in_branches(uint64_t)
 {
-    if (weft_outlet() % 2 == 0)
+    if (weft_lane() % 2 == 0)
         weft_ballot(true);
     else
         weft_ballot(false);
@@ -61,7 +61,7 @@ void barriers_in_branches(uint64_t)
 
 void barrier_for_ballot(uint64_t)
 {
-    if (weft_outlet() == 0)
+    if (weft_lane() == 0)
         weft_barrier();
     else
         weft_ballot(true);

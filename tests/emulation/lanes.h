@@ -42,7 +42,7 @@ WEFT_DEVICE uint32_t weft_blocks()
     return weft_engine::current().blocks;
 }
 
-WEFT_DEVICE uint32_t weft_outlet()
+WEFT_DEVICE uint32_t weft_lane()
 {
     return weft_thread() % WEFT_LANES;
 }

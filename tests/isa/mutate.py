@@ -49,7 +49,7 @@ BUGS = {
     "fast: counters are not cleared": (
         "encode_fast.h", "words[i] = 0;\n    weft_barrier();", "words[i] += 0;\n    weft_barrier();"),
     "fast: no barrier behind the ranks": ("encode_fast.h", "    weft_barrier(); /* the ranks are written */\n", ""),
-    "fast: bits counted by half of a wave": ("encode_fast.h", "if (weft_outlet() < 32)\n        weft_add32(&shared->counts.gap",
+    "fast: bits counted by half of a wave": ("encode_fast.h", "if (weft_lane() < 32)\n        weft_add32(&shared->counts.gap",
                                              "if (weft_thread() < 32)\n        weft_add32(&shared->counts.gap"),
     "gather: no barrier behind the sums": ("gather.h", "= before;\n    weft_barrier();\n    return all;",
                                            "= before;\n    return all;"),
@@ -87,7 +87,7 @@ BUGS = {
     "view: a quad reaches beyond its run": ("view.h", "count >= each && walk->left >= each && walk->data % 16 == 0) {\n        const",
                                             "count >= each && walk->data % 16 == 0) {\n        const"),
     "prefix of 32: one lane too few": ("block.h", "lane % 32 >= step ? below : 0", "lane % 32 > step ? below : 0"),
-    "prefix of 64: the lower half has its sum too": ("block.h", "weft_outlet() < 32 ? 0 : below", "below"),
+    "prefix of 64: the lower half has its sum too": ("block.h", "weft_lane() < 32 ? 0 : below", "below"),
     "classes: what is behind the last counts": ("classes.h", "count < WEFT_CHUNK ? (1u << count) - 1 : ~0u;",
                                                 "count < WEFT_CHUNK ? ~0u : ~0u;"),
     "classes: a run's end in a chunk is not seen": ("classes.h", "if (count < WEFT_CHUNK || walk.left < WEFT_CHUNK)",
@@ -115,7 +115,7 @@ BUGS = {
         "decode_places.h", "    weft_places_find(&shared);\n    weft_barrier();", "    weft_places_find(&shared);"),
     "places: the base's own exponent counts as large": (
         "decode_places.h", "> tight->magnitude_base;", ">= tight->magnitude_base;"),
-    "lists: gaps of the first warp alone": ("lists.h", "if (i - weft_outlet() < count)", "if (i - weft_outlet() < 1)"),
+    "lists: gaps of the first warp alone": ("lists.h", "if (i - weft_lane() < count)", "if (i - weft_lane() < 1)"),
 }
 
 

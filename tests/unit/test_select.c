@@ -29,7 +29,7 @@ typedef struct host {
     /* the question being judged */
     weft_verdict verdicts[ANSWERS];
     weft_selection selection;
-    weft_survey survey;
+    weft_host_survey survey;
     char address[64];
     unsigned questions;
 } host;
@@ -126,14 +126,14 @@ static void read_question(host *h, char *words)
     HOLD(h, profile && address && weft_profile_find(profile), "ask PROFILE ADDRESS");
     set_text(h, h->address, sizeof h->address, strcmp(address, "-") ? address : "");
     bool numeric = strspn(h->address, "0123456789.") == strlen(h->address) || strchr(h->address, ':');
-    h->survey = (weft_survey){.profile = weft_profile_find(profile),
-                              .library = h->library,
-                              .address = h->address,
-                              .numeric = numeric ? h->address : "",
-                              .candidates = h->answers,
-                              .count = h->count,
-                              .pin_limit = h->lock,
-                              .pin_bytes = pin ? strtoull(strchr(pin, '=') + 1, NULL, 10) << 10 : 0};
+    h->survey = (weft_host_survey){.profile = weft_profile_find(profile),
+                                   .library = h->library,
+                                   .address = h->address,
+                                   .numeric = numeric ? h->address : "",
+                                   .candidates = h->answers,
+                                   .count = h->count,
+                                   .pin_limit = h->lock,
+                                   .pin_bytes = pin ? strtoull(strchr(pin, '=') + 1, NULL, 10) << 10 : 0};
     h->survey.here = h->survey.profile->device == WEFT_DEVICE_EFA    ? h->efa
                      : h->survey.profile->device == WEFT_DEVICE_RDMA ? h->rdma
                                                                      : "";
@@ -300,7 +300,7 @@ static void a_host_is_judged_as_recorded(void **state)
 static void a_build_without_libfabric_says_so(void **state)
 {
     (void)state;
-    weft_survey survey = {.profile = &weft_profile_tcp, .address = "", .numeric = "", .here = ""};
+    weft_host_survey survey = {.profile = &weft_profile_tcp, .address = "", .numeric = "", .here = ""};
     weft_verdict verdict;
     weft_selection selection;
     weft_select(&survey, &verdict, &selection);
