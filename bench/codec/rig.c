@@ -99,7 +99,7 @@ void weft_bench_rig_close(weft_bench_rig *rig)
     for (uint32_t lane = 0; lane < rig->lanes; lane++)
         if (rig->devices[lane])
             rig->backend->close(rig->devices[lane]);
-    if (rig->team.lanes)
+    if (rig->team.workers)
         weft_team_close(&rig->team);
     if (rig->lists)
         weft_mem_unmap(rig->lists, rig->list_bytes);

@@ -32,7 +32,7 @@ static weft_status host_open(const weft_bench_gpu *rig, host *h)
         status = weft_backend_host.open(&options, &h->state);
     if (status == WEFT_OK)
         status =
-            weft_encoder_open(&h->encoder, &weft_backend_host, &options, h->state, rig->layout, weft_team_lanes(0));
+            weft_encoder_open(&h->encoder, &weft_backend_host, &options, h->state, rig->layout, weft_team_workers(0));
     return status;
 }
 

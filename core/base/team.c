@@ -8,11 +8,11 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-#define LANES_AUTO 8u
+#define WORKERS_AUTO 8u
 
 struct weft_team_helper {
     weft_team *team;
-    uint32_t lane;
+    uint32_t worker;
     pthread_t thread;
 };
 
@@ -29,7 +29,7 @@ static void *help(void *argument)
             break;
         seen = team->round;
         pthread_mutex_unlock(&team->lock);
-        team->task(team->context, helper->lane);
+        team->task(team->context, helper->worker);
         pthread_mutex_lock(&team->lock);
         if (--team->working == 0)
             pthread_cond_signal(&team->rests);
@@ -38,29 +38,29 @@ static void *help(void *argument)
     return NULL;
 }
 
-static weft_status helper_start(weft_team *team, uint32_t lane)
+static weft_status helper_start(weft_team *team, uint32_t worker)
 {
-    struct weft_team_helper *helper = &team->helpers[lane - 1];
-    *helper = (struct weft_team_helper){.team = team, .lane = lane};
+    struct weft_team_helper *helper = &team->helpers[worker - 1];
+    *helper = (struct weft_team_helper){.team = team, .worker = worker};
     int failed = weft_thread_start(&helper->thread, help, helper);
     if (failed)
-        return weft_fail(WEFT_E_SYSTEM, "thread %u of %u: %s", lane, team->lanes, strerror(failed));
+        return weft_fail(WEFT_E_SYSTEM, "thread %u of %u: %s", worker, team->workers, strerror(failed));
     team->started++;
     return WEFT_OK;
 }
 
-weft_status weft_team_open(weft_team *team, uint32_t lanes)
+weft_status weft_team_open(weft_team *team, uint32_t workers)
 {
     weft_status status = WEFT_OK;
-    *team = (weft_team){.lanes = lanes};
-    team->helpers = weft_mem_take(lanes, sizeof *team->helpers);
+    *team = (weft_team){.workers = workers};
+    team->helpers = weft_mem_take(workers, sizeof *team->helpers);
     if (!team->helpers)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %u threads", lanes);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u threads", workers);
     pthread_mutex_init(&team->lock, NULL);
     pthread_cond_init(&team->begins, NULL);
     pthread_cond_init(&team->rests, NULL);
-    for (uint32_t lane = 1; status == WEFT_OK && lane < lanes; lane++)
-        status = helper_start(team, lane);
+    for (uint32_t worker = 1; status == WEFT_OK && worker < workers; worker++)
+        status = helper_start(team, worker);
     if (status != WEFT_OK)
         weft_team_close(team);
     return status;
@@ -88,7 +88,7 @@ void weft_team_run(weft_team *team, weft_team_task task, void *context)
     pthread_mutex_lock(&team->lock);
     team->task = task;
     team->context = context;
-    team->working = team->lanes - 1;
+    team->working = team->workers - 1;
     team->round++;
     pthread_cond_broadcast(&team->begins);
     pthread_mutex_unlock(&team->lock);
@@ -99,11 +99,11 @@ void weft_team_run(weft_team *team, weft_team_task task, void *context)
     pthread_mutex_unlock(&team->lock);
 }
 
-uint32_t weft_team_lanes(uint64_t wanted)
+uint32_t weft_team_workers(uint64_t wanted)
 {
     cpu_set_t cpus;
     if (wanted > 0)
         return wanted < WEFT_TEAM_MAX ? (uint32_t)wanted : WEFT_TEAM_MAX;
     uint32_t half = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) / 2 : 1;
-    return half < 1 ? 1 : half < LANES_AUTO ? half : LANES_AUTO;
+    return half < 1 ? 1 : half < WORKERS_AUTO ? half : WORKERS_AUTO;
 }

@@ -156,9 +156,9 @@ static double stream_seconds(const weft_level_wish *wish, weft_level level, doub
 double weft_level_seconds(const weft_level_wish *wish, weft_level level)
 {
     const weft_habit *habit = wish->habit;
-    double changed = density_of(habit) * habit->elements, lanes = wish->encode_lanes ? wish->encode_lanes : 1;
+    double changed = density_of(habit) * habit->elements, workers = wish->encode_workers ? wish->encode_workers : 1;
     double decode = weft_habit_decode_s(habit, level, changed) * weft_decoding_factor(wish->decoding, level);
-    double encode = wish->in_use >> level & 1 ? 0 : weft_habit_encode_s(habit, level) / lanes;
+    double encode = wish->in_use >> level & 1 ? 0 : weft_habit_encode_s(habit, level) / workers;
     return stream_seconds(wish, level, weft_habit_bytes(habit, level), decode, encode);
 }
 

@@ -51,11 +51,11 @@ typedef struct weft_level_wish {
     const weft_decoding *decoding;
     const weft_habit *habit;
     uint64_t slot_payload;
-    uint32_t levels;       /* mask: it can decode them */
-    uint32_t in_use;       /* mask: encoded anyway, for others or for the journal */
-    uint32_t encode_lanes; /* threads that encode */
-    uint64_t room;         /* bytes of the journal that an update may take at a level */
-    uint64_t staging;      /* bytes of change lists that the peer can hold; `full` lists every element */
+    uint32_t levels;         /* mask: it can decode them */
+    uint32_t in_use;         /* mask: encoded anyway, for others or for the journal */
+    uint32_t encode_workers; /* threads that encode */
+    uint64_t room;           /* bytes of the journal that an update may take at a level */
+    uint64_t staging;        /* bytes of change lists that the peer can hold; `full` lists every element */
     weft_level present;
 } weft_level_wish;
 

@@ -1,4 +1,4 @@
-/* encode.c - lanes that take runs of units in turn; what they make is handed on in turn. */
+/* encode.c - workers that take runs of units in turn; what they make is handed on in turn. */
 #include "encode/encode.h"
 
 #include <stdio.h>
@@ -9,21 +9,21 @@
 #include "base/status.h"
 #include "layout/part.h"
 
-/* What one lane works with. */
-typedef struct weft_encode_lane {
+/* What one worker works with. */
+typedef struct weft_encode_worker {
     weft_backend_state *device;
-    bool owned;                              /* the device was opened for this lane */
+    bool owned;                              /* the device was opened for this worker */
     weft_frame_sink sinks[WEFT_LEVEL_COUNT]; /* frames of its runs; pages never touched cost nothing */
     weft_encode_job job;                     /* times add up in it */
     uint64_t changed;
     uint32_t waiting; /* of its runs, for their turn; guarded by the encoder's lock */
     char text[512];   /* of the run that failed, its last one */
-} weft_encode_lane;
+} weft_encode_worker;
 
-/* A run on its way from a lane to who takes the frames. */
+/* A run on its way from a worker to who takes the frames. */
 typedef struct weft_encode_turn {
-    weft_encode_lane *lane;
-    uint64_t from[WEFT_LEVEL_COUNT], to[WEFT_LEVEL_COUNT]; /* its frames in the lane's sinks */
+    weft_encode_worker *worker;
+    uint64_t from[WEFT_LEVEL_COUNT], to[WEFT_LEVEL_COUNT]; /* its frames in the worker's sinks */
     uint64_t end;                                          /* the unit behind it */
     weft_status status;
     bool made;
@@ -35,73 +35,73 @@ static uint64_t room_bytes(const weft_layout *layout)
     return (units ? units : 1) * (layout->largest_frame ? layout->largest_frame : 1);
 }
 
-uint64_t weft_encoder_need(const weft_layout *layout, uint32_t lanes, uint32_t depth)
+uint64_t weft_encoder_need(const weft_layout *layout, uint32_t workers, uint32_t depth)
 {
     const uint64_t batch = depth > 1 ? 2ull * depth * WEFT_LEVEL_COUNT * layout->largest_frame : 0;
-    lanes = depth > 1 ? 1 : lanes;
-    return lanes * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_lane) + sizeof(weft_survey) +
-                    WEFT_ENCODE_AHEAD * sizeof(weft_encode_turn)) +
+    workers = depth > 1 ? 1 : workers;
+    return workers * (WEFT_LEVEL_COUNT * room_bytes(layout) + sizeof(weft_encode_worker) + sizeof(weft_survey) +
+                      WEFT_ENCODE_AHEAD * sizeof(weft_encode_turn)) +
            batch;
 }
 
 /* ---- open */
 
-static weft_status lane_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
+static weft_status worker_open(weft_encoder *encoder, uint32_t number, const weft_backend_options *options)
 {
-    weft_encode_lane *lane = &encoder->lanes[number];
+    weft_encode_worker *worker = &encoder->workers[number];
     bool got = true;
-    if (!lane->device) {
-        weft_status status = encoder->backend->open(options, &lane->device);
+    if (!worker->device) {
+        weft_status status = encoder->backend->open(options, &worker->device);
         if (status != WEFT_OK)
             return status;
-        lane->owned = true;
+        worker->owned = true;
     }
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
-        lane->sinks[level] = (weft_frame_sink){.data = weft_mem_map(room_bytes(encoder->layout)),
-                                               .capacity = room_bytes(encoder->layout)};
-        got = got && lane->sinks[level].data;
+        worker->sinks[level] = (weft_frame_sink){.data = weft_mem_map(room_bytes(encoder->layout)),
+                                                 .capacity = room_bytes(encoder->layout)};
+        got = got && worker->sinks[level].data;
     }
     if (!got)
         return weft_fail(WEFT_E_MEMORY,
                          "no memory for the frames of one run of units: %llu bytes for each of %u threads; fewer "
                          "([trainer] threads) take less",
-                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->team.lanes);
-    return weft_pipeline_open(&encoder->windows[number], encoder->backend, lane->device);
+                         (unsigned long long)(WEFT_LEVEL_COUNT * room_bytes(encoder->layout)), encoder->team.workers);
+    return weft_pipeline_open(&encoder->windows[number], encoder->backend, worker->device);
 }
 
-static void lane_close(weft_encoder *encoder, uint32_t number)
+static void worker_close(weft_encoder *encoder, uint32_t number)
 {
-    weft_encode_lane *lane = &encoder->lanes[number];
+    weft_encode_worker *worker = &encoder->workers[number];
     weft_pipeline_close(&encoder->windows[number]);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (lane->sinks[level].data)
-            weft_mem_unmap(lane->sinks[level].data, lane->sinks[level].capacity);
-    if (lane->owned)
-        encoder->backend->close(lane->device);
+        if (worker->sinks[level].data)
+            weft_mem_unmap(worker->sinks[level].data, worker->sinks[level].capacity);
+    if (worker->owned)
+        encoder->backend->close(worker->device);
 }
 
 weft_status weft_encoder_open(weft_encoder *encoder, const weft_backend *backend, const weft_backend_options *options,
-                              weft_backend_state *device, const weft_layout *layout, uint32_t lanes)
+                              weft_backend_state *device, const weft_layout *layout, uint32_t workers)
 {
     memset(encoder, 0, sizeof *encoder);
     encoder->backend = backend;
     encoder->layout = layout;
-    lanes = backend->depth == 1 ? lanes : 1;
-    weft_status status = weft_team_open(&encoder->team, lanes);
+    workers = backend->depth == 1 ? workers : 1;
+    weft_status status = weft_team_open(&encoder->team, workers);
     if (status != WEFT_OK)
         return status;
     pthread_mutex_init(&encoder->lock, NULL);
     pthread_cond_init(&encoder->moved, NULL);
-    encoder->lanes = weft_mem_take(lanes, sizeof *encoder->lanes);
-    encoder->turns = weft_mem_take(lanes * (uint64_t)WEFT_ENCODE_AHEAD, sizeof *encoder->turns);
-    encoder->windows = weft_mem_take(lanes, sizeof *encoder->windows);
-    encoder->surveys = weft_mem_take(lanes, sizeof *encoder->surveys); /* pages never touched cost nothing */
-    if (!encoder->lanes || !encoder->turns || !encoder->windows || !encoder->surveys)
-        status = weft_fail(WEFT_E_MEMORY, "no memory for %u lanes of encoding", lanes);
+    encoder->workers = weft_mem_take(workers, sizeof *encoder->workers);
+    encoder->turns = weft_mem_take(workers * (uint64_t)WEFT_ENCODE_AHEAD, sizeof *encoder->turns);
+    encoder->windows = weft_mem_take(workers, sizeof *encoder->windows);
+    encoder->surveys = weft_mem_take(workers, sizeof *encoder->surveys); /* pages never touched cost nothing */
+    if (!encoder->workers || !encoder->turns || !encoder->windows || !encoder->surveys)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %u workers of encoding", workers);
     if (status == WEFT_OK)
-        encoder->lanes[0].device = device;
-    for (uint32_t lane = 0; status == WEFT_OK && lane < lanes; lane++)
-        status = lane_open(encoder, lane, options);
+        encoder->workers[0].device = device;
+    for (uint32_t worker = 0; status == WEFT_OK && worker < workers; worker++)
+        status = worker_open(encoder, worker, options);
     if (status == WEFT_OK && backend->depth > 1)
         status = weft_encode_batch_open(encoder);
     if (status != WEFT_OK)
@@ -113,15 +113,15 @@ void weft_encoder_close(weft_encoder *encoder)
 {
     if (!encoder->layout)
         return;
-    uint32_t lanes = encoder->team.lanes;
+    uint32_t workers = encoder->team.workers;
     weft_team_close(&encoder->team);
     weft_encode_batch_close(encoder);
-    for (uint32_t lane = 0; encoder->lanes && encoder->windows && lane < lanes; lane++)
-        lane_close(encoder, lane);
+    for (uint32_t worker = 0; encoder->workers && encoder->windows && worker < workers; worker++)
+        worker_close(encoder, worker);
     weft_mem_give(encoder->surveys);
     weft_mem_give(encoder->windows);
     weft_mem_give(encoder->turns);
-    weft_mem_give(encoder->lanes);
+    weft_mem_give(encoder->workers);
     pthread_cond_destroy(&encoder->moved);
     pthread_mutex_destroy(&encoder->lock);
     memset(encoder, 0, sizeof *encoder);
@@ -130,16 +130,16 @@ void weft_encoder_close(weft_encoder *encoder)
 /* ---- a pass */
 
 /* Encodes `units` units as one view; `levels` that cannot be one frame come back in job.alone. */
-static weft_status span_encode(weft_encoder *encoder, weft_encode_lane *lane, uint64_t unit, uint32_t units,
+static weft_status span_encode(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units,
                                uint32_t levels)
 {
-    weft_encode_job *job = &lane->job;
+    weft_encode_job *job = &worker->job;
     job->now = weft_binding_span(encoder->pass->now, unit, units);
     job->shadow = weft_binding_span(encoder->pass->shadow, unit, units);
     job->levels = levels;
-    job->tensor_delta = encoder->pass->delta; /* a part belongs to one unit: lanes share no word */
+    job->tensor_delta = encoder->pass->delta; /* a part belongs to one unit: workers share no word */
     job->stream = encoder->pass->stream;
-    return weft_backend_wait(encoder->backend, lane->device, encoder->backend->encode(lane->device, job), job);
+    return weft_backend_wait(encoder->backend, worker->device, encoder->backend->encode(worker->device, job), job);
 }
 
 void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units)
@@ -150,29 +150,30 @@ void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_
 }
 
 /* The base while it is near: its words are in a cache when they are compared. */
-static weft_status base_digest(const weft_encoder *encoder, const weft_encode_lane *lane, uint64_t unit, uint32_t units)
+static weft_status base_digest(const weft_encoder *encoder, const weft_encode_worker *worker, uint64_t unit,
+                               uint32_t units)
 {
     weft_digest_job job = {weft_binding_span(encoder->pass->shadow, unit, units), encoder->pass->digests};
     if (!encoder->pass->digests)
         return WEFT_OK;
-    return weft_backend_wait(encoder->backend, lane->device, encoder->backend->digest(lane->device, &job), &job);
+    return weft_backend_wait(encoder->backend, worker->device, encoder->backend->digest(worker->device, &job), &job);
 }
 
 /* Encodes a run; what cannot be one frame unit by unit. */
-static weft_status run_encode(weft_encoder *encoder, weft_encode_lane *lane, uint64_t unit, uint32_t units)
+static weft_status run_encode(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units)
 {
-    weft_status status = base_digest(encoder, lane, unit, units);
+    weft_status status = base_digest(encoder, worker, unit, units);
     if (status == WEFT_OK)
-        status = span_encode(encoder, lane, unit, units, encoder->pass->levels);
-    const uint32_t alone = lane->job.alone;
+        status = span_encode(encoder, worker, unit, units, encoder->pass->levels);
+    const uint32_t alone = worker->job.alone;
     if (status != WEFT_OK || alone == 0) {
-        lane->changed += lane->job.changed;
+        worker->changed += worker->job.changed;
         return status;
     }
     weft_encode_delta_clear(encoder->layout, encoder->pass->delta, unit, units);
     for (uint32_t i = 0; status == WEFT_OK && i < units; i++) {
-        status = span_encode(encoder, lane, unit + i, 1, alone);
-        lane->changed += lane->job.changed;
+        status = span_encode(encoder, worker, unit + i, 1, alone);
+        worker->changed += worker->job.changed;
     }
     return status;
 }
@@ -192,7 +193,7 @@ static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_t
 {
     weft_status status = WEFT_OK;
     for (int level = 0; status == WEFT_OK && level < WEFT_LEVEL_COUNT; level++) {
-        const uint8_t *data = turn->lane->sinks[level].data;
+        const uint8_t *data = turn->worker->sinks[level].data;
         status = weft_encode_emit(pass, (weft_level)level, data + turn->from[level], data + turn->to[level]);
     }
     return status;
@@ -200,33 +201,34 @@ static weft_status frames_emit(const weft_encode_pass *pass, const weft_encode_t
 
 /* ---- turns */
 
-static void sinks_empty(weft_encode_lane *lane)
+static void sinks_empty(weft_encode_worker *worker)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        lane->sinks[level].used = 0;
+        worker->sinks[level].used = 0;
 }
 
-/* Whether a lane may make so many units more: their frames lie behind those that wait for their turn. */
-static bool room_is_there(const weft_encoder *encoder, weft_encode_lane *lane, uint32_t units)
+/* Whether a worker may make so many units more: their frames lie behind those that wait for their turn. */
+static bool room_is_there(const weft_encoder *encoder, weft_encode_worker *worker, uint32_t units)
 {
     const uint64_t need = units * (uint64_t)encoder->layout->largest_frame;
-    bool fits = lane->waiting < WEFT_ENCODE_AHEAD;
-    if (lane->waiting == 0)
-        sinks_empty(lane);
+    bool fits = worker->waiting < WEFT_ENCODE_AHEAD;
+    if (worker->waiting == 0)
+        sinks_empty(worker);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        fits = fits && lane->sinks[level].capacity - lane->sinks[level].used >= need;
+        fits = fits && worker->sinks[level].capacity - worker->sinks[level].used >= need;
     return fits;
 }
 
-/* The next run for a lane and its turn; false at the end or after a failure. */
-static bool run_take(weft_encoder *encoder, weft_encode_lane *lane, uint64_t *unit, uint32_t *units, uint64_t *number)
+/* The next run for a worker and its turn; false at the end or after a failure. */
+static bool run_take(weft_encoder *encoder, weft_encode_worker *worker, uint64_t *unit, uint32_t *units,
+                     uint64_t *number)
 {
     bool taken = false;
     pthread_mutex_lock(&encoder->lock);
     while (!taken && !encoder->stopped && encoder->next_unit < encoder->layout->unit_count) {
         *unit = encoder->next_unit;
         *units = weft_layout_run(encoder->layout, *unit, encoder->pass->parameters->run_shift);
-        taken = room_is_there(encoder, lane, *units);
+        taken = room_is_there(encoder, worker, *units);
         if (!taken)
             pthread_cond_wait(&encoder->moved, &encoder->lock);
     }
@@ -245,7 +247,7 @@ static void turn_emit(weft_encoder *encoder, const weft_encode_turn *turn)
     if (encoder->status != WEFT_OK)
         return;
     if (status != WEFT_OK) {
-        memcpy(encoder->text, turn->lane->text, sizeof encoder->text);
+        memcpy(encoder->text, turn->worker->text, sizeof encoder->text);
     } else {
         status = frames_emit(encoder->pass, turn);
         if (status == WEFT_OK && encoder->pass->moved)
@@ -256,13 +258,14 @@ static void turn_emit(weft_encoder *encoder, const weft_encode_turn *turn)
     encoder->status = status;
 }
 
-/* Puts a run in its place, and hands on all whose turn it is, unless another lane is at that: it sees this one too. */
+/* Puts a run in its place, and hands on all whose turn it is, unless another worker is at that: it sees this one too.
+ */
 static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64_t number)
 {
-    const uint64_t places = encoder->team.lanes * (uint64_t)WEFT_ENCODE_AHEAD;
+    const uint64_t places = encoder->team.workers * (uint64_t)WEFT_ENCODE_AHEAD;
     pthread_mutex_lock(&encoder->lock);
     encoder->turns[number % places] = *made;
-    made->lane->waiting++;
+    made->worker->waiting++;
     encoder->stopped |= made->status != WEFT_OK;
     if (!encoder->emitting) {
         encoder->emitting = true;
@@ -271,7 +274,7 @@ static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64
             turn_emit(encoder, turn);
             pthread_mutex_lock(&encoder->lock);
             turn->made = false;
-            turn->lane->waiting--;
+            turn->worker->waiting--;
             encoder->stopped |= encoder->status != WEFT_OK;
             pthread_cond_broadcast(&encoder->moved);
         }
@@ -280,38 +283,39 @@ static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64
     pthread_mutex_unlock(&encoder->lock);
 }
 
-/* Encodes a run behind what the lane's sinks hold. */
-static weft_encode_turn turn_make(weft_encoder *encoder, weft_encode_lane *lane, uint64_t unit, uint32_t units)
+/* Encodes a run behind what the worker's sinks hold. */
+static weft_encode_turn turn_make(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units)
 {
-    weft_encode_turn turn = {.lane = lane, .end = unit + units, .made = true};
+    weft_encode_turn turn = {.worker = worker, .end = unit + units, .made = true};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        turn.from[level] = lane->sinks[level].used;
-    turn.status = run_encode(encoder, lane, unit, units);
+        turn.from[level] = worker->sinks[level].used;
+    turn.status = run_encode(encoder, worker, unit, units);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        turn.to[level] = lane->sinks[level].used;
+        turn.to[level] = worker->sinks[level].used;
     if (turn.status != WEFT_OK)
-        snprintf(lane->text, sizeof lane->text, "%s", weft_last_error());
+        snprintf(worker->text, sizeof worker->text, "%s", weft_last_error());
     return turn;
 }
 
-static void lane_begin(const weft_encoder *encoder, weft_encode_lane *lane)
+static void worker_begin(const weft_encoder *encoder, weft_encode_worker *worker)
 {
-    lane->job = (weft_encode_job){
-        .parameters = encoder->pass->parameters, .largest_frame = encoder->layout->largest_frame, .sinks = lane->sinks};
-    lane->changed = lane->waiting = 0;
-    sinks_empty(lane);
+    worker->job = (weft_encode_job){.parameters = encoder->pass->parameters,
+                                    .largest_frame = encoder->layout->largest_frame,
+                                    .sinks = worker->sinks};
+    worker->changed = worker->waiting = 0;
+    sinks_empty(worker);
 }
 
-static void lane_run(void *context, uint32_t lane_number)
+static void worker_run(void *context, uint32_t worker_number)
 {
     weft_encoder *encoder = context;
-    weft_encode_lane *lane = &encoder->lanes[lane_number];
+    weft_encode_worker *worker = &encoder->workers[worker_number];
     uint64_t unit, number;
     uint32_t units;
     weft_log_sink *before = weft_log_quiet(); /* the caller says it */
-    lane_begin(encoder, lane);
-    while (run_take(encoder, lane, &unit, &units, &number)) {
-        const weft_encode_turn turn = turn_make(encoder, lane, unit, units);
+    worker_begin(encoder, worker);
+    while (run_take(encoder, worker, &unit, &units, &number)) {
+        const weft_encode_turn turn = turn_make(encoder, worker, unit, units);
         turn_end(encoder, &turn, number);
     }
     weft_log_enter(before);
@@ -319,19 +323,19 @@ static void lane_run(void *context, uint32_t lane_number)
 
 weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units)
 {
-    weft_encode_lane *lane = &encoder->lanes[0];
+    weft_encode_worker *worker = &encoder->workers[0];
     encoder->pass = pass;
-    lane_begin(encoder, lane);
-    const weft_encode_turn turn = turn_make(encoder, lane, unit, units);
-    pass->changed += lane->changed;
-    pass->diff_ms += lane->job.diff_ms;
-    pass->encode_ms += lane->job.encode_ms;
+    worker_begin(encoder, worker);
+    const weft_encode_turn turn = turn_make(encoder, worker, unit, units);
+    pass->changed += worker->changed;
+    pass->diff_ms += worker->job.diff_ms;
+    pass->encode_ms += worker->job.encode_ms;
     return turn.status == WEFT_OK ? frames_emit(pass, &turn) : turn.status;
 }
 
 weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
 {
-    const uint32_t lanes = encoder->team.lanes;
+    const uint32_t workers = encoder->team.workers;
     if (encoder->batch)
         return weft_encode_batch_run(encoder, pass);
     encoder->pass = pass;
@@ -340,12 +344,12 @@ weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass)
     encoder->status = WEFT_OK;
     pass->changed = 0;
     pass->diff_ms = pass->encode_ms = 0;
-    weft_team_run(&encoder->team, lane_run, encoder);
-    for (uint32_t i = 0; i < lanes; i++) {
-        const weft_encode_lane *lane = &encoder->lanes[i];
-        pass->changed += lane->changed;
-        pass->diff_ms += lane->job.diff_ms / lanes;
-        pass->encode_ms += lane->job.encode_ms / lanes;
+    weft_team_run(&encoder->team, worker_run, encoder);
+    for (uint32_t i = 0; i < workers; i++) {
+        const weft_encode_worker *worker = &encoder->workers[i];
+        pass->changed += worker->changed;
+        pass->diff_ms += worker->job.diff_ms / workers;
+        pass->encode_ms += worker->job.encode_ms / workers;
     }
     return encoder->status == WEFT_OK ? WEFT_OK : weft_fail(encoder->status, "%s", encoder->text);
 }

@@ -17,7 +17,7 @@ static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *pee
                             .slot_payload = peer->hello.slot_payload,
                             .levels = peer->hello.levels,
                             .in_use = 1u << WEFT_JOURNAL_LEVEL,
-                            .encode_lanes = trainer->encoder.team.lanes,
+                            .encode_workers = trainer->encoder.team.workers,
                             .room = trainer->journal.arena.bytes / ROOM_SHARE,
                             .staging = peer->hello.staging_bytes,
                             .present = peer->wanted};

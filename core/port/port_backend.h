@@ -209,7 +209,7 @@ typedef struct weft_backend {
     uint32_t abi;
     const char *name; /* "host" */
     uint64_t caps;    /* mask of WEFT_BACKEND_* */
-    uint32_t depth; /* jobs of a thread that are worth having with it at once, at least 1; 1: lanes are worth having */
+    uint32_t depth;   /* jobs of a thread that are worth having with it at once, at least 1; 1: several threads are */
     uint64_t host_bytes; /* of the host's memory that each state takes at open */
     /* One entry per device, or one that says why there is none; returns how many there are. */
     size_t (*probe)(weft_device_info *devices, size_t capacity);

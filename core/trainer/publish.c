@@ -21,7 +21,7 @@ weft_status weft_publish_open(weft_trainer *trainer)
     const weft_session *session = trainer->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
     weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
-                                           weft_team_lanes(session->site->trainer.threads));
+                                           weft_team_workers(session->site->trainer.threads));
     return status == WEFT_OK ? weft_shadow_open(trainer) : status;
 }
 
@@ -144,7 +144,7 @@ static void hand_over(weft_trainer *trainer, weft_update *update, const weft_enc
         weft_blob_drop(trainer->attachment);
         trainer->attachment = weft_blob_hold(update->attachment);
     }
-    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.team.lanes * (pass->diff_ms + pass->encode_ms));
+    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.team.workers * (pass->diff_ms + pass->encode_ms));
     weft_eviction_make_place(trainer);
     weft_update *kept = weft_journal_append(&trainer->journal, update);
     weft_eager_seal(trainer, kept);

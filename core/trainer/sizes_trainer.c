@@ -32,9 +32,9 @@ static uint64_t peer_bytes(const weft_site *site, const weft_layout *layout)
 static uint64_t lanes_bytes(const weft_site *site, const weft_layout *layout, const weft_backend *backend)
 {
     const weft_backend *host = weft_backend_find("host");
-    const uint32_t lanes = weft_team_lanes(site->trainer.threads);
-    const uint64_t states = backend->depth == 1 ? lanes * backend->host_bytes : backend->host_bytes;
-    return weft_encoder_need(layout, lanes, backend->depth) + states + (backend == host ? 0 : 2 * host->host_bytes) +
+    const uint32_t workers = weft_team_workers(site->trainer.threads);
+    const uint64_t states = backend->depth == 1 ? workers * backend->host_bytes : backend->host_bytes;
+    return weft_encoder_need(layout, workers, backend->depth) + states + (backend == host ? 0 : 2 * host->host_bytes) +
            weft_staging_largest(layout);
 }
 

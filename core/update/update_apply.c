@@ -9,7 +9,7 @@
 static void undo(weft_update_prover *prover, uint64_t count)
 {
     const weft_backend *backend = prover->pass.backend;
-    weft_backend_state *device = prover->pass.lanes[0].device;
+    weft_backend_state *device = prover->pass.workers[0].device;
     while (count-- > 0) {
         const weft_changes *changes = weft_staging_at(prover->staging, count);
         weft_undo_job job = {weft_binding_span(&prover->base, changes->unit, changes->units), changes, NULL};
@@ -20,7 +20,7 @@ static void undo(weft_update_prover *prover, uint64_t count)
 static weft_status commit(weft_update_prover *prover)
 {
     const weft_backend *backend = prover->pass.backend;
-    weft_backend_state *device = prover->pass.lanes[0].device;
+    weft_backend_state *device = prover->pass.workers[0].device;
     for (uint64_t i = 0; i < prover->staging->count; i++) {
         weft_changes *changes = weft_staging_at(prover->staging, i);
         weft_apply_job job = {.target = weft_binding_span(&prover->base, changes->unit, changes->units),
@@ -56,7 +56,7 @@ weft_status weft_update_apply(weft_update_file *update, const weft_layout *layou
         return status;
     }
     prover.memory_bytes = work && work->memory_bytes ? work->memory_bytes : MEMORY_DEFAULT;
-    status = weft_staging_open(&staging, prover.pass.backend, prover.pass.lanes[0].device, prover.memory_bytes,
+    status = weft_staging_open(&staging, prover.pass.backend, prover.pass.workers[0].device, prover.memory_bytes,
                                layout->unit_count + 1, "memory_bytes of weft_work, or its default");
     if (status == WEFT_OK) {
         prover.staging = &staging;

@@ -49,15 +49,15 @@ static weft_status labels_check(const weft_version *base, const weft_version *ta
                      (ull)base->number, (ull)target->number);
 }
 
-static weft_status lanes_open(diff *d)
+static weft_status workers_open(diff *d)
 {
     static const weft_backend_options options = {-1, "auto", 0};
-    uint32_t lanes = weft_team_lanes(d->work ? d->work->threads : 1);
+    uint32_t workers = weft_team_workers(d->work ? d->work->threads : 1);
     d->digests = weft_mem_take(d->layout->part_count + 1, sizeof *d->digests);
     d->delta = weft_mem_take(d->layout->part_count + 1, sizeof *d->delta);
     if (!d->digests || !d->delta)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (ull)d->layout->part_count);
-    return weft_encoder_open(&d->encoder, weft_backend_find("host"), &options, NULL, d->layout, lanes);
+    return weft_encoder_open(&d->encoder, weft_backend_find("host"), &options, NULL, d->layout, workers);
 }
 
 static void finish(diff *d)
@@ -162,7 +162,7 @@ weft_status weft_diff(const weft_layout *layout, const weft_piece *base, uint64_
     if (status == WEFT_OK)
         status = weft_binding_open(bound, target, target_count, &d.target);
     if (status == WEFT_OK)
-        status = lanes_open(&d);
+        status = workers_open(&d);
     if (status == WEFT_OK)
         status = write_file(&d, &taken, sink, info);
     finish(&d);

@@ -1,4 +1,4 @@
-/* update_digest.c - the digests of bound weights, by the same lanes that make and prove updates. */
+/* update_digest.c - the digests of bound weights, by the same workers that make and prove updates. */
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
@@ -11,13 +11,13 @@ typedef struct weft_update_digester {
     weft_update_pass pass;
 } digester;
 
-static weft_status digest_group(weft_update_pass *pass, weft_update_lane *lane, weft_update_group *group)
+static weft_status digest_group(weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group)
 {
     digester *d = pass->user;
     weft_status status = WEFT_OK;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
         weft_digest_job job = {weft_binding_view(&d->binding, unit), d->parts};
-        status = weft_backend_wait(pass->backend, lane->device, pass->backend->digest(lane->device, &job), &job);
+        status = weft_backend_wait(pass->backend, worker->device, pass->backend->digest(worker->device, &job), &job);
     }
     return status;
 }

@@ -90,8 +90,8 @@ static weft_status base_judge(sums *s)
     weft_status status = WEFT_OK;
     for (uint64_t unit = 0; unit < s->layout->unit_count && status == WEFT_OK; unit++) {
         weft_digest_job job = {weft_binding_view(&s->base, unit), s->discard};
-        status = weft_backend_wait(s->pass.backend, s->pass.lanes[0].device,
-                                   s->pass.backend->digest(s->pass.lanes[0].device, &job), &job);
+        status = weft_backend_wait(s->pass.backend, s->pass.workers[0].device,
+                                   s->pass.backend->digest(s->pass.workers[0].device, &job), &job);
     }
     uint64_t root = weft_digest_parts_root(s->layout, s->discard);
     if (status != WEFT_OK || root == base->root)
@@ -126,11 +126,11 @@ static void count_positions(sums *s, const weft_view *view, const weft_changes *
 
 static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
 {
-    weft_update_lane *lane = &s->pass.lanes[0];
+    weft_update_worker *worker = &s->pass.workers[0];
     weft_decode_job job = {
-        .parameters = &s->file->header.parameters, .changes = &lane->changes, .tensor_delta = s->discard};
+        .parameters = &s->file->header.parameters, .changes = &worker->changes, .tensor_delta = s->discard};
     uint64_t used;
-    weft_status status = weft_planes_admit(&lane->unpacker, s->layout, bytes, length, &job.frame, &used);
+    weft_status status = weft_planes_admit(&worker->unpacker, s->layout, bytes, length, &job.frame, &used);
     if (status != WEFT_OK)
         return status;
     const weft_frame_header *header = &job.frame.header;
@@ -139,9 +139,9 @@ static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
         share_out(s, &job.base, header, length);
         return WEFT_OK;
     }
-    status = weft_backend_wait(s->pass.backend, lane->device, s->pass.backend->decode(lane->device, &job), &job);
-    if (status == WEFT_OK && lane->changes.count > 0)
-        count_positions(s, &job.base, &lane->changes, length);
+    status = weft_backend_wait(s->pass.backend, worker->device, s->pass.backend->decode(worker->device, &job), &job);
+    if (status == WEFT_OK && worker->changes.count > 0)
+        count_positions(s, &job.base, &worker->changes, length);
     return status;
 }
 

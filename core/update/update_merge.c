@@ -27,7 +27,7 @@ typedef struct weft_update_merger {
     weft_binding moved; /* the base's runs, of which those of one span point to `dense` */
     uint8_t *dense;
     uint64_t dense_bytes;
-    weft_update_pass pass; /* its first lane decodes */
+    weft_update_pass pass; /* its first worker decodes */
     weft_encoder encoder;
     uint64_t *digests, *delta, *discard; /* by part */
 } merger;
@@ -96,19 +96,19 @@ static weft_status told(const merger *m, uint32_t pass, uint64_t unit)
 static weft_status frame_apply(merger *m, const weft_update_file *file, const uint8_t *bytes, uint64_t length)
 {
     const weft_backend *backend = m->pass.backend;
-    weft_update_lane *lane = &m->pass.lanes[0];
+    weft_update_worker *worker = &m->pass.workers[0];
     weft_decode_job job = {
-        .parameters = &file->header.parameters, .changes = &lane->changes, .tensor_delta = m->discard};
+        .parameters = &file->header.parameters, .changes = &worker->changes, .tensor_delta = m->discard};
     uint64_t used;
-    weft_status status = weft_planes_admit(&lane->unpacker, m->layout, bytes, length, &job.frame, &used);
+    weft_status status = weft_planes_admit(&worker->unpacker, m->layout, bytes, length, &job.frame, &used);
     if (status != WEFT_OK)
         return status;
     job.base = weft_binding_span(&m->moved, job.frame.header.unit, job.frame.header.units);
-    status = weft_backend_wait(backend, lane->device, backend->decode(lane->device, &job), &job);
+    status = weft_backend_wait(backend, worker->device, backend->decode(worker->device, &job), &job);
     if (status != WEFT_OK)
         return status;
-    weft_apply_job apply = {.target = job.base, .changes = &lane->changes};
-    return weft_backend_wait(backend, lane->device, backend->apply(lane->device, &apply), &apply);
+    weft_apply_job apply = {.target = job.base, .changes = &worker->changes};
+    return weft_backend_wait(backend, worker->device, backend->apply(worker->device, &apply), &apply);
 }
 
 /* Takes the frames of a span, and applies them if it is `wanted`. */
@@ -130,12 +130,12 @@ static weft_status frames_take(merger *m, uint64_t end, bool wanted)
 
 static weft_status span_load(merger *m, uint64_t unit, uint32_t units)
 {
-    weft_update_lane *lane = &m->pass.lanes[0];
+    weft_update_worker *worker = &m->pass.workers[0];
     weft_load_job job = {.view = weft_binding_span(&m->base, unit, units), .bytes = m->dense};
     weft_run *moved = m->moved.runs + (job.view.runs - m->base.runs);
     for (uint32_t r = 0; r < job.view.run_count; r++)
         moved[r].data = m->dense + (uint64_t)weft_run_position(&job.view, &moved[r]) * job.view.width;
-    return weft_backend_wait(m->pass.backend, lane->device, m->pass.backend->load(lane->device, &job), &job);
+    return weft_backend_wait(m->pass.backend, worker->device, m->pass.backend->load(worker->device, &job), &job);
 }
 
 /* Makes the next span stand in `dense`, moved to the last update's target. */
@@ -150,7 +150,7 @@ static weft_status span_move(merger *m, uint64_t unit, uint32_t units, bool want
 static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_survey *survey)
 {
     const weft_backend *backend = m->pass.backend;
-    weft_backend_state *device = m->pass.lanes[0].device;
+    weft_backend_state *device = m->pass.workers[0].device;
     weft_survey_plan plan = weft_survey_plan_for(m->layout->elements, 1u << m->chain.header.level);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {

@@ -12,37 +12,37 @@
 
 /* ---- open */
 
-static weft_status lane_open(weft_update_lane *lane, const weft_backend *backend)
+static weft_status worker_open(weft_update_worker *worker, const weft_backend *backend)
 {
     const weft_backend_options options = {-1, "auto", 0};
     uint32_t elements = weft_tile_elements(1);
-    lane->changes = (weft_changes){.capacity = elements,
-                                   .position = weft_mem_take(elements, sizeof(uint32_t)),
-                                   .before = weft_mem_take(elements, 8),
-                                   .after = weft_mem_take(elements, 8)};
-    if (!lane->changes.position || !lane->changes.before || !lane->changes.after)
+    worker->changes = (weft_changes){.capacity = elements,
+                                     .position = weft_mem_take(elements, sizeof(uint32_t)),
+                                     .before = weft_mem_take(elements, 8),
+                                     .after = weft_mem_take(elements, 8)};
+    if (!worker->changes.position || !worker->changes.before || !worker->changes.after)
         return weft_fail(WEFT_E_MEMORY, "no memory for a change list of %u elements", elements);
-    weft_status status = backend->open(&options, &lane->device);
+    weft_status status = backend->open(&options, &worker->device);
     if (status == WEFT_OK)
-        status = weft_packer_open(&lane->packer);
-    return status == WEFT_OK ? weft_unpacker_open(&lane->unpacker) : status;
+        status = weft_packer_open(&worker->packer);
+    return status == WEFT_OK ? weft_unpacker_open(&worker->unpacker) : status;
 }
 
-static void lane_close(weft_update_lane *lane, const weft_backend *backend)
+static void worker_close(weft_update_worker *worker, const weft_backend *backend)
 {
-    weft_unpacker_close(&lane->unpacker);
-    weft_packer_close(&lane->packer);
-    if (lane->device)
-        backend->close(lane->device);
-    weft_mem_give(lane->changes.after);
-    weft_mem_give(lane->changes.before);
-    weft_mem_give(lane->changes.position);
+    weft_unpacker_close(&worker->unpacker);
+    weft_packer_close(&worker->packer);
+    if (worker->device)
+        backend->close(worker->device);
+    weft_mem_give(worker->changes.after);
+    weft_mem_give(worker->changes.before);
+    weft_mem_give(worker->changes.position);
 }
 
 static weft_status groups_open(weft_update_pass *pass)
 {
     uint64_t units = pass->layout->unit_count < GROUP_MOST ? pass->layout->unit_count : GROUP_MOST;
-    uint64_t room = (units ? units : 1) * pass->layout->largest_frame, wanted = 2 * (uint64_t)pass->team.lanes;
+    uint64_t room = (units ? units : 1) * pass->layout->largest_frame, wanted = 2 * (uint64_t)pass->team.workers;
     uint64_t most = MEMORY_MOST / (room ? room : 1);
     wanted = wanted < most ? wanted : most ? most : 1;
     pass->group_count = (uint32_t)(wanted < WEFT_PASS_GROUPS ? wanted : WEFT_PASS_GROUPS);
@@ -60,14 +60,14 @@ weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *lay
     memset(pass, 0, sizeof *pass);
     pass->layout = layout;
     pass->backend = weft_backend_find("host");
-    weft_status status = weft_team_open(&pass->team, weft_team_lanes(work ? work->threads : 1));
+    weft_status status = weft_team_open(&pass->team, weft_team_workers(work ? work->threads : 1));
     if (status != WEFT_OK)
         return status;
-    pass->lanes = weft_mem_take(pass->team.lanes, sizeof *pass->lanes);
-    if (!pass->lanes)
-        status = weft_fail(WEFT_E_MEMORY, "no memory for %u lanes", pass->team.lanes);
-    for (uint32_t i = 0; i < pass->team.lanes && status == WEFT_OK; i++)
-        status = lane_open(&pass->lanes[i], pass->backend);
+    pass->workers = weft_mem_take(pass->team.workers, sizeof *pass->workers);
+    if (!pass->workers)
+        status = weft_fail(WEFT_E_MEMORY, "no memory for %u workers", pass->team.workers);
+    for (uint32_t i = 0; i < pass->team.workers && status == WEFT_OK; i++)
+        status = worker_open(&pass->workers[i], pass->backend);
     if (status == WEFT_OK)
         status = groups_open(pass);
     if (status != WEFT_OK)
@@ -77,10 +77,10 @@ weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *lay
 
 void weft_update_pass_close(weft_update_pass *pass)
 {
-    for (uint32_t i = 0; pass->lanes && i < pass->team.lanes; i++)
-        lane_close(&pass->lanes[i], pass->backend);
+    for (uint32_t i = 0; pass->workers && i < pass->team.workers; i++)
+        worker_close(&pass->workers[i], pass->backend);
     weft_team_close(&pass->team);
-    weft_mem_give(pass->lanes);
+    weft_mem_give(pass->workers);
     if (pass->memory)
         weft_mem_unmap(pass->memory, pass->memory_bytes ? pass->memory_bytes : 1);
     memset(pass, 0, sizeof *pass);
@@ -89,7 +89,7 @@ void weft_update_pass_close(weft_update_pass *pass)
 /* ---- rounds */
 
 void weft_update_pass_begin(weft_update_pass *pass, uint32_t shift,
-                            weft_status (*task)(weft_update_pass *, weft_update_lane *, weft_update_group *),
+                            weft_status (*task)(weft_update_pass *, weft_update_worker *, weft_update_group *),
                             void *user)
 {
     pass->shift = shift;
@@ -114,22 +114,22 @@ bool weft_update_pass_fill(weft_update_pass *pass)
     return pass->filled > 0;
 }
 
-static void lane_run(void *context, uint32_t lane)
+static void worker_run(void *context, uint32_t worker)
 {
     weft_update_pass *pass = context;
     weft_log_sink *before = weft_log_quiet();
     for (uint32_t i; (i = atomic_fetch_add(&pass->taken, 1)) < pass->filled;)
-        pass->groups[i].status = pass->task(pass, &pass->lanes[lane], &pass->groups[i]);
+        pass->groups[i].status = pass->task(pass, &pass->workers[worker], &pass->groups[i]);
     weft_log_enter(before);
 }
 
 weft_status weft_update_pass_run(weft_update_pass *pass)
 {
     atomic_store(&pass->taken, 0);
-    weft_team_run(&pass->team, lane_run, pass);
+    weft_team_run(&pass->team, worker_run, pass);
     for (uint32_t i = 0; i < pass->filled; i++)
         if (pass->groups[i].status != WEFT_OK) /* again, where its words are heard */
-            return pass->task(pass, &pass->lanes[0], &pass->groups[i]) == WEFT_OK
+            return pass->task(pass, &pass->workers[0], &pass->groups[i]) == WEFT_OK
                        ? weft_fail(WEFT_E_STATE, "units %llu to %llu changed while they were read",
                                    (unsigned long long)pass->groups[i].unit, (unsigned long long)pass->groups[i].end)
                        : pass->groups[i].status;

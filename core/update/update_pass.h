@@ -1,7 +1,8 @@
-/* update_pass.h - lanes that work through the units of a layout in order, group by group.
+/* update_pass.h - workers that work through the units of a layout in order, group by group.
  *
- * A group is a few runs of units; each round every lane takes the next group until the round's are done, and the caller
- * goes through them in order. Digests are kept by part, a part belongs to one unit, so lanes never share a word. */
+ * A group is a few runs of units; each round every worker takes the next group until the round's are done, and the
+ * caller goes through them in order. Digests are kept by part, a part belongs to one unit, so workers never share a
+ * word. */
 #ifndef WEFT_CORE_UPDATE_PASS_H
 #define WEFT_CORE_UPDATE_PASS_H
 
@@ -24,21 +25,21 @@ typedef struct weft_update_group {
     weft_status status;
 } weft_update_group;
 
-/* What one lane works with. */
-typedef struct weft_update_lane {
+/* What one worker works with. */
+typedef struct weft_update_worker {
     weft_backend_state *device;
     weft_packer packer;
     weft_unpacker unpacker;
     weft_changes changes; /* scratch for any frame */
     double diff_ms, encode_ms, digest_ms, decode_ms;
-} weft_update_lane;
+} weft_update_worker;
 
 typedef struct weft_update_pass {
     const weft_layout *layout;
     uint32_t shift; /* of the runs that groups are made of */
     const weft_backend *backend;
     weft_team team;
-    weft_update_lane *lanes;
+    weft_update_worker *workers;
     uint8_t *memory;
     uint64_t memory_bytes;
     weft_update_group groups[WEFT_PASS_GROUPS];
@@ -46,8 +47,8 @@ typedef struct weft_update_pass {
     uint32_t filled;      /* of this round */
     uint64_t next_unit;
     _Atomic uint32_t taken;
-    /* What a lane does with a group; its failure is repeated by the caller, whose thread then has the words. */
-    weft_status (*task)(struct weft_update_pass *pass, weft_update_lane *lane, weft_update_group *group);
+    /* What a worker does with a group; its failure is repeated by the caller, whose thread then has the words. */
+    weft_status (*task)(struct weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group);
     void *user;
 } weft_update_pass;
 
@@ -57,7 +58,7 @@ void weft_update_pass_close(weft_update_pass *pass);
 
 /* Starts over at unit 0, with groups of runs of 2^shift units. */
 void weft_update_pass_begin(weft_update_pass *pass, uint32_t shift,
-                            weft_status (*task)(weft_update_pass *, weft_update_lane *, weft_update_group *),
+                            weft_status (*task)(weft_update_pass *, weft_update_worker *, weft_update_group *),
                             void *user);
 /* Makes the next round's groups, empty; false at the end of the layout. */
 bool weft_update_pass_fill(weft_update_pass *pass);

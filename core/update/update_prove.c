@@ -68,48 +68,48 @@ void weft_update_prover_close(weft_update_prover *prover)
 
 /* ---- one frame, one group */
 
-weft_status weft_update_decode(weft_update_prover *prover, weft_update_lane *lane, const uint8_t *frame, uint64_t bytes,
-                               weft_changes *changes)
+weft_status weft_update_decode(weft_update_prover *prover, weft_update_worker *worker, const uint8_t *frame,
+                               uint64_t bytes, weft_changes *changes)
 {
     const weft_backend *backend = prover->pass.backend;
     weft_decode_job job = {
         .parameters = &prover->file->header.parameters, .changes = changes, .tensor_delta = prover->delta};
     uint64_t length;
-    weft_status status = weft_planes_admit(&lane->unpacker, prover->layout, frame, bytes, &job.frame, &length);
+    weft_status status = weft_planes_admit(&worker->unpacker, prover->layout, frame, bytes, &job.frame, &length);
     if (status == WEFT_OK && length != bytes)
         status = weft_fail(WEFT_E_CORRUPT, "update file: a frame of %llu bytes in %llu", (ull)length, (ull)bytes);
     if (status != WEFT_OK)
         return status;
     job.base = weft_binding_span(&prover->base, job.frame.header.unit, job.frame.header.units);
-    return weft_backend_wait(backend, lane->device, backend->decode(lane->device, &job), &job);
+    return weft_backend_wait(backend, worker->device, backend->decode(worker->device, &job), &job);
 }
 
-static weft_status decode_group(weft_update_prover *prover, weft_update_lane *lane, weft_update_group *group)
+static weft_status decode_group(weft_update_prover *prover, weft_update_worker *worker, weft_update_group *group)
 {
     weft_status status = WEFT_OK;
     uint64_t list = group->first_list;
     for (uint64_t at = 0, bytes; at < group->used && status == WEFT_OK; at += bytes) {
         bytes = weft_frame_measure(group->data + at, group->used - at);
-        weft_changes *changes = prover->staging ? weft_staging_at(prover->staging, list++) : &lane->changes;
-        status = weft_update_decode(prover, lane, group->data + at, bytes, changes);
+        weft_changes *changes = prover->staging ? weft_staging_at(prover->staging, list++) : &worker->changes;
+        status = weft_update_decode(prover, worker, group->data + at, bytes, changes);
         group->changed += status == WEFT_OK ? changes->count : 0;
     }
     return status;
 }
 
-static weft_status prove_group(weft_update_pass *pass, weft_update_lane *lane, weft_update_group *group)
+static weft_status prove_group(weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group)
 {
     weft_update_prover *prover = pass->user;
     weft_status status = WEFT_OK;
     uint64_t begun = weft_clock_ns(), middle;
     for (uint64_t unit = group->unit; unit < group->end && status == WEFT_OK; unit++) {
         weft_digest_job job = {weft_binding_view(&prover->base, unit), prover->digests};
-        status = weft_backend_wait(pass->backend, lane->device, pass->backend->digest(lane->device, &job), &job);
+        status = weft_backend_wait(pass->backend, worker->device, pass->backend->digest(worker->device, &job), &job);
     }
     middle = weft_clock_ns();
-    group->failed = status == WEFT_OK && decode_group(prover, lane, group) != WEFT_OK;
-    lane->digest_ms += weft_clock_ms(begun, middle);
-    lane->decode_ms += weft_clock_ms(middle, weft_clock_ns());
+    group->failed = status == WEFT_OK && decode_group(prover, worker, group) != WEFT_OK;
+    worker->digest_ms += weft_clock_ms(begun, middle);
+    worker->decode_ms += weft_clock_ms(middle, weft_clock_ns());
     return status;
 }
 
@@ -164,7 +164,7 @@ static weft_status round_run(weft_update_prover *prover)
 /* Says what is wrong with the first frame that does not decode. */
 static weft_status decode_again(weft_update_prover *prover)
 {
-    weft_update_lane *lane = &prover->pass.lanes[0];
+    weft_update_worker *worker = &prover->pass.workers[0];
     const uint8_t *frame;
     uint64_t bytes;
     weft_status status;
@@ -172,7 +172,7 @@ static weft_status decode_again(weft_update_prover *prover)
     do {
         status = weft_update_cursor_next(&prover->cursor, prover->layout->unit_count, &frame, &bytes);
         if (status == WEFT_OK && bytes > 0)
-            status = weft_update_decode(prover, lane, frame, bytes, &lane->changes);
+            status = weft_update_decode(prover, worker, frame, bytes, &worker->changes);
     } while (status == WEFT_OK && bytes > 0);
     return status != WEFT_OK ? status : weft_fail(WEFT_E_BASE, "the weights changed while they were read");
 }
@@ -227,10 +227,10 @@ weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32
 void weft_update_prover_report(const weft_update_prover *prover, double apply_ms, weft_apply_info *info)
 {
     weft_apply_info all = {.version = prover->file->header.target, .changed = prover->changed, .apply_ms = apply_ms};
-    uint32_t lanes = prover->pass.team.lanes;
-    for (uint32_t i = 0; i < lanes; i++) {
-        all.digest_ms += prover->pass.lanes[i].digest_ms / lanes;
-        all.decode_ms += prover->pass.lanes[i].decode_ms / lanes;
+    uint32_t workers = prover->pass.team.workers;
+    for (uint32_t i = 0; i < workers; i++) {
+        all.digest_ms += prover->pass.workers[i].digest_ms / workers;
+        all.decode_ms += prover->pass.workers[i].decode_ms / workers;
     }
     size_t size = info->size < sizeof all ? info->size : sizeof all;
     all.size = size;

@@ -34,9 +34,9 @@ void weft_update_prover_close(weft_update_prover *prover);
  * WEFT_E_BUDGET (staging), the source's, progress's. */
 weft_status weft_update_prove(weft_update_prover *prover);
 
-/* Admits and decodes one frame on a lane into `changes`. */
-weft_status weft_update_decode(weft_update_prover *prover, weft_update_lane *lane, const uint8_t *frame, uint64_t bytes,
-                               weft_changes *changes);
+/* Admits and decodes one frame on a worker into `changes`. */
+weft_status weft_update_decode(weft_update_prover *prover, weft_update_worker *worker, const uint8_t *frame,
+                               uint64_t bytes, weft_changes *changes);
 /* Whether base and changes make the target. Errors: WEFT_E_TARGET. */
 weft_status weft_update_judge_target(const weft_update_prover *prover);
 weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32_t pass, uint64_t unit);

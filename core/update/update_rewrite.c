@@ -17,7 +17,7 @@ typedef struct weft_update_rewriter {
 static weft_status unit_load(const rewriter *r)
 {
     const weft_update_pass *pass = &r->prover->pass;
-    weft_backend_state *device = pass->lanes[0].device;
+    weft_backend_state *device = pass->workers[0].device;
     weft_load_job job = {.view = weft_binding_view(&r->prover->base, r->unit), .bytes = r->dense};
     return weft_backend_wait(pass->backend, device, pass->backend->load(device, &job), &job);
 }
@@ -48,7 +48,7 @@ static weft_status write_plain(rewriter *r, uint64_t end)
 static weft_status changes_put(const rewriter *r, const weft_changes *changes, uint32_t begin, uint32_t *from)
 {
     const weft_update_pass *pass = &r->prover->pass;
-    weft_backend_state *device = pass->lanes[0].device;
+    weft_backend_state *device = pass->workers[0].device;
     weft_run run = {.data = r->dense};
     weft_apply_job job = {.target = weft_binding_view(&r->prover->base, r->unit)};
     uint32_t end = *from;
@@ -89,7 +89,7 @@ static weft_status write_changed(rewriter *r, const weft_changes *changes)
 static weft_status write_all(rewriter *r)
 {
     weft_update_prover *prover = r->prover;
-    weft_update_lane *lane = &prover->pass.lanes[0];
+    weft_update_worker *worker = &prover->pass.workers[0];
     const uint8_t *frame;
     uint64_t bytes, units = prover->layout->unit_count;
     memset(prover->delta, 0, prover->layout->part_count * sizeof *prover->delta);
@@ -99,11 +99,11 @@ static weft_status write_all(rewriter *r)
         if (status == WEFT_OK && bytes == 0)
             break;
         if (status == WEFT_OK)
-            status = weft_update_decode(prover, lane, frame, bytes, &lane->changes);
+            status = weft_update_decode(prover, worker, frame, bytes, &worker->changes);
         if (status == WEFT_OK)
-            status = write_plain(r, lane->changes.unit);
+            status = write_plain(r, worker->changes.unit);
         if (status == WEFT_OK)
-            status = write_changed(r, &lane->changes);
+            status = write_changed(r, &worker->changes);
         if (status != WEFT_OK)
             return status;
     }

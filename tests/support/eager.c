@@ -49,7 +49,7 @@ void early_start(sim *s, const char *text)
     early_backend = *early_script.real;
     early_backend.encode = encode;
     trainer->encoder.backend = &early_backend;
-    for (uint32_t lane = 0; lane < trainer->encoder.team.lanes; lane++)
+    for (uint32_t lane = 0; lane < trainer->encoder.team.workers; lane++)
         trainer->encoder.windows[lane].backend = &early_backend;
 }
 

@@ -34,7 +34,7 @@ static void open_scene(scene *s, double rate, double density)
                                 .slot_payload = 4u << 20,
                                 .levels = ALL,
                                 .in_use = 1u << WEFT_LEVEL_FAST,
-                                .encode_lanes = 4,
+                                .encode_workers = 4,
                                 .room = UINT64_C(1) << 40,
                                 .staging = UINT64_C(1) << 40,
                                 .present = WEFT_LEVEL_FAST};
@@ -94,7 +94,7 @@ static void encoding_is_paid_for(void **state)
     for (double rate = 1e6; rate < 2e8; rate *= 1.1) {
         scene s;
         open_scene(&s, rate, 0.0117);
-        s.wish.encode_lanes = 1;
+        s.wish.encode_workers = 1;
         s.site.bucket = 4u << 20; /* all in one: nothing overlaps */
         weft_level alone = weft_level_choose(&s.wish);
         s.wish.in_use |= 1u << WEFT_LEVEL_TIGHT;
@@ -114,7 +114,7 @@ static double tight_up_to(double factor)
         scene s;
         weft_habit reference;
         open_scene(&s, rate, 0.0117);
-        s.wish.encode_lanes = 1;
+        s.wish.encode_workers = 1;
         s.site.bucket = 4u << 20;
         reference = s.habit;
         double seconds =
@@ -141,7 +141,7 @@ static void encoding_overlaps(void **state)
     (void)state;
     scene s;
     open_scene(&s, 1.25e7, 0.0117);
-    s.wish.encode_lanes = 1;
+    s.wish.encode_workers = 1;
     double alone = weft_level_seconds(&s.wish, WEFT_LEVEL_TIGHT),
            encode = weft_habit_encode_s(&s.habit, WEFT_LEVEL_TIGHT);
     s.wish.in_use |= 1u << WEFT_LEVEL_TIGHT;

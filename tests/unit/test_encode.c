@@ -268,7 +268,8 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
     encoded = 0;
     assert_int_equal(pass_run(encoder, t), status);
     weft_log_enter(before);
-    assert_true(encoded <= unit + encoder->team.lanes * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
+    assert_true(encoded <=
+                unit + encoder->team.workers * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
     assert_int_equal(lines, weft_status_scope(status) >= WEFT_SCOPE_PEER); /* lanes are silent, the caller is told */
