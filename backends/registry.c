@@ -1,9 +1,7 @@
 /* registry.c - the backends of this build. */
 #include <string.h>
 
-#include "backends/gpu/cuda.h"
-#include "backends/gpu/gpu_backend.h"
-#include "backends/gpu/hip.h"
+#include "backends/gpu/gpu.h"
 #include "backends/host/host.h"
 #include "base/status.h"
 

@@ -2,11 +2,9 @@
  *
  * The device's primary context is retained, which is the one that frameworks use: their memory and streams are good
  * here. It is current only during a call. */
-#include "backends/gpu/cuda.h"
-
 #include <stdio.h>
 
-#include "backends/gpu/gpu_vendor.h"
+#include "backends/gpu/gpu_device.h"
 
 static const char *const files[] = {"libcuda.so.1", NULL};
 static weft_gpu_library library = {.symbols = WEFT_GPU_CUDA, .owner = "NVIDIA driver", .files = files};

@@ -53,13 +53,6 @@ void *weft_gpu_take_plain(weft_gpu_slab *slab, uint64_t bytes)
     return at == UINT64_MAX ? NULL : slab->plain.host + at;
 }
 
-void weft_gpu_job_fail(weft_gpu_slab *slab, uint32_t job, weft_status status)
-{
-    slab->status[job] = status;
-    if (!slab->trouble[0])
-        snprintf(slab->trouble, sizeof slab->trouble, "%s", weft_last_error());
-}
-
 weft_status weft_gpu_launch(weft_gpu *gpu, weft_gpu_slab *slab, enum weft_gpu_kernel kernel, uint32_t blocks,
                             uint64_t rows)
 {

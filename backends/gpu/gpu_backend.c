@@ -1,9 +1,5 @@
 /* gpu_backend.c - the tables of the device backends. */
-#include "backends/gpu/gpu_backend.h"
-
-#include "backends/gpu/cuda.h"
 #include "backends/gpu/gpu.h"
-#include "backends/gpu/hip.h"
 #include "backends/host/host.h"
 
 /* The port's state is the backend's own record. */

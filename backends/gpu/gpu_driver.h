@@ -81,6 +81,9 @@ typedef struct weft_gpu_driver {
     bool (*in_use)(void);
 } weft_gpu_driver;
 
+/* NVIDIA's devices, and AMD's. */
+extern const weft_gpu_driver weft_gpu_driver_cuda, weft_gpu_driver_hip;
+
 /* registry.c: what the backend of a name, or "auto", reaches its devices with; NULL: the host, or no such backend. */
 const weft_gpu_driver *weft_gpu_driver_find(const char *name);
 

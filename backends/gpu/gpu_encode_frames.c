@@ -12,6 +12,14 @@ uint64_t weft_gpu_planes_rows(const weft_encode_job *job)
            WEFT_TIGHT_LISTS * sizeof(weft_k_list_write) + 8 * WEFT_GPU_ROW_ALIGN;
 }
 
+uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const weft_encode_job *job))
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = batch->first; i < batch->end; i++)
+        bytes += of(batch->encodings[i].job);
+    return bytes;
+}
+
 /* ---- planes */
 
 /* Notes a frame and takes room for its payload; a level that has none of its own is full in its stead, where that can

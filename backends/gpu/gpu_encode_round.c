@@ -98,14 +98,6 @@ static void round_choose(weft_gpu_batch *batch)
     }
 }
 
-uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const weft_encode_job *job))
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = batch->first; i < batch->end; i++)
-        bytes += of(batch->encodings[i].job);
-    return bytes;
-}
-
 /* ---- lists */
 
 static void changes_make(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows)

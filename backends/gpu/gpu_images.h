@@ -2,6 +2,7 @@
 #ifndef WEFT_BACKENDS_GPU_IMAGES_H
 #define WEFT_BACKENDS_GPU_IMAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,10 @@ struct weft_gpu_image {
  * devices of capability X.Y and of a higher Y, gfx names on that device alone, PTX on the
  * capability that it names (`.target`) and all that came later. */
 struct weft_gpu_image weft_gpu_image_at(size_t index);
+
+/* The vendor's image number `nth` (from 0) in the order in which a device of a capability is to be offered them; false
+ * behind the last. */
+bool weft_gpu_image_choose(const char *vendor, int major, int minor, unsigned nth, struct weft_gpu_image *image);
 
 /* One line on what this build has for a vendor, or why it has nothing. */
 const char *weft_gpu_images_said(const char *vendor);

@@ -2,7 +2,7 @@
 #ifndef WEFT_BACKENDS_GPU_LIBRARY_H
 #define WEFT_BACKENDS_GPU_LIBRARY_H
 
-#include "backends/gpu/gpu_calls.h"
+#include "backends/gpu/gpu_library_calls.h"
 #include "weft.h"
 
 typedef enum weft_gpu_symbols { WEFT_GPU_CUDA, WEFT_GPU_HIP } weft_gpu_symbols;

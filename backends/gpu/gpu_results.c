@@ -5,6 +5,13 @@
 #include "backends/gpu/gpu.h"
 #include "base/status.h"
 
+void weft_gpu_job_fail(weft_gpu_slab *slab, uint32_t job, weft_status status)
+{
+    slab->status[job] = status;
+    if (!slab->trouble[0])
+        snprintf(slab->trouble, sizeof slab->trouble, "%s", weft_last_error());
+}
+
 void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab)
 {
     const uint32_t trouble = gpu->trouble_count;

@@ -1,348 +1,135 @@
-/* gpu_vendor.c - a device that is open: the driver table's calls on it. */
-#include "backends/gpu/gpu_vendor.h"
-
-#include <inttypes.h>
+/* gpu_vendor.c - what a vendor's driver says of its devices, before any is opened. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/mem.h"
+#include "backends/gpu/gpu_images.h"
+#include "backends/gpu/gpu_vendor.h"
 #include "base/status.h"
 
-static bool is_of_capture(int code)
+const char *weft_gpu_vendor_meaning(const weft_gpu_vendor *vendor, const weft_gpu_calls *calls, int code)
 {
-    return code >= WEFT_GPU_CAPTURED && code <= WEFT_GPU_CAPTURED_LAST;
+    static const struct {
+        int code;
+        const char *text;
+    } rows[] = {
+        {WEFT_GPU_VALUE, "invalid value"},
+        {WEFT_GPU_NO_MEMORY, "out of memory"},
+        {WEFT_GPU_NOT_BEGUN, "the driver does not start"},
+        {WEFT_GPU_STUB, "a stub library stands in for the driver"},
+        {WEFT_GPU_DRIVER_OLD, "the driver is older than its library"},
+        {46, "the device is taken by another process"},
+        {WEFT_GPU_NO_DEVICE, "no device"},
+        {WEFT_GPU_WRONG_DEVICE, "no such device"},
+        {200, "invalid image"},
+        {201, "invalid context"},
+        {209, "no machine code for this device"},
+        {214, "memory error that could not be corrected"},
+        {218, "PTX that the driver cannot compile"},
+        {222, "PTX of a later version than the driver's"},
+        {WEFT_GPU_ILLEGAL_ADDRESS, "illegal address"},
+        {702, "a kernel ran for too long"},
+        {709, "the context was destroyed"},
+        {716, "misaligned address"},
+        {WEFT_GPU_LAUNCH_FAILED, "a kernel failed"},
+        {WEFT_GPU_CAPTURED, "not while a graph is captured"},
+        {901, "a graph's capture was broken off"},
+        {WEFT_GPU_CAPTURED_BESIDE, "not while a stream is captured that comes after the default one"},
+        {802, "the system is not ready: is the fabric manager running?"},
+        {803, "driver and library are of different versions: was the driver updated since the last boot?"},
+        {804, "the CUDA compatibility package is not for this device: take its libcuda out of the library path"},
+        {805, "the MPS daemon does not answer"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].code == code)
+            return rows[i].text;
+    }
+    const char *word = vendor->word(calls, code);
+    return word ? word : "unknown error";
 }
 
-weft_status weft_gpu_vendor_fail(weft_gpu_device *device, const char *call, int code)
+weft_status weft_gpu_vendor_begin(const weft_gpu_vendor *vendor, const weft_gpu_calls **calls, int *count)
 {
-    const weft_gpu_vendor *vendor = device->vendor;
-    vendor->forget(device->calls);
-    const char *meaning = weft_gpu_vendor_meaning(vendor, device->calls, code);
-    if (code == WEFT_GPU_NO_MEMORY)
-        return weft_fail(WEFT_E_MEMORY, "%s device %d: %s: %s (error %d); free memory there or lower weft's budget",
-                         vendor->name, device->number, call, meaning, code);
-    if (is_of_capture(code))
-        return weft_fail(WEFT_E_STATE, "%s device %d: %s: %s (error %d); call again when the graph is captured",
-                         vendor->name, device->number, call, meaning, code);
-    atomic_store(&device->failed, true);
-    return weft_fail(WEFT_E_DEVICE, "%s device %d: %s: %s (error %d); the device is lost to this session", vendor->name,
-                     device->number, call, meaning, code);
-}
-
-int weft_gpu_vendor_enter(const weft_gpu_device *device, weft_gpu_entry *entry)
-{
-    int code = device->vendor->enter(device, entry);
-    if (code != WEFT_GPU_DONE)
-        return code;
-    entry->capture_mode = WEFT_GPU_CAPTURE_RELAXED;
-    code = device->calls->capture_mode(&entry->capture_mode);
-    if (code != WEFT_GPU_DONE)
-        device->vendor->leave(device, entry);
-    return code;
-}
-
-void weft_gpu_vendor_leave(const weft_gpu_device *device, weft_gpu_entry *entry)
-{
-    device->calls->capture_mode(&entry->capture_mode);
-    device->vendor->leave(device, entry);
-}
-
-/* Runs one call with the device current; `code` is its result, or why the device could not be made current. */
-#define ON_DEVICE(device, code, call)                                                                                  \
-    do {                                                                                                               \
-        weft_gpu_entry entry;                                                                                          \
-        code = weft_gpu_vendor_enter(device, &entry);                                                                  \
-        if (code == WEFT_GPU_DONE) {                                                                                   \
-            code = call;                                                                                               \
-            weft_gpu_vendor_leave(device, &entry);                                                                     \
-        }                                                                                                              \
-    } while (0)
-
-static weft_status settle(weft_gpu_device *device, const char *call, int code)
-{
-    return code == WEFT_GPU_DONE ? WEFT_OK : weft_gpu_vendor_fail(device, call, code);
-}
-
-/* What cannot be given back is the driver's to keep. That a lost device takes nothing back is no news. */
-static void give_settle(const weft_gpu_device *device, const char *call, int code)
-{
-    if (code == WEFT_GPU_DONE)
-        return;
-    device->vendor->forget(device->calls);
-    weft_log(atomic_load(&device->failed) ? WEFT_LOG_DEBUG : WEFT_LOG_WARN, "%s device %d: %s: %s (error %d)",
-             device->vendor->name, device->number, call, weft_gpu_vendor_meaning(device->vendor, device->calls, code),
-             code);
-}
-
-int weft_gpu_vendor_number(const weft_gpu_device *device)
-{
-    return device->number;
-}
-
-const char *weft_gpu_vendor_image(const weft_gpu_device *device)
-{
-    return device->image.name;
-}
-
-weft_status weft_gpu_vendor_memory_take(weft_gpu_device *device, uint64_t bytes, uint64_t *address)
-{
-    int code;
-    *address = 0;
-    ON_DEVICE(device, code, device->calls->memory_take(address, bytes));
-    return settle(device, "taking memory", code);
-}
-
-void weft_gpu_vendor_memory_give(weft_gpu_device *device, uint64_t address)
-{
-    int code = WEFT_GPU_DONE;
-    if (address)
-        ON_DEVICE(device, code, device->calls->memory_give(address));
-    give_settle(device, "giving memory back", code);
-}
-
-weft_status weft_gpu_vendor_pinned_take(weft_gpu_device *device, uint64_t bytes, void **memory, uint64_t *address)
-{
-    int code;
-    *memory = NULL;
-    *address = 0;
-    ON_DEVICE(device, code, device->calls->pinned_take(memory, bytes, WEFT_GPU_PINNED_FLAGS));
-    if (code != WEFT_GPU_DONE)
-        return settle(device, "taking pinned memory", code);
-    ON_DEVICE(device, code, device->calls->pinned_address(address, *memory, 0));
+    *count = 0;
+    weft_status status = weft_gpu_library_open(vendor->library, calls);
+    if (status != WEFT_OK)
+        return status;
+    const char *call = "init";
+    int code = (*calls)->init(0);
+    if (code == WEFT_GPU_DONE) {
+        call = "count of devices";
+        code = (*calls)->device_count(count);
+    }
+    if (code == WEFT_GPU_DONE && *count <= 0)
+        code = WEFT_GPU_NO_DEVICE;
     if (code == WEFT_GPU_DONE)
         return WEFT_OK;
-    weft_gpu_vendor_pinned_give(device, *memory);
-    *memory = NULL;
-    return settle(device, "address of pinned memory", code);
+    vendor->forget(*calls);
+    return weft_fail_quiet(WEFT_E_MISSING, "%s, but no device: %s (%s, error %d)", vendor->library->owner,
+                           weft_gpu_vendor_meaning(vendor, *calls, code), call, code);
 }
 
-void weft_gpu_vendor_pinned_give(weft_gpu_device *device, void *memory)
+/* Says which image a device would load; false if there is none. AMD's capability leaves out the last digit of a name:
+ * devices that differ in it have an image each, and which is theirs shows when it is loaded. */
+static bool image_say(const char *vendor, int major, int minor, char *text, size_t capacity)
 {
-    int code = WEFT_GPU_DONE;
-    if (memory)
-        ON_DEVICE(device, code, device->calls->pinned_give(memory));
-    give_settle(device, "giving pinned memory back", code);
-}
-
-/* Of both, that the driver cannot is no error: memory is registered by its address then, and what is submitted after an
- * arrival was seen comes after what arrived. */
-int weft_gpu_vendor_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes)
-{
-    int code, descriptor = -1;
-    if (!device->calls->range_handle)
-        return -1;
-    ON_DEVICE(device, code, device->calls->range_handle(&descriptor, address, bytes, WEFT_GPU_RANGE_DMABUF, 0));
-    device->vendor->forget(device->calls);
-    return code == WEFT_GPU_DONE ? descriptor : -1;
-}
-
-weft_status weft_gpu_vendor_flush(weft_gpu_device *device)
-{
-    int code = WEFT_GPU_DONE;
-    if (device->calls->flush_writes)
-        ON_DEVICE(device, code, device->calls->flush_writes(WEFT_GPU_FLUSH_CONTEXT, WEFT_GPU_FLUSH_OWNER));
-    return settle(device, "flushing what arrived", code == WEFT_GPU_NOT_SUPPORTED ? WEFT_GPU_DONE : code);
-}
-
-weft_status weft_gpu_vendor_stream_take(weft_gpu_device *device, void **stream)
-{
-    int code;
-    *stream = NULL;
-    ON_DEVICE(device, code, device->calls->stream_take(stream, WEFT_GPU_STREAM_FLAGS));
-    return settle(device, "making a stream", code);
-}
-
-void weft_gpu_vendor_stream_give(weft_gpu_device *device, void *stream)
-{
-    int code = WEFT_GPU_DONE;
-    if (stream)
-        ON_DEVICE(device, code, device->calls->stream_give(stream));
-    give_settle(device, "giving a stream back", code);
-}
-
-weft_status weft_gpu_vendor_copy(weft_gpu_device *device, void *stream, uint64_t to, uint64_t from, uint64_t bytes)
-{
-    int code;
-    ON_DEVICE(device, code, device->vendor->copy(device->calls, to, from, bytes, stream));
-    return settle(device, "copying", code);
-}
-
-weft_status weft_gpu_vendor_clear(weft_gpu_device *device, void *stream, uint64_t address, uint64_t bytes)
-{
-    int code;
-    ON_DEVICE(device, code, device->calls->clear(address, 0, bytes, stream));
-    return settle(device, "clearing memory", code);
-}
-
-weft_status weft_gpu_vendor_launch(weft_gpu_device *device, void *stream, enum weft_gpu_kernel kernel, uint32_t blocks,
-                                   uint64_t argument)
-{
-    int code;
-    void *arguments[] = {&argument};
-    ON_DEVICE(device, code,
-              device->calls->launch(device->functions[kernel], blocks, 1, 1, WEFT_GPU_BLOCK, 1, 1, 0, stream, arguments,
-                                    NULL));
-    return settle(device, weft_gpu_kernel_names[kernel], code);
-}
-
-weft_status weft_gpu_vendor_mark_take(weft_gpu_device *device, void **mark)
-{
-    int code;
-    *mark = NULL;
-    ON_DEVICE(device, code, device->calls->event_take(mark, WEFT_GPU_EVENT_FLAGS));
-    return settle(device, "making an event", code);
-}
-
-void weft_gpu_vendor_mark_give(weft_gpu_device *device, void *mark)
-{
-    int code = WEFT_GPU_DONE;
-    if (mark)
-        ON_DEVICE(device, code, device->calls->event_give(mark));
-    give_settle(device, "giving an event back", code);
-}
-
-/* An event recorded on a stream that is captured would be part of the graph, and so would all that waits for it. */
-static int record(const weft_gpu_device *device, void *stream, void *mark, int *captured)
-{
-    int code = device->calls->stream_captured(stream, captured);
-    return code == WEFT_GPU_DONE && !*captured ? device->calls->event_record(mark, stream) : code;
-}
-
-/* What a stream of another device is refused with, and one that is no more: the event is this device's own. */
-static bool is_of_stream(const weft_gpu_device *device, int code)
-{
-    return code == WEFT_GPU_VALUE || code == WEFT_GPU_WRONG_HANDLE || code == device->vendor->stream_gone;
-}
-
-weft_status weft_gpu_vendor_mark(weft_gpu_device *device, void *stream, void *mark)
-{
-    int code, captured = 0;
-    ON_DEVICE(device, code, record(device, stream, mark, &captured));
-    if (is_of_stream(device, code)) {
-        device->vendor->forget(device->calls);
-        return weft_fail(WEFT_E_ARGUMENT,
-                         "%s device %d: the driver knows no such stream of it (error %d): give one of this device's",
-                         device->vendor->name, device->number, code);
+    struct weft_gpu_image image, other;
+    if (!weft_gpu_image_choose(vendor, major, minor, 0, &image)) {
+        snprintf(text, capacity, "no image for it: %s", weft_gpu_images_said(vendor));
+        return false;
     }
-    if (code == WEFT_GPU_DONE && captured)
-        return weft_fail(WEFT_E_ARGUMENT,
-                         "%s device %d: the stream is being captured into a graph, to which this work cannot belong: "
-                         "give one that is not",
-                         device->vendor->name, device->number);
-    if (code != WEFT_GPU_CAPTURED_BESIDE)
-        return settle(device, "recording an event", code);
-    device->vendor->forget(device->calls);
-    return WEFT_AGAIN;
+    const bool either = strncmp(image.name, "gfx", 3) == 0 && weft_gpu_image_choose(vendor, major, minor, 1, &other);
+    snprintf(text, capacity, "image %s%s%s", image.name, either ? " or " : "", either ? other.name : "");
+    return true;
 }
 
-weft_status weft_gpu_vendor_reached(weft_gpu_device *device, void *mark)
+/* A device of which something cannot be learnt is listed with what is known. */
+static void device_describe(const weft_gpu_vendor *vendor, const weft_gpu_calls *calls, int number,
+                            weft_device_info *info)
 {
-    int code;
-    ON_DEVICE(device, code, device->calls->event_query(mark));
-    if (code == WEFT_GPU_NOT_READY || is_of_capture(code)) {
-        device->vendor->forget(device->calls);
-        return code == WEFT_GPU_NOT_READY ? WEFT_AGAIN : WEFT_E_STATE;
-    }
-    return settle(device, "work on the device", code);
-}
-
-/* Whether host and current device reach memory by this address alike, as they do all pinned memory. That bears the
- * number of the device that happened to be current when it was taken. */
-static bool is_shared(const weft_gpu_device *device, uint64_t address)
-{
-    uint64_t host = 0, here = 0;
-    return device->calls->pointer_attribute(&host, WEFT_GPU_POINTER_HOST, address) == WEFT_GPU_DONE &&
-           device->calls->pointer_attribute(&here, WEFT_GPU_POINTER_HERE, address) == WEFT_GPU_DONE &&
-           host == address && here == address;
-}
-
-/* Whose memory an address is: the device's own where its kernels reach it. */
-static int owner_find(const weft_gpu_device *device, uint64_t address, int *number)
-{
-    int code = device->calls->pointer_attribute(number, WEFT_GPU_POINTER_DEVICE, address);
-    if (code == WEFT_GPU_DONE && *number != device->handle && is_shared(device, address))
-        *number = device->handle;
-    return code;
-}
-
-/* The first and the last byte: an allocation in between would be the caller's doing. */
-const char *weft_gpu_vendor_reaches(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text,
-                                    size_t capacity)
-{
-    const uint64_t ends[] = {address, address + bytes - 1};
-    for (int i = 0; i < 2; i++) {
-        int code, number = -1;
-        ON_DEVICE(device, code, owner_find(device, ends[i], &number));
-        if (code == WEFT_GPU_DONE && number == device->handle)
-            continue;
-        device->vendor->forget(device->calls);
-        if (code == WEFT_GPU_DONE && number >= 0)
-            snprintf(text, capacity, "lies on %s device %d, not on %d", device->vendor->name, number, device->number);
-        else
-            snprintf(text, capacity, "%s no memory of %s device %d: is it host memory?",
-                     i ? "begins in memory of the device but ends in" : "is", device->vendor->name, device->number);
-        return text;
-    }
-    return NULL;
-}
-
-/* Every part of the device that was taken. */
-void weft_gpu_vendor_close(weft_gpu_device *device)
-{
-    int code = WEFT_GPU_DONE;
-    if (!device)
-        return;
-    if (device->module)
-        ON_DEVICE(device, code, device->calls->module_unload(device->module));
-    give_settle(device, "unloading the kernels", code);
-    if (device->context)
-        device->vendor->context_give(device->calls, device->handle);
-    weft_mem_give(device);
-}
-
-void weft_gpu_vendor_abandon(weft_gpu_device *device)
-{
-    weft_mem_give(device);
-}
-
-static weft_status device_begin(weft_gpu_device *device, int count)
-{
-    const weft_gpu_vendor *vendor = device->vendor;
-    if (device->number < 0 && vendor->current(device->calls, &device->number) != WEFT_GPU_DONE)
-        device->number = 0;
-    vendor->forget(device->calls);
-    if (device->number >= count)
-        return weft_fail(WEFT_E_CONFIG, "device = %d: %s devices here are 0 to %d", device->number, vendor->name,
-                         count - 1);
-    int code = device->calls->device_get(&device->handle, device->number);
+    int handle = number, major = 0, minor = 0, version = 0;
+    size_t bytes = 0;
+    char driver[32];
+    *info = (weft_device_info){.device = number};
+    snprintf(info->backend, sizeof info->backend, "%s", vendor->name);
+    int code = calls->device_get(&handle, number);
     if (code == WEFT_GPU_DONE)
-        code = vendor->context_take(device->calls, device->handle, &device->context);
-    if (code != WEFT_GPU_DONE)
-        return weft_gpu_vendor_fail(device, "opening it", code);
-    return weft_gpu_vendor_load(device);
+        code = calls->device_name(info->name, sizeof info->name - 1, handle);
+    if (code == WEFT_GPU_DONE)
+        code = calls->device_memory(&bytes, handle);
+    if (code == WEFT_GPU_DONE)
+        code = calls->device_attribute(&major, vendor->capability_major, handle);
+    if (code == WEFT_GPU_DONE)
+        code = calls->device_attribute(&minor, vendor->capability_minor, handle);
+    if (code == WEFT_GPU_DONE)
+        code = calls->version(&version);
+    info->memory_bytes = bytes;
+    if (code != WEFT_GPU_DONE) {
+        vendor->forget(calls);
+        snprintf(info->detail, sizeof info->detail, "the driver does not describe it: %s (error %d)",
+                 weft_gpu_vendor_meaning(vendor, calls, code), code);
+        return;
+    }
+    vendor->version(version, driver, sizeof driver);
+    snprintf(info->detail, sizeof info->detail, "%.1f GB, capability %d.%d, driver %s, ", (double)bytes / 1e9, major,
+             minor, driver);
+    const size_t used = strlen(info->detail);
+    info->usable = image_say(vendor->name, major, minor, info->detail + used, sizeof info->detail - used);
 }
 
-weft_status weft_gpu_vendor_open(const weft_gpu_vendor *vendor, int number, weft_gpu_device **device)
+size_t weft_gpu_vendor_probe(const weft_gpu_vendor *vendor, weft_device_info *devices, size_t capacity)
 {
     const weft_gpu_calls *calls;
     int count;
-    *device = NULL;
     weft_status status = weft_gpu_vendor_begin(vendor, &calls, &count);
-    if (status != WEFT_OK) {
-        weft_fail_about("backend %s", vendor->name);
-        return status;
+    if (status == WEFT_OK) {
+        for (int i = 0; i < count && (size_t)i < capacity; i++)
+            device_describe(vendor, calls, i, &devices[i]);
+        return (size_t)count;
     }
-    weft_gpu_device *made = weft_mem_take(1, sizeof *made);
-    if (!made)
-        return weft_fail(WEFT_E_MEMORY, "%s device: no memory for its record", vendor->name);
-    made->vendor = vendor;
-    made->calls = calls;
-    made->number = number < 0 ? -1 : number;
-    status = device_begin(made, count);
-    if (status == WEFT_OK)
-        *device = made;
-    else
-        weft_gpu_vendor_close(made);
-    return status;
+    if (capacity > 0) {
+        devices[0] = (weft_device_info){.device = -1};
+        snprintf(devices[0].backend, sizeof devices[0].backend, "%s", vendor->name);
+        snprintf(devices[0].detail, sizeof devices[0].detail, "%s", weft_last_error());
+    }
+    return 1;
 }

@@ -2,11 +2,9 @@
  *
  * A thread has a current device and no context. The library keeps the last error of a thread for whoever asks, which
  * may be a framework that looks after its own calls: weft's errors are taken out of there. */
-#include "backends/gpu/hip.h"
-
 #include <stdio.h>
 
-#include "backends/gpu/gpu_vendor.h"
+#include "backends/gpu/gpu_device.h"
 
 enum { KIND_BY_ADDRESS = 4 }; /* of a copy */
 enum { CONTEXT_GONE = 709 };  /* hipErrorContextIsDestroyed: of streams too, since contexts are not used */

@@ -14,9 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/gpu/cuda.h"
 #include "backends/gpu/gpu_images.h"
-#include "backends/gpu/hip.h"
 #include "base/status.h"
 #include "tests/emulation/emulation.h"
 #include "tests/isa/cases.h"

@@ -1,5 +1,5 @@
 /* headers.cpp - what weft declares of a driver's interface by hand, held against the vendor's own headers: compiled by
- * headers.sh, never run. VENDOR_ROWS is made of backends/gpu/gpu_calls.h. */
+ * headers.sh, never run. VENDOR_ROWS is made of backends/gpu/gpu_library_calls.h. */
 #ifdef WEFT_VENDOR_CUDA
 #include <cuda.h>
 #else
@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "backends/gpu/gpu_calls.h"
+#include "backends/gpu/gpu_library_calls.h"
 
 /* How a value travels: integers, enums and pointers of a size all alike. What a pointer points at is of the same size
  * too, where both say what it is. */

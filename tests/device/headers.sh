@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What weft declares of the drivers by hand (backends/gpu/gpu_calls.h) is what the vendors' headers declare, where there are
+# What weft declares of the drivers by hand (backends/gpu/gpu_library_calls.h) is what the vendors' headers declare, where there are
 # any: every function's arguments, every number. And each library that is here has every function.
 set -euo pipefail
 root=${WEFT_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -12,7 +12,7 @@ if ! command -v c++ >/dev/null || ! command -v nm >/dev/null; then
 fi
 
 # A row a line, for one vendor: result@name@parameters@symbol@, "late" where older libraries lack it.
-printf '%s\n' '#include "backends/gpu/gpu_calls.h"' '#define LINE(result, name, parameters, cuda, hip) %result@name@parameters@cuda@hip@' \
+printf '%s\n' '#include "backends/gpu/gpu_library_calls.h"' '#define LINE(result, name, parameters, cuda, hip) %result@name@parameters@cuda@hip@' \
     'WEFT_GPU_CALLS(LINE)' '#undef LINE' \
     '#define LINE(result, name, parameters, cuda, hip) %result@name@parameters@cuda@hip@late' 'WEFT_GPU_LATE_CALLS(LINE)' |
     c++ -E -P -I"$root" -x c++ - | tr '\n' ' ' | tr '%' '\n' | grep '@' >"$work/all"

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "backends/gpu/gpu_calls.h"
+#include "backends/gpu/gpu_library_calls.h"
 #include "tests/fake_gpu/fake_gpu.h"
 
 enum fake_work { FAKE_COPY, FAKE_CLEAR, FAKE_LAUNCH, FAKE_RECORD };

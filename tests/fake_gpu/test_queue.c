@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "backends/gpu/gpu_backend.h"
 #include "base/status.h"
 #include "tests/fake_gpu/bench.h"
 

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/gpu/cuda.h"
-#include "backends/gpu/hip.h"
-
 #define MEMORY_BYTES (UINT64_C(4) << 30)
 
 world_vendor world[] = {

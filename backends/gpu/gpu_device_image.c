@@ -1,5 +1,5 @@
-/* gpu_load.c - the image that a device takes, and the kernels in it. */
-#include "backends/gpu/gpu_vendor.h"
+/* gpu_device_image.c - the image that a device takes, and the kernels in it. */
+#include "backends/gpu/gpu_device.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -48,7 +48,7 @@ static weft_status images_try(weft_gpu_device *device, int major, int minor)
         weft_log(WEFT_LOG_DEBUG, "%s device %d does not load image %s: %s (error %d)", vendor->name, device->number,
                  device->image.name, weft_gpu_vendor_meaning(vendor, device->calls, code), code);
         if (!image_is_unfit(code))
-            return weft_gpu_vendor_fail(device, "loading the kernels", code);
+            return weft_gpu_device_fail(device, "loading the kernels", code);
     }
     if (code == WEFT_GPU_DONE)
         return weft_fail(WEFT_E_MISSING, "%s device %d of capability %d.%d: this build has no image for it (%s)",
@@ -58,7 +58,7 @@ static weft_status images_try(weft_gpu_device *device, int major, int minor)
                      vendor->name, device->number, weft_gpu_vendor_meaning(vendor, device->calls, code), code);
 }
 
-weft_status weft_gpu_vendor_load(weft_gpu_device *device)
+weft_status weft_gpu_device_image_load(weft_gpu_device *device)
 {
     weft_gpu_entry entry;
     int major = 0, minor = 0;
@@ -66,10 +66,10 @@ weft_status weft_gpu_vendor_load(weft_gpu_device *device)
     if (code == WEFT_GPU_DONE)
         code = device->calls->device_attribute(&minor, device->vendor->capability_minor, device->handle);
     if (code == WEFT_GPU_DONE)
-        code = weft_gpu_vendor_enter(device, &entry);
+        code = weft_gpu_device_enter(device, &entry);
     if (code != WEFT_GPU_DONE)
-        return weft_gpu_vendor_fail(device, "asking for its capability", code);
+        return weft_gpu_device_fail(device, "asking for its capability", code);
     weft_status status = images_try(device, major, minor);
-    weft_gpu_vendor_leave(device, &entry);
+    weft_gpu_device_leave(device, &entry);
     return status;
 }

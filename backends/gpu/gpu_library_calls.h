@@ -1,10 +1,10 @@
-/* gpu_calls.h - the functions of the two vendors' driver libraries that weft calls, declared by weft itself.
+/* gpu_library_calls.h - the functions of the two vendors' driver libraries that weft calls, declared by weft itself.
  *
  * ROW(result, name, parameters, symbol in libcuda, symbol in libamdhip64): both libraries' functions of a row take the
  * same arguments and mean the same; NULL where only the other vendor has the row. Results of type int are error codes,
  * of which the two vendors share the numbers below. Drivers leave out-variables untouched when they fail. */
-#ifndef WEFT_BACKENDS_GPU_CALLS_H
-#define WEFT_BACKENDS_GPU_CALLS_H
+#ifndef WEFT_BACKENDS_GPU_LIBRARY_CALLS_H
+#define WEFT_BACKENDS_GPU_LIBRARY_CALLS_H
 
 #include <stddef.h>
 #include <stdint.h>
