@@ -32,4 +32,11 @@ weft_status weft_update_chain_finish(weft_update_chain *chain, bool named, uint6
 void weft_update_chain_report(const weft_update_chain *chain, uint64_t changed, double diff_ms, double encode_ms,
                               weft_update_info *info);
 
+/* ---- update_merge_free.c */
+
+/* Without the base: `layout` NULL takes the updates' own, `level` NULL the one they can have. */
+weft_status weft_update_merge_free(weft_update_file *const *updates, size_t count, const weft_layout *layout,
+                                   const char *level, const weft_work *work, const weft_sink *sink,
+                                   weft_update_info *info);
+
 #endif

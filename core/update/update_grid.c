@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "update/update_number.h"
+#include "update/update_format.h"
 
 #define TENSORS_MAX  (UINT64_C(1) << 20)
 #define DISTANCE_MAX 1024u /* tensors that a copy reaches back */

@@ -9,7 +9,7 @@
 #include "codec/chooser.h"
 #include "encode/encode.h"
 #include "layout/digest.h"
-#include "update/update_merge.h"
+#include "update/update_chain.h"
 #include "update/update_prove.h"
 #include "update/update_work.h"
 

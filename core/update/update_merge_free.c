@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "encode/merge.h"
-#include "update/update_merge.h"
+#include "update/update_chain.h"
 #include "update/update_prove.h"
 #include "update/update_work.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "update/update_number.h"
+#include "update/update_format.h"
 
 #define DISTANCE_MAX 1024u /* tensors that a copy reaches back */
 #define ITEM_BYTES   40u   /* more than a copy, or a literal but for its sizes and name, takes */

@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "update/update_format.h"
 #include "update/update_names.h"
-#include "update/update_number.h"
 #include "wire/wire.h"
 
 #define LAYOUT_MAGIC UINT32_C(0x594c4657)

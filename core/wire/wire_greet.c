@@ -1,6 +1,7 @@
 /* wire_greet.c - the bodies of HELLO, GREETING and WELCOME. */
 #include "wire/wire_body.h"
 
+#include "base/log.h"
 #include "base/status.h"
 
 #define HELLO_MAGIC 0x54464557u /* "WEFT" */
@@ -231,4 +232,21 @@ weft_status weft_wire_get_welcome(const uint8_t *body, uint64_t length, weft_wir
     weft_in_address(&in, welcome->address, &welcome->address_bytes);
     get_more(&in, welcome->more, &welcome->further, false);
     return weft_wire_done(&in, "WELCOME");
+}
+
+/* ---- versions of the fabric library */
+
+weft_status weft_wire_check_fabric(const weft_wire_hello *hello, const weft_link_facts *facts)
+{
+    uint32_t theirs = hello->fabric, ours = facts->version;
+    if (!theirs || !ours || theirs >> 16 == ours >> 16)
+        return WEFT_OK;
+    if (facts->one_major)
+        return weft_fail(WEFT_E_REFUSED,
+                         "%s comes with libfabric %u.%u, this end has %u.%u: provider %s does not work between majors; "
+                         "install one of them at both ends, or name provider tcp, which does",
+                         hello->name, theirs >> 16, theirs & 0xffff, ours >> 16, ours & 0xffff, hello->provider);
+    weft_log(WEFT_LOG_INFO, "%s comes with libfabric %u.%u, this end has %u.%u: provider %s works between the two",
+             hello->name, theirs >> 16, theirs & 0xffff, ours >> 16, ours & 0xffff, hello->provider);
+    return WEFT_OK;
 }
