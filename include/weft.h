@@ -190,8 +190,12 @@ typedef enum weft_dtype {
     WEFT_F8_E5M2FNUZ = 22
 } weft_dtype;
 
+#define WEFT_DTYPE_END 23 /* every dtype's number is less */
+
 #define WEFT_MAX_RANK 16
 #define WEFT_MAX_NAME 511
+
+#define WEFT_THRESHOLDS_MAX 15 /* of the classes of a dtype */
 
 /* One tensor of a layout. `shape` holds `rank` sizes in elements. Rank 0 is a scalar. */
 typedef struct weft_tensor {
@@ -702,6 +706,12 @@ WEFT_API weft_status weft_update_open_path(const char *path, weft_update_file **
 WEFT_API void weft_update_close(weft_update_file *update);
 
 /* Header of an update file. */
+/* Classes of level "tight", for elements of one dtype. */
+typedef struct weft_update_classes {
+    uint32_t count;                          /* thresholds: one less than classes; 0 for a number that is no dtype */
+    uint32_t threshold[WEFT_THRESHOLDS_MAX]; /* exponents at which classes begin, rising */
+} weft_update_classes;
+
 typedef struct weft_update_header {
     size_t size; /* sizeof(weft_update_header) */
     weft_version base;
@@ -715,9 +725,10 @@ typedef struct weft_update_header {
     uint64_t bytes;       /* bytes of the file */
     uint64_t frame_bytes; /* bytes of the file that are frames */
     uint64_t frames;
-    uint64_t attachment_bytes; /* length of the attachment; 0: none */
-    uint32_t run_shift;        /* frames code runs of 2^run_shift units */
-    int named;                 /* 1: the file holds the layout's names and shapes too */
+    uint64_t attachment_bytes;                   /* length of the attachment; 0: none */
+    uint32_t run_shift;                          /* frames code runs of 2^run_shift units */
+    int named;                                   /* 1: the file holds the layout's names and shapes too */
+    weft_update_classes classes[WEFT_DTYPE_END]; /* classes of each dtype, by its number: classes[WEFT_BF16] */
 } weft_update_header;
 
 /* Writes the header of an update file. Never blocks. Errors: WEFT_E_CORRUPT (the file's layout is invalid),
@@ -728,11 +739,6 @@ WEFT_API weft_status weft_update_describe(weft_update_file *update, weft_update_
  * (names "never") the tensors are called "#0", "#1" and so on and have one dimension. Errors: as weft_update_describe.
  */
 WEFT_API weft_status weft_update_layout(weft_update_file *update, const weft_layout **layout, int *named);
-
-/* Writes the exponents at which the classes of level "tight" begin, for elements of a dtype. `count` receives their
- * number; the first `capacity` are written. Errors: WEFT_E_ARGUMENT (no such dtype). Never blocks. */
-WEFT_API weft_status weft_update_classes(const weft_update_file *update, weft_dtype dtype, uint32_t *thresholds,
-                                         size_t capacity, size_t *count);
 
 /* Copies the attachment. `bytes` receives the attachment's length; nothing is copied if `capacity` is less (ask with 0
  * first).
@@ -815,13 +821,10 @@ WEFT_API weft_status weft_update_merge(weft_update_file *const *updates, size_t 
 
 /* ---------------------------------------------------------------- digest */
 
-/* Computes the root digest of weights by their pieces, without a session.
- * Threads: any. Blocks: for one pass over the weights. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
-WEFT_API weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root);
-
-/* Computes the root digest with several threads and progress, and every tensor's digest.
- * `tensors` has weft_layout_count words, or is NULL. Errors: as weft_digest, and WEFT_E_SYSTEM, the errors of progress.
- */
+/* Computes the root digest of weights by their pieces, without a session, and the digest of every tensor.
+ * `work` may be NULL: one thread, no progress. `tensors` has weft_layout_count words, or is NULL.
+ * Threads: any. Blocks: for one pass over the weights. Errors: WEFT_E_ARGUMENT, WEFT_E_LAYOUT, WEFT_E_MEMORY,
+ * WEFT_E_SYSTEM, the errors of progress. */
 WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
                                          const weft_work *work, uint64_t *tensors, uint64_t *root);
 

@@ -10,8 +10,6 @@
 #include "shown.h"
 #include "verbs.h"
 
-enum { CLASSES_MAX = 64 };
-
 typedef struct inspect {
     const weft_args *args;
     weft_update_file *update;
@@ -94,23 +92,22 @@ static bool dtype_is_new(const inspect *in, uint64_t tensor, uint32_t *seen)
     return fresh;
 }
 
-static size_t classes_of(const inspect *in, uint64_t tensor, uint32_t thresholds[CLASSES_MAX])
+static const weft_update_classes *classes_of(const inspect *in, uint64_t tensor)
 {
-    size_t count = 0;
-    weft_update_classes(in->update, in->layout->entries[tensor].tensor.dtype, thresholds, CLASSES_MAX, &count);
-    return count < CLASSES_MAX ? count : CLASSES_MAX;
+    return &in->header.classes[in->layout->entries[tensor].tensor.dtype];
 }
 
 static json_t *classes_json(const inspect *in)
 {
     json_t *object = json_object();
-    uint32_t thresholds[CLASSES_MAX], seen = 0;
+    uint32_t seen = 0;
     for (uint64_t t = 0; t < in->layout->count; t++) {
         if (!dtype_is_new(in, t, &seen))
             continue;
         json_t *list = json_array();
-        for (size_t i = 0, count = classes_of(in, t, thresholds); i < count; i++)
-            json_array_append_new(list, weft_json_count(thresholds[i]));
+        const weft_update_classes *classes = classes_of(in, t);
+        for (uint32_t i = 0; i < classes->count; i++)
+            json_array_append_new(list, weft_json_count(classes->threshold[i]));
         json_object_set_new(object, dtype_name(in, t), list);
     }
     return object;
@@ -150,14 +147,14 @@ static void print_json(const inspect *in)
 
 static void print_classes(const inspect *in)
 {
-    uint32_t thresholds[CLASSES_MAX], seen = 0;
+    uint32_t seen = 0;
     for (uint64_t t = 0; t < in->layout->count; t++) {
-        size_t count = dtype_is_new(in, t, &seen) ? classes_of(in, t, thresholds) : 0;
-        if (count == 0)
+        const weft_update_classes *classes = classes_of(in, t);
+        if (!dtype_is_new(in, t, &seen) || classes->count == 0)
             continue;
         printf("classes of %s begin at exponents", dtype_name(in, t));
-        for (size_t i = 0; i < count; i++)
-            printf(" %u", thresholds[i]);
+        for (uint32_t i = 0; i < classes->count; i++)
+            printf(" %u", classes->threshold[i]);
         putchar('\n');
     }
 }

@@ -1,7 +1,6 @@
 /* session_digest.c - bound weights: whether the backend reaches them, and what they are. */
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
 #include "session/session.h"
@@ -60,37 +59,5 @@ weft_status weft_session_digest(weft_pipeline *window, const weft_binding *bindi
     weft_status status = weft_pipeline_run(window, &chore, 0, binding->layout->unit_count);
     if (status == WEFT_OK)
         *root = weft_digest_parts_root(binding->layout, sums);
-    return status;
-}
-
-static weft_status digest_host(const weft_binding *binding, uint64_t *digests, uint64_t *root)
-{
-    const weft_backend *backend = weft_backend_find("host");
-    const weft_backend_options options = {-1, "auto", 0};
-    weft_backend_state *device = NULL;
-    weft_pipeline window;
-    weft_status status = backend->open(&options, &device);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_pipeline_open(&window, backend, device);
-    if (status == WEFT_OK)
-        status = weft_session_digest(&window, binding, digests, root);
-    weft_pipeline_close(&window);
-    backend->close(device);
-    return status;
-}
-
-weft_status weft_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count, uint64_t *root)
-{
-    weft_binding binding;
-    uint64_t *digests = weft_mem_take(layout->part_count + 1, sizeof *digests);
-    if (!digests)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)layout->part_count);
-    weft_status status = weft_binding_open((weft_layout *)layout, pieces, count, &binding);
-    if (status == WEFT_OK) {
-        status = digest_host(&binding, digests, root);
-        weft_binding_close(&binding);
-    }
-    weft_mem_give(digests);
     return status;
 }

@@ -6,6 +6,20 @@
 #include "layout/digest.h"
 #include "update/update_prove.h"
 
+_Static_assert(WEFT_THRESHOLDS_MAX == WEFT_CLASS_MAX - 1, "the header has all thresholds");
+
+static weft_update_classes classes_of(const weft_update_file *update, weft_dtype dtype)
+{
+    weft_update_classes found = {0};
+    const weft_dtype_row *row = weft_dtype_find(dtype);
+    if (!row)
+        return found;
+    const weft_classes *classes = &update->header.parameters.classes[weft_kind_of(row->width, row->exponent_bits)];
+    found.count = classes->thresholds;
+    memcpy(found.threshold, classes->threshold, sizeof found.threshold);
+    return found;
+}
+
 weft_status weft_update_describe(weft_update_file *update, weft_update_header *header)
 {
     const weft_layout *layout;
@@ -29,22 +43,11 @@ weft_status weft_update_describe(weft_update_file *update, weft_update_header *h
                               .attachment_bytes = update->header.attachment_bytes,
                               .run_shift = update->header.parameters.run_shift,
                               .named = named};
+    for (weft_dtype dtype = 0; dtype < WEFT_DTYPE_END; dtype++)
+        all.classes[dtype] = classes_of(update, dtype);
     size_t size = header->size < sizeof all ? header->size : sizeof all;
     all.size = size;
     memcpy(header, &all, size);
-    return WEFT_OK;
-}
-
-weft_status weft_update_classes(const weft_update_file *update, weft_dtype dtype, uint32_t *thresholds, size_t capacity,
-                                size_t *count)
-{
-    const weft_dtype_row *row = weft_dtype_find(dtype);
-    if (!row)
-        return weft_fail(WEFT_E_ARGUMENT, "there is no dtype %d", (int)dtype);
-    const weft_classes *classes = &update->header.parameters.classes[weft_kind_of(row->width, row->exponent_bits)];
-    *count = classes->thresholds;
-    for (size_t i = 0; i < *count && i < capacity; i++)
-        thresholds[i] = classes->threshold[i];
     return WEFT_OK;
 }
 

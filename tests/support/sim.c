@@ -349,7 +349,8 @@ void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, cons
         fleet_model_put(&end->model, dense);
         end->start = malloc(s->bytes);
         memcpy(end->start, dense, s->bytes);
-        must(s, weft_digest(s->layout, end->model.pieces, end->model.piece_count, &end->start_root), "digest");
+        must(s, weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
+             "digest");
     }
     must(s, weft_bind(end->session, end->model.pieces, end->model.piece_count, NULL, 0, dense ? 0 : WEFT_BIND_EMPTY),
          "bind rollout");
