@@ -1,7 +1,7 @@
-/* bytes.h - little-endian integers in byte strings: a cursor that writes and one that reads, both bounded.
+/* bytes.h - little-endian integers in byte strings: a cursor that writes and a cursor that reads, both bounded.
  *
- * A cursor that would pass its end moves no further and remembers it in `bad`: a message is written or read as a whole
- * and judged once at the end. */
+ * A cursor that would pass its end stops there and sets `bad`. So a caller writes or reads a whole message and checks
+ * the cursor once at the end. */
 #ifndef WEFT_CORE_BYTES_H
 #define WEFT_CORE_BYTES_H
 
@@ -55,7 +55,7 @@ static inline void weft_out_word(weft_out *out, uint64_t value, uint32_t width)
     weft_out_block(out, word, width);
 }
 
-/* A text of at most 65535 bytes behind its u16 length. */
+/* Writes the text's length as a u16, then the text, which has at most 65535 bytes. */
 static inline void weft_out_text(weft_out *out, const char *text)
 {
     uint64_t length = strlen(text);
@@ -63,7 +63,7 @@ static inline void weft_out_text(weft_out *out, const char *text)
     weft_out_block(out, text, length);
 }
 
-/* The next `bytes` bytes in place, NULL past the end. */
+/* Returns the next `bytes` bytes in place, or NULL if fewer are left. */
 static inline const uint8_t *weft_in_block(weft_in *in, uint64_t bytes)
 {
     if (in->bad || bytes > in->length - in->used) {
@@ -81,7 +81,8 @@ static inline uint64_t weft_in_word(weft_in *in, uint32_t width)
     return block ? weft_bytes_get(block, width) : 0;
 }
 
-/* Copies a text into `capacity` bytes, terminated; one that has no room or holds a zero byte makes the cursor bad. */
+/* Copies a text into `capacity` bytes and terminates it. A text that is too long or holds a zero byte makes the cursor
+ * bad. */
 static inline void weft_in_text(weft_in *in, char *text, uint64_t capacity)
 {
     uint64_t length = weft_in_word(in, 2);
@@ -97,8 +98,8 @@ static inline void weft_in_text(weft_in *in, char *text, uint64_t capacity)
     text[length] = 0;
 }
 
-/* Bytes, of at most `length`, of the control character that `text` begins with: C0, DEL, or C1 in UTF-8, which steers
- * some terminals as ESC does. 0: it begins with none. */
+/* Returns the length in bytes of the control character that `text` begins with, at most `length`, or 0 if there is
+ * none. Control characters are C0, DEL, and C1 in UTF-8, because C1 steers some terminals as ESC does. */
 static inline uint32_t weft_bytes_control(const char *text, uint64_t length)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -107,7 +108,7 @@ static inline uint32_t weft_bytes_control(const char *text, uint64_t length)
     return length > 1 && at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0 ? 2 : 0;
 }
 
-/* Words to a human go to terminals and logs: what is not printable ASCII becomes '?'. */
+/* Replaces every character that is not printable ASCII by '?', because the text goes to terminals and logs. */
 static inline void weft_bytes_clean(char *text)
 {
     for (; *text; text++)
@@ -115,7 +116,7 @@ static inline void weft_bytes_clean(char *text)
             *text = '?';
 }
 
-/* Whether everything was read and nothing was missing. */
+/* True if the cursor read everything and nothing was missing. */
 static inline bool weft_in_done(const weft_in *in)
 {
     return !in->bad && in->used == in->length;

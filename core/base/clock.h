@@ -1,4 +1,4 @@
-/* clock.h - monotonic time, which a test may own. */
+/* clock.h - monotonic time. A test may put its own clock in place of the system's. */
 #ifndef WEFT_CORE_CLOCK_H
 #define WEFT_CORE_CLOCK_H
 
@@ -8,16 +8,18 @@
 
 #define WEFT_NS_PER_MS UINT64_C(1000000)
 
-/* A clock of the caller's own. Everything that waits in core asks it and none other; a session then has no thread
- * (`progress = manual` is a must), so that whoever owns the clock owns every step too. */
+/* A clock of the caller's own. Every wait in core asks this clock alone. Sessions then have no thread (`progress =
+ * manual` is a must), so that the owner of the clock also owns every step. */
 typedef struct weft_clock {
-    uint64_t (*now_ns)(void *user); /* never goes back, never 0 */
-    /* A session has nothing to do for `ns`: lets that time pass, or less, or steps other sessions meanwhile. */
+    uint64_t (*now_ns)(void *user); /* the time in ns; never goes back, never 0 */
+    /* Called when a session has nothing to do for `ns`. Lets that time pass, or less, or steps other sessions
+     * meanwhile. */
     void (*pass)(void *user, uint64_t ns);
     void *user;
 } weft_clock;
 
-/* Set before the first session is opened, NULL (the system's clock) again after the last is closed. Borrowed. */
+/* The caller's clock; NULL: the system's. Set it before the first session opens, and to NULL after the last one closes.
+ * Borrowed. */
 extern const weft_clock *weft_clock_own;
 
 static inline uint64_t weft_clock_ns(void)
@@ -29,7 +31,7 @@ static inline uint64_t weft_clock_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* Sleeps for about so long. */
+/* Sleeps for about `ns`. */
 void weft_clock_pass(uint64_t ns);
 
 static inline double weft_clock_ms(uint64_t from_ns, uint64_t to_ns)

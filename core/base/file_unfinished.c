@@ -10,7 +10,7 @@
 
 #define NOTED_MAX 16u /* an output has two at most: its folder and the file in it that is being written */
 
-/* Whoever takes a name from its place owns it: a handler may run beside the thread that writes the file. */
+/* The thread that removes a name from its place owns the name, because a signal handler may run beside the writer. */
 static char *_Atomic noted[NOTED_MAX];
 static atomic_bool ending;
 

@@ -1,4 +1,4 @@
-/* log.h - leveled lines to a sink; one process-wide threshold is not kept: the sink belongs to the thread's session. */
+/* log.h - lines with a level, written to a sink. Each session has its own sink and threshold; the process has none. */
 #ifndef WEFT_CORE_LOG_H
 #define WEFT_CORE_LOG_H
 
@@ -9,7 +9,7 @@
 #include "weft.h"
 
 #define WEFT_LOG_LINE    1024 /* bytes of the longest line, terminator included */
-#define WEFT_LOG_PRINTED 8192 /* of the longest that is printed as it is: it may have a path or two */
+#define WEFT_LOG_PRINTED 8192 /* bytes of the longest line that is printed uncut, which may hold a path or two */
 
 /* ---- standard error, for the whole process
  *
@@ -17,56 +17,55 @@
  * call waits for that, and the order is kept. What is not taken in time is dropped, and "weft warn: 17 lines lost, ..."
  * comes in its place. */
 
-/* Starts that thread where there is none, so that the first line need not. */
+/* Starts that thread unless it runs, so that the first line need not start it. */
 void weft_log_start(void);
 
-/* Puts lines there, which leave or are dropped as one. Any thread, under any lock. */
+/* Writes lines to standard error; all of them leave, or all are dropped. Any thread, under any lock. */
 void weft_log_put(const char *text, size_t bytes);
 
-/* The same for one line, given without its newline. */
+/* Writes one line to standard error. The format has no newline. */
 void weft_log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a session's: "weft warn: LINE". */
+/* Writes a session's line to standard error: "weft warn: LINE". */
 void weft_log_print_level(weft_log_level level, const char *line);
 
-/* Before an end: waits until all is written, half a second at most for a reader that takes nothing, two for a slow one.
- * Outside every lock. */
+/* Waits until all lines are written: at most half a second for a reader that takes nothing, two seconds for a slow one.
+ * Call it before the process ends, outside every lock. */
 void weft_log_drain(void);
 
 /* ---- sinks */
 
-/* Where lines go: the callback ring of a session, or standard error. Errors without a session are in no log: whoever
- * called has them (status.h). */
+/* The destination of lines: the callback ring of a session, or standard error. An error outside a session is not
+ * logged, because its caller has the text (status.h). */
 typedef struct weft_log_sink {
-    weft_log_level level; /* lines above it are dropped */
+    weft_log_level level; /* threshold: lines above this level are dropped */
     void (*write)(struct weft_log_sink *sink, weft_log_level level, const char *line);
 } weft_log_sink;
 
-/* Makes `sink` the calling thread's sink and returns the one before; NULL is standard error at `info`. A session sets
- * its own on entry of each public call and in its thread, so that several sessions keep their lines apart. */
+/* Makes `sink` the calling thread's sink and returns the previous one; NULL is standard error at `info`. A session sets
+ * its sink at the start of each public call and in its thread, so that several sessions keep their lines apart. */
 weft_log_sink *weft_log_enter(weft_log_sink *sink);
 
-/* Makes one that writes nothing the calling thread's sink and returns the one before: what is said until that one is
- * entered again is said by somebody else too, or is nothing new. */
+/* Makes a sink that drops every line the calling thread's sink, and returns the previous one. For work whose lines
+ * would repeat what is logged elsewhere. */
 weft_log_sink *weft_log_quiet(void);
 
-/* Whether the calling thread has a sink, that is works for a session. */
+/* True if the calling thread has a sink, because it works for a session. */
 bool weft_log_entered(void);
 
-/* Whether a line of this level would be written now. */
+/* True if a line of this level would be written now. */
 bool weft_log_wants(weft_log_level level);
 
 void weft_log(weft_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ends a line that fills its `capacity` bytes (at least 4) in "...", before the first character that would be cut in
- * two. */
+/* Puts "..." at the end of a line that fills its `capacity` bytes (at least 4). No character is cut in two. */
 void weft_log_cut(char *line, size_t capacity);
 
-/* Makes spaces of control characters. */
+/* Replaces control characters by spaces. */
 void weft_log_clean(char *line);
 
-/* Formats one line into `capacity` bytes (at least 4): what does not fit ends in "...", and control characters become
- * spaces, for texts may come from the other end of a wire. Always terminated. */
+/* Formats one line into `capacity` bytes (at least 4). A longer line ends in "...". Control characters become spaces,
+ * because texts may come from another host. Always terminated. */
 void weft_log_compose(char *line, size_t capacity, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 

@@ -7,7 +7,7 @@
 
 #define EVERY_NS (1000 * WEFT_NS_PER_MS)
 
-/* Whether a line may go now; it is used up. */
+/* Uses up one line if a line may pass now. */
 static bool take(weft_log_limit *limit, uint64_t now_ns)
 {
     const uint64_t back = (now_ns - limit->since_ns) / EVERY_NS;

@@ -15,7 +15,7 @@
 #define SPOOLS     4u
 #define LOST_BYTES 96u
 
-/* Those that have a thread: a fork has to find their locks free. */
+/* The spools that have a thread. A fork must find their locks free. */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static weft_spool *spools[SPOOLS];
 static uint32_t spool_count;
@@ -86,7 +86,7 @@ static uint64_t write_all(int fd, const char *text, uint64_t bytes)
         ssize_t written = write(fd, text + gone, bytes - gone);
         if (written >= 0) {
             gone += (uint64_t)written;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) { /* somebody else made it so */
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) { /* another process made the descriptor non-blocking */
             struct pollfd ready = {.fd = fd, .events = POLLOUT};
             poll(&ready, 1, -1);
         } else if (errno != EINTR) {
@@ -141,7 +141,7 @@ static void write_part(weft_spool *spool)
     pthread_cond_broadcast(&spool->moved);
 }
 
-/* What failed is tried again when something is put. */
+/* Bytes whose write failed are tried again when a line is queued. */
 static bool has_work(const weft_spool *spool)
 {
     return spool->begin < spool->end ? !spool->failing || spool->again : spool->lost > 0;

@@ -18,7 +18,8 @@ static void limit(weft_mem_host *memory, uint64_t total, uint64_t available, con
     memory->by = by;
 }
 
-/* The number behind `name` at a line's beginning; with name "" the file's first. "max" and what is missing is none. */
+/* Reads the number after `name` at the beginning of a line; with name "" the file's first number. "max" and a missing
+ * file count as no number. */
 static bool number_in(const char *path, const char *name, uint64_t *number)
 {
     char line[256];
@@ -53,7 +54,7 @@ static void read_host(const char *root, weft_mem_host *memory)
 
 /* ---- control groups */
 
-/* What one version calls it. */
+/* The names of the files in one version of control groups. */
 typedef struct group_files {
     const char *mount, *limit, *usage, *reclaimed;
 } group_files;
@@ -62,7 +63,7 @@ static const group_files versions[] = {
     {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
     {"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"}};
 
-/* Cached pages of files that nobody used lately are given up first: they are there to be had. */
+/* Cached pages of files that were not used lately count as available, because the kernel gives them up first. */
 static void read_group(const char *root, const group_files *files, const char *group, weft_mem_host *memory)
 {
     char path[PATH_BYTES];

@@ -1,22 +1,23 @@
-/* mem_host.h - how much memory this process may have: what the host has, and what its control groups and its limit of
- * address space leave of that. */
+/* mem_host.h - how much memory this process may have: that of the host, less what control groups and the limit of
+ * address space forbid. */
 #ifndef WEFT_CORE_MEM_HOST_H
 #define WEFT_CORE_MEM_HOST_H
 
 #include <stdint.h>
 
 typedef struct weft_mem_host {
-    uint64_t total;     /* bytes of the host, or of the least limit on this process */
-    uint64_t available; /* of them, without pushing anybody's out */
-    const char *by;     /* who says what is available: "MemAvailable", "a control group", "ulimit -v"; static */
+    uint64_t total;     /* bytes of the host, or of the tightest limit on this process */
+    uint64_t available; /* bytes of them to be had without evicting another process */
+    const char *by;     /* source of `available`: "MemAvailable", "a control group", "ulimit -v"; static */
 } weft_mem_host;
 
-/* Reads it from below `root`, "" being this host's files: proc/meminfo, proc/self/cgroup with the limits of version 1
- * and 2 up to the outermost group, and, of this host, the address space. What cannot be read limits nothing. */
+/* Reads the figures from the files below `root`; "" is this host. The files are proc/meminfo and proc/self/cgroup, with
+ * the limits of version 1 and 2 up to the outermost group. For "" the limit of address space counts too. A file that
+ * cannot be read limits nothing. */
 void weft_mem_host_read(const char *root, weft_mem_host *memory);
 
-/* Of so many bytes that this process holds or will hold, those that it cannot have touched yet: more than all that it
- * has in memory. */
+/* Returns how many of the `bytes` that this process holds or will hold are not backed by memory yet: those beyond what
+ * the process has resident. */
 uint64_t weft_mem_host_pending(uint64_t bytes);
 
 #endif

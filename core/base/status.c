@@ -94,7 +94,7 @@ static void last_error_set(const char *format, va_list arguments)
     last_error_count++;
 }
 
-/* Without a session there is nobody but the caller to tell. */
+/* An error outside a session is not logged, because its caller has the text. */
 static void last_error_log(weft_status status)
 {
     weft_scope scope = weft_status_scope(status);

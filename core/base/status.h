@@ -1,4 +1,4 @@
-/* status.h - deciding an error: its text is said once, where it is decided. */
+/* status.h - deciding an error. An error's text is set once, where the error is decided. */
 #ifndef WEFT_CORE_STATUS_H
 #define WEFT_CORE_STATUS_H
 
@@ -6,38 +6,37 @@
 
 #include "weft.h"
 
-/* Decides an error: stores printf-style text as the thread's last error, logs it at `error` for session scope and
- * `warn` for the rest but the call's (which only the caller needs to see), where the thread works for a session, and
- * returns `status`.
- * Callers above pass the status on silently. */
+/* Decides an error: stores the text as the thread's last error, logs it, and returns `status`. The log has errors of
+ * session scope at `error` and others at `warn`, if the thread works for a session. Errors of call scope are not
+ * logged, because only the caller needs them. Callers pass the status on without a word. */
 weft_status weft_fail(weft_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same without a log line, for conditions that a caller above may well handle (a probe, a retry). */
+/* Decides an error without a log line, for conditions that a caller may handle (a probe, a retry). */
 weft_status weft_fail_quiet(weft_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __clang_analyzer__
-/* The analyzer does not see into status.c: this tells it that the failure comes back. */
+/* The analyzer does not see into status.c. These macros show it that the status is returned. */
 #define weft_fail(status, ...)       ((weft_fail)(status, __VA_ARGS__), (status))
 #define weft_fail_quiet(status, ...) ((weft_fail_quiet)(status, __VA_ARGS__), (status))
 #endif
 
-/* Whether the thread's last error went to the log when it was decided: whoever tells it again says it twice. */
+/* True if the thread's last error was logged when it was decided. Logging such an error again would repeat it. */
 bool weft_fail_was_logged(void);
-/* How often the thread said an error so far: whether what was called said one. */
+/* Counts the errors that the thread decided so far, so that a caller can see whether a call decided one. */
 uint64_t weft_fail_count(void);
 
-/* Replaces the last error's text with "prefix: text", for a stage that knows which file or peer it was about, unless it
- * says so already. */
+/* Puts "prefix: " before the last error's text, unless the text begins so already. For a stage that knows the file or
+ * the peer. */
 void weft_fail_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What another host is told of the last error instead of its text: without paths of this host, and other peers. It is
- * forgotten with that error. */
+/* Sets the text that another host gets in place of the last error's: without paths of this host, and without other
+ * peers. The next error clears it. */
 void weft_fail_outside(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* That; NULL: nothing else than the text was given. */
+/* Returns the text of weft_fail_outside, or NULL if the last error has none. */
 const char *weft_last_error_outside(void);
 
-/* Whether a caller's struct that begins with `size` has it set; NULL is none. A size that was forgotten would pass for
- * a struct without fields, whose wishes nobody sees. Errors: WEFT_E_ARGUMENT. */
+/* Checks that a caller's struct that begins with `size` has `size` set; NULL is allowed. A forgotten size would pass
+ * for a struct without fields, and its settings would be ignored. Errors: WEFT_E_ARGUMENT. */
 weft_status weft_size_check(const void *given, const char *type);
 
 #endif

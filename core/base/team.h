@@ -1,4 +1,4 @@
-/* team.h - threads that do one thing together: the caller and its helpers, numbered workers. */
+/* team.h - a team of threads that run one task together: the caller and its helpers. Each is a worker with a number. */
 #ifndef WEFT_CORE_TEAM_H
 #define WEFT_CORE_TEAM_H
 
@@ -13,7 +13,7 @@
 typedef void (*weft_team_task)(void *context, uint32_t worker);
 
 typedef struct weft_team {
-    uint32_t workers; /* the caller is worker 0 */
+    uint32_t workers; /* workers in all; the caller is worker 0 */
     uint32_t started;
     struct weft_team_helper *helpers;
     pthread_mutex_t lock;
@@ -25,13 +25,14 @@ typedef struct weft_team {
     bool ends;
 } weft_team;
 
-/* Starts workers - 1 threads (thread.h). Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
+/* Starts `workers` - 1 threads (thread.h). Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM. */
 weft_status weft_team_open(weft_team *team, uint32_t workers);
 void weft_team_close(weft_team *team);
-/* Runs the task once in every worker, and returns when all have returned. One caller at a time. */
+/* Runs the task once on every worker, and returns after the last of them. One caller at a time. */
 void weft_team_run(weft_team *team, weft_team_task task, void *context);
 
-/* How many workers a site's `threads` asks for: 0 takes half of the CPUs this process may use, at most 8. */
+/* Returns the number of workers for a site's `threads`. 0 means half of the CPUs that this process may use, at most 8.
+ */
 uint32_t weft_team_workers(uint64_t wanted);
 
 #endif

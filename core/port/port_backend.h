@@ -1,26 +1,26 @@
 /* port_backend.h - the table through which core moves elements. Host, CUDA and HIP each fill one.
  *
- * Jobs are asynchronous: an operation returns WEFT_OK when it is complete, WEFT_AGAIN when it was taken and `poll` must
- * be called until it no longer returns WEFT_AGAIN, anything else when it failed and took no effect (apply excepted: see
- * there). The job and all memory that it names are borrowed until then; what it gives back, sums included, is written
- * by the calls of the thread that submitted it and is not looked at before. A thread has at most `depth` jobs with the
- * backend at once, all of one kind, none of which needs what another does, and polls the oldest first. A backend may
- * keep what it takes until it has enough for a batch, or one of them is polled: core submits anew as it polls, so that
- * a depth of two batches keeps one under way while the other is put together. After one has failed the others are
- * polled all the same. The host backend completes inline. One state is used from several threads only for different
- * jobs (publish encodes while the progress thread loads a snapshot).
+ * Jobs are asynchronous. An operation returns WEFT_OK if it is complete, WEFT_AGAIN if it was taken, and an error if it
+ * failed without effect (apply excepted: see there). A job that was taken is polled until `poll` returns anything but
+ * WEFT_AGAIN. Until then the job and all memory that it names are borrowed. Its results, sums included, are written by
+ * calls of the thread that submitted it, and must not be read before.
  *
- * Weights are named by address alone and lie where the backend works (`check`); core reads and writes none of them, nor
- * memory of kinds LISTS and DEVICE. Frames, sinks, dense bytes, digests, surveys and the records of change lists lie in
- * host memory. merge and drain name host memory only.
+ * A thread has at most `depth` jobs with the backend at once. All are of one kind, and none needs what another does.
+ * The thread polls the oldest first. A backend may collect jobs until it has enough for a batch, or until one is
+ * polled. Core submits again as it polls, so a depth of two batches keeps one under way while the other is put
+ * together. After one job failed the others are still polled. The host backend completes inline. Several threads may
+ * use one state for different jobs, because publish encodes while the progress thread loads a snapshot.
  *
- * A `stream` is the caller's, NULL the default one: a job reads or writes weights after what was queued on it before,
- * and what is queued on it afterwards comes after the job's last access to the weights (encode: after the pass that
- * finds the changes, not after the coding). Host: nothing to order.
+ * Weights are named by address alone and lie where the backend works (`check`). Core reads and writes neither weights
+ * nor memory of the kinds LISTS and DEVICE. Frames, sinks, dense bytes, digests, surveys and the records of change
+ * lists lie in host memory. merge and drain name host memory only.
  *
- * WEFT_E_DEVICE: the device is gone, and so will be every job from then on, soon; `close` is still called.
+ * A `stream` is the caller's; NULL is the default one. A job reads or writes weights after the work queued on the
+ * stream before it. Work queued afterwards comes after the job's last access to the weights. For encode that is the
+ * pass that finds the changes, not the coding. The host has nothing to order.
  *
- * No slot is optional: what differs is data (`caps`). */
+ * WEFT_E_DEVICE: the device is gone, and soon every later job fails too; `close` is still called. No slot is optional,
+ * because differences are data (`caps`). */
 #ifndef WEFT_CORE_PORT_BACKEND_H
 #define WEFT_CORE_PORT_BACKEND_H
 
@@ -31,7 +31,8 @@
 
 #define WEFT_BACKEND_ABI 3u
 
-/* `caps`: memory of kind DEVICE is to be had, and core can read no weights; and whose that is, for who hands it on. */
+/* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
+ * to those that hand it on. */
 #define WEFT_BACKEND_DEVICE 1u
 #define WEFT_BACKEND_CUDA   2u
 #define WEFT_BACKEND_HIP    4u
@@ -39,88 +40,87 @@
 typedef struct weft_backend_state weft_backend_state;
 
 typedef struct weft_backend_options {
-    int device;            /* -1: the current one */
-    const char *kernels;   /* "auto" or a kernel set's name ("portable", "avx2", "avx512"); never NULL */
-    uint64_t budget_bytes; /* device memory it may take; host: ignored */
+    int device;            /* number of the device; -1: the current one */
+    const char *kernels;   /* name of a kernel set ("portable", "avx2", "avx512") or "auto"; never NULL */
+    uint64_t budget_bytes; /* bytes of device memory that the backend may take; host: ignored */
 } weft_backend_options;
 
-/* What memory is for, which says where it lies. */
+/* The use of memory, which decides where it lies. */
 typedef enum weft_memory_kind {
-    WEFT_MEMORY_LISTS, /* arrays of weft_changes: only jobs touch them */
-    WEFT_MEMORY_HOST,  /* views in it go to this backend's jobs and to the host backend's, and core touches them too */
-    WEFT_MEMORY_DEVICE /* views in it go to this backend's jobs; load's `bytes` may lie in it. caps: DEVICE */
+    WEFT_MEMORY_LISTS, /* arrays of weft_changes, which only jobs touch */
+    WEFT_MEMORY_HOST,  /* views for jobs of this backend and of the host's; core touches them too */
+    WEFT_MEMORY_DEVICE /* views for jobs of this backend, and `bytes` of load; caps: DEVICE */
 } weft_memory_kind;
 
-/* How the driver names memory of kind DEVICE to others. */
+/* The names by which the driver lends memory of kind DEVICE to other libraries. */
 typedef struct weft_memory_export {
-    int device; /* its number */
-    int dmabuf; /* descriptor, the caller's to close; -1: the driver exports none */
+    int device; /* number of the device */
+    int dmabuf; /* descriptor, which the caller closes; -1: the driver exports none */
     uint64_t dmabuf_offset;
 } weft_memory_export;
 
-/* Changed elements of one unit or one run of units, in order of position: the product of diff and decode, the food of
- * encode, apply, undo. Arrays of elements have the unit's width, lie in memory of kind LISTS and are aligned to 8
- * bytes; the record itself lies in host memory. */
+/* Changed elements of one unit or one run of units, in order of position. diff and decode make them; encode, apply and
+ * undo take them. The arrays have elements of the unit's width, lie in memory of kind LISTS and are aligned to 8 bytes.
+ * The record itself lies in host memory. */
 typedef struct weft_changes {
-    uint32_t unit; /* first of them */
+    uint32_t unit; /* first unit */
     uint32_t units;
     uint32_t count;
-    uint32_t capacity;  /* of the arrays */
-    uint32_t *position; /* element in the view */
+    uint32_t capacity;  /* elements that each array has room for */
+    uint32_t *position; /* positions of the elements in the view */
     void *before;       /* old bits */
     void *after;        /* new bits */
 } weft_changes;
 
-/* Where frames of one level go, back to back; the backend never writes past `capacity`. */
+/* The destination of frames of one level, in a row; the backend never writes past `capacity`. */
 typedef struct weft_frame_sink {
     uint8_t *data;
     uint64_t capacity;
     uint64_t used;
-    bool full; /* a frame did not fit: nothing of it was written */
+    bool full; /* a frame did not fit, and no byte of it was written */
 } weft_frame_sink;
 
-/* encode: compares the weights of one unit, or of one run of units, with the shadow and writes a frame for each wanted
- * level (none if equal). A level that cannot code the run in one frame goes into `alone` with nothing written: its
- * units are to be coded one by one. No frame is larger than largest_frame. Jobs that are with the backend at once have
- * sinks of their own. */
+/* encode: compares the weights of a unit, or of a run of units, with the shadow, and writes one frame for each wanted
+ * level, or none if they are equal. A level that cannot code the run as one frame goes into `alone` with nothing
+ * written, and the caller codes its units one by one. No frame is larger than largest_frame. Jobs that are with the
+ * backend at once have separate sinks. */
 typedef struct weft_encode_job {
-    weft_view now;                          /* the weights */
-    weft_view shadow;                       /* the bits published last */
-    const weft_parameters *parameters;      /* of the update; NULL: the default ones */
-    uint32_t largest_frame;                 /* of the layout */
-    uint32_t levels;                        /* mask of 1 << weft_level */
-    weft_frame_sink *sinks;                 /* WEFT_LEVEL_COUNT of them, used where the mask says so */
-    uint64_t *tensor_delta;                 /* one word per part of the layout: digest(now) - digest(shadow) is added */
-    void *stream;                           /* the caller's, on which `now` was written */
-    uint32_t changed;                       /* out; not set if every level is in `alone` */
-    uint32_t alone;                         /* out: mask of levels */
-    uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: 0 if none was written */
-    double diff_ms;                         /* out: added to */
-    double encode_ms;                       /* out: added to */
+    weft_view now;                     /* the weights */
+    weft_view shadow;                  /* the bits published last */
+    const weft_parameters *parameters; /* parameters of the update; NULL: the default ones */
+    uint32_t largest_frame;            /* bytes of the layout's largest frame */
+    uint32_t levels;                   /* mask of 1 << weft_level */
+    weft_frame_sink *sinks;            /* WEFT_LEVEL_COUNT sinks, used for the levels in the mask */
+    uint64_t *tensor_delta;            /* one word for each part of the layout: digest(now) - digest(shadow) is added */
+    void *stream;                      /* the caller's stream, on which `now` was written */
+    uint32_t changed;                  /* out: changed elements; not set if every level is in `alone` */
+    uint32_t alone;                    /* out: mask of levels */
+    uint32_t frame_bytes[WEFT_LEVEL_COUNT]; /* out: bytes of each frame; 0: none was written */
+    double diff_ms;                         /* out: time in ms, added */
+    double encode_ms;                       /* out: time in ms, added */
 } weft_encode_job;
 
-/* Whether a payload of a coded level is to be one frame: it is smaller than the dense one, and a run's frame no larger
- * than any of a unit. */
+/* True if a payload of a coded level may be one frame: it is smaller than the dense payload, and a run's frame is no
+ * larger than the largest of a unit. */
 static inline bool weft_encode_fits(const weft_encode_job *job, uint64_t payload_bytes)
 {
     return payload_bytes < weft_frame_full_payload(job->now.count, job->now.width) &&
            (job->now.units == 1 || WEFT_FRAME_HEADER_BYTES + payload_bytes <= job->largest_frame);
 }
 
-/* decode: turns an admitted frame into changes against `base`, reading but not writing it, and proves every position in
+/* decode: turns an admitted frame into changes against `base`, which is only read, and proves that every position is in
  * range and in order. A `full` frame yields only the elements that differ. */
 typedef struct weft_decode_job {
     weft_frame frame;
-    weft_view base;                    /* of the frame's units */
-    const weft_parameters *parameters; /* of the update, for level tight; NULL: the default ones */
-    uint32_t limit;         /* changes at positions from here on are neither listed nor counted; 0: all are */
-    weft_changes *changes;  /* arrays lent by the caller: capacity >= frame's changed elements */
-    uint64_t *tensor_delta; /* digest(after) - digest(before) is added */
+    weft_view base;                    /* weights of the frame's units */
+    const weft_parameters *parameters; /* parameters of the update, for level tight; NULL: the default ones */
+    uint32_t limit;                    /* first position whose changes are neither listed nor counted; 0: all are */
+    weft_changes *changes;             /* the caller's arrays, with capacity for the frame's changed elements */
+    uint64_t *tensor_delta;            /* one word for each part: digest(after) - digest(before) is added */
 } weft_decode_job;
 
-/* apply: puts `after` in place and keeps in `before` what was really there, so that undo is exact. `mismatch` is set
- * when some element was not `before`: the caller then undoes what it applied. One that failed has done all of this or
- * nothing. */
+/* apply: writes `after` and keeps in `before` the bits that were really there, so that undo is exact. `mismatch` is set
+ * if an element was not `before`; the caller then undoes what it applied. A job that fails has done all or nothing. */
 typedef struct weft_apply_job {
     weft_view target;
     weft_changes *changes;
@@ -128,24 +128,24 @@ typedef struct weft_apply_job {
     bool mismatch;
 } weft_apply_job;
 
-/* undo: puts `before` back. */
+/* undo: writes `before` back. */
 typedef struct weft_undo_job {
     weft_view target;
     const weft_changes *changes;
     void *stream;
 } weft_undo_job;
 
-/* digest: adds every element's term to the word of its part. */
+/* digest: adds every element's term to its part's word. */
 typedef struct weft_digest_job {
     weft_view view;
     uint64_t *tensor_delta;
 } weft_digest_job;
 
-/* load: view -> dense bytes (the payload of a full frame); store: the other way, elements of `bytes` as they are. */
+/* load: copies a view to dense bytes, the payload of a full frame. store: copies dense bytes to the view unchanged. */
 typedef struct weft_load_job {
     weft_view view;
-    uint8_t *bytes; /* count * width; in host memory, or of kind DEVICE */
-    void *stream;   /* the caller's, on which the view was written */
+    uint8_t *bytes; /* count * width bytes, in host memory or memory of kind DEVICE */
+    void *stream;   /* the caller's stream, on which the view was written */
 } weft_load_job;
 
 typedef struct weft_store_job {
@@ -154,81 +154,81 @@ typedef struct weft_store_job {
     void *stream;
 } weft_store_job;
 
-/* survey: counts a sample of one unit's elements for the choice of parameters (codec/chooser.h): `count` elements of
- * every `stride`, from the first on; both are multiples of 64. */
+/* survey: counts a sample of one unit's elements, from which parameters are chosen (codec/chooser.h). The sample is
+ * `count` elements of every `stride`, from the first on; both are multiples of 64. */
 typedef struct weft_survey_job {
     weft_view now;
     weft_view shadow;
     uint32_t count, stride;
-    weft_survey *survey; /* counts are added; no unit twice */
-    void *stream;        /* the caller's, on which `now` was written */
+    weft_survey *survey; /* counts, to which the sample's are added; no unit twice */
+    void *stream;        /* the caller's stream, on which `now` was written */
 } weft_survey_job;
 
-/* Where the frames of updates that follow each other are added up: for each element of a run of units what became of
- * it, the sum of its steps or its new bits. All zero says nothing. */
+/* The room in which frames of successive updates are added up. For each element of a run of units it holds the sum of
+ * the element's steps, or its new bits. All zero means unchanged. */
 typedef struct weft_merge_room {
-    uint8_t *data;     /* aligned to 8 bytes */
-    uint64_t capacity; /* at least weft_merge_room_bytes */
-    bool absolute;     /* holds new bits somewhere */
+    uint8_t *data;     /* bytes, aligned to 8 */
+    uint64_t capacity; /* bytes of room, at least weft_merge_room_bytes */
+    bool absolute;     /* some element has its new bits */
 } weft_merge_room;
 
-/* A word of `width` bytes an element, and two bits of which there are whole words of 8 bytes. */
+/* Returns the bytes for `count` elements: a word of `width` bytes for each, and two bits in whole words of 8 bytes. */
 static inline uint64_t weft_merge_room_bytes(uint32_t count, uint8_t width)
 {
     return ((uint64_t)count * width + 7) / 8 * 8 + 2 * (((uint64_t)count + 63) / 64 * 8);
 }
 
-/* merge: adds an admitted frame to a room of `units` units from `unit` on, among which the frame's are. No weight is
- * read; frames of one update before those of the next. After an error the room is of no use. */
+/* merge: adds an admitted frame to a room of `units` units from `unit` on, which has all units of the frame. No weight
+ * is read. Frames of one update come before those of the next. After an error the room is of no use. */
 typedef struct weft_merge_job {
     const weft_layout *layout;
     uint64_t unit;
-    uint32_t units; /* of one stretch */
+    uint32_t units; /* units of the room, of one stretch */
     weft_frame frame;
-    uint32_t kept; /* of the frame's units the first so many count; what it says of the others is left out */
+    uint32_t kept; /* number of the frame's units that count; changes of later units are left out */
     weft_merge_room *room;
 } weft_merge_job;
 
-/* drain: writes the frames, at one level, of what was added up, as encode would write them with the weights at hand,
- * and leaves the room all zero. Of an element either its steps are known or its new bits, and a frame wants one of the
- * two for all that it codes: a unit where that cannot be had ends the job with `needs_base`. */
+/* drain: writes the added-up frames at one level, as encode would write them from the weights, and clears the room. For
+ * an element either the steps are known or the new bits, and a frame needs the same of the two for all that it codes. A
+ * unit without such a frame ends the job with `needs_base`. */
 typedef struct weft_drain_job {
     const weft_layout *layout;
     uint64_t unit;
     uint32_t units;
     weft_merge_room *room;
-    weft_level level;      /* any but tight */
-    uint32_t run_shift;    /* of the merged update */
-    weft_frame_sink *sink; /* has room for the largest frame of every unit */
-    uint64_t changed;      /* out: elements coded, added to */
-    bool needs_base;       /* out: the unit at `stuck` has no frame; the room stays as it was, to be told all of it */
+    weft_level level;      /* level of the frames, any but tight */
+    uint32_t run_shift;    /* run_shift of the merged update */
+    weft_frame_sink *sink; /* sink, with room for the largest frame of every unit */
+    uint64_t changed;      /* out: coded elements, added */
+    bool needs_base;       /* out: the unit at `stuck` has no frame; the room stays as it was */
     uint64_t stuck;
 } weft_drain_job;
 
 typedef struct weft_backend {
     uint32_t abi;
-    const char *name; /* "host" */
-    uint64_t caps;    /* mask of WEFT_BACKEND_* */
-    uint32_t depth;   /* jobs of a thread that are worth having with it at once, at least 1; 1: several threads are */
-    uint64_t host_bytes; /* of the host's memory that each state takes at open */
-    /* One entry per device, or one that says why there is none; returns how many there are. */
+    const char *name;    /* "host" */
+    uint64_t caps;       /* mask of WEFT_BACKEND_* */
+    uint32_t depth;      /* jobs of a thread that pay off at once, at least 1; 1: several threads pay off instead */
+    uint64_t host_bytes; /* bytes of host memory that each state takes at open */
+    /* Writes one entry for each device, or one that says why there is none. Returns the number of entries. */
     size_t (*probe)(weft_device_info *devices, size_t capacity);
     weft_status (*open)(const weft_backend_options *options, weft_backend_state **state);
     void (*close)(weft_backend_state *state);
-    const char *(*kernels)(const weft_backend_state *state); /* the kernel set chosen: "portable" */
-    /* Memory for jobs, aligned to 256 bytes, of unknown content; at open and bind only. Errors: WEFT_E_MEMORY with
-     * text; WEFT_E_ARGUMENT (a kind that the backend does not have). */
+    const char *(*kernels)(const weft_backend_state *state); /* name of the chosen kernel set: "portable" */
+    /* Takes memory for jobs, aligned to 256 bytes and not cleared; at open and bind only. Errors: WEFT_E_MEMORY with a
+     * text; WEFT_E_ARGUMENT (the backend has no such kind). */
     weft_status (*memory_take)(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory);
     void (*memory_give)(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind);
-    /* Memory of kind DEVICE that was taken so, for an adapter that is to write into it. */
+    /* Names memory of kind DEVICE for an adapter that will write into it. */
     void (*memory_export)(weft_backend_state *state, const void *memory, uint64_t bytes, weft_memory_export *exported);
-    /* What an adapter had written into memory of kind DEVICE when its arrival was polled is what jobs see that are
-     * submitted from then on. */
+    /* Makes bytes that an adapter wrote into memory of kind DEVICE visible to jobs submitted from now on. The bytes are
+     * those whose arrival was polled. */
     weft_status (*flush)(weft_backend_state *state);
-    /* The most runs that the view of a job may have: as many as any unit can, at least. UINT64_MAX: any number. */
+    /* Returns the most runs that the view of a job may have, at least as many as any unit. UINT64_MAX: any number. */
     uint64_t (*runs)(const weft_backend_state *state);
-    /* Why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence that
-     * begins with the address; NULL: they can. The text stays until the next call. */
+    /* Says why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence
+     * that begins with the address. NULL: they can. The text stays until the next call. */
     const char *(*check)(weft_backend_state *state, const void *data, uint64_t bytes);
     weft_status (*encode)(weft_backend_state *state, weft_encode_job *job);
     weft_status (*decode)(weft_backend_state *state, weft_decode_job *job);
@@ -243,7 +243,7 @@ typedef struct weft_backend {
     weft_status (*poll)(weft_backend_state *state, void *job);
 } weft_backend;
 
-/* Waits for a job that was taken: `status` is what its operation returned. */
+/* Waits for a job. `status` is the return value of its operation. */
 static inline weft_status weft_backend_wait(const weft_backend *backend, weft_backend_state *state, weft_status status,
                                             void *job)
 {
@@ -252,12 +252,13 @@ static inline weft_status weft_backend_wait(const weft_backend *backend, weft_ba
     return status;
 }
 
-/* registry.c: finds a backend's table by name; "auto" is that of the device which the calling thread's process works
- * with by other means than weft, else host. NULL: no such backend. */
+/* Finds a backend's table by name (registry.c). "auto" is the table of the device that the calling thread's process
+ * already uses by other means than weft, else host. NULL: no such backend. */
 const weft_backend *weft_backend_find(const char *name);
-/* Walks the tables: index from 0, NULL past the last. */
+/* Returns the table at `index`, from 0; NULL past the last. */
 const weft_backend *weft_backend_at(size_t index);
-/* A table from outside, found before that of its name; NULL takes it away. While no session is open. */
+/* Lends a table, which is found before the built-in one of its name; NULL ends the loan. Only while no session is open.
+ */
 void weft_backend_lend(const weft_backend *backend);
 
 #endif
