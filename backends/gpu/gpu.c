@@ -10,7 +10,7 @@
 
 #define MIB UINT64_C(1048576)
 
-/* Of a slab. Device memory is less where the budget says so. */
+/* Bytes of a slab. Device memory is less if the budget is small. */
 #define DEVICE_BYTES       (192 * MIB)
 #define DEVICE_BYTES_LEAST (48 * MIB)
 #define PINNED_BYTES       WEFT_GPU_PINNED_BYTES

@@ -1,7 +1,7 @@
 /* gpu_apply.c - changes put in place and taken back on the device. */
 #include "backends/gpu/gpu_sheet.h"
 
-/* What both kinds have in common. */
+/* The part that apply and undo jobs have in common. */
 typedef struct swap_job {
     const weft_view *target;
     const weft_changes *changes;
@@ -19,7 +19,7 @@ static weft_gpu_need swap_need(const swap_job *job)
     return (weft_gpu_need){.device = rows, .pinned = rows};
 }
 
-/* What a batch needs besides its jobs. */
+/* Returns what a batch needs besides its jobs. */
 static weft_gpu_need batch_need(void)
 {
     const uint64_t results = WEFT_GPU_JOBS * sizeof(uint32_t) + WEFT_GPU_ALIGN;

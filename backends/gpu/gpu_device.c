@@ -25,7 +25,7 @@ static weft_status settle(weft_gpu_device *device, const char *call, int code)
     return code == WEFT_GPU_DONE ? WEFT_OK : weft_gpu_device_fail(device, call, code);
 }
 
-/* What cannot be given back is the driver's to keep. That a lost device takes nothing back is no news. */
+/* The driver keeps what it does not take back. A lost device takes nothing back, so that is only logged at debug. */
 static void give_settle(const weft_gpu_device *device, const char *call, int code)
 {
     if (code == WEFT_GPU_DONE)
@@ -86,8 +86,8 @@ void weft_gpu_device_pinned_give(weft_gpu_device *device, void *memory)
     give_settle(device, "giving pinned memory back", code);
 }
 
-/* Of both, that the driver cannot is no error: memory is registered by its address then, and what is submitted after an
- * arrival was seen comes after what arrived. */
+/* A driver that cannot export or flush is no error. Memory is then registered by its address, and work submitted after
+ * an arrival was polled comes after the arrived bytes. */
 int weft_gpu_device_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes)
 {
     int code, descriptor = -1;
@@ -170,7 +170,7 @@ static int record(const weft_gpu_device *device, void *stream, void *mark, int *
     return code == WEFT_GPU_DONE && !*captured ? device->calls->event_record(mark, stream) : code;
 }
 
-/* What a stream of another device is refused with, and one that is no more: the event is this device's own. */
+/* Codes for a stream of another device, or a stream that is gone, because the event is this device's own. */
 static bool is_of_stream(const weft_gpu_device *device, int code)
 {
     return code == WEFT_GPU_VALUE || code == WEFT_GPU_WRONG_HANDLE || code == device->vendor->stream_gone;
@@ -208,8 +208,8 @@ weft_status weft_gpu_device_reached(weft_gpu_device *device, void *mark)
     return settle(device, "work on the device", code);
 }
 
-/* Whether host and current device reach memory by this address alike, as they do all pinned memory. That bears the
- * number of the device that happened to be current when it was taken. */
+/* True if host and current device reach memory by the same address, as they do all pinned memory. Pinned memory carries
+ * the number of the device that was current when it was taken. */
 static bool is_shared(const weft_gpu_device *device, uint64_t address)
 {
     uint64_t host = 0, here = 0;
@@ -218,7 +218,7 @@ static bool is_shared(const weft_gpu_device *device, uint64_t address)
            host == address && here == address;
 }
 
-/* Whose memory an address is: the device's own where its kernels reach it. */
+/* Finds the device that owns an address: this one if its kernels reach the address. */
 static int owner_find(const weft_gpu_device *device, uint64_t address, int *number)
 {
     int code = device->calls->pointer_attribute(number, WEFT_GPU_POINTER_DEVICE, address);

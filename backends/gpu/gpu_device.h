@@ -1,4 +1,4 @@
-/* gpu_device.h - a device that is open: the slots of weft_gpu_driver, on a vendor's library. */
+/* gpu_device.h - an open device: the slots of weft_gpu_driver over a vendor's library. */
 #ifndef WEFT_BACKENDS_GPU_DEVICE_H
 #define WEFT_BACKENDS_GPU_DEVICE_H
 
@@ -14,8 +14,8 @@ struct weft_gpu_device {
     int handle;
     void *context;
     void *module;
-    struct weft_gpu_image image; /* that was loaded */
-    atomic_bool failed;          /* it was said so once */
+    struct weft_gpu_image image; /* image that was loaded */
+    atomic_bool failed;          /* the loss of the device was reported */
     void *functions[WEFT_GPU_KERNELS + 1];
 };
 
@@ -45,20 +45,20 @@ const char *weft_gpu_device_reaches(weft_gpu_device *device, uint64_t address, u
 int weft_gpu_device_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes);
 weft_status weft_gpu_device_flush(weft_gpu_device *device);
 
-extern const char *const weft_gpu_kernel_names[]; /* symbols, by number */
+extern const char *const weft_gpu_kernel_names[]; /* symbols of the kernels, by number */
 
-/* Decides what a code means for the session, and says it. */
+/* Decides the error that a code means for the session. */
 weft_status weft_gpu_device_fail(weft_gpu_device *device, const char *call, int code);
-/* Whether a code means: not while a graph is captured. */
+/* True if a code means that the call is not allowed while a graph is captured. */
 bool weft_gpu_is_of_capture(int code);
-/* Makes the device current for calls that are no part of what any thread captures into a graph: else many of them would
- * be refused while one does, and end its capture. Returns a code; leave follows if it is WEFT_GPU_DONE. */
+/* Makes the device current, for calls that belong to no thread's capture of a graph. Otherwise a capture would refuse
+ * many of these calls, and end. Returns a code; call leave if the code is WEFT_GPU_DONE. */
 int weft_gpu_device_enter(const weft_gpu_device *device, weft_gpu_entry *entry);
 void weft_gpu_device_leave(const weft_gpu_device *device, weft_gpu_entry *entry);
 /* Loads the first image that the driver takes, and finds every kernel in it. Errors: WEFT_E_MISSING, the device's. */
 weft_status weft_gpu_device_image_load(weft_gpu_device *device);
 
-/* The driver of a vendor, in the file that has its record `vendor` and NAME_in_use. */
+/* Defines the driver table of a vendor, in the file that has its record `vendor` and NAME_in_use. */
 #define WEFT_GPU_VENDOR_DRIVER(NAME)                                                                                   \
     static size_t NAME##_probe(weft_device_info *devices, size_t capacity)                                             \
     {                                                                                                                  \

@@ -31,7 +31,7 @@ static weft_gpu_need digest_need(const weft_gpu *gpu, const void *job)
     return (weft_gpu_need){.device = bytes, .pinned = bytes};
 }
 
-/* Whoever bound the weights may have written them by the default stream. */
+/* The caller of weft_bind may have written the weights by the default stream. */
 static void *digest_stream(weft_gpu *gpu, const void *job, bool *ordered)
 {
     return weft_gpu_order(gpu, &((const weft_digest_job *)job)->view, NULL, ordered);

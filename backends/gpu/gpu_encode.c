@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-/* What a take may lose to alignment. */
+/* Bytes that a take may lose to alignment. */
 #define SLACK WEFT_GPU_ALIGN
 
 enum step { STEP_DIFF, STEP_LISTS, STEP_SETS, STEP_PLANES };

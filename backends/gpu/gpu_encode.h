@@ -1,9 +1,9 @@
 /* gpu_encode.h - a batch of encode jobs on its way through the device.
  *
- *   diff     all jobs: what differs, and how many that are
- *   lists    a round of jobs, as many as there is memory for: the changes, and what the parameters are decided by
- *   sets     of level tight: its lists
- *   planes   payloads, copied to the host, which puts headers in front and hands the frames to the sinks
+ *   diff     all jobs: which elements differ, and how many
+ *   lists    a round of jobs, as many as memory allows: the changes, and the counts that decide the parameters
+ *   sets     the lists of level tight
+ *   planes   payloads, copied to the host, which adds the headers and hands the frames to the sinks
  *
  * Between two steps the host decides, by the same functions as the host backend. */
 #ifndef WEFT_BACKENDS_GPU_ENCODE_H
@@ -13,7 +13,7 @@
 #include "codec/fast.h"
 #include "codec/tight.h"
 
-/* The next `bytes` of a sheet, which the caller fills; `*address`, if asked for, is the device's. */
+/* Takes the next `bytes` of a sheet for the caller to fill; `*address` is the device's address, if asked for. */
 static inline void *weft_gpu_rows_add(weft_gpu_sheet *rows, uint64_t bytes, uint64_t *address)
 {
     void *row;
@@ -26,31 +26,31 @@ static inline void *weft_gpu_rows_add(weft_gpu_sheet *rows, uint64_t bytes, uint
 /* Two views of the same elements as the kernels see them. */
 typedef struct weft_gpu_pair {
     const weft_view *now, *shadow;
-    uint64_t *parts;    /* for each sum the part that it counts in */
-    uint32_t sum_count; /* at most one for each piece */
+    uint64_t *parts;    /* number of the part that each sum belongs to */
+    uint32_t sum_count; /* sums, at most one for each piece */
     uint32_t slices;
     uint32_t tile_count;
-    uint64_t tiles;  /* weft_k_diff, one behind the other */
+    uint64_t tiles;  /* rows of weft_k_diff, in a row */
     uint64_t counts; /* u32 for each slice, and one more */
 } weft_gpu_pair;
 
-/* Rows, device memory and plain memory that a pair takes, at most. */
+/* The most that a pair takes: rows, device memory and plain memory. */
 typedef struct weft_gpu_pair_need {
     uint64_t rows, bits, counts, pieces;
 } weft_gpu_pair_need;
 weft_gpu_pair_need weft_gpu_pair_needs(const weft_view *now, const weft_view *shadow);
 
-/* Tiles of a view. */
+/* Returns the number of tiles of a view. */
 uint32_t weft_gpu_tiles(const weft_view *view);
-/* Fills the rows of a pair's tiles and pieces, `parts` and what else the caller did not: `bits` and counts are device
- * memory. */
+/* Fills the rows of a pair's tiles and pieces, `parts`, and all fields that the caller did not. `bits` and counts are
+ * device memory. */
 void weft_gpu_pair_make(weft_gpu_pair *pair, weft_gpu_sheet *rows, weft_k_diff *tiles, uint64_t bits);
 
-/* A frame that is being made. */
+/* A frame that the device makes. */
 typedef struct weft_gpu_frame {
-    weft_frame_header header; /* payload_bytes 0: none */
-    uint64_t payload;         /* on the device, aligned to 16 bytes */
-    const uint8_t *copy;      /* on the host */
+    weft_frame_header header; /* header; payload_bytes 0: no frame */
+    uint64_t payload;         /* address on the device, aligned to 16 bytes */
+    const uint8_t *copy;      /* bytes on the host */
 } weft_gpu_frame;
 
 /* Level tight of a job; lists in the order of their descriptors. */
@@ -58,24 +58,24 @@ typedef struct weft_gpu_tight {
     uint64_t job; /* weft_k_encode_classes */
     uint64_t class_counts;
     uint32_t classes;
-    uint64_t positions, exceptions, further; /* sets */
+    uint64_t positions, exceptions, further; /* addresses of the sets */
     const weft_k_tight_counts *counts;
     weft_tight_shape shape;
     uint64_t members[WEFT_TIGHT_LISTS];
     const uint32_t *gap_ones[WEFT_TIGHT_LISTS];
     uint32_t highs[WEFT_TIGHT_LISTS]; /* bits of the unary plane */
-    uint64_t unary_bits;              /* of all lists */
+    uint64_t unary_bits;              /* bits of the unary plane, of all lists */
 } weft_gpu_tight;
 
 typedef struct weft_gpu_encoding {
     weft_encode_job *job;
-    weft_gpu_tight *tight; /* NULL: not wanted */
+    weft_gpu_tight *tight; /* state of level tight; NULL: not wanted */
     weft_gpu_pair pair;
-    const uint64_t *sums; /* of digests, one for each of the pair's, on the host */
+    const uint64_t *sums; /* digest sums of the pair, on the host */
     uint64_t device_sums;
     uint32_t changed;
     uint64_t changes; /* weft_k_changes */
-    uint64_t ranks;   /* level fast: of the exceptions */
+    uint64_t ranks;   /* ranks of the exceptions, for level fast */
     const weft_k_fast_counts *fast_counts;
     weft_gpu_frame frames[WEFT_LEVEL_COUNT];
 } weft_gpu_encoding;
@@ -83,28 +83,29 @@ typedef struct weft_gpu_encoding {
 typedef struct weft_gpu_batch {
     weft_gpu *gpu;
     weft_gpu_slab *slab;
-    weft_gpu_encoding *encodings; /* one for each job */
-    const uint32_t *totals;       /* changes of each, on the host */
+    weft_gpu_encoding *encodings; /* encodings, one for each job */
+    const uint32_t *totals;       /* changes of each job, on the host */
     uint64_t sums, sums_bytes;    /* all digests, on the device */
     const uint64_t *host_sums;
     uint32_t first, end;               /* jobs of the round */
-    uint64_t device_used, pinned_used; /* of the slab before the round */
-    uint64_t payload, payload_used;    /* of the round's frames, on the device */
+    uint64_t device_used, pinned_used; /* bytes used of the slab before the round */
+    uint64_t payload, payload_used;    /* payloads of the round's frames, on the device */
     uint64_t payload_bytes;
     uint8_t *payload_copy;
     uint64_t since_ns;
 } weft_gpu_batch;
 
 /* gpu_encode_fast.c */
-/* Sum of numbers of which `ones[b]` have bit b set, each without its lowest bits. */
+/* Adds up numbers, each without its lowest bits; ones[b] of the numbers have bit b set. */
 uint64_t weft_gpu_ones_sum(const uint32_t ones[32], uint32_t bits);
 weft_fast_plan weft_gpu_fast_plan(const weft_gpu_encoding *encoding);
 weft_k_fast_write weft_gpu_fast_row(const weft_gpu_encoding *encoding, const weft_fast_plan *plan, uint64_t payload);
 
-/* gpu_encode_tight.c: rows are written at *row, which moves on. */
-uint64_t weft_gpu_tight_zeros(const weft_encode_job *job, uint32_t changed);  /* bytes of the sets */
-uint64_t weft_gpu_tight_memory(const weft_encode_job *job, uint32_t changed); /* of the device, sets included */
-uint64_t weft_gpu_tight_rows(const weft_encode_job *job);                     /* up to the sets */
+/* gpu_encode_tight.c: writes rows at *row and moves *row on. */
+uint64_t weft_gpu_tight_zeros(const weft_encode_job *job, uint32_t changed); /* bytes of the sets */
+uint64_t weft_gpu_tight_memory(const weft_encode_job *job,
+                               uint32_t changed);         /* bytes of device memory, sets included */
+uint64_t weft_gpu_tight_rows(const weft_encode_job *job); /* bytes of rows up to the sets */
 void weft_gpu_tight_job(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_gpu_sheet *rows, uint64_t zeros);
 void weft_gpu_tight_ranks(const weft_gpu_encoding *encoding, weft_k_class_rank **row);
 void weft_gpu_tight_scans(const weft_gpu_encoding *encoding, weft_k_scan **row);
@@ -114,22 +115,22 @@ uint64_t weft_gpu_tight_plan(weft_gpu_encoding *encoding); /* bytes of the paylo
 void weft_gpu_tight_planes(const weft_gpu_encoding *encoding, uint64_t payload, weft_k_list_write **list_row,
                            weft_k_tight_write **row);
 
-/* gpu_encode_round.c: the steps of a round. lists ends it behind the last job for which there is memory; sets is for
- * level tight: WEFT_AGAIN if there is nothing to do. */
+/* gpu_encode_round.c: the steps of a round. `lists` ends the round after the last job for which there is memory. `sets`
+ * is for level tight, and returns WEFT_AGAIN if there is nothing to do. */
 weft_status weft_gpu_round_lists(weft_gpu_batch *batch);
 weft_status weft_gpu_round_sets(weft_gpu_batch *batch);
 weft_status weft_gpu_round_planes(weft_gpu_batch *batch);
 void weft_gpu_round_end(weft_gpu_batch *batch);
-/* Bytes of rows for the round's jobs. */
+/* Adds up the bytes of rows for the round's jobs (gpu_encode_frames.c). */
 uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const weft_encode_job *job));
-/* What a slab must have for one job at least, and what each adds to a round beyond its lists and payloads. */
+/* Return what a slab must have for one job, and what each job adds to a round beyond its lists and payloads. */
 weft_gpu_need weft_gpu_round_least(void);
 weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job);
 
 /* gpu_encode_frames.c */
 uint64_t weft_gpu_planes_rows(const weft_encode_job *job);
 
-/* Payloads are aligned to 16 bytes, as are weights as a rule. */
+/* Rounds the bytes of a payload up to 16, because payloads are aligned to 16 bytes, as weights usually are. */
 static inline uint64_t weft_gpu_payload_room(uint64_t bytes)
 {
     return (bytes + 15) / 16 * 16;

@@ -19,7 +19,7 @@ static uint64_t ranks_sum(const void *counts, uint32_t bits)
     return weft_gpu_ones_sum(((const weft_k_fast_counts *)counts)->rank_ones, bits);
 }
 
-/* x + 2^q is one bit longer than x if x has only ones from bit q on, and q + 1 bits long if x is not so long. */
+/* Adding 2^q makes x one bit longer if x has only ones from bit q on, and q + 1 bits long if x is shorter than that. */
 static uint64_t lengths_sum(const void *counts, uint32_t bits)
 {
     const weft_k_fast_counts *of = counts;

@@ -12,9 +12,9 @@ static bool wants(const weft_encode_job *job, weft_level level)
 
 /* ---- memory */
 
-/* Bytes that the payload of a level can have at most, the full one in its stead included. Of a change, planes have no
- * more than its gap's low bits and 5.2 for what is above them, three times (itself, an exception, a further one), and
- * 16 bits and two widths for its magnitude. */
+/* Returns the most bytes that the payload of a level can have, or of the full level in its stead. Each change takes the
+ * low bits of its gap, 5.2 bits for the high part three times (itself, an exception, a further exception), and 16 bits
+ * and two widths for its magnitude. */
 static uint64_t payload_most(const weft_encode_job *job, weft_level level, uint32_t changed)
 {
     const uint64_t dense = weft_gpu_payload_room(weft_frame_full_payload(job->now.count, job->now.width));
@@ -76,7 +76,7 @@ weft_gpu_need weft_gpu_round_rows(const weft_encode_job *job)
     return (weft_gpu_need){.device = rows, .pinned = rows + counts};
 }
 
-/* Ends the round behind the last job for which there is memory. */
+/* Ends the round after the last job for which there is memory. */
 static void round_choose(weft_gpu_batch *batch)
 {
     const weft_gpu_slab *slab = batch->slab;
@@ -120,7 +120,7 @@ typedef struct launch_rows {
     uint32_t count;
 } launch_rows;
 
-/* How many of the round's jobs want a level, and their tiles. */
+/* The number of the round's jobs that want a level, and of their tiles. */
 typedef struct wanted {
     uint32_t jobs, tiles;
 } wanted;

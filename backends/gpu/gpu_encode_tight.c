@@ -128,7 +128,7 @@ static weft_tight_list *list_at(weft_gpu_tight *tight, uint32_t index)
     return (weft_tight_list *)weft_tight_list_at(&tight->shape, index); /* of a shape that is ours to fill */
 }
 
-/* Which lists there are, and of how many members; returns those of all. */
+/* Finds the lists and their members; returns the number of all members. */
 static uint64_t lists_size(weft_gpu_encoding *encoding)
 {
     weft_gpu_tight *tight = encoding->tight;

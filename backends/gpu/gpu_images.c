@@ -60,7 +60,7 @@ static int ptx_least(const struct weft_gpu_image *image)
     return capability;
 }
 
-/* How good an image is for a device: 0 if it cannot run there. */
+/* Ranks an image for a device; 0: it cannot run there. */
 static int image_rank(const struct weft_gpu_image *image, int major, int minor)
 {
     const char *name = image->name;

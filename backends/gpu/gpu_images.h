@@ -1,4 +1,4 @@
-/* gpu_images.h - the compiled kernels that this build carries, one image per kind of device. */
+/* gpu_images.h - the images: compiled kernels that this build carries, one for each kind of device. */
 #ifndef WEFT_BACKENDS_GPU_IMAGES_H
 #define WEFT_BACKENDS_GPU_IMAGES_H
 
@@ -7,24 +7,24 @@
 #include <stdint.h>
 
 struct weft_gpu_image {
-    const char *vendor; /* "cuda", "hip": the backend's name */
+    const char *vendor; /* name of the backend: "cuda", "hip" */
     const char
         *name; /* "sm_90", "gfx942": machine code for that device; "ptx", "ptx75": PTX, which the driver compiles */
-    const uint8_t *data; /* aligned to a page; a zero byte follows it, since PTX is a string */
-    uint64_t bytes;      /* without that zero */
+    const uint8_t *data; /* bytes aligned to a page; a zero byte follows, because PTX is a string */
+    uint64_t bytes;      /* bytes without that zero */
 };
 
-/* The image at `index`, in the order in which a device of a vendor is to be offered them: machine code, oldest device
- * first, then the newer PTX, then the one that older drivers read too. Behind the last its name is NULL. sm_XY runs on
- * devices of capability X.Y and of a higher Y, gfx names on that device alone, PTX on the
- * capability that it names (`.target`) and all that came later. */
+/* Returns the image at `index`; its name is NULL past the last. Images of a vendor come in the order in which a device
+ * is offered them: machine code, oldest device first, then the newer PTX, then the PTX that older drivers read. sm_XY
+ * runs on devices of capability X.Y and of a higher Y, gfx names on that device alone, PTX on the capability that it
+ * names (`.target`) and all later ones. */
 struct weft_gpu_image weft_gpu_image_at(size_t index);
 
-/* The vendor's image number `nth` (from 0) in the order in which a device of a capability is to be offered them; false
- * behind the last. */
+/* Finds image `nth`, from 0, in the order in which a vendor's device of this capability is offered them; false past the
+ * last. */
 bool weft_gpu_image_choose(const char *vendor, int major, int minor, unsigned nth, struct weft_gpu_image *image);
 
-/* One line on what this build has for a vendor, or why it has nothing. */
+/* Returns one line on the images of this build for a vendor, or why there are none. */
 const char *weft_gpu_images_said(const char *vendor);
 
 #endif

@@ -1,8 +1,8 @@
-/* gpu_library_calls.h - the functions of the two vendors' driver libraries that weft calls, declared by weft itself.
+/* gpu_library_calls.h - the functions of the two vendors' libraries that weft calls, declared by weft itself.
  *
- * ROW(result, name, parameters, symbol in libcuda, symbol in libamdhip64): both libraries' functions of a row take the
- * same arguments and mean the same; NULL where only the other vendor has the row. Results of type int are error codes,
- * of which the two vendors share the numbers below. Drivers leave out-variables untouched when they fail. */
+ * ROW(result, name, parameters, symbol in libcuda, symbol in libamdhip64): the functions of a row take the same
+ * arguments and do the same in both libraries; NULL if only the other vendor has the row. Results of type int are error
+ * codes, of which the two vendors share the numbers below. Drivers leave out-variables untouched when they fail. */
 #ifndef WEFT_BACKENDS_GPU_LIBRARY_CALLS_H
 #define WEFT_BACKENDS_GPU_LIBRARY_CALLS_H
 
@@ -57,7 +57,7 @@
     ROW(int, last_error, (void), NULL, "hipGetLastError")                                                              \
     ROW(const char *, code_text, (int code), NULL, "hipGetErrorName")
 
-/* Functions that older libraries lack: NULL then. */
+/* Functions that may be NULL, because older libraries lack them. */
 #define WEFT_GPU_LATE_CALLS(ROW)                                                                                       \
     ROW(int, range_handle, (void *handle, uint64_t address, size_t bytes, int kind, unsigned long long flags),         \
         "cuMemGetHandleForAddressRange", "hipMemGetHandleForAddressRange")                                             \
@@ -76,29 +76,29 @@ enum {
     WEFT_GPU_VALUE = 1,
     WEFT_GPU_NO_MEMORY = 2,
     WEFT_GPU_NOT_BEGUN = 3,
-    WEFT_GPU_STUB = 34, /* a library that stands in for the driver when programs are linked */
+    WEFT_GPU_STUB = 34, /* a library that stands in for the driver at link time */
     WEFT_GPU_DRIVER_OLD = 35,
     WEFT_GPU_NO_DEVICE = 100,
     WEFT_GPU_WRONG_DEVICE = 101,
-    WEFT_GPU_WRONG_HANDLE = 400, /* of a stream that is none of the current device */
+    WEFT_GPU_WRONG_HANDLE = 400, /* a stream that is not the current device's */
     WEFT_GPU_NOT_READY = 600,
     WEFT_GPU_ILLEGAL_ADDRESS = 700,
     WEFT_GPU_LAUNCH_FAILED = 719,
     WEFT_GPU_NOT_SUPPORTED = 801,
-    WEFT_GPU_CAPTURED = 900,        /* and those up to the last: not while a stream is captured into a graph */
-    WEFT_GPU_CAPTURED_BESIDE = 906, /* the default stream, which another one that is captured comes after */
+    WEFT_GPU_CAPTURED = 900,        /* the codes up to CAPTURED_LAST: not while a stream is captured into a graph */
+    WEFT_GPU_CAPTURED_BESIDE = 906, /* the default stream, while a captured stream waits for it */
     WEFT_GPU_CAPTURED_LAST = 908,
 };
 
 #define WEFT_GPU_PINNED_FLAGS    3u  /* portable, and in the device's address space */
-#define WEFT_GPU_STREAM_FLAGS    1u  /* does not order itself against the default stream */
+#define WEFT_GPU_STREAM_FLAGS    1u  /* does not wait for the default stream */
 #define WEFT_GPU_EVENT_FLAGS     2u  /* no time is taken */
 #define WEFT_GPU_POINTER_HERE    3   /* attribute: address by which the current device reaches the memory */
-#define WEFT_GPU_POINTER_HOST    4   /* attribute: address by which the host does */
+#define WEFT_GPU_POINTER_HOST    4   /* attribute: address by which the host reaches the memory */
 #define WEFT_GPU_POINTER_DEVICE  9   /* attribute: number of the device that the memory belongs to */
-#define WEFT_GPU_CAPTURE_RELAXED 2   /* mode of a thread: its calls are no part of anybody's capture */
+#define WEFT_GPU_CAPTURE_RELAXED 2   /* mode of a thread: its calls belong to no capture */
 #define WEFT_GPU_RANGE_DMABUF    1   /* kind of handle */
-#define WEFT_GPU_FLUSH_CONTEXT   0   /* target: what is current */
-#define WEFT_GPU_FLUSH_OWNER     100 /* scope: for the device that has the memory */
+#define WEFT_GPU_FLUSH_CONTEXT   0   /* target: the current context */
+#define WEFT_GPU_FLUSH_OWNER     100 /* scope: the device that has the memory */
 
 #endif

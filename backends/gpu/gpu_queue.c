@@ -27,7 +27,7 @@ static void wait_begin(weft_gpu_wait *wait)
     *wait = (weft_gpu_wait){.asked_ns = now_ns()};
 }
 
-/* Whether it was too long. To be called before what is waited for is asked about. */
+/* True if the wait was too long. Call this before asking whether the work is done. */
 static bool wait_ends(weft_gpu_wait *wait, uint64_t most_ns)
 {
     const uint64_t now = now_ns(), step = now - wait->asked_ns;
@@ -36,7 +36,7 @@ static bool wait_ends(weft_gpu_wait *wait, uint64_t most_ns)
     return wait->waited_ns > most_ns;
 }
 
-/* The first loss is the one that is told. */
+/* The first loss is the one that is reported. */
 static void device_lose(weft_gpu *gpu)
 {
     pthread_mutex_lock(&gpu->mutex);
@@ -63,8 +63,8 @@ static weft_status lost_fail(weft_gpu *gpu)
     return weft_fail_quiet(WEFT_E_DEVICE, "%s", why);
 }
 
-/* Whether the device has done what is on a slab's stream. Work that does not end loses the device; while the driver
- * gives no answer it may long have ended. */
+/* Asks whether the device has done the work on a slab's stream. Work that does not end loses the device. While the
+ * driver gives no answer the work may have ended long ago. */
 static weft_status slab_ask(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     const bool late = wait_ends(&slab->wait, gpu->patience_ns);
@@ -88,7 +88,7 @@ weft_status weft_gpu_flush(weft_gpu *gpu)
 
 /* ---- slabs */
 
-/* The calling thread's slabs from one stage to another, from number `*index` on; NULL behind the last. */
+/* Moves one slab of the calling thread from a stage to another, from number `*index` on; NULL past the last. */
 static weft_gpu_slab *slab_own(weft_gpu *gpu, weft_gpu_stage first, weft_gpu_stage last, uint32_t *index)
 {
     weft_gpu_slab *found = NULL;
@@ -155,7 +155,7 @@ void weft_gpu_quiet(weft_gpu *gpu, weft_gpu_slab *slab)
         pause_briefly();
 }
 
-/* What is on the stream may still write to memory of the jobs: it comes to its end first. */
+/* Work on the stream may still write to the jobs' memory, so it must end first. */
 static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
     noted(gpu, status);
@@ -196,8 +196,8 @@ static void slab_run(weft_gpu *gpu, weft_gpu_slab *slab)
     slab_settle(gpu, slab, slab->kind->begin(gpu, slab));
 }
 
-/* Whether the device has done what was on the caller's stream when the batch was put together. It is the host that
- * waits for that, not the slab's stream: else work that nobody waits for any more would be done whenever the caller's
+/* Asks whether the device has done the work that was on the caller's stream when the batch was put together. The host
+ * waits for that, and not the slab's stream. Otherwise a batch that was given up would still run when the caller's
  * stream moves on. */
 static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
 {
@@ -242,7 +242,7 @@ static void slab_launch(weft_gpu *gpu, weft_gpu_slab *slab)
         slab_run(gpu, slab);
 }
 
-/* Whether it came further. */
+/* True if the slab moved on. */
 static bool slab_step(weft_gpu *gpu, weft_gpu_slab *slab)
 {
     if (slab->stage == WEFT_GPU_ORDERED)

@@ -22,7 +22,7 @@ void weft_gpu_results_put(weft_gpu *gpu, const weft_gpu_slab *slab)
             (weft_gpu_result){.job = slab->jobs[i], .status = slab->status[i], .trouble = trouble};
 }
 
-/* Says a failed job's error again for the thread that asks, which may have heard others since. */
+/* Repeats a failed job's error for the polling thread, which may have decided others since. */
 static weft_status result_tell(const weft_gpu *gpu, const weft_gpu_result *result, char *trouble)
 {
     bool kept = gpu->trouble_count - result->trouble <= WEFT_GPU_TROUBLES;

@@ -1,5 +1,5 @@
-/* gpu_sheet.h - rows for a batch, laid out one behind the other: a sheet is filled in pinned memory and copied to the
- * device in one piece, or lies on the device alone and is scratch. */
+/* gpu_sheet.h - a sheet is memory for the rows of a batch, in a row. A mirrored sheet is filled in pinned memory and
+ * copied to the device in one piece. Any other sheet lies on the device alone and is scratch. */
 #ifndef WEFT_BACKENDS_GPU_SHEET_H
 #define WEFT_BACKENDS_GPU_SHEET_H
 
@@ -9,9 +9,9 @@
 #define WEFT_GPU_ROW_ALIGN 16u
 
 typedef struct weft_gpu_sheet {
-    uint8_t *host;    /* NULL: on the device alone */
+    uint8_t *host;    /* rows on the host; NULL: on the device alone */
     uint64_t pinned;  /* the device's address of `host` */
-    uint64_t address; /* on the device */
+    uint64_t address; /* address of the rows on the device */
     uint64_t bytes;
     uint64_t used;
 } weft_gpu_sheet;
@@ -21,25 +21,25 @@ static inline uint64_t weft_gpu_row_bytes(uint64_t bytes)
     return (bytes + WEFT_GPU_ROW_ALIGN - 1) / WEFT_GPU_ROW_ALIGN * WEFT_GPU_ROW_ALIGN;
 }
 
-/* Takes the sheet's memory from the slab, which must have it; `mirrored` sheets have a host side. */
+/* Takes the sheet's memory from the slab, which must have it. `mirrored` sheets have a host side. */
 weft_gpu_sheet weft_gpu_sheet_open(weft_gpu_slab *slab, uint64_t bytes, bool mirrored);
 
-/* The device's address of the next `bytes`, aligned to WEFT_GPU_ROW_ALIGN, for which there must be room; `*row` is
- * where the host writes or reads them (of mirrored sheets; may be NULL). */
+/* Takes the next `bytes`, aligned to WEFT_GPU_ROW_ALIGN, for which there must be room. Returns the device's address;
+ * `*row`, which may be NULL, is the host's address in a mirrored sheet. */
 uint64_t weft_gpu_sheet_take(weft_gpu_sheet *sheet, uint64_t bytes, void **row);
 
-/* Copies what is used of a mirrored sheet to the device, or from it. */
+/* Copy the used part of a mirrored sheet to the device, or from the device. */
 weft_status weft_gpu_sheet_send(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_sheet *sheet);
 weft_status weft_gpu_sheet_fetch(weft_gpu *gpu, weft_gpu_slab *slab, const weft_gpu_sheet *sheet);
 
-/* A view as a row, and the bytes of the sheet that this takes. Runs without elements are left out. */
+/* Writes a view as a row, without its empty runs; and returns the bytes of the sheet that this takes. */
 weft_k_view weft_gpu_view_put(weft_gpu_sheet *sheet, const weft_view *view);
 uint64_t weft_gpu_view_bytes(const weft_view *view);
 
-/* Rows for `parts` parts of a job whose own row is at `job`. */
+/* Writes rows for `parts` parts of a job whose own row is at `job`. Returns the place after the last. */
 weft_k_part *weft_gpu_parts_put(weft_k_part *row, uint64_t job, uint64_t parts, uint32_t list);
 
-/* How many parts of a size there are. */
+/* Returns how many parts of `each` elements `count` elements make. */
 static inline uint32_t weft_gpu_parts(uint64_t count, uint32_t each)
 {
     return (uint32_t)((count + each - 1) / each);

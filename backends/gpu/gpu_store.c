@@ -4,7 +4,7 @@
 
 #include "backends/gpu/gpu_sheet.h"
 
-/* What both kinds have in common. */
+/* The part that load and store jobs have in common. */
 typedef struct copy_job {
     const weft_view *view;
     const uint8_t *bytes;

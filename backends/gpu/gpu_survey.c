@@ -1,6 +1,6 @@
-/* gpu_survey.c - the sample of two views: its stretches are brought to the host, packed, and counted there by the host
- * backend. What is counted of an element hangs on its place in the stretch alone, for stretches begin at multiples of
- * 64 elements, in the view as among those that are packed. */
+/* gpu_survey.c - surveys a sample of two views: brings its stretches to the host, packed, and has the host backend
+ * count them. The counts depend only on an element's place in its stretch, because stretches begin at multiples of 64
+ * elements, in the view and when packed. */
 #include "backends/gpu/gpu_sheet.h"
 #include "backends/host/host.h"
 #include "base/status.h"

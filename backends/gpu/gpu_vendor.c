@@ -68,8 +68,8 @@ weft_status weft_gpu_vendor_begin(const weft_gpu_vendor *vendor, const weft_gpu_
                            weft_gpu_vendor_meaning(vendor, *calls, code), call, code);
 }
 
-/* Says which image a device would load; false if there is none. AMD's capability leaves out the last digit of a name:
- * devices that differ in it have an image each, and which is theirs shows when it is loaded. */
+/* Writes which image a device would load; false if there is none. AMD's capability lacks the last digit of a name.
+ * Devices that differ in that digit have an image each, and only loading shows which fits. */
 static bool image_say(const char *vendor, int major, int minor, char *text, size_t capacity)
 {
     struct weft_gpu_image image, other;

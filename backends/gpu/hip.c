@@ -1,7 +1,7 @@
 /* hip.c - the driver table over libamdhip64: AMD's runtime.
  *
- * A thread has a current device and no context. The library keeps the last error of a thread for whoever asks, which
- * may be a framework that looks after its own calls: weft's errors are taken out of there. */
+ * A thread has a current device and no context. The library keeps a thread's last error for the next caller that asks.
+ * That may be a framework that checks its own calls, so weft's errors are taken out. */
 #include <stdio.h>
 
 #include "backends/gpu/gpu_device.h"

@@ -1,5 +1,5 @@
-/* update_chain.h - update files that follow each other, and the one that they become: what merging with a base and
- * without one share. */
+/* update_chain.h - a chain of update files that follow each other, and the update that they merge into. Merging with a
+ * base and merging without one share this. */
 #ifndef WEFT_CORE_UPDATE_CHAIN_H
 #define WEFT_CORE_UPDATE_CHAIN_H
 
@@ -10,8 +10,8 @@ typedef struct weft_update_chain {
     weft_update_file *const *updates;
     size_t count;
     const weft_layout *layout;
-    weft_update_cursor *cursors; /* one an update */
-    weft_wire_update header;     /* of the new update: base, target and layout are set by open */
+    weft_update_cursor *cursors; /* cursors, one for each update */
+    weft_wire_update header;     /* header of the new update; open sets base, target and layout */
     weft_update_writer writer;
 } weft_update_chain;
 
@@ -21,20 +21,20 @@ weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *c
                                    const weft_layout *layout);
 void weft_update_chain_close(weft_update_chain *chain);
 
-/* All cursors to the first frame; at the end: whether every trailer told the truth. */
+/* Moves all cursors to the first frame (rewind), and checks every trailer after the last (end). */
 void weft_update_chain_rewind(weft_update_chain *chain);
 weft_status weft_update_chain_end(const weft_update_chain *chain);
 
 /* Writes the head, with the newest attachment of the updates. */
 weft_status weft_update_chain_begin(weft_update_chain *chain, const weft_sink *sink);
-/* Writes what is behind the frames. */
+/* Writes the sections after the frames. */
 weft_status weft_update_chain_finish(weft_update_chain *chain, bool named, uint64_t changed);
 void weft_update_chain_report(const weft_update_chain *chain, uint64_t changed, double diff_ms, double encode_ms,
                               weft_update_info *info);
 
 /* ---- update_merge_free.c */
 
-/* Without the base: `layout` NULL takes the updates' own, `level` NULL the one they can have. */
+/* Merges without a base. `layout` NULL: the updates' own; `level` NULL: the level that they can have. */
 weft_status weft_update_merge_free(weft_update_file *const *updates, size_t count, const weft_layout *layout,
                                    const char *level, const weft_work *work, const weft_sink *sink,
                                    weft_update_info *info);

@@ -63,7 +63,7 @@ static weft_status place(weft_update_cursor *cursor, const uint8_t *frame, uint6
     return WEFT_OK;
 }
 
-/* What the frame codes by its header, as far as that can be. */
+/* Writes which units the frame's header names, if it names any. */
 static void name_frame(const weft_layout *layout, const uint8_t *frame, char name[WEFT_PART_TEXT])
 {
     uint64_t unit = weft_bytes_get(frame, 4), units = (weft_bytes_get(frame + 8, 4) >> 20) + 1, last = unit + units - 1;

@@ -22,11 +22,11 @@ typedef unsigned long long ull;
 #define MARK       UINT32_C(0x50554657) /* "WFUP" */
 #define MARK_END   UINT32_C(0x52544657) /* "WFTR" */
 
-/* What a layout begins with, if it is packed; serialised; told briefly it begins with neither. */
+/* The beginning of a layout that is packed, and of one that is serialised; the short form begins with neither. */
 #define PACKED     UINT32_C(0xfd2fb528) /* zstd's */
 #define SERIALISED UINT32_C(0x594c4657) /* "WFLY" */
 
-/* Where the words lie that the sections' sizes follow from. */
+/* Places of the words from which the sections' sizes follow. */
 #define PROTOCOL_AT    4u   /* in the header and the trailer */
 #define PARAMETERS_AT  110u /* their number, in the header */
 #define FRAMES_AT      40u  /* in the trailer */
@@ -45,7 +45,7 @@ static weft_status cut_short(const weft_update_file *file)
 
 /* ---- both ends, as bytes: what they say is looked at when they are proved */
 
-/* What is too short for both ends is still told by its mark from what never was an update file. */
+/* A file too short for both ends is told apart from other files by its mark. */
 static weft_status mark_read(const weft_update_file *file, uint8_t head[WEFT_HEAD_MAX])
 {
     const bool whole = file->source.bytes >= WEFT_UPDATE_HEADER_BYTES + LAST_BYTES;
@@ -106,8 +106,8 @@ static weft_status sections_measure(weft_update_file *file, const uint8_t *head,
     return WEFT_OK;
 }
 
-/* Reads the rest of the header and what is behind the frames, but for what was read already: the check is over what the
- * sizes were taken from. */
+/* Reads the rest of the header and all bytes after the frames. What gave the sizes is not read again, because the check
+ * must cover the same bytes. */
 static weft_status sections_take(weft_update_file *file, uint8_t head[WEFT_HEAD_MAX], const uint8_t last[LAST_BYTES])
 {
     uint64_t at = file->frames_at + file->trailer.frame_bytes, before = file->end_bytes - LAST_BYTES;
@@ -297,7 +297,7 @@ weft_status weft_update_attachment(const weft_update_file *update, void *data, u
     return status;
 }
 
-/* Takes what *plain has: a layout serialised, or told briefly, which becomes the former. */
+/* Turns *plain into the serialised layout, if it is in short form. */
 static weft_status layout_expand(uint8_t **plain, uint64_t *bytes)
 {
     uint8_t *told = *plain;

@@ -1,11 +1,11 @@
-/* update_format.h - where an update file's sections lie (docs/WIRE_FORMAT.md, Update files).
+/* update_format.h - the places of an update file's sections (docs/WIRE_FORMAT.md, Update files).
  *
  *   head     header 128, parameter words, zeros to a multiple of 4
  *   frames   as on the fabric
- *   shape    the grid, or the layout as it is told
+ *   shape    the grid, or the layout in short form
  *   attachment, checks of the frames, tail, trailer
  *
- * Nothing in front of the frames depends on them, so that a file is written in one go. */
+ * No section before the frames depends on them, so that a file is written in one go. */
 #ifndef WEFT_CORE_UPDATE_FORMAT_H
 #define WEFT_CORE_UPDATE_FORMAT_H
 
@@ -14,49 +14,49 @@
 
 #define WEFT_TAIL_BYTES 24u
 #define WEFT_HEAD_MAX   (WEFT_UPDATE_HEADER_BYTES + 2 * (WEFT_PARAMETER_WORDS_MAX + 1))
-#define WEFT_SHAPE_MAX  (64u << 20) /* bytes of a grid or a layout as it is told */
+#define WEFT_SHAPE_MAX  (64u << 20) /* bytes of a grid or of a layout in short form */
 
 typedef struct weft_update_tail {
     uint64_t base_root;
     uint32_t shape_bytes;
     bool whole;            /* the shape is the layout, else the grid */
-    uint32_t packed_bytes; /* of the attachment as it stands in the file; 0: none */
+    uint32_t packed_bytes; /* bytes of the attachment in the file; 0: none */
     uint64_t check;
 } weft_update_tail;
 
 void weft_update_tail_put(uint8_t out[WEFT_TAIL_BYTES], const weft_update_tail *tail);
 void weft_update_tail_get(const uint8_t in[WEFT_TAIL_BYTES], weft_update_tail *tail);
 
-/* An update file, opened: everything but its frames. */
+/* An open update file: everything but its frames. */
 typedef struct weft_update_file {
     weft_source source;
-    char *path;              /* NULL: opened by a source */
-    int descriptor;          /* of a file opened by path; -1 */
-    weft_wire_update header; /* roots filled in */
+    char *path;              /* path of the file; NULL: opened by a source */
+    int descriptor;          /* descriptor of a file opened by path; else -1 */
+    weft_wire_update header; /* header, with the roots filled in */
     weft_wire_trailer trailer;
     weft_update_tail tail;
     uint64_t frames_at; /* offset in the file */
-    uint8_t *end;       /* all that is behind the frames */
+    uint8_t *end;       /* bytes of the file after the frames */
     uint64_t end_bytes;
-    const uint8_t *shape, *packed, *checks; /* in it */
-    weft_layout *layout;                    /* of the shape; made when asked for */
+    const uint8_t *shape, *packed, *checks; /* sections in `end` */
+    weft_layout *layout;                    /* layout of the shape, made at the first call that needs it */
 } weft_update_file;
 
-/* For messages. */
+/* Returns a name for messages. */
 static inline const char *weft_update_name(const weft_update_file *file)
 {
     return file->path ? file->path : "update file";
 }
 
-/* Everything in a file that is no frame. */
+/* All bytes of a file that are no frames. */
 typedef struct weft_update_sections {
-    const uint8_t *head, *shape, *packed, *checks; /* checks: 8 bytes a frame, as in the file */
+    const uint8_t *head, *shape, *packed, *checks; /* checks: 8 bytes for each frame, as in the file */
     uint64_t head_bytes, shape_bytes, packed_bytes, checks_bytes;
-    const uint8_t *tail;    /* of which the check itself is left out */
+    const uint8_t *tail;    /* tail, without the check itself */
     const uint8_t *trailer; /* 128 bytes */
 } weft_update_sections;
 
-/* The tail's check: xxh3-64 over the xxh3-64 of each section, each as a u64, in the order of the file. */
+/* Computes the tail's check: xxh3-64 over the xxh3-64 of each section, each as a u64, in the order of the file. */
 uint64_t weft_update_check(const weft_update_sections *sections);
 
 /* ---- numbers of a file's shape: seven bits a byte, lowest first, the top bit set in all but the last */
@@ -73,7 +73,8 @@ static inline uint64_t weft_number_get(weft_in *in)
     uint64_t value = 0;
     for (uint32_t shift = 0;; shift += 7) {
         uint64_t byte = weft_in_word(in, 1);
-        in->bad = in->bad || (shift == 63 && byte > 1) || (shift > 0 && byte == 0); /* beyond 64 bits; a useless zero */
+        in->bad = in->bad || (shift == 63 && byte > 1) ||
+                  (shift > 0 && byte == 0); /* a number beyond 64 bits, or a useless zero byte */
         if (in->bad)
             return 0;
         value |= (byte & 0x7f) << shift;

@@ -1,13 +1,14 @@
-/* update_grid.h - what a reader without the model must know of the layout: dtype and elements of every tensor.
+/* update_grid.h - the grid of a layout: dtype and number of elements of every tensor, all that a reader without the
+ * model must know.
  *
- * Models are layers that repeat, so the tensors are told with copies of earlier ones (docs/WIRE_FORMAT.md, Update
- * files). A layout made from a grid has the true units and made-up names and shapes. */
+ * Models repeat their layers, so tensors are written as copies of earlier ones (docs/WIRE_FORMAT.md, Update files). A
+ * layout made from a grid has the true units, and made-up names and shapes. */
 #ifndef WEFT_CORE_UPDATE_GRID_H
 #define WEFT_CORE_UPDATE_GRID_H
 
 #include "layout/layout.h"
 
-/* Whether a grid has room for the layout. Errors: WEFT_E_LAYOUT (too many tensors). */
+/* Checks that a grid has room for the layout. Errors: WEFT_E_LAYOUT (too many tensors). */
 weft_status weft_update_grid_room(const weft_layout *layout);
 
 /* Makes the grid of a layout; *bytes comes from weft_mem_take. Errors: as weft_update_grid_room, WEFT_E_MEMORY. */

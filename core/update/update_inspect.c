@@ -103,8 +103,8 @@ static weft_status base_judge(sums *s)
                      (unsigned long long)root, (unsigned long long)base->root, (unsigned long long)base->number);
 }
 
-/* Where positions are unknown each tensor gets its share by its elements; a full frame does not say which of them, of
- * all that it codes, differ from the base. */
+/* Where positions are unknown, each tensor gets a share by its elements. A full frame does not say which of its
+ * elements differ from the base. */
 static void share_out(sums *s, const weft_view *view, const weft_frame_header *header, uint64_t bytes)
 {
     for (uint32_t r = 0; r < view->run_count; r++) {

@@ -44,7 +44,7 @@ const char *const weft_name_words[WEFT_NAME_WORDS] = {
     "_proj",
 };
 
-/* How the name of a copy comes of another's. */
+/* The step from another tensor's name to the name of its copy. */
 typedef struct step {
     uint64_t which; /* number in the name */
     uint64_t delta; /* 2d, or -2d - 1 where it falls */

@@ -1,4 +1,4 @@
-/* update_names_read.c - the reader, which trusts nothing: what tells a layout, into the layout serialised. */
+/* update_names_read.c - reads the short form of a layout, and trusts nothing of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -123,7 +123,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Where number `which` of the name begins; NULL: it has fewer. */
+/* Finds number `which` in the name; NULL: the name has fewer. */
 static char *number_find(char *name, uint64_t which, uint32_t *digits)
 {
     for (char *at = name; *at; at += *digits) {

@@ -128,7 +128,7 @@ weft_status weft_update_pass_run(weft_update_pass *pass)
     atomic_store(&pass->taken, 0);
     weft_team_run(&pass->team, worker_run, pass);
     for (uint32_t i = 0; i < pass->filled; i++)
-        if (pass->groups[i].status != WEFT_OK) /* again, where its words are heard */
+        if (pass->groups[i].status != WEFT_OK) /* once more, on the thread that needs the error's text */
             return pass->task(pass, &pass->workers[0], &pass->groups[i]) == WEFT_OK
                        ? weft_fail(WEFT_E_STATE, "units %llu to %llu changed while they were read",
                                    (unsigned long long)pass->groups[i].unit, (unsigned long long)pass->groups[i].end)

@@ -1,7 +1,7 @@
-/* update_pass.h - workers that work through the units of a layout in order, group by group.
+/* update_pass.h - a pass over the units of a layout: workers go through them in order, group by group.
  *
- * A group is a few runs of units; each round every worker takes the next group until the round's are done, and the
- * caller goes through them in order. Digests are kept by part, a part belongs to one unit, so workers never share a
+ * A group is a few runs of units. In each round every worker takes the next group until none is left; then the caller
+ * goes through the groups in order. Digests are kept by part, and a part belongs to one unit, so workers never share a
  * word. */
 #ifndef WEFT_CORE_UPDATE_PASS_H
 #define WEFT_CORE_UPDATE_PASS_H
@@ -12,20 +12,20 @@
 #include "codec/planes.h"
 #include "port/port_backend.h"
 
-#define WEFT_PASS_GROUPS 16u /* of one round, at most */
+#define WEFT_PASS_GROUPS 16u /* groups of one round, at most */
 
 typedef struct weft_update_group {
     uint64_t unit, end; /* units unit..end - 1 */
     uint8_t *data;      /* room for the largest frame of every unit */
     uint64_t capacity;
     uint64_t used;
-    uint64_t first_list; /* in staging, of its frames */
+    uint64_t first_list; /* number of the first change list of its frames, in staging */
     uint64_t changed;
-    bool failed; /* a frame of it did not decode */
+    bool failed; /* a frame of the group did not decode */
     weft_status status;
 } weft_update_group;
 
-/* What one worker works with. */
+/* The state of one worker. */
 typedef struct weft_update_worker {
     weft_backend_state *device;
     weft_packer packer;
@@ -36,23 +36,24 @@ typedef struct weft_update_worker {
 
 typedef struct weft_update_pass {
     const weft_layout *layout;
-    uint32_t shift; /* of the runs that groups are made of */
+    uint32_t shift; /* shift of the runs that groups are made of */
     const weft_backend *backend;
     weft_team team;
     weft_update_worker *workers;
     uint8_t *memory;
     uint64_t memory_bytes;
     weft_update_group groups[WEFT_PASS_GROUPS];
-    uint32_t group_count; /* at most so many a round */
-    uint32_t filled;      /* of this round */
+    uint32_t group_count; /* groups in a round, at most */
+    uint32_t filled;      /* groups in this round */
     uint64_t next_unit;
     _Atomic uint32_t taken;
-    /* What a worker does with a group; its failure is repeated by the caller, whose thread then has the words. */
+    /* Works on one group. The caller repeats a failed group, because an error's text belongs to the thread that decided
+     * it. */
     weft_status (*task)(struct weft_update_pass *pass, weft_update_worker *worker, weft_update_group *group);
     void *user;
 } weft_update_pass;
 
-/* `work` as the caller of the library gave it, or NULL. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM, WEFT_E_ARGUMENT. */
+/* Opens a pass. `work` is the public struct, or NULL. Errors: WEFT_E_MEMORY, WEFT_E_SYSTEM, WEFT_E_ARGUMENT. */
 weft_status weft_update_pass_open(weft_update_pass *pass, const weft_layout *layout, const weft_work *work);
 void weft_update_pass_close(weft_update_pass *pass);
 
@@ -65,7 +66,7 @@ bool weft_update_pass_fill(weft_update_pass *pass);
 /* Runs the task on all groups of the round. */
 weft_status weft_update_pass_run(weft_update_pass *pass);
 
-/* update_digest.c: adds every part's digest to its word. */
+/* Adds every part's digest to its word (update_digest.c). */
 weft_status weft_update_digest(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
                                const weft_work *work, uint64_t *parts);
 #endif

@@ -12,7 +12,7 @@ typedef unsigned long long ull;
 
 /* ---- open */
 
-/* Whether the grid that the file carries is the layout's: what it is read with must be what it is applied to. */
+/* Checks that the file's grid is the layout's, because frames are read by the one and applied by the other. */
 static weft_status grid_fits(weft_update_file *file, const weft_layout *layout)
 {
     const weft_layout *said;
@@ -161,7 +161,7 @@ static weft_status round_run(weft_update_prover *prover)
     return status == WEFT_OK ? weft_update_prover_progress(prover, 0, pass->next_unit) : status;
 }
 
-/* Says what is wrong with the first frame that does not decode. */
+/* Decodes again until the first frame that fails, for its error. */
 static weft_status decode_again(weft_update_prover *prover)
 {
     weft_update_worker *worker = &prover->pass.workers[0];

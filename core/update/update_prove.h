@@ -1,5 +1,5 @@
-/* update_prove.h - an update file against bound weights: base proved, frames decoded, target proved, nothing written.
- */
+/* update_prove.h - an update file against bound weights: proves the base, decodes the frames, proves the target, and
+ * writes nothing. */
 #ifndef WEFT_CORE_UPDATE_PROVE_H
 #define WEFT_CORE_UPDATE_PROVE_H
 
@@ -11,33 +11,33 @@ typedef struct weft_update_prover {
     weft_update_file *file;
     const weft_layout *layout;
     const weft_work *work;
-    uint32_t passes; /* over the weights that the whole call makes, for progress */
+    uint32_t passes; /* passes over the weights in the whole call, for progress */
     weft_binding base;
-    uint64_t *digests; /* of the base, by part */
-    uint64_t *delta;   /* what the changes add */
+    uint64_t *digests; /* digests of the base, by part */
+    uint64_t *delta;   /* moves of the digests by the changes */
     weft_update_pass pass;
     weft_update_cursor cursor;
-    weft_staging *staging; /* keeps the changes of every frame; NULL: forgets them */
-    uint64_t memory_bytes; /* given for that */
+    weft_staging *staging; /* staging that keeps the changes of every frame; NULL: they are dropped */
+    uint64_t memory_bytes; /* bytes that staging may take */
     uint64_t changed;
-    bool failed; /* some frame did not decode, which may be the base's fault */
+    bool failed; /* a frame did not decode, perhaps because of the base */
 } weft_update_prover;
 
-/* Errors: WEFT_E_LAYOUT (the update is for another one). */
+/* Checks that the update is for this layout. Errors: WEFT_E_LAYOUT. */
 weft_status weft_update_layout_fits(weft_update_file *file, const weft_layout *layout);
 
 weft_status weft_update_prover_open(weft_update_prover *prover, weft_update_file *file, const weft_layout *layout,
                                     const weft_piece *pieces, uint64_t count, const weft_work *work);
 void weft_update_prover_close(weft_update_prover *prover);
 
-/* Errors: WEFT_E_BASE before all others that the base may have caused, WEFT_E_TARGET, WEFT_E_CORRUPT, WEFT_E_CHECK,
- * WEFT_E_BUDGET (staging), the source's, progress's. */
+/* Proves the update. Errors: WEFT_E_BASE before any error that a wrong base may cause, WEFT_E_TARGET, WEFT_E_CORRUPT,
+ * WEFT_E_CHECK, WEFT_E_BUDGET (staging), the source's, progress's. */
 weft_status weft_update_prove(weft_update_prover *prover);
 
 /* Admits and decodes one frame on a worker into `changes`. */
 weft_status weft_update_decode(weft_update_prover *prover, weft_update_worker *worker, const uint8_t *frame,
                                uint64_t bytes, weft_changes *changes);
-/* Whether base and changes make the target. Errors: WEFT_E_TARGET. */
+/* Checks that base and changes make the target. Errors: WEFT_E_TARGET. */
 weft_status weft_update_judge_target(const weft_update_prover *prover);
 weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32_t pass, uint64_t unit);
 void weft_update_prover_report(const weft_update_prover *prover, double apply_ms, weft_apply_info *info);

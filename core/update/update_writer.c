@@ -106,7 +106,7 @@ weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layo
 
 /* ---- what is behind them */
 
-/* The layout told briefly, packed where that makes it less. *shape comes from weft_mem_take. */
+/* Makes the short form of the layout, packed if that is shorter. *shape comes from weft_mem_take. */
 static weft_status names_make(weft_update_writer *writer, const weft_layout *layout, uint8_t **shape, uint64_t *used)
 {
     uint8_t *told;

@@ -48,13 +48,13 @@ void weft_control_close(weft_control *control)
     control->in = control->out = NULL;
 }
 
-/* What may be another answer next time: a name is often made known only when its host is up. */
+/* Errors of getaddrinfo that may pass, because a name is often registered only once its host is up. */
 static bool is_unknown_yet(int error)
 {
     return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA || error == EAI_ADDRFAMILY;
 }
 
-/* What this process or host is short of: no word about the other end. */
+/* True if this process or host lacks something, so that the error says nothing about the other end. */
 static bool lacks_room(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;

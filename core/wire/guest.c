@@ -2,14 +2,14 @@
 
 #include <xxhash.h>
 
-/* Of the host alone: "192.0.2.7:4711" and "[2001:db8::7]:4711" end in the port. */
+/* Hashes the host without its port: "192.0.2.7:4711" and "[2001:db8::7]:4711". */
 static uint64_t host_of(const weft_control *control)
 {
     const char *port = strrchr(control->peer, ':');
     return XXH3_64bits(control->peer, port ? (size_t)(port - control->peer) : strlen(control->peer));
 }
 
-/* The less it has said and the longer ago it came, the sooner it goes. */
+/* A guest goes the sooner the less it has sent, and then the longer it has been here. */
 static bool goes_before(const weft_guest *a, const weft_guest *b)
 {
     const uint32_t said_a = a->leaving ? 2 : a->control->nonce != 0, said_b = b->leaving ? 2 : b->control->nonce != 0;

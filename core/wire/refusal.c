@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-/* What is wrong with the guest, and not with this end's site, devices or memory. */
+/* True if the guest is wrong, and not this end's site, devices or memory. */
 static bool is_of_the_guest(weft_status why)
 {
     const weft_scope scope = weft_status_scope(why);

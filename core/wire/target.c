@@ -72,7 +72,7 @@ static bool is_among(const weft_site_peer *row, const ip *target)
     return row->relay[0] && is_host_of(row->relay, target);
 }
 
-/* What comes through relays lands at one of them. */
+/* Data for a rollout after relays lands at one of these relays. */
 static bool is_listed(const weft_site *site, const weft_wire_hello *hello, const ip *target)
 {
     weft_site_peer row;
@@ -93,7 +93,7 @@ static bool is_within(const ip *a, const ip *b, const ip *mask)
     return within;
 }
 
-/* Whether an interface's address is that of an own rail, or holds it as 127.0.0.1/8 holds 127.0.0.2. */
+/* True if an interface's address is an own rail's, or its subnet has that rail, as 127.0.0.1/8 has 127.0.0.2. */
 static bool is_own(const weft_target_law *law, const struct ifaddrs *one, const ip *at, const ip *mask)
 {
     ip own;
@@ -155,7 +155,7 @@ weft_status weft_target_check(const weft_target_law *law, const weft_wire_hello 
                               const uint8_t *address, uint32_t bytes)
 {
     ip target;
-    if (!ip_of(address, bytes, &target) || is_other_family(law, address)) /* which connects to nobody */
+    if (!ip_of(address, bytes, &target) || is_other_family(law, address)) /* an address that connects to no host */
         return WEFT_OK;
     if (is_host_of(control->peer, &target) || is_listed(law->site, hello, &target) || is_near(law, &target))
         return WEFT_OK;

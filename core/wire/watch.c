@@ -32,7 +32,7 @@ void weft_watch_close(weft_watch *watch)
     weft_mem_give(watch->stirred);
 }
 
-/* What is ready stays so until it is read: as many turns as all of them can fill. */
+/* A connection that is ready stays so until it is read, so the loop takes as many turns as all of them can fill. */
 void weft_watch_gather(weft_watch *watch)
 {
     struct epoll_event ready[BATCH];

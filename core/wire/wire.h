@@ -1,7 +1,6 @@
 /* wire.h - every byte of control messages, update headers and trailers, and bucket headers (docs/WIRE_FORMAT.md).
  *
- * Structs here are values; `put` writes one, `get` reads and judges one. Reading refuses what the first protocol does
- * not know (reserved fields) by name. */
+ * Structs here are values; `put` writes one, `get` reads and judges one. `get` refuses reserved fields by name. */
 #ifndef WEFT_CORE_WIRE_H
 #define WEFT_CORE_WIRE_H
 
@@ -11,16 +10,16 @@
 #include "port/port_provider.h"
 #include "site/site.h"
 
-#define WEFT_PROTOCOL            2u           /* of the conversation: HELLO, GREETING, WELCOME */
-#define WEFT_PROTOCOL_LOWEST     2u           /* the oldest that this end speaks too */
-#define WEFT_FORMAT              1u           /* of UPDATE, TRAILER, bucket headers and update files */
-#define WEFT_MESSAGE_PREFIX      8u           /* u32 length of the body, u16 type, u16 zero */
-#define WEFT_MESSAGE_MAX         4096u        /* body of every message but LAYOUT */
-#define WEFT_LAYOUT_MAX          (256u << 20) /* body of a LAYOUT message */
+#define WEFT_PROTOCOL            2u    /* number of the conversation: HELLO, GREETING, WELCOME */
+#define WEFT_PROTOCOL_LOWEST     2u    /* oldest protocol that this end speaks too */
+#define WEFT_FORMAT              1u    /* number of the format of UPDATE, TRAILER, bucket headers and update files */
+#define WEFT_MESSAGE_PREFIX      8u    /* u32 length of the body, u16 type, u16 zero */
+#define WEFT_MESSAGE_MAX         4096u /* bytes of the body of every message but LAYOUT */
+#define WEFT_LAYOUT_MAX          (256u << 20) /* bytes of the body of a LAYOUT message */
 #define WEFT_BUCKET_HEADER_BYTES 144u
-#define WEFT_SLOT_HEADER_BYTES   4096u /* a slot's header page; its payload begins behind it */
+#define WEFT_SLOT_HEADER_BYTES   4096u /* bytes of a slot's header page; the slot's payload follows */
 #define WEFT_SLOTS_MAX           256u
-#define WEFT_PORTS_MAX           8u    /* of one connection, at each end */
+#define WEFT_PORTS_MAX           8u    /* ports of one connection, at each end */
 #define WEFT_CHUNKS_MAX          4095u /* payload chunks of one bucket */
 #define WEFT_UPDATES_AHEAD       2u    /* updates a trainer may send beyond what the peer holds */
 
@@ -42,22 +41,22 @@ typedef enum weft_message {
     WEFT_MESSAGE_BYE = 15,     /* both: an orderly end */
     WEFT_MESSAGE_QUERY = 16,   /* rollout: which digests does that version have? */
     WEFT_MESSAGE_DIGESTS = 17, /* trainer: these */
-    WEFT_MESSAGE_FOLLOW = 18,  /* trainer, to a relay: who behind it takes the update that comes next from its stream */
-    WEFT_MESSAGE_PASSING = 19, /* what you wait for is still coming in here, or being made */
-    WEFT_MESSAGE_REPAIR = 20,  /* rollout, instead of ACCEPT: of what is offered I lack only these units */
+    WEFT_MESSAGE_FOLLOW = 18,  /* trainer, to a relay: the rollouts that take the next update from the relay's stream */
+    WEFT_MESSAGE_PASSING = 19, /* the version you wait for still arrives here, or is being made */
+    WEFT_MESSAGE_REPAIR = 20,  /* rollout, instead of ACCEPT: I lack only these units of the offer */
     WEFT_MESSAGE_LOOK = 21,    /* trainer: how many writes came by each port? */
-    WEFT_MESSAGE_LANDED = 22,  /* rollout: so many */
+    WEFT_MESSAGE_LANDED = 22,  /* rollout: this many writes */
     WEFT_MESSAGE_CLOSE = 23,   /* trainer: my port is closed; close yours */
-    WEFT_MESSAGE_CLOSED = 24,  /* rollout: it is, and these buckets are whole without it */
+    WEFT_MESSAGE_CLOSED = 24,  /* rollout: mine is closed too, and these buckets are whole without it */
     WEFT_MESSAGE_OPEN = 25,    /* trainer: I opened that port anew; open yours */
-    WEFT_MESSAGE_OPENED = 26,  /* rollout: it is */
-    WEFT_MESSAGE_GREETING = 27 /* trainer: so your HELLO shows that it belongs to this connection */
+    WEFT_MESSAGE_OPENED = 26,  /* rollout: mine is open */
+    WEFT_MESSAGE_GREETING = 27 /* trainer: the nonce by which your HELLO belongs to this connection */
 } weft_message;
 #define WEFT_MESSAGE_COUNT 28
 
 const char *weft_message_name(uint32_t type);
 
-/* One more port beside the first: its fabric address and, in HELLO, the slots as registered for it. */
+/* A port beside the first: its fabric address and, in HELLO, the slots as they are registered for it. */
 typedef struct weft_wire_port {
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t address_bytes;
@@ -65,58 +64,58 @@ typedef struct weft_wire_port {
     uint64_t region_key;
 } weft_wire_port;
 
-/* The first message of a connection: a HELLO that only asks for a GREETING. What both say stays as it is in every later
- * protocol. Each end goes on in the highest protocol that both speak. */
+/* The first message of a connection: a HELLO that only asks for a GREETING. The two messages stay the same in every
+ * later protocol. Both ends then use the highest protocol that both speak. */
 typedef struct weft_wire_knock {
     uint32_t lowest, highest; /* protocols that the sender speaks */
 } weft_wire_knock;
 
 typedef struct weft_wire_greeting {
     uint32_t lowest, highest;
-    uint64_t nonce; /* never 0: the HELLO of this connection, and of no other, brings it back */
+    uint64_t nonce; /* nonce, never 0, that the HELLO of this connection alone brings back */
 } weft_wire_greeting;
 
 typedef struct weft_wire_hello {
     bool wants_layout; /* answer with LAYOUT and close; the fields from `held` on are absent */
-    uint64_t nonce;    /* the GREETING's */
+    uint64_t nonce;    /* nonce of the GREETING */
     char name[WEFT_SITE_NAME];
     uint64_t incarnation;
     uint64_t layout[2];
-    bool holds;          /* held below is set */
-    weft_version held;   /* number and run 0 when only the digest is known */
+    bool holds;          /* `held` is set */
+    weft_version held;   /* version held; number and run 0 if only the digest is known */
     uint64_t attachment; /* xxh3-64 of the attachment held; 0: none */
     char provider[WEFT_SITE_NAME];
     char backend[24];
-    uint32_t fabric; /* version of its fabric library, major << 16 | minor; 0: none */
+    uint32_t fabric; /* version of the sender's fabric library, major << 16 | minor; 0: none */
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t address_bytes;
-    uint64_t region_address; /* of slot 0 */
+    uint64_t region_address; /* address of slot 0 */
     uint64_t region_key;
-    uint32_t further; /* ports beside that one */
+    uint32_t further; /* ports beside the first */
     weft_wire_port more[WEFT_PORTS_MAX - 1];
-    uint32_t further_rails; /* beside the first: port i is of rail i modulo all of them */
+    uint32_t further_rails; /* rails beside the first: port i belongs to rail i modulo the number of rails */
     uint64_t slot_stride;   /* bytes from slot to slot */
     uint64_t slot_payload;  /* payload bytes of a slot */
     uint32_t slots;
-    uint32_t epoch; /* 8 bits */
+    uint32_t epoch; /* epoch, of 8 bits */
     uint32_t chunk_bytes;
-    uint32_t levels; /* mask of 1 << weft_level it can decode */
+    uint32_t levels; /* mask of 1 << weft_level that the rollout can decode */
     uint64_t staging_bytes;
-    uint32_t hops;              /* relays it came through, at most WEFT_SITE_HOPS; the rest only if there are any */
-    char relay[WEFT_SITE_NAME]; /* the one that the rollout is behind */
-    uint64_t relay_incarnation; /* of that one's session */
-    uint32_t route;             /* its number for the rollout's connection */
+    uint32_t hops; /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
+    char relay[WEFT_SITE_NAME]; /* name of the relay before the rollout */
+    uint64_t relay_incarnation; /* incarnation of that relay's session */
+    uint32_t route;             /* the relay's number for the rollout's connection */
 } weft_wire_hello;
 
-/* Whether the fabric libraries of both ends work together over a link of this end.
- * Errors: WEFT_E_REFUSED (their majors differ and the provider does not bear it). */
+/* Checks that the fabric libraries of both ends work together over a link of this end. Errors: WEFT_E_REFUSED (their
+ * majors differ, and the provider needs one major). */
 weft_status weft_wire_check_fabric(const weft_wire_hello *hello, const weft_link_facts *facts);
 
 #define WEFT_FOLLOW_MAX 256u /* routes that one message names */
 
 typedef struct weft_wire_follow {
-    weft_version target; /* of the update, root 0 */
-    uint32_t count;      /* at least 1 */
+    weft_version target; /* target of the update, with root 0 */
+    uint32_t count;      /* number of routes, at least 1 */
     uint32_t routes[WEFT_FOLLOW_MAX];
 } weft_wire_follow;
 
@@ -124,13 +123,13 @@ typedef struct weft_wire_welcome {
     uint64_t run;
     uint64_t incarnation;
     uint64_t layout[2];
-    weft_version held; /* the label of what the peer holds; all 0: unknown bits, an OFFER follows */
+    weft_version held; /* label of the version that the peer holds; all 0: unknown bits, an OFFER follows */
     weft_version newest;
     uint32_t heartbeat_ms;
     uint32_t chunk_bytes;
     uint8_t address[WEFT_PORT_ADDRESS_MAX];
     uint32_t address_bytes;
-    uint32_t further; /* ports beside that one, at most the HELLO's; without an address: it will not be used */
+    uint32_t further; /* ports beside the first, at most the HELLO's; one without an address is not used */
     weft_wire_port more[WEFT_PORTS_MAX - 1];
 } weft_wire_welcome;
 
@@ -138,18 +137,18 @@ typedef struct weft_wire_update {
     bool snapshot;
     weft_level level;
     uint64_t layout[2];
-    weft_version base;         /* all 0 for a snapshot */
-    weft_version target;       /* root 0: the trailer names it */
-    uint64_t attachment_bytes; /* carried by this update; 0: none */
-    uint64_t attachment;       /* its xxh3-64 */
+    weft_version base;         /* version before the update; all 0: a snapshot */
+    weft_version target;       /* version after it; root 0, because the trailer has it */
+    uint64_t attachment_bytes; /* bytes of attachment in this update; 0: none */
+    uint64_t attachment;       /* xxh3-64 of the attachment */
     weft_parameters parameters;
 } weft_wire_update;
-#define WEFT_UPDATE_HEADER_BYTES 128u /* before the parameter words */
+#define WEFT_UPDATE_HEADER_BYTES 128u /* bytes before the parameter words */
 #define WEFT_UPDATE_HEADER_MAX   (WEFT_UPDATE_HEADER_BYTES + 2 * WEFT_PARAMETER_WORDS_MAX)
 
 typedef struct weft_wire_trailer {
-    weft_version target; /* all 0: the update is withdrawn */
-    uint64_t buckets;    /* sent for this update */
+    weft_version target; /* version after the update; all 0: the update is withdrawn */
+    uint64_t buckets;    /* buckets sent for this update */
     uint64_t frames;
     uint64_t frame_bytes;
     uint64_t changed;
@@ -159,78 +158,79 @@ typedef struct weft_wire_trailer {
 typedef struct weft_wire_receipt {
     uint64_t sequence;
     uint32_t slot;
-    uint64_t take_ns;   /* copy and check of the bucket */
-    uint64_t waited_ns; /* before that it lay whole in its slot */
+    uint64_t take_ns;   /* time in ns to copy and check the bucket */
+    uint64_t waited_ns; /* time in ns that the bucket lay whole in its slot before */
 } weft_wire_receipt;
 
 typedef struct weft_wire_held {
     uint64_t layout[2];
     weft_version version;
     uint64_t attachment;
-    uint64_t decode_ns; /* of the update that led there */
+    uint64_t decode_ns; /* time in ns to decode the update */
     uint64_t commit_ns;
 } weft_wire_held;
 
-/* status and text: REFUSE, FAULT, BYE. */
+/* The body of REFUSE, FAULT and BYE: status and text. */
 typedef struct weft_wire_notice {
     weft_status status;
     uint64_t version;
     char text[256];
 } weft_wire_notice;
 
-/* Whose digests: of tensors, or of the tiles of one. */
+/* The digests that a message has: of tensors, or of the tiles of one tensor. */
 typedef enum weft_digests_kind { WEFT_DIGESTS_TENSORS = 0, WEFT_DIGESTS_TILES = 1 } weft_digests_kind;
 #define WEFT_DIGESTS_MAX 500u /* digests that one message carries */
 
 typedef struct weft_wire_query {
-    weft_version version; /* found by its root; all 0: the newest */
+    weft_version version; /* version, found by its root; all 0: the newest */
     weft_digests_kind kind;
-    uint64_t tensor; /* whose tiles; 0 for tensors */
-    uint64_t first;  /* tensor, or tile of the tensor */
-    uint32_t count;  /* wanted, 1..WEFT_DIGESTS_MAX */
+    uint64_t tensor; /* tensor of the tiles; 0 for tensors */
+    uint64_t first;  /* number of the first tensor, or of the first tile */
+    uint32_t count;  /* digests wanted, 1..WEFT_DIGESTS_MAX */
 } weft_wire_query;
 
 typedef struct weft_wire_digests {
-    weft_version version; /* whose they are; all 0: the trainer has none of the version asked for, and count is 0 */
-    weft_version before;  /* the version it was made from, if that has digests here too; all 0: none */
+    weft_version
+        version;         /* version of the digests; all 0: the trainer has none of the wanted version, and count is 0 */
+    weft_version before; /* the version before, if its digests are known here too; all 0: none */
     weft_digests_kind kind;
-    uint64_t tensor, first; /* the query's */
-    uint32_t count;         /* here, at most as many as asked for */
+    uint64_t tensor, first; /* numbers of the query */
+    uint32_t count;         /* digests here, at most as many as wanted */
     uint64_t digest[WEFT_DIGESTS_MAX];
 } weft_wire_digests;
 
 #define WEFT_REPAIR_RANGES_MAX 480u
 
 typedef struct weft_wire_repair {
-    uint64_t root;        /* of the bits that the rollout holds */
-    weft_version version; /* which the units are to be brought to, as DIGESTS named it */
-    uint32_t count;       /* of ranges, 1..WEFT_REPAIR_RANGES_MAX */
+    uint64_t root;        /* root of the bits that the rollout holds */
+    weft_version version; /* version that the units must reach, as DIGESTS named it */
+    uint32_t count;       /* number of ranges, 1..WEFT_REPAIR_RANGES_MAX */
     struct {
-        uint32_t first, units; /* rising, none empty, none into the next */
+        uint32_t first, units; /* ranges rise, none is empty, none overlaps the next */
     } range[WEFT_REPAIR_RANGES_MAX];
 } weft_wire_repair;
 
-/* What came by each port since it was opened. */
+/* The writes that came by each port since it was opened. */
 typedef struct weft_wire_landed {
-    uint32_t count; /* of ports, 1..WEFT_PORTS_MAX */
+    uint32_t count; /* number of ports, 1..WEFT_PORTS_MAX */
     struct {
-        uint32_t turn; /* how often the port was opened before */
-        bool failed;   /* the fabric reports that nothing more will come by it */
+        uint32_t turn; /* times that the port was opened before */
+        bool failed;   /* the fabric reports that no more writes come by this port */
         uint64_t writes;
     } port[WEFT_PORTS_MAX];
 } weft_wire_landed;
 
 typedef struct weft_wire_close {
-    uint32_t port; /* below WEFT_PORTS_MAX */
-    uint32_t turn; /* that ends */
+    uint32_t port; /* port, below WEFT_PORTS_MAX */
+    uint32_t turn; /* turn of the port that ends */
 } weft_wire_close;
 
 typedef struct weft_wire_closed {
     uint32_t port, turn;
-    uint8_t whole[WEFT_SLOTS_MAX / 8]; /* a bit a slot: all of its bucket is there */
+    uint8_t whole[WEFT_SLOTS_MAX / 8]; /* a bit for each slot: all of its bucket is there */
 } weft_wire_closed;
 
-/* OPEN, without the slots, and OPENED, where no address says that the port cannot be opened now. */
+/* OPEN, which has no slots, and OPENED, which has no address if the port cannot be opened now. */
 typedef struct weft_wire_open {
     uint32_t port, turn;
     weft_wire_port at;
@@ -242,13 +242,13 @@ typedef struct weft_wire_bucket {
     weft_bucket_kind kind;
     uint64_t layout[2];
     uint64_t incarnation;
-    uint64_t sequence; /* from 0 on each connection */
+    uint64_t sequence; /* number of the bucket, from 0 on each connection */
     weft_version base;
-    weft_version target; /* root 0 */
+    weft_version target; /* version after the update, with root 0 */
     uint32_t epoch;
     uint32_t slot;
     uint32_t chunks;
-    uint64_t offset; /* of the payload in the update's frames of this connection, or in the attachment */
+    uint64_t offset; /* offset of the payload in the update's frames on this connection, or in the attachment */
     uint64_t payload_bytes;
     uint32_t frames;
     uint64_t check; /* xxh3-64 of the frames' checks as u64, or of the attachment's bytes */
@@ -260,13 +260,13 @@ static inline uint32_t weft_wire_immediate(uint32_t epoch, uint32_t slot, uint32
     return (epoch & 0xffu) << 24 | (slot & 0xfffu) << 12 | (chunk & 0xfffu);
 }
 
-/* The slot that an immediate names when nothing of a bucket came: the write only shows that the port carries. Its bytes
- * go to the end of the first slot's header page. */
+/* The slot in the immediate of a probe: a write that carries no bucket and only shows that the port works. Its bytes go
+ * to the end of the first slot's header page. */
 #define WEFT_SLOT_PROBE   0xfffu
 #define WEFT_PROBE_BYTES  8u
 #define WEFT_PROBE_OFFSET (WEFT_SLOT_HEADER_BYTES - WEFT_PROBE_BYTES)
 
-/* Whether a HELLO only asks for a GREETING, of a protocol that has one. */
+/* True if a HELLO only asks for a GREETING, in a protocol that has one. */
 bool weft_wire_knocks(const uint8_t *body, uint64_t length);
 void weft_wire_put_knock(weft_out *out, const weft_wire_knock *knock);
 weft_status weft_wire_get_knock(const uint8_t *body, uint64_t length, weft_wire_knock *knock);
@@ -309,7 +309,7 @@ weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_ver
 void weft_wire_put_word(weft_out *out, uint64_t word);
 weft_status weft_wire_get_word(const uint8_t *body, uint64_t length, uint64_t *word);
 
-/* A bucket header is sealed with a check of its own bytes. `get` judges it against this end's layout hash. */
+/* Writes a bucket header and seals it with a check of its own bytes. `get` judges it against this end's layout hash. */
 void weft_wire_put_bucket(uint8_t header[WEFT_BUCKET_HEADER_BYTES], const weft_wire_bucket *bucket);
 weft_status weft_wire_get_bucket(const uint8_t header[WEFT_BUCKET_HEADER_BYTES], const uint64_t layout[2],
                                  weft_wire_bucket *bucket);

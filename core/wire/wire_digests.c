@@ -1,7 +1,7 @@
 /* wire_digests.c - QUERY, DIGESTS and what follows from them: REPAIR. */
 #include "wire/wire_body.h"
 
-/* Which digests: what QUERY asks for and DIGESTS answers. */
+/* The range of digests that QUERY asks for and DIGESTS answers. */
 static void put_range(weft_out *out, weft_digests_kind kind, uint64_t tensor, uint64_t first, uint32_t count)
 {
     weft_out_word(out, kind, 1);

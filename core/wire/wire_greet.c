@@ -6,9 +6,9 @@
 
 #define HELLO_MAGIC 0x54464557u /* "WEFT" */
 
-/* What a HELLO is for. */
+/* The purpose of a HELLO. */
 enum { HELLO_JOIN, HELLO_LAYOUT, HELLO_KNOCK };
-#define KIND_AT 8u /* behind the mark, in every protocol from FIRST on */
+#define KIND_AT 8u /* after the mark, in every protocol from FIRST on */
 #define FIRST   2u /* protocol with a GREETING */
 #define NAME_AT 9u /* in protocol 1 */
 
@@ -165,7 +165,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     return WEFT_OK;
 }
 
-/* Who comes with protocol 1 is named: it says so at once, and there the name stands. */
+/* A peer of protocol 1 is refused by name, because its first message has the name. */
 static weft_status refuse_first(const uint8_t *body, uint64_t length)
 {
     weft_in in = {body, length, NAME_AT, length < NAME_AT};
