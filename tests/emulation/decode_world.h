@@ -1,5 +1,5 @@
-/* decode_world.h - tensors of one dtype with base and target bits, the base in pieces that lie anywhere, and frames
- * that the host backend and the kernels read side by side. */
+/* decode_world.h - tensors of one dtype with base and target bits, the base in scattered pieces, and frames that the
+ * host backend and the kernels read side by side. */
 #ifndef WEFT_TESTS_DECODE_WORLD_H
 #define WEFT_TESTS_DECODE_WORLD_H
 
@@ -22,7 +22,7 @@ typedef struct decode_world {
     weft_gpu *gpu;
 } decode_world;
 
-/* What one end made of a frame. Arrays are as long as the frame says. */
+/* The result of one end for a frame. Arrays are as long as the frame says. */
 typedef struct decode_side {
     weft_status status;
     weft_changes changes;

@@ -8,7 +8,7 @@
 
 extern const weft_gpu_driver weft_emulation_driver;
 
-/* How the driver's next launches are done. */
+/* Sets how the driver's next launches are done. */
 void weft_emulation_driver_set(uint32_t lanes, uint64_t seed);
 
 /* Memory that counts as the device's; all else is the host's. NULL: none does. */

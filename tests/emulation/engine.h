@@ -8,7 +8,7 @@
 namespace weft_engine
 {
 
-/* Where in the source a lane stands. */
+/* The place in the source where a lane stands. */
 struct place {
     const char *file;
     int line;

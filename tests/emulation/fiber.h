@@ -16,7 +16,7 @@ typedef ucontext_t weft_fiber;
 /* Lays a fiber out on a stack of so many bytes; `entry` must not return. */
 void weft_fiber_make(weft_fiber *made, char *stack, size_t bytes, void (*entry)());
 
-/* Leaves what runs in `from` and goes on with `to`, until somebody switches back. */
+/* Leaves the fiber `from` and goes on with `to`, until a switch back. */
 extern "C" void weft_fiber_switch(weft_fiber *from, const weft_fiber *to);
 
 #endif

@@ -220,7 +220,7 @@ bool warp_pass(block *b, uint32_t first, uint32_t turn)
     return ran;
 }
 
-/* Whether any lane ran. */
+/* True if any lane ran. */
 bool block_pass(block *b)
 {
     const uint64_t drawn = draw();

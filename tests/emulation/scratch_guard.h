@@ -1,5 +1,5 @@
-/* scratch_guard.h - for an executable linked with --wrap=weft_gpu_sheet_take: scratch of the kernels comes as blocks of
- * their own, full of noise, instead of one behind the other. */
+/* scratch_guard.h - for an executable linked with --wrap=weft_gpu_sheet_take: each scratch of the kernels is a block of
+ * its own, full of noise, and not a part of one block. */
 #ifndef WEFT_TESTS_SCRATCH_GUARD_H
 #define WEFT_TESTS_SCRATCH_GUARD_H
 

@@ -55,7 +55,7 @@ static void jobs_end(const decode_world *w, void *jobs, size_t size, uint64_t co
     }
 }
 
-/* What takes a unit of the base to the target, found by the host. */
+/* Finds, on the host, the changes from base to target in a unit. */
 static weft_changes changes_of(decode_world *w, uint64_t unit)
 {
     uint8_t *bytes;

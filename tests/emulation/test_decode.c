@@ -186,7 +186,7 @@ static void altered_frames_are_judged_alike(void **state)
     assert_true(sum.decoded > 100);
 }
 
-/* Payloads of noise behind headers that pass: what comes out has nothing to go by. */
+/* Makes payloads of noise after headers that pass, so that decoding has no help. */
 static uint8_t *noise_make(uint64_t *seed, const weft_unit *unit, uint32_t classes, uint64_t *length)
 {
     const bool tight = pair_below(seed, 2);

@@ -63,8 +63,8 @@ static void a_short_list_is_refused(void **state)
     world_close(&w);
 }
 
-/* All sixteen classes, and of the last one nearly all elements changed: its list is of those that did not, and what is
- * behind the unit's last element stays as it is. */
+/* All sixteen classes. Nearly all elements of the last class changed, so its list has those that did not. Bytes after
+ * the unit's last element stay. */
 static void a_last_class_that_changed_is_read_alike(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ static void golden_close(golden *g)
     weft_layout_free(g->w.layout);
 }
 
-/* Whether admission lets it pass, so that a kernel reads it. */
+/* True if admission accepts the frame, so that a kernel reads it. */
 static bool frame_check(golden *g, const char *name, weft_status wanted)
 {
     uint8_t bytes[GOLDEN_MOST];

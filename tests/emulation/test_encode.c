@@ -132,7 +132,7 @@ static weft_status jobs_run(job_set *set)
     return first;
 }
 
-/* Puts a run without elements behind each of a view's; the runs are the caller's to free. */
+/* Puts a run without elements after each run of a view; the caller frees the runs. */
 static weft_run *runs_pad(weft_view *view)
 {
     weft_run *runs = calloc(2 * (size_t)view->run_count, sizeof *runs);
@@ -274,7 +274,7 @@ static void many_jobs_are_the_hosts(void **state)
 
 #endif
 
-/* Of two equal sets of jobs one has runs without elements between the others. */
+/* Two equal sets of jobs, one with empty runs between the others. */
 static void empty_runs_are_passed_over(void **state)
 {
     static job_set made, wanted;

@@ -51,7 +51,7 @@ struct lane {
 
 thread_local lane now;
 
-/* What was written before is there before what is written after; the checker takes no notice. */
+/* Writes before the fence are visible before writes after it; the checker takes no notice. */
 void fence()
 {
 #if defined(__x86_64__)
@@ -99,7 +99,7 @@ const uint32_t *meet(uint32_t word)
     return words;
 }
 
-/* Lanes live on from one run to the next: they come together before and behind each. */
+/* Lanes live on from one run to the next: they meet before and after each run. */
 struct lanes {
     block blocks[RESIDENT];
     pthread_barrier_t begin, end;

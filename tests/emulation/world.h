@@ -15,7 +15,7 @@ typedef struct emulation_world {
     uint64_t seed;
 } emulation_world;
 
-/* What a world is like. */
+/* The properties of a world. */
 typedef struct world_kind {
     weft_dtype dtype;
     uint32_t tensors;  /* at most WORLD_TENSORS */

@@ -30,7 +30,7 @@ static uint64_t *count_of(const char *symbol)
     return &counts[i].calls;
 }
 
-/* What is current on a thread is its own affair, whatever became of the device. */
+/* A thread's current device and context stay its own, whatever became of the device. */
 static bool outlives_faults(const char *symbol)
 {
     static const char *const rows[] = {"cuInit",    "cuDevice",     "cuCtx",        "cuThread", "hipInit",

@@ -1,9 +1,9 @@
 /* fake_gpu.h - the drivers of the tests: a libcuda.so.1 and a libamdhip64.so.7 whose devices are emulated.
  *
- * Device memory lies in a region of this process that nobody can touch but launches and copies: host code that does is
- * ended by a signal. Work is queued on streams and done a few steps at a time, of this stream or that by a seed, when
- * an event is asked for: results are late, and in no order that was not asked for. Every function can be made to fail
- * at its n-th call. Each library has a state of its own. */
+ * Device memory lies in a region of this process that only launches and copies can touch; host code that does is ended
+ * by a signal. Work is queued on streams and done a few steps at a time when an event is asked for, on a stream that a
+ * seed chooses. So results are late, and in no order that was not asked for. Every function can be made to fail at its
+ * n-th call. Each library has a state of its own. */
 #ifndef WEFT_TESTS_FAKE_GPU_H
 #define WEFT_TESTS_FAKE_GPU_H
 
@@ -21,20 +21,20 @@ typedef struct weft_fake_options {
     bool eager;            /* all work is done when any event is asked for: quicker, and proves less */
     bool mute_captures;    /* no event can be asked for while a stream is captured, as with older ROCm */
     bool open_memory;      /* device memory can be touched at any time: quicker, and proves less */
-    bool idle;             /* launches do nothing: whoever compares must see it */
+    bool idle;             /* launches do nothing, and a comparison must see it */
 } weft_fake_options;
 
 #define WEFT_FAKE_DEVICES 2
 
 typedef struct weft_fake_control {
-    /* Forgets all that is. Between tests, while nobody uses the driver. */
+    /* Forgets all state. Call it between tests, while the driver is not in use. */
     void (*reset)(const weft_fake_options *options);
     /* Makes a function return `code` at its n-th call from now on (from 1), once; `sticky`: everything after it too, as
      * after a kernel's fault. NULL takes it back. */
     void (*spoil)(const char *symbol, uint64_t nth, int code, bool sticky);
     bool (*spoiled)(void);                 /* whether it came to that */
     uint64_t (*calls)(const char *symbol); /* since reset */
-    const char *(*symbol)(uint32_t index); /* names of the functions that were called; NULL behind the last */
+    const char *(*symbol)(uint32_t index); /* names of the functions that were called; NULL past the last */
     uint64_t (*live)(void);                /* contexts, modules, streams, events and blocks of memory not given back */
     uint64_t (*slow_copies)(void);         /* of host memory that is not pinned */
     void (*stall)(bool stalled);           /* no more work is done */
@@ -47,7 +47,8 @@ typedef struct weft_fake_control {
     /* A stream of a framework's, and a copy that is queued on it. */
     void *(*stream_take)(int device);
     void (*stream_give)(void *stream);
-    void (*stream_stall)(void *stream, bool stalled); /* nothing of it is done, as behind a collective that waits */
+    void (*stream_stall)(void *stream,
+                         bool stalled); /* no work of the stream is done, as after a collective that waits */
     /* Begins the capture of a framework's stream, by another thread; ends it, and says whether it came to its end
      * unbroken. `blocking`: the default stream orders itself against it. */
     void (*capture)(void *stream, bool blocking);

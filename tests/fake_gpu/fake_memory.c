@@ -66,7 +66,7 @@ static fake_block **gap_find(int device, uint64_t bytes, uint64_t *address)
     return at;
 }
 
-/* New memory holds what nobody knows. */
+/* New memory is filled with noise. */
 static void noise_put(uint64_t address, uint64_t bytes)
 {
     fake_memory_open();

@@ -45,7 +45,7 @@ typedef struct fake_block {
 
 /* A stream that some other thread captures into a graph, in the mode that is usual. */
 typedef struct fake_capture {
-    fake_stream *stream; /* NULL: nobody captures */
+    fake_stream *stream; /* NULL: no capture runs */
     bool blocking;       /* the default stream orders itself against it */
     bool broken;         /* by a call that was made meanwhile */
 } fake_capture;

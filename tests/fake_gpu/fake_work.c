@@ -267,7 +267,7 @@ API int SYMBOL(cuPointerGetAttribute, hipPointerGetAttribute)(void *value, int a
     CALL_OF(code, code = pointer_code(value, attribute, address));
 }
 
-/* What stands for a buffer that others may reach: none of them does. */
+/* Returns a stand-in for a buffer that others may reach: none of them does. */
 static int range_handle(int *handle, uint64_t address, size_t bytes, int kind, unsigned long long flags)
 {
     const fake_block *block = fake_block_of(address, bytes);

@@ -56,7 +56,7 @@ static weft_status sums_begin(weft_gpu *gpu, weft_gpu_slab *slab)
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
-/* What is read of the results here tells whether advance comes too early. */
+/* The results read here show whether advance comes too early. */
 static void sums_give(weft_gpu_slab *slab, const sums_plan *plan)
 {
     for (uint32_t i = 0; i < slab->count; i++) {

@@ -17,7 +17,7 @@ typedef struct sums_job {
 /* The same under two names, and one whose jobs are done at once, with nothing summed. */
 extern const weft_gpu_kind sums_kind, sums_other_kind, sums_idle_kind;
 
-/* What the host makes of the same elements. */
+/* Computes the sum of the same elements on the host. */
 uint64_t sums_expected(const uint32_t *elements, uint32_t count);
 
 #endif

@@ -66,7 +66,7 @@ static weft_status take_back(void *user, const void *data, uint64_t bytes)
     return WEFT_OK;
 }
 
-/* Two models one behind the other; of what failed the first. */
+/* Two models, one after the other; returns the first failure. */
 static weft_status there_and_back(const world_vendor *vendor, model *m)
 {
     weft_device_weights *weights;
@@ -103,7 +103,7 @@ static void come_back(void **state)
     model_close(&m);
 }
 
-/* Where the tensors lie: on the device that was asked for, each for 16 bytes at once. */
+/* The tensors lie on the wanted device, each aligned to 16 bytes. */
 static void lie_in_place(void **state)
 {
     (void)state;

@@ -15,7 +15,7 @@ enum { JOBS = 5, ELEMENTS = 64, FUNCTIONS = 64, CALLS = 8, OUT_OF_MEMORY = 2, UN
 
 static uint32_t elements[ELEMENTS];
 
-/* Of what was done: the worst status, and whether it came to jobs. */
+/* The worst status of all calls, and whether jobs were reached. */
 typedef struct outcome {
     weft_status opened, memory, jobs;
 } outcome;
@@ -62,7 +62,7 @@ static outcome run(const world_vendor *vendor)
     return result;
 }
 
-/* What cannot be given back stays: one thing, where one call fails that gives back or leads there. */
+/* True if the function gives something back or leads to that. If its one call fails, one thing stays taken. */
 static bool gives_back(const char *symbol)
 {
     static const char *const rows[] = {"Free",    "Destroy",      "Unload",       "Release",

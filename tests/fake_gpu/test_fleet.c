@@ -176,7 +176,7 @@ static void pointer_elsewhere(void **state)
     far_fleet_close(f);
 }
 
-/* More pieces than a batch has room for are told when they are bound. */
+/* More pieces than a batch has room for are refused at bind. */
 static void pieces_too_many(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* A mixed fleet: the trainer on one vendor's device, rollouts on the other's, on a second device, and on the host with
  * its AVX-512 and its plain loops, over tcp and shm. They come, go, die and lose their connection by a seed (WEFT_SEED)
- * while versions are published, and come to the same bits.
+ * while versions are published. All get the same bits.
  *
  * WEFT_FULL=1 has a larger model and longer runs. */
 #include "tests/support/fleet.h"
@@ -61,7 +61,7 @@ static void lose(fleet *f, unsigned at, bool shm, bool dies)
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, f->rollouts[at].name, FLEET_WAIT_MS, NULL));
 }
 
-/* What is to happen to a rollout in a round. */
+/* Draws the event of a rollout in a round. */
 static happening draw(const fleet *f, unsigned at, uint64_t *seed)
 {
     return f->rollouts[at].session ? LEAVES + (happening)fleet_below(seed, HAPPENINGS - LEAVES) : JOINS;
@@ -89,7 +89,7 @@ static happening play_round(fleet *f, unsigned at, bool shm, uint64_t *seed)
     return what;
 }
 
-/* What happened to rollouts over each provider. */
+/* Counts of events of rollouts over each provider. */
 typedef struct tally {
     unsigned times[2][HAPPENINGS]; /* over tcp; over shm */
 } tally;

@@ -1,5 +1,5 @@
-/* What the device backends say of drivers and devices, and which image they take: nothing crashes, every reason is
- * told. */
+/* The device backends' report on drivers and devices, and the image that they take: nothing crashes, and every reason
+ * is given. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -200,7 +200,7 @@ static void detail_check(world_vendor *vendor, const struct weft_gpu_image *imag
         fail_msg("%s: no \"%s\"", info.detail, text);
 }
 
-/* What the list of devices says of the image: not more than the driver tells. */
+/* The list of devices says no more of the image than the driver gives. */
 static void images_described(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void in_use(void **state)
     assert_false(world[WORLD_HIP].driver->in_use());
 }
 
-/* Memory that the kernels cannot reach is told apart, by its first byte and by its last. */
+/* Memory that the kernels cannot reach is found by its first byte and by its last. */
 static void memory_reached(void **state)
 {
     (void)state;

@@ -51,7 +51,7 @@ static void one_job_fails(void **state)
         assert_int_equal(weft_gpu_submit(bench.gpu, &sums_kind, &jobs[i]), WEFT_AGAIN);
     }
     for (uint32_t i = 0; i < 9; i++) {
-        weft_fail_quiet(WEFT_E_STATE, "another error"); /* which is not to be told instead */
+        weft_fail_quiet(WEFT_E_STATE, "another error"); /* must not be reported instead */
         assert_int_equal(bench_poll(&jobs[i]), jobs[i].wrong ? WEFT_E_CORRUPT : WEFT_OK);
         if (jobs[i].wrong)
             assert_string_equal(weft_last_error(), "job 4 is wrong");
@@ -61,7 +61,7 @@ static void one_job_fails(void **state)
     bench_close();
 }
 
-/* What one slab has no room for goes into the next, and what none has is refused alone. */
+/* A job that one slab has no room for goes into the next. A job that no slab has room for is refused alone. */
 static void rooms_are_kept(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void nobody_asks(void **state)
         assert_int_equal(bench_poll(&jobs[i]), WEFT_OK);
         bench_check(&jobs[i], i);
     }
-    bench_close(); /* with results that nobody took */
+    bench_close(); /* with results that were never taken */
 }
 
 static void *thread_run(void *from)
@@ -261,7 +261,7 @@ static void *elsewhere_check(void *state)
     return (void *)(reason && strstr(reason, "device 1, not on 0") ? NULL : "reason");
 }
 
-/* Why an address is refused is told to the thread that asked. */
+/* The reason why an address is refused goes to the thread that asked. */
 static void reasons_are_the_threads_own(void **state)
 {
     (void)state;

@@ -123,7 +123,7 @@ static void callers_are_given_up(void **state)
     }
 }
 
-/* Closing waits for no caller, and leaves nothing behind that would be done later. */
+/* Closing waits for no caller, and leaves no work that would be done later. */
 static void closed_while_waiting(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void closed_while_waiting(void **state)
     }
 }
 
-/* What was put in place is taken back though the caller's stream has stopped since. */
+/* Applied changes are undone although the caller's stream has stopped since. */
 static void undo_waits_for_nobody(void **state)
 {
     (void)state;
@@ -184,8 +184,7 @@ static void undo_waits_for_nobody(void **state)
     }
 }
 
-/* What lies in memory that weft took (shadow, image) waits for no caller, nor does its stream have to be there still.
- */
+/* Memory that weft took (shadow, image) waits for no caller's stream, which may be gone. */
 static void own_memory_has_no_order(void **state)
 {
     (void)state;
@@ -245,7 +244,7 @@ static void *first_thread(void *from)
     return bench_poll(&job) == WEFT_OK ? NULL : "poll";
 }
 
-/* That others have all slabs ends one thread's patience, not the device. */
+/* If other threads have all slabs, this thread's patience ends, and the device is not lost. */
 static void others_hold_it(void **state)
 {
     (void)state;

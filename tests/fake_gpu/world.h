@@ -8,7 +8,7 @@
 
 typedef struct world_vendor {
     const char *file;       /* the library, by its path */
-    const char *sonames[4]; /* that the backend looks for, in its order; NULL behind the last */
+    const char *sonames[4]; /* file names that the backend tries, in its order; NULL past the last */
     const weft_gpu_driver *driver;
     weft_fake_options options;     /* usual ones */
     const weft_fake_control *fake; /* NULL until world_load */
@@ -18,14 +18,14 @@ typedef struct world_vendor {
 enum { WORLD_CUDA, WORLD_HIP, WORLD_VENDORS };
 extern world_vendor world[WORLD_VENDORS];
 
-/* Whether this host has a driver of its own, of which the tests keep away. */
+/* True if this host has a driver of its own, which the tests do not touch. */
 bool world_is_real(const world_vendor *vendor);
 /* Loads a library, resets it and makes no device current. */
 void world_load(world_vendor *vendor);
 /* The usual options with a seed. */
 void world_reset(world_vendor *vendor, uint64_t seed);
 
-/* What weft_gpu_image_at answers; NULL: the usual images, one for each usual device. Ends with a name NULL. */
+/* Images for weft_gpu_image_at; NULL: the usual images, one for each usual device. Ends with a name NULL. */
 extern const struct weft_gpu_image *world_images;
 
 #endif

@@ -1,4 +1,4 @@
-/* All or nothing: weights that somebody else writes are found out, nothing is half moved, and the session recovers. */
+/* All or nothing: weights that other code writes are found, nothing is half moved, and the session recovers. */
 #include "tests/support/fleet.h"
 
 #include <stdlib.h>

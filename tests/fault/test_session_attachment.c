@@ -71,7 +71,7 @@ static void only_the_joiner_differs(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
-/* Who has the bits alone does not hold the version yet. */
+/* A rollout that has the bits but not the attachment does not hold the version yet. */
 static void waited_for_by_the_trainer(void **state)
 {
     fleet *f = *state;

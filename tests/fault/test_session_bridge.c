@@ -1,4 +1,4 @@
-/* Peers that are behind take what they lack as one update, which is made beside everything else. */
+/* Peers that lack versions take what they lack as one update, which is made beside all other work. */
 #include "tests/support/fleet_direct.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static int setup_tight(void **state)
     return setup_with(state, FLEET_TILES, overrides);
 }
 
-/* What is lost is given up by its deadline, which nothing else shortens: not the fleet's 30 s. */
+/* A lost bucket is given up at this deadline, because nothing else shortens it: not the fleet's 30 s. */
 #define SOON "session.io_deadline=5s"
 
 static int setup_soon(void **state)
@@ -206,7 +206,7 @@ static int setup_full(void **state)
     return setup_with(state, FLEET_LARGE, overrides);
 }
 
-/* What one version changes is too much for a merge's share: single updates do, as long as they are kept. */
+/* One version changes too much for a merge's share of the journal. Then single updates serve while they are kept. */
 static void out_of_room(void **state)
 {
     fleet *f = *state;
@@ -219,7 +219,7 @@ static void out_of_room(void **state)
     assert_true(fleet_stats(f->trainer.session).journal_bytes <= 16u << 20);
 }
 
-/* Whether the bridge has nothing left to do, and the most blocks that it had. */
+/* True if the bridge has nothing left to do; `most` is the most blocks that it had. */
 static bool bridge_rests(fleet *f, uint32_t *most)
 {
     weft_session *session = f->trainer.session;
@@ -294,7 +294,7 @@ static void a_full_journal(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
-/* Whether the kernel gave memory to the next `count` blocks that no update had yet. */
+/* True if the next `count` blocks, which no update had yet, are backed by memory. */
 static bool next_are_resident(weft_arena *arena, uint32_t count)
 {
     pthread_mutex_lock(&arena->lock);

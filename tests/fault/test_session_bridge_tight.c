@@ -1,5 +1,5 @@
-/* What a peer at level tight lacks comes as one update of the bytes that both ends make, or as close as what is kept of
- * the base allows; and the bits of old versions that such updates are made of. */
+/* A peer at level tight gets what it lacks as one update of the bytes that both ends make, or as close as the kept bits
+ * of the base allow. Such updates are made of the bits of old versions. */
 #include "tests/support/fleet_direct.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ static void large_tensors(void **state)
     rejoins_as_directly(f, 0);
 }
 
-/* One version that the journal has as fast only, since nobody at tight was there: made anew. */
+/* The journal has one version as fast only, because no peer at tight was there. It is encoded anew. */
 static void one_version(void **state)
 {
     fleet *f = *state;
@@ -211,7 +211,7 @@ static void beyond_the_journal(void **state)
 
 /* ---- bits of old versions */
 
-/* Where a unit's bytes lie in the dense image. */
+/* Returns the offset of a unit's bytes in the dense image. */
 static uint64_t place_of(const weft_layout *layout, uint64_t unit)
 {
     uint64_t at = 0;

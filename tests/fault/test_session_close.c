@@ -80,7 +80,7 @@ static void other_bits(void **state)
     fleet_catch_up(f, 0);
 }
 
-/* What was proved before the goodbye may still be committed. */
+/* A version proved before the goodbye may still be committed. */
 static void staged_before_goodbye(void **state)
 {
     fleet *f = *state;
@@ -106,13 +106,13 @@ static void waits_now(fleet *f)
     assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_TIMEOUT);
 }
 
-/* Once it is told that the trainer left, an engine's loop waits for the one that comes back. */
+/* After the report that the trainer left, an engine's loop waits for the next trainer. */
 static void waits_for_the_next_trainer(void **state)
 {
     fleet *f = *state;
     weft_session *session = f->rollouts[0].session;
     weft_staged_info staged = {.size = sizeof staged};
-    for (unsigned life = 0; life < 2; life++) { /* each goodbye is told at once */
+    for (unsigned life = 0; life < 2; life++) { /* each goodbye is reported at once */
         hear_goodbye(f);
         assert_int_equal(weft_staged(session, 0, &staged), WEFT_E_PEER_LOST);
         waits_now(f);
@@ -125,7 +125,8 @@ static void waits_for_the_next_trainer(void **state)
     }
 }
 
-/* No trainer for connect_deadline: said, and the weights are as they were; a trainer that comes later is found. */
+/* No trainer within connect_deadline is reported, and the weights are as they were. A trainer that comes later is
+ * found. */
 static void unreachable(void **state)
 {
     fleet *f = *state;
@@ -149,7 +150,7 @@ static void unreachable(void **state)
     weft_site_free(site);
 }
 
-/* Nothing but silence so far: it is said as what it is. */
+/* The error says that there was only silence. */
 static void silent(void **state)
 {
     fleet *f = *state;
@@ -251,7 +252,7 @@ static void ask(void *user, weft_log_level level, const char *line)
     c->answers += c->session && weft_stats(c->session, &stats) == WEFT_OK;
 }
 
-/* Lines that nobody took come out in weft_close, whose callback may still ask. */
+/* Lines that no one took come out in weft_close, whose callback may still ask. */
 static void the_last_lines_may_ask(void **state)
 {
     fleet *f = *state;

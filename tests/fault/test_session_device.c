@@ -224,7 +224,7 @@ static void the_rollouts_device_dies(void **state)
     fleet_close(f);
 }
 
-/* While a commit moves the weights: nobody knows what they are. */
+/* The device dies while a commit moves the weights, so the weights are unknown. */
 static void the_device_dies_in_a_commit(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void the_trainers_device_dies(void **state)
     fleet_close(f);
 }
 
-/* With it the copy: whoever needs a snapshot is turned away for good, others go on. */
+/* The shadow dies with the device. A peer that needs a snapshot is refused for good, and the others go on. */
 static void the_trainers_copy_dies(void **state)
 {
     (void)state;

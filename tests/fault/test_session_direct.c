@@ -1,5 +1,5 @@
-/* Buckets that land in a device's memory: over a provider that grants it, one that does not, and one that takes it back
- * when it comes to it; and what is chosen is said. */
+/* Buckets that land in a device's memory: over a provider that grants it, a provider that does not, and one that takes
+ * it back later. The log says what was chosen. */
 #include <string.h>
 
 #include "base/status.h"
@@ -13,7 +13,7 @@ static void put(void *to, const void *from, uint64_t bytes)
     memcpy(deferred_bytes(to), from, bytes);
 }
 
-/* Until then nobody reads what landed. */
+/* Landed bytes are not read before this. */
 static weft_status arrive(void)
 {
     granting_flush(put);

@@ -15,7 +15,7 @@ static void first_bucket_comes_early(void **state)
         assert_int_equal(early_publish(s, 100, 0), WEFT_OK);
         assert_true(early_script.runs > 4);
         assert_true(early_script.buckets > 0);
-        assert_false(early_script.staged); /* nobody knows the root before all is encoded */
+        assert_false(early_script.staged); /* the root is unknown before all is encoded */
         sim_settle(s, EARLY_SETTLE_MS);
         early_must_hold(s, 0, s->newest);
         early_must_hold(s, 1, s->newest);
@@ -84,7 +84,7 @@ static void fails_at_the_survey(void **state)
     sim_close(s);
 }
 
-/* Rollout 0 reads no more, so that it cannot even be told. */
+/* Rollout 0 reads no more, so that no message reaches it. */
 static void deafen_one(sim *s, uint64_t run)
 {
     weft_trainer *trainer = early_trainer(s);
@@ -143,7 +143,7 @@ static void dies_behind_the_seal(void **state)
     before_it_died = shadow->backend;
     dying.decode = decode_some;
     dying.load = load_nothing;
-    early_script.rounds = 0; /* nobody takes anything meanwhile */
+    early_script.rounds = 0; /* no rollout takes anything meanwhile */
     for (int i = 0; i < 3; i++)
         assert_int_equal(early_publish(s, 300, 0), WEFT_OK);
     frames_left = 2;

@@ -140,7 +140,7 @@ static sim *open_tree(uint64_t seed)
     return s;
 }
 
-/* Those behind a relay have the first bucket early too, and from its copy. */
+/* Rollouts after a relay get the first bucket early too, from the relay's copy. */
 static void follows_early(void **state)
 {
     (void)state;

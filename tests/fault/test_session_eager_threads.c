@@ -58,7 +58,7 @@ static void publish(fleet *f, uint64_t fails)
     assert_int_equal(weft_publish(f->trainer.session, f->newest + 1, NULL, NULL, NULL), WEFT_E_DEVICE);
 }
 
-/* Every third comes to nothing midway; behind every fourth the next one goes out at once. */
+/* Every third publish fails midway. After every fourth the next one goes out at once. */
 static void goes_out_meanwhile(void **state)
 {
     (void)state;

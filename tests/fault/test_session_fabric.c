@@ -45,13 +45,13 @@ static void drop_often(void **state)
     faulty_endure(*state, (weft_loop_faults){.drop_every = 5});
 }
 
-/* Whole buckets vanish, and the sender is told that they landed. */
+/* Whole buckets vanish, and the fabric reports to the sender that they landed. */
 static void drop_all(void **state)
 {
     faulty_endure(*state, (weft_loop_faults){.drop_every = 1});
 }
 
-/* Nobody else says anything more: only a deadline at the receiver can find it out. */
+/* No other message comes, so only a deadline at the receiver can notice. */
 static void drop_each_once(void **state)
 {
     fleet *f = *state;

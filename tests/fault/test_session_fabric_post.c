@@ -6,7 +6,7 @@ static bool one_is_lost(fleet *f)
     return fleet_event(f->trainer.session, WEFT_EVENT_LOST, NULL, 0, NULL);
 }
 
-/* Until a deadline has told. */
+/* Waits until a deadline has reported the loss. */
 static void endure_until_lost(fleet *f, weft_loop_faults faults)
 {
     faulty_start(f);

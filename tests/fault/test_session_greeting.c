@@ -1,5 +1,5 @@
-/* What strangers do to the door of a trainer or a relay: a recorded HELLO joins nobody and knocks out nobody, and those
- * who say nothing keep out nobody. */
+/* Strangers at the door of a trainer or a relay. A recorded HELLO neither joins nor ends a session, and silent
+ * strangers keep no one out. */
 #include "tests/support/fleet_fake.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ static void must_be_refused(const char *words)
     fake_close(&fakes[1]);
 }
 
-/* Sends the recorded bytes as they are, and behind a knock. */
+/* Sends the recorded bytes unchanged, and then after a knock. */
 static void replay(const char *listen, const uint8_t *message, uint64_t bytes)
 {
     fake_open_from(&fakes[1], listen, 1);
@@ -114,7 +114,7 @@ static void a_recorded_hello(void **state)
     must_be_live_still(f, "b");
 }
 
-/* At either hop: what the child said to its relay, and that to the trainer. */
+/* At either hop: the child's HELLO to its relay, and the relay's to the trainer. */
 static void a_recorded_hello_behind_a_relay(void **state)
 {
     fleet *f = *state;
@@ -145,7 +145,7 @@ static void a_second_knock(void **state)
     must_be_refused("a second greeting");
 }
 
-/* What a trainer of protocol 1 answers to a knock: its words reach the rollout's caller. */
+/* The text with which a trainer of protocol 1 answers a knock reaches the rollout's caller. */
 static void a_trainer_of_protocol_1(void **state)
 {
     fleet *f = *state;
@@ -176,8 +176,8 @@ static void come_in_a_crowd(const char *listen)
         fake_open_from(&crowd[i], listen, 1);
 }
 
-/* More than there are places for: whoever comes next is heard all the same, and so is one that came before them from
- * another host. */
+/* More strangers than there are places. The next one is still answered, and so is one that came before from another
+ * host. */
 static void a_crowd(void **state)
 {
     fleet *f = *state;

@@ -1,5 +1,5 @@
-/* Hosts by name: a name that becomes known only once its host is up, one that is another address later, one that is
- * several, and a name server that does not answer. The names are this test's own: it stands before getaddrinfo. */
+/* Hosts by name: a name that appears only once its host is up, one that changes its address, one with several
+ * addresses, and a silent name server. The names are this test's own, because it replaces getaddrinfo. */
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -12,13 +12,13 @@
 
 #define HOST "weft.test"
 
-/* What is known of the name. */
+/* The name server's knowledge of the name. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     const char *addresses[3]; /* up to the first that is NULL; none: the name is unknown */
-    unsigned unknown;         /* so many are told that before it is known */
-    bool silent;              /* nobody is told anything */
+    unsigned unknown;         /* lookups that fail before the name is known */
+    bool silent;              /* no lookup is answered */
     unsigned asked, waiting;
 } name = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -72,7 +72,7 @@ static void is_at(const char *first, const char *second)
     pthread_mutex_unlock(&name.lock);
 }
 
-/* The next so many are told that nobody knows it. */
+/* Makes the next `times` lookups fail, because the name is not known yet. */
 static void be_unknown(unsigned times)
 {
     pthread_mutex_lock(&name.lock);
@@ -240,7 +240,7 @@ static void name_the_relay(fleet *f)
     f->overrides[f->override_count++] = "peers.heartbeat=300ms";
 }
 
-/* A name that nobody answers for does not keep a rollout from what needs no answer. */
+/* A name without an answer does not keep a rollout from addresses that need none. */
 static void a_silent_name_does_not_hold_up_the_others(void **state)
 {
     fleet *f = *state;

@@ -1,5 +1,5 @@
-/* Who joins and then only says PING keeps its name and its place as long as nobody wants them: after io_deadline and a
- * heartbeat it gives way, and until then the newcomer is told to come again. */
+/* A rollout that joins and then only sends PING keeps its name and place while no other wants them. After io_deadline
+ * and a heartbeat it makes room, and until then the newcomer is asked to come again. */
 #include "tests/support/fleet_fake.h"
 
 #include <poll.h>
@@ -52,7 +52,7 @@ static void join_idle(fleet *f)
     assert_true(fake_read_until(&idle, WEFT_MESSAGE_WELCOME, body, &length));
 }
 
-/* Says PING, and takes no notice of what it is told; false: its connection was closed. */
+/* Sends PING and ignores all answers; false: the connection was closed. */
 static bool say_ping(void)
 {
     static const uint8_t ping[WEFT_MESSAGE_PREFIX + 8] = {8, 0, 0, 0, WEFT_MESSAGE_PING, 0, 0, 0};
@@ -145,7 +145,7 @@ static void its_place(void **state)
     assert_int_equal(knock(f, "x2", 1), WEFT_E_REFUSED); /* those who hold a version keep theirs */
 }
 
-/* Nobody wants it: an engine may warm up as long as it likes. */
+/* No other wants the name, so an engine may warm up as long as it likes. */
 static void not_without_need(void **state)
 {
     fleet *f = *state;

@@ -140,7 +140,7 @@ static void rollout_first(void **state)
     fleet_catch_up(f, 1);
 }
 
-/* Model of megabytes over a slow link: versions are published behind the cursor of the snapshot. */
+/* A model of megabytes over a slow link: versions are published while the snapshot's cursor moves. */
 static int setup_slow(void **state)
 {
     static const char *const overrides[] = {"peers.bucket_min=64KiB",         "peers.bucket=128KiB",
@@ -151,7 +151,7 @@ static int setup_slow(void **state)
     return 0;
 }
 
-/* Deltas follow behind the cursor, so that the snapshot ends at a later version than was offered. */
+/* Deltas follow up to the cursor, so that the snapshot ends at a later version than the offered one. */
 static void publishes_behind_the_cursor(fleet *f, const char *mode)
 {
     fleet_publish_behind(f, mode, 40, 15);

@@ -1,6 +1,5 @@
-/* A bounded journal: publish waits for nobody, and what the journal or a peer's staging cannot hold comes as a
- * snapshot.
- */
+/* A bounded journal: publish waits for no peer. An update that the journal or a peer's staging cannot hold comes as a
+ * snapshot. */
 #include "tests/support/fleet.h"
 
 static int teardown(void **state)
@@ -9,7 +8,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Large models and a journal of 16 MiB: c never commits and is left behind; a goes on with every version. */
+/* Large models and a journal of 16 MiB: c never commits and falls back; a goes on with every version. */
 static int setup_large(void **state)
 {
     static const char *const overrides[] = {"peers.staging=32MiB", NULL};

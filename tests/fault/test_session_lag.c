@@ -1,4 +1,4 @@
-/* max_lag: said once for each crossing, and the peer is dropped if the site wants that. */
+/* max_lag: reported once for each crossing, and the peer is dropped if the site wants that. */
 #include "tests/support/fleet.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ static void warned_once_a_crossing(void **state)
     assert_int_equal(fleet_line(f, "b").lag, 3);
     assert_true(fleet_line(f, "b").lag_ms > 0);
     publish(f, 3);
-    assert_true(fleet_event(trainer, WEFT_EVENT_LAGGING, "b", 0, &event)); /* of a nothing is said: it has no bound */
+    assert_true(
+        fleet_event(trainer, WEFT_EVENT_LAGGING, "b", 0, &event)); /* nothing is reported of a, which has no bound */
     assert_non_null(strstr(event.text, "lags 4 versions"));
     assert_false(fleet_event(trainer, WEFT_EVENT_LAGGING, NULL, 0, NULL));
     fleet_catch_up(f, 1);

@@ -1,5 +1,5 @@
-/* A trainer listens from its opening on, and says until weights are bound that it is to be come to again: rollouts wait
- * for it however long that takes, and nobody's place is used up meanwhile. */
+/* A trainer listens from its opening on. Until weights are bound it asks rollouts to come again. Rollouts wait for it
+ * however long that takes, and no place is used up meanwhile. */
 #include "tests/support/fleet_fake.h"
 #include "tests/support/relay_site.h"
 
@@ -51,7 +51,7 @@ static void a_rollout_waits_without_losing_patience(void **state)
     fleet_check_bytes(f, 0, f->dense);
 }
 
-/* What a HELLO of this layout is answered. */
+/* Returns the answer to a HELLO with this layout. */
 static uint32_t answer_to(fleet *f, fleet_fake *fake, const char *name, uint64_t flaw, weft_wire_notice *notice)
 {
     weft_wire_hello hello;
@@ -115,7 +115,7 @@ static void the_layout_is_had_before_weights(void **state)
     weft_site_free(site);
 }
 
-/* Without weights there is nobody to say goodbye to: the rollout waits for another trainer, as long as for any. */
+/* A trainer without weights has no peer to say goodbye to. The rollout waits for another trainer as usual. */
 static void closed_before_weights(void **state)
 {
     fleet *f = *state;
@@ -130,7 +130,7 @@ static void closed_before_weights(void **state)
     fleet_catch_up(f, 0);
 }
 
-/* What the relay is told it passes on, so that nobody behind it loses patience. */
+/* The relay passes the request to wait on, so that no rollout after it loses patience. */
 static int setup_relay(void **state)
 {
     relays.count = 0;
@@ -158,7 +158,7 @@ static void behind_a_relay(void **state)
     fleet_catch_up(f, 1);
 }
 
-/* Without a descriptor nobody can be dialed: it says so, and does not ask for the trainer. */
+/* Without a descriptor no trainer can be dialed. The error says so, and does not ask for the trainer. */
 static void no_descriptor_to_dial_with(void **state)
 {
     fleet *f = *state;

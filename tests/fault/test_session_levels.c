@@ -140,8 +140,8 @@ static int setup_slow(void **state)
     return 0;
 }
 
-/* One change in a thousand makes one run of all tiles of a tensor: of a delta's frame only what lies in front of the
- * cursor counts, for the tiles behind it are read from the newer bits. */
+/* One change in a thousand makes one run of all tiles of a tensor. Of a delta's frame only the tiles before the cursor
+ * count, because those after it are read from the newer bits. */
 static void runs_reach_beyond_the_cursor(fleet *f, const char *mode)
 {
     fleet_publish_behind(f, mode, 60, 1);
@@ -177,7 +177,7 @@ static bool encoding_is_slow(void)
     return sanitizer && strcmp(sanitizer, "thread") == 0;
 }
 
-/* A slow link takes the densest level once it is known, and nobody encodes it when that peer is gone. */
+/* A slow link takes the densest level once its speed is known. No one encodes that level after the peer is gone. */
 static void a_slow_link_takes_tight(void **state)
 {
     fleet *f = *state;

@@ -1,5 +1,5 @@
-/* What a session says holds nobody up, whoever reads it or does not; who is no peer cannot make it say much; and what
- * nobody takes is counted. */
+/* A session's lines hold up no one, whether they are read or not. Strangers cannot cause many lines, and lines that no
+ * one takes are counted. */
 #include "tests/support/fleet_fake.h"
 
 #include <inttypes.h>
@@ -153,7 +153,7 @@ static void nobody_reads_standard_error(void **state)
     free(text);
 }
 
-/* Both ends go while nobody reads. */
+/* Both ends close while their lines are not read. */
 static void closes_while_nobody_reads(void **state)
 {
     fleet *f = *state;
@@ -203,7 +203,7 @@ static void say_hello(fleet *f, const weft_wire_hello *hello, uint32_t answer)
     listen_now(f);
 }
 
-/* Who has a name and may not join fills no log either, and hides nobody who may. */
+/* A refused peer with a name fills no log either, and hides no peer that may join. */
 static void the_refused_get_few_lines(void **state)
 {
     fleet *f = *state;

@@ -1,5 +1,5 @@
-/* What both ends take beyond the weights is what was promised: the trainer its shadow, its journal and little else, the
- * rollout its slots and its staging; and no update takes more. */
+/* The memory that both ends take beyond the weights is as promised: the trainer's shadow, journal and little else, the
+ * rollout's slots and staging. No update takes more. */
 #include "tests/support/sim.h"
 
 #include <string.h>

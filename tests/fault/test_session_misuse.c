@@ -271,7 +271,7 @@ static void open_without_size(fleet *f)
     weft_site_free(site);
 }
 
-/* Whoever forgets a size would lose the attachment, the log or the figures without a word. */
+/* A forgotten size would lose the attachment, the log or the figures without a word. */
 static void sizes_that_were_forgotten(void **state)
 {
     fleet *f = *state;

@@ -130,7 +130,7 @@ static void at_join_in_an_older_version(void **state)
     mends(f);
 }
 
-/* Bits of another model are no version gone wrong: no error is told of them. */
+/* Bits of another model are no broken version, so no error is reported. */
 static void another_model_is_no_error(void **state)
 {
     fleet *f = *state;

@@ -61,7 +61,7 @@ typedef struct progress {
     uint64_t bytes; /* of snapshots that are over */
 } progress;
 
-/* How far a's snapshot is, from inside: nothing outside tells. */
+/* Reads the progress of a's snapshot from inside, because no call reports it. */
 static progress look(fleet *f)
 {
     weft_session *session = f->trainer.session;
@@ -246,8 +246,8 @@ static void in_parts(void **state)
     assert_true(merges(f) >= 2);
 }
 
-/* A version of few changes codes a stretch of units together, and one of many changes more in it than merges have room
- * for, a block of 2 MiB here: a part may end within. */
+/* A version of few changes codes a stretch of units together. One of many changes codes more there than merges have
+ * room for, a block of 2 MiB here. So a part may end within the stretch. */
 static void a_stretch_in_parts(void **state)
 {
     fleet *f = *state;
@@ -263,7 +263,7 @@ static void a_stretch_in_parts(void **state)
     assert_true(merges(f) >= 3);
 }
 
-/* A version that the journal cannot keep: the tiles are sent once more, and nobody is lost. */
+/* The journal cannot keep a version: its tiles are sent once more, and no peer is lost. */
 static void by_what_is_not_kept(void **state)
 {
     fleet *f = *state;
@@ -283,8 +283,8 @@ static void by_what_is_not_kept(void **state)
     assert_true(look(f).bytes > f->layout->bytes * 3 / 2);
 }
 
-/* Whether b is being sent what was merged for it; from then on merges have no room but the block that this takes: what
- * was merged before and nobody reads any more can be given up. */
+/* True if b is being sent the update that was merged for it. From then on merges have no room but the block that this
+ * takes. Merged updates without a reader can be given up. */
 static bool reads_merged(fleet *f)
 {
     bool one_block = true;
@@ -302,7 +302,7 @@ static bool reads_merged(fleet *f)
     return reads;
 }
 
-/* Whether a's catch-up came to nothing for want of room. */
+/* True if a's catch-up failed because there was no room. */
 static bool has_failed(fleet *f)
 {
     pthread_mutex_lock(&f->trainer.session->lock);
@@ -330,7 +330,8 @@ static void wait_for_ahead(fleet *f, uint32_t updates)
     }
 }
 
-/* What b reads leaves a's catch-up no room. When b has it, nothing is published any more: a ends its snapshot. */
+/* The update that b reads leaves a's catch-up no room. When b has it, no version is published any more: a ends its
+ * snapshot. */
 static void beside_one_that_reads(void **state)
 {
     fleet *f = *state;

@@ -52,7 +52,7 @@ static void planes_are_chosen_by_key_and_limit(void **state)
     assert_int_equal(snapshot_bytes(f, "c"), snapshot_bytes(f, "a"));
 }
 
-/* Deltas follow packed tiles as they follow verbatim ones, and updates go on behind them. */
+/* Deltas follow packed tiles as they follow verbatim ones, and updates go on after them. */
 static void updates_follow_packed_tiles(void **state)
 {
     fleet *f = *state;

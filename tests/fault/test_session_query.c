@@ -1,4 +1,4 @@
-/* The trainer tells the digests of every version it keeps, and closes on questions that no rollout asks. */
+/* The trainer answers with the digests of every version it keeps, and closes on questions that no rollout asks. */
 #include "tests/support/fleet_fake.h"
 
 #include <string.h>

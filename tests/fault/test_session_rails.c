@@ -1,5 +1,5 @@
-/* Several rails a peer: what goes by one that fails, stands still or swallows everything goes by the others, the bits
- * are the trainer's, nobody is lost, and the rail is used again when it carries again. */
+/* Several rails for each peer. If a rail fails, stands still or swallows all writes, its chunks go by the others. The
+ * bits are the trainer's, no peer is lost, and the rail is used again when it works again. */
 #include "tests/support/fleet.h"
 
 #include <string.h>
@@ -111,7 +111,7 @@ static void small_ones_take_turns(void **state)
     for (int i = 0; i < 24; i++) {
         publish_and_check(f, 1, 3);
         fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
-        fleet_sleep_ms(30); /* so that it is told that they landed */
+        fleet_sleep_ms(30); /* so that the fabric reports that they landed */
     }
     const uint64_t first = rail_of(f, "a", 0).bytes, second = rail_of(f, "a", 1).bytes;
     if (first < (first + second) / 4 || second < (first + second) / 4)
@@ -138,7 +138,7 @@ static void fail_one(fleet *f, unsigned rail, const weft_loop_faults *first, con
     }
 }
 
-/* What a rail may come to in the middle of buckets. Each hits once it has taken a few writes. */
+/* The faults of a rail in the middle of buckets. Each strikes after a few writes. */
 static const struct {
     const char *name;
     weft_loop_faults faults;
@@ -265,14 +265,14 @@ static void one_refuses_while_one_dies(void **state)
     }
 }
 
-/* Of the trainer's own site no peer has several rails. */
+/* In the trainer's own site no peer has several rails. */
 static int setup_single(void **state)
 {
     static const char *const site[] = {"trainer.address=r0, r1", "peers.address=r0", "provider.loop.chunk=32KiB", NULL};
     return setup_with(state, site);
 }
 
-/* Of it one has them, and it is another one. */
+/* In the trainer's own site one peer has several rails, and it is another peer. */
 static int setup_other(void **state)
 {
     static const char *const site[] = {"trainer.address=r0, r1", "peers.address=r0", "peer.b.address=r0, r1",
@@ -324,7 +324,7 @@ static void several_by_a_pattern(void **state)
     assert_string_equal(fleet_stats(f->rollouts[3].session).rails[0].address, "127.0.0.1");
 }
 
-/* One of the trainer's addresses is nobody's here; none is opened before a peer of the pattern joins. */
+/* This host does not have one of the trainer's addresses. No address is opened before a peer of the pattern joins. */
 static void goes_without_a_rail(void **state)
 {
     static const char *const site[] = {"trainer.address=127.0.0.1, 203.0.113.9", "peer.x*.address=127.0.0.1, 127.0.0.2",

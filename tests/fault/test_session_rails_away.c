@@ -103,7 +103,7 @@ static void publish_and_check(fleet *f, unsigned count)
     }
 }
 
-/* What went to the peer by an address so far. */
+/* Returns the bytes that went to the peer by an address so far. */
 static uint64_t sent(fleet *f, const char *name, unsigned rail)
 {
     const weft_peer_info info = fleet_line(f, name);
@@ -276,7 +276,7 @@ static void all_for_a_while(void **state)
     assert_true(sent(f, "a", 0) == 0 && sent(f, "a", 1) > 0);
 }
 
-/* Of the rollout's own addresses. */
+/* One of the rollout's own addresses is missing. */
 static void when_a_rollout_opens(void **state)
 {
     fleet *f = *state;

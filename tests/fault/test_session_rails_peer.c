@@ -8,7 +8,7 @@
 #define PEERS 5u
 #define PORTS 2u
 
-/* What a peer does with its rails. */
+/* The behaviour of a peer with its rails. */
 typedef enum manner {
     NEVER_CLOSED, /* does not answer CLOSE */
     NEVER_OPENED, /* does not answer OPEN */
@@ -20,7 +20,7 @@ typedef enum manner {
 typedef struct mad {
     const char *name;
     manner manner;
-    const char *word; /* in what is said when it is lost; NULL: it is not */
+    const char *word; /* word in the error when the peer is lost; NULL: it is not lost */
     fleet_fake fake;
     weft_port *second;
     weft_region *second_region;
@@ -52,7 +52,8 @@ static void say_landed(mad *m, bool failed)
     fake_say(&m->fake, WEFT_MESSAGE_LANDED, &out);
 }
 
-/* What comes through its ports. Once all carry, the trainer is told of it and, by most, that one failed. */
+/* Takes what comes through the peer's ports. Once all carry, the peer reports that to the trainer and, mostly, that one
+ * failed. */
 static void take_arrivals(mad *m)
 {
     weft_port *const ports[PORTS] = {m->fake.port, m->second};

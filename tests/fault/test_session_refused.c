@@ -1,4 +1,4 @@
-/* Who may not join is told why, and the trainer stays well: with strangers, with the mistaken and with the silent. */
+/* A rollout that may not join gets the reason, and the trainer stays well: with strangers, mistakes and silence. */
 #include "tests/support/fleet_fake.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ static void stays_well(fleet *f)
     assert_int_equal(weft_wait(f->trainer.session, f->newest, &a, 1, FLEET_WAIT_MS), WEFT_OK);
 }
 
-/* The rollout hears `status` and a text with `word` in it; its weights are as before. */
+/* The rollout gets `status` and a text with `word`; its weights are as before. */
 static void refused(fleet *f, unsigned at, weft_status status, const char *word)
 {
     weft_staged_info staged = {.size = sizeof staged};
@@ -112,7 +112,7 @@ static void not_in_the_site(void **state)
     stays_well(f);
 }
 
-/* Anybody may ask for a name: who has it now is not told where from. */
+/* Anybody may ask for a name, so the answer does not say where its bearer is. */
 static void not_where_others_are(void **state)
 {
     fleet *f = *state;
@@ -121,7 +121,7 @@ static void not_where_others_are(void **state)
     uint64_t length;
     weft_wire_notice notice = {.status = WEFT_E_SYSTEM};
     for (int tries = 0; tries < 100 && notice.status == WEFT_E_SYSTEM;
-         tries++) { /* until the one who has it was heard */
+         tries++) { /* until the trainer has read from the bearer */
         fake_open(&fakes[0], f);
         fake_hello(&fakes[0], f, "a", 1, &hello);
         hello.incarnation = 1;
@@ -232,7 +232,7 @@ static void another_protocol(void **state)
     hears_protocol(f, "speaks protocol 99, this one 2");
 }
 
-/* What an end of protocol 1 says first, and one of the protocols from 3 on. */
+/* The first message of an end of protocol 1, and of one of the protocols from 3 on. */
 static void other_ends_of_history(void **state)
 {
     static const uint8_t first[] = {'W', 'E', 'F', 'T', 1, 0, 0, 0, 0, 1, 0, 'b', 0, 0, 0, 0, 0, 0, 0, 0};
@@ -255,7 +255,7 @@ static int setup_impatient(void **state)
     return open_with(state, overrides);
 }
 
-/* Greeted, then not another word: publish waits for nobody, the others go on, and it is lost by its heartbeat. */
+/* The peer is greeted and then silent. Publish waits for no one, the others go on, and the heartbeat finds it lost. */
 static void silent_after_hello(void **state)
 {
     fleet *f = *state;
@@ -342,7 +342,8 @@ static uint32_t records(fleet *f, uint32_t count)
     return before;
 }
 
-/* Where records are short, one that left gives its own to another name, which begins with nothing of it. */
+/* If records are short, a peer that left gives its record to another name, and nothing of the old peer is left in it.
+ */
 static void the_record_of_another(void **state)
 {
     fleet *f = *state;

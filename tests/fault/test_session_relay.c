@@ -1,11 +1,12 @@
-/* Relays: what the trainer sends once, all behind a relay get, bit for bit; and whoever dies, the others go on. */
+/* Relays: the trainer sends an update once, and all rollouts after the relay get it bit for bit. If one dies, the
+ * others go on. */
 #include "tests/support/fleet.h"
 
 #include "tests/support/relay_site.h"
 
 static relay_site relays;
 
-/* a is a relay; b, c and x1 are behind it; b is one too, with x2 and x3 behind it; x4 joins the trainer. */
+/* a is a relay for b, c and x1; b is a relay for x2 and x3; x4 joins the trainer. */
 static fleet *open_tree(fleet_size size, const char *extra)
 {
     relays.count = 0;
@@ -47,7 +48,7 @@ static void join_live(fleet *f, unsigned at, const char *via)
     assert_string_equal(info.via, via);
 }
 
-/* Holds the newest version, and the trainer has heard so: who has only just said it does not follow yet. */
+/* Waits until the rollout holds the newest version and the trainer knows it, because the rollout follows only then. */
 static void catch_up_heard(fleet *f, unsigned at)
 {
     const char *name = f->rollouts[at].name;
@@ -63,10 +64,11 @@ static void publish_to(fleet *f, unsigned count, uint32_t per_mille)
         fleet_catch_up(f, i);
         names[i] = f->rollouts[i].name;
     }
-    assert_int_equal(weft_wait(f->trainer.session, f->newest, names, count, FLEET_WAIT_MS), WEFT_OK); /* and said so */
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, names, count, FLEET_WAIT_MS),
+                     WEFT_OK); /* and reported it */
 }
 
-/* The relay and those behind it take the same buckets: the trainer sends them once. */
+/* The relay and the rollouts after it take the same buckets, which the trainer sends once. */
 static void one_copy_for_all(void **state)
 {
     fleet *f = *state;
@@ -91,7 +93,7 @@ static void one_copy_for_all(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
-/* A tree: what a relay follows itself is followed by those behind it. */
+/* A tree: the buckets that a relay itself follows are followed by the rollouts after it. */
 static void trees_of_any_depth(void **state)
 {
     fleet *f = *state;
@@ -149,7 +151,7 @@ static void late_with_an_older_version(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }
 
-/* One that holds nothing, or bits that nobody knows, takes a snapshot through two relays. */
+/* A rollout that holds nothing, or unknown bits, takes a snapshot through two relays. */
 static void snapshots_through_relays(void **state)
 {
     fleet *f = *state;
@@ -160,7 +162,7 @@ static void snapshots_through_relays(void **state)
     fleet_publish(f, 50);
     catch_up_heard(f, 0);
     catch_up_heard(f, 1);
-    weft_site *site = fleet_site(f, "trainer.listen=127.0.0.1:9"); /* nobody there: the relay has it too */
+    weft_site *site = fleet_site(f, "trainer.listen=127.0.0.1:9"); /* no trainer there: the relay has the address too */
     assert_int_equal(weft_layout_fetch(site, "x2", FLEET_WAIT_MS, &fetched), WEFT_OK);
     weft_site_free(site);
     weft_layout_free(fetched);
@@ -191,8 +193,8 @@ static void wait_via(fleet *f, const char *name, const char *via)
     } while (!fleet_peer(f, name, &info) || info.state == WEFT_PEER_LOST || strcmp(info.via, via) != 0);
 }
 
-/* A relay dies in the middle of an update: those behind it are lost by name, go on at the next that their site names
- * from what they hold, and come back to it at their next join. */
+/* A relay dies in the middle of an update. The rollouts after it are reported lost by name, go on at the next relay of
+ * their site from what they hold, and come back at their next join. */
 static void a_relay_dies(void **state)
 {
     fleet *f = *state;
@@ -255,7 +257,7 @@ static void none_but_the_relay(void **state)
     fleet_catch_up(f, 2);
 }
 
-/* The trainer goes and comes back: the relay joins it again, and those behind it wait for that at the relay. */
+/* The trainer goes and comes back. The relay joins it again, and the rollouts after the relay wait there. */
 static void the_trainer_restarts(void **state)
 {
     fleet *f = *state;
@@ -280,19 +282,19 @@ static int setup_small(void **state)
     return 0;
 }
 
-/* What is damaged behind the relay is found where it arrives, and both are named; the peer goes round that relay. */
+/* Damage after the relay is found where it arrives, and both ends are named. The peer goes round that relay. */
 static void a_relay_that_damages_is_named(void **state)
 {
     fleet *f = *state;
     weft_event event;
-    /* writes: header and payload to the relay, then to the one behind it */
+    /* writes: header and payload to the relay, then to the rollout after it */
     const weft_loop_faults faults = {.seed = 5, .corrupt_at = 4};
     weft_loop_counts counts;
     join_live(f, 0, "");
     join_live(f, 2, "a");
     fleet_publish(f, 20);
     catch_up_heard(f, 0);
-    catch_up_heard(f, 2); /* it follows from here on: its writes come behind the relay's */
+    catch_up_heard(f, 2); /* it follows from here on: its writes come after the relay's */
     weft_loop_set_faults(&faults);
     fleet_publish(f, 100);
     assert_true(fleet_event(f->trainer.session, WEFT_EVENT_RESYNC, "c", FLEET_WAIT_MS, &event));
@@ -313,7 +315,7 @@ static int setup_short(void **state)
     return 0;
 }
 
-/* A bucket lost behind a relay is missed there although the relay's own stream goes on and on. */
+/* A bucket lost after a relay is missed there, although the relay's own stream goes on. */
 static void what_is_lost_behind_a_relay(void **state)
 {
     fleet *f = *state;

@@ -1,5 +1,5 @@
-/* Relays: who does not keep up holds back nobody; and whatever the order of joins, losses and publishes, each ends with
- * the trainer's bits. */
+/* Relays: a slow rollout holds back no other. Whatever the order of joins, losses and publishes, each ends with the
+ * trainer's bits. */
 #include "tests/support/fleet_fake.h"
 
 #include "tests/support/relay_site.h"
@@ -18,7 +18,7 @@ static int setup_stopped(void **state)
         "peers.level=full",
         "peers.bucket=64KiB",
         "peer.a.relay_memory=25MiB",
-        "peer.a.rate_limit=20Mbit/s", /* the sibling may stand still for a second before it is behind too */
+        "peer.a.rate_limit=20Mbit/s", /* the sibling may stand still for a second before it is slow too */
         "peers.heartbeat=20s",
         NULL};
     fleet *f = fleet_open(FLEET_LARGE, overrides);
@@ -121,7 +121,8 @@ static void one_that_stopped(void **state)
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 1);
 }
 
-/* What a relay lacks is no reason to stay away: the rollout is told so that it goes on to the next. */
+/* A version that a relay lacks is no reason to stay away: the rollout gets that answer, and goes on to the next relay.
+ */
 static void what_a_relay_lacks(void **state)
 {
     fleet *f = *state;

@@ -106,7 +106,7 @@ static void an_older_version(void **state)
     assert_int_equal(fleet_line(f, "b").snapshot_bytes, 0);
 }
 
-/* What a version changed wholly cannot be undone: a snapshot. */
+/* A version that changed every element cannot be undone, so a snapshot comes. */
 static void no_way_back(void **state)
 {
     fleet *f = *state;
@@ -231,7 +231,7 @@ static void the_same_bits(void **state)
     assert_non_null(strstr(event.text, "trainer away, serving version 1"));
     assert_int_equal(weft_held(f->rollouts[0].session, &held), WEFT_OK); /* served meanwhile */
     fleet_sleep_ms(200);
-    assert_false(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, 0, NULL)); /* said once */
+    assert_false(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, 0, NULL)); /* reported once */
     fleet_start_trainer(f, NULL);
     fleet_catch_up(f, 0);
     fleet_check_bytes(f, 0, dense);

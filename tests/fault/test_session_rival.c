@@ -1,4 +1,5 @@
-/* A newcomer of a peer's name is its next life or a second one: it is told to come again until that is known. */
+/* A newcomer with a peer's name is that peer's next life or a second one. It is asked to come again until that is
+ * known. */
 #include "tests/support/fleet_fake.h"
 
 #include <string.h>
@@ -61,7 +62,7 @@ static weft_status knock_on(fleet *f, const char *name, uint64_t incarnation)
     return status;
 }
 
-/* Its connection stands, but nobody is at its end: a host without power, a worker that outlived the process. */
+/* The connection stands, but its other end is gone: a host without power, or a worker that outlived the process. */
 static void the_next_life_of_a_silent_one(void **state)
 {
     fleet *f = *state;
@@ -102,7 +103,7 @@ static void a_second_one_beside_a_live_one(void **state)
     fleet_catch_up(f, 0);
 }
 
-/* Neither keeps the other from being told that the name is taken. */
+/* Each gets the answer that the name is taken, although the other asks too. */
 static void two_that_ask_in_turn(void **state)
 {
     fleet *f = *state;
@@ -118,7 +119,7 @@ static void two_that_ask_in_turn(void **state)
     fleet_catch_up(f, 0);
 }
 
-/* Neither takes from the other the answer that it waits for, although the bearer is heard before each asks. */
+/* Neither takes the other's answer, although the bearer is read before each asks. */
 static void two_that_ask_slowly(void **state)
 {
     fleet *f = *state;

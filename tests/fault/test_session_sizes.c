@@ -1,5 +1,5 @@
-/* Sizes that the site leaves to weft hold what they are for; an update that does not fit names, once, the size that
- * would have served, and it does; and what is said at open is what is taken. */
+/* Sizes that the site leaves to weft are large enough. An update that does not fit names, once, the size that would do,
+ * and that size does. The sizes logged at open are those taken. */
 #include "tests/support/fleet.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define MIB UINT64_C(1048576)
 
-/* Sizes that the trainer's log named behind a text. */
+/* Sizes that follow a text in the trainer's log. */
 static struct {
     const char *behind;
     uint64_t mib;
@@ -55,7 +55,8 @@ static fleet *fleet_with(const char *staging, const char *journal)
     return f;
 }
 
-/* With nothing said of sizes an update of 3 % is one, as is one that changes every element of a small model. */
+/* Without any size in the site, 3 % of changes fit one update, and so does a change of every element of a small model.
+ */
 static void defaults_take_updates(void **state)
 {
     fleet *f = fleet_with("peers.staging=auto", "trainer.journal=auto");
@@ -189,7 +190,7 @@ static weft_status take_little(weft_backend_state *state, uint64_t bytes, weft_m
     return weft_backend_host.memory_take(state, bytes, kind, memory);
 }
 
-/* What is left to weft makes do with what there is; what the site says is had or refused. */
+/* Sizes left to weft make do with the memory there is. Sizes in the site are taken or refused. */
 static void staging_that_is_refused(void **state)
 {
     weft_backend narrow = weft_backend_host;
@@ -219,7 +220,7 @@ static void staging_that_is_refused(void **state)
     weft_backend_lend(NULL);
 }
 
-/* Whoever has no memory for frames is told how much they take, and the key that makes it less. */
+/* If there is no memory for frames, the error has their bytes and the key that makes them fewer. */
 static void frames_that_have_no_memory(void **state)
 {
     (void)state;
@@ -251,8 +252,8 @@ static void frames_that_have_no_memory(void **state)
 
 /* ---- what is said and what is taken */
 
-/* Both ends of models from 8 to 400 MB, at the site's defaults: the address space that they take is within a tenth of
- * what they say, the stacks of threads aside, of which there are none before weft_bind with one thread. */
+/* Both ends of models from 8 to 400 MB, at the site's defaults. Their address space is within a tenth of the logged
+ * size, without the stacks of threads, of which there are none before weft_bind with one thread. */
 static void said_is_taken(void **state)
 {
     static const uint64_t counts[] = {1, 12, 48};

@@ -249,7 +249,7 @@ static void each_provider_has_its_address(void **state)
     assert_string_equal(fleet_line(f, "b").rails[0].address, "127.0.0.1");
 }
 
-/* One that its host has not leaves those behind the relay with the next that they may join. */
+/* A relay whose host lacks the provider's address leaves its rollouts to the next that they may join. */
 static void a_relay_sends_from_the_provider_s_address(void **state)
 {
     static const char *const addresses[] = {"provider.tcp.address=127.0.0.1", "provider.tcp.address=nowhere0"};
@@ -267,7 +267,7 @@ static void a_relay_sends_from_the_provider_s_address(void **state)
     }
 }
 
-/* That the stand-in did what it is for: else these tests are tests of tcp. */
+/* Checks that the stand-in's rules took effect, because otherwise these tests are tests of tcp. */
 static void check_rules(const char *provider, const standin_counts *before)
 {
     standin_counts counts = standin_counted();

@@ -119,7 +119,7 @@ static void manual_rollout(void **state)
     fleet_catch_up(f, 0);
     fleet_publish(f, 1000);
     fleet_sleep_ms(7000); /* longer than a heartbeat, which a busy thread does not miss */
-    assert_int_equal(weft_staged(f->rollouts[0].session, 0, &staged), WEFT_AGAIN); /* received, decoded by nobody */
+    assert_int_equal(weft_staged(f->rollouts[0].session, 0, &staged), WEFT_AGAIN); /* received, and never decoded */
     fleet_catch_up(f, 0);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
 }

@@ -1,5 +1,5 @@
-/* What answers at the trainer's address is no trainer, a mad one or a dead one: the rollout keeps its weights, says
- * what is wrong, dials again, and finds the trainer when it is there. */
+/* The end at the trainer's address is no trainer, a mad one or a dead one. The rollout keeps its weights, reports the
+ * fault, dials again, and finds the trainer when it is there. */
 #include "tests/support/fleet_fake.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static int setup(void **state)
     return setup_with(state, NULL);
 }
 
-/* For what never comes; long enough for all that is said before it. */
+/* A short deadline for what never comes, long enough for the messages before it. */
 static int setup_short(void **state)
 {
     static const char *const overrides[] = {"session.io_deadline=3s", NULL};

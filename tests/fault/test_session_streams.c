@@ -1,5 +1,5 @@
-/* Several ports a peer: the bits are the trainer's whatever port a chunk came by and in what order, the smaller number
- * of both ends counts, and one port's failure is the peer's. */
+/* Several ports for each peer: the bits are the trainer's by whatever port and in whatever order a chunk comes. The
+ * smaller number of both ends counts, and one port's failure is the peer's. */
 #include "tests/support/fleet.h"
 
 #include <string.h>

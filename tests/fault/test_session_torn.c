@@ -94,7 +94,7 @@ static uint64_t root_published(fleet *f)
     return held.root;
 }
 
-/* Of the version that was torn peers may hold what the weights are now: it was announced so for a moment. */
+/* Peers may hold the torn version as the weights are now, because it was announced so for a moment. */
 static void admit_weights(fleet *f)
 {
     fleet_model_get(&f->trainer.model, f->dense);

@@ -225,7 +225,7 @@ static void all_refused(weft_session *session, const named_call *const calls[REF
 #define REFUSED(session, under_way, ...)                                                                               \
     all_refused(session, (const named_call *const[REFUSED_MOST]){__VA_ARGS__}, under_way)
 
-/* What may be called at any time, and what goes beside other calls. */
+/* The calls that are allowed at any time, and those that run beside others. */
 static void others_answer(weft_session *session)
 {
     assert_int_equal(held_of(session), WEFT_OK);
@@ -318,7 +318,7 @@ static weft_status wait_long(weft_session *session)
     return weft_wait(session, world->newest, &b, 1, FLEET_WAIT_MS);
 }
 
-/* Whoever waits keeps the session open, and nobody from the rest. */
+/* A call that waits keeps the session open, and excludes no other call. */
 static void beside_wait(void **state)
 {
     fleet *f = *state;
@@ -362,7 +362,7 @@ static void hand_end(visit *v)
     assert_int_equal(v->status, WEFT_E_TIMEOUT);
 }
 
-/* Who makes progress by hand is one; the weights are another matter. */
+/* One thread makes progress by hand, and another works on the weights. */
 static void beside_hand(void **state)
 {
     fleet *f = *state;
@@ -516,7 +516,7 @@ static void forked_child(void **state)
     assert_false(fleet_event(f->rollouts[0].session, WEFT_EVENT_GOODBYE, NULL, 0, NULL));
 }
 
-/* A child that was forked while a call was under way is told the same. */
+/* A child forked while a call runs gets the same error. */
 static void forked_beside_publish(void **state)
 {
     fleet *f = *state;

@@ -1,5 +1,5 @@
-/* What a rollout with a wrong bit asks the trainer for, the tile in which that is, comes, is being made, or is
- * forgotten: it waits as long as that is right (core/rollout/rollout.c), on a clock of the test's own. */
+/* A rollout with a wrong bit asks the trainer for a tile that comes, is being made, or is forgotten. It waits exactly
+ * as long as that is right (core/rollout/rollout.c), on a clock of the test's own. */
 #include "tests/support/sim_tick.h"
 
 #include "rollout/rollout.h"
@@ -15,7 +15,7 @@ static sim *with_a_repair_asked_for(void)
         sim_tick(s);
     weft_peer *peer = sim_record(s, "auto1");
     const uint32_t free = peer->slots_free;
-    peer->slots_free = 0; /* the trainer hears, and goes no further */
+    peer->slots_free = 0; /* the trainer reads, and sends nothing */
     s->now_ns += WEFT_NS_PER_MS;
     sim_step(s, &s->trainer);
     assert_int_equal(peer->feed.kind, WEFT_FEED_REPAIR);

@@ -23,7 +23,7 @@ typedef struct link_model {
     uint32_t window;
     double noise; /* share by which each step may take longer */
     uint64_t seed;
-    double now, heard; /* s; heard: when the last receipt was read: they come one behind the other */
+    double now, heard; /* times in s; heard: of the last receipt, because receipts are read in a row */
     uint32_t strike;   /* the so-manieth receipt from now on is 100 times as late; 0: none */
 } link_model;
 
@@ -239,7 +239,7 @@ static void forgets_an_outlier(void **state)
             }
 }
 
-/* What is known of a peer is where its next connection starts. */
+/* The next connection of a peer starts with what is known of the peer. */
 static void survives_a_reconnect(void **state)
 {
     (void)state;

@@ -116,7 +116,7 @@ static void altered_frames_are_harmless(void **state)
     assert_true(sum.decoded > 1000);
 }
 
-/* Payloads of noise behind headers that pass: the planes are read with nothing to go by. */
+/* Payloads of noise after headers that pass, so that the planes are read with no help. */
 static void noise_is_harmless(void **state)
 {
     (void)state;

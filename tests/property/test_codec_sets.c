@@ -19,7 +19,7 @@ static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_U8,  WEFT_F32, WEFT_F8_E5M2,
 static const uint64_t densities[] = {300, 11700, 79000, 500000, 1000000};
 static const weft_level levels[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_FAST, WEFT_LEVEL_TIGHT};
 
-/* What one set made of one frame. */
+/* The result of one kernel set for one frame. */
 typedef struct outcome {
     weft_status status;
     weft_changes changes;

@@ -44,7 +44,7 @@ static bool named(const sim *s, const char *name)
     return false;
 }
 
-/* A name that nobody bears now, of any level. */
+/* Draws a name that no rollout has now, of any level. */
 static void free_name(sim *s, char name[32])
 {
     static const char *const kinds[KINDS] = {"auto", "fast", "tight", "pairs", "full"};
@@ -134,7 +134,7 @@ static void intrude(sim *s)
         sim_join(s, end, live->name, NULL, staged);
 }
 
-/* Dies with its HELLO on the way: the trainer greets nobody. */
+/* The rollout dies while its HELLO is on the way, so the trainer's answer reaches no one. */
 static void die_at_the_door(sim *s)
 {
     char name[32];
@@ -152,7 +152,7 @@ static void die_at_the_door(sim *s)
     sim_kill(s, end);
 }
 
-/* Says what no rollout says there. */
+/* Sends a message that no rollout sends there. */
 static void babble(sim *s)
 {
     static const uint8_t welcome[WEFT_MESSAGE_PREFIX] = {0, 0, 0, 0, WEFT_MESSAGE_WELCOME, 0, 0, 0};
@@ -279,7 +279,7 @@ static void play(uint64_t seed)
     sim_publish(s, 10);
     sim_settle(s, 20000);
     if (seed % 2)
-        sim_publish(s, 10); /* the end comes while all are behind */
+        sim_publish(s, 10); /* the end comes while all peers lack versions */
     sim_close(s);
     assert_int_equal(weft_mem_blocks(), blocks);
     assert_int_equal(open_descriptors(), descriptors);

@@ -1,5 +1,5 @@
-/* Tensors of more than 2^32 elements: sizes by arithmetic, positions that wrap around within a run, and, in the long
- * form of the tests, one on memory of which hardly a page is touched, through an update file. */
+/* Tensors of more than 2^32 elements. Sizes are checked by arithmetic, positions wrap around within a run, and in the
+ * long form of the tests a tensor goes through an update file on memory that is hardly touched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ static void huge_close(huge *h)
         munmap(h->target, PACK + HUGE);
 }
 
-/* Changes both ends of each of these units, and something between. Units lie one behind the other in memory. */
+/* Changes both ends of each of these units, and an element between. Units lie in memory in a row. */
 static void units_change(huge *h, uint64_t unit, uint64_t units, uint64_t *seed)
 {
     for (uint64_t u = unit; u < unit + units; u++) {

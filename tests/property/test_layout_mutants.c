@@ -96,7 +96,7 @@ static void serialised_layouts(void **state)
     weft_layout_free(layout);
 }
 
-/* What is read from a header, made into a header again, describes the same layout. */
+/* A header that is read and made into a header again describes the same layout. */
 static void json_headers(void **state)
 {
     (void)state;

@@ -1,10 +1,9 @@
 /* Every level, dtype and density through update files: the bits come out, and the file is never larger than the dense
  * weights and a thousandth.
  *
- * Exactly: with U units that make full frames of F bytes in all (16 of header and the unit's bytes, padded to 4), a
- * file has at most F + 8 * U + S + 624 bytes: a check a frame, the shape S, which is at most F / 1024 or the grid, and
- * header, parameters, padding, tail and trailer. A unit of a model that is not tiny has 256 KiB or more, of which 16 +
- * 3
+ * Exactly: U units make full frames of F bytes in all (16 of header and the unit's bytes, padded to 4). Then a file has
+ * at most F + 8 * U + S + 624 bytes: a check for each frame, the shape S, and header, parameters, padding, tail and
+ * trailer. S is at most F / 1024, or the grid. A unit of a model that is not tiny has 256 KiB or more, of which 16 + 3
  * + 8 bytes are a ten-thousandth. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +69,7 @@ static void weights_close(weights *w)
     memory_free(&w->file);
 }
 
-/* How the target differs from the base. */
+/* The difference between target and base. */
 typedef struct change {
     uint32_t per_million; /* of the elements */
     enum { BY_STEPS, BY_ANY, ONE_ELEMENT } how;
@@ -106,7 +105,7 @@ static weft_status diff(weights *w, const char *level, uint32_t threads, weft_up
     return weft_diff(w->layout, w->from, w->layout->count, w->to, w->layout->count, &options, &work, &sink, info);
 }
 
-/* What no file may exceed. */
+/* Returns the most bytes that a file may have. */
 static uint64_t bound(const weft_layout *layout)
 {
     uint64_t frames = 0, names;

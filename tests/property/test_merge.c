@@ -40,8 +40,8 @@ static void free_all(update_frames *updates, size_t count)
 
 /* ---- level fast */
 
-/* What the chain from version 0 comes to: the bits of its end, and, where the direct update has no dense unit, its very
- * bytes. */
+/* The merge of the chain from version 0 gives the bits of the chain's end. If the direct update has no dense unit, it
+ * gives that update's very bytes. */
 static void chain_merges(merge_world *w, weft_merger *merger, update_frames *updates, size_t count)
 {
     update_frames direct = world_encode(w, 0, (uint32_t)count, WEFT_LEVEL_FAST, updates[0].shift);
@@ -135,7 +135,7 @@ static void a_way_back_is_nothing(void **state)
     world_close(&w);
 }
 
-/* Units of one dtype, each as the version left it that is said of it. */
+/* Puts each unit of one dtype as the version in `stands` left it. */
 static void mix(merge_world *w, const uint32_t *stands)
 {
     uint64_t at = 0;

@@ -98,7 +98,7 @@ static void altered_frames_are_harmless(void **state)
     assert_true(sum.unpacked > 1000);
 }
 
-/* Directories that fit their payload, over planes of noise, some behind zstd's magic number. */
+/* Directories that fit their payload, over planes of noise, some after zstd's magic number. */
 static void invented_directories_are_harmless(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* Seeded schedules of rails that fail, one at a time, in every way and at any moment, under updates and snapshots,
- * while the others refuse a write now and then: in every round each rollout has the bits of what it says it holds, no
- * peer is lost for it, every rail is used again, and at the end all have the trainer's bits.
+/* Seeded schedules of rails that fail, one at a time, in every way and at any moment, under updates and snapshots. The
+ * other rails refuse a write now and then. In every round each rollout has the bits of the version that it reports, no
+ * peer is lost because of a rail, and every rail is used again. At the end all have the trainer's bits.
  *
- * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many. */
+ * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays N seeds. */
 #include "tests/support/sim_tick.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #define RAILS      3u
 #define TROUBLES   12u
 
-/* Where a snapshot goes. In place only the first one's, which waits for it: one that waits while another does is silent
- * meanwhile. */
+/* Chooses where a snapshot goes. Only the first rollout takes its snapshot in place, because a rollout that waits while
+ * another one does is silent meanwhile. */
 static const char *snapshot_of(sim *s, const sim_end *end)
 {
     return end == &s->rollouts[0] && sim_below(s, 2) ? "commit.snapshot=in_place" : "commit.snapshot=staged";

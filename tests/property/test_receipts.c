@@ -1,7 +1,6 @@
-/* Receipts that are owed (core/peer/receipts.c), on a clock of the test's own. One who never takes a bucket is lost
- * within the bound and gives back what it held; whoever is slow for any reason is not: its link shared and ten times
- * slower than it was, work that takes long, a process that is stopped for less than a heartbeat, an engine that does
- * not commit.
+/* Receipts that are due (core/peer/receipts.c), on a clock of the test's own. A peer that never takes a bucket is lost
+ * within the bound and gives back what it held. A slow peer is not lost, whatever the reason: a link that is shared and
+ * ten times slower than before, long work, a process stopped for less than a heartbeat, an engine that does not commit.
  *
  * WEFT_SEED=N plays one seed. */
 #include "tests/support/sim_tick.h"
@@ -36,7 +35,7 @@ static sim *start(fleet_size size, unsigned rollouts, uint64_t seed, const char 
 {
     sim *s = sim_open(size, rollouts, seed);
     s->overrides[0] = bucket;
-    s->overrides[1] = "trainer.journal=128MiB";  /* nobody is evicted */
+    s->overrides[1] = "trainer.journal=128MiB";  /* no peer is evicted */
     s->overrides[2] = "provider.loop.depth=500"; /* what a link buffers is sent long before it is there */
     s->overrides[3] = "commit.snapshot=staged";
     sim_start_trainer(s);
@@ -45,7 +44,7 @@ static sim *start(fleet_size size, unsigned rollouts, uint64_t seed, const char 
 
 /* ---- one who takes nothing */
 
-/* It hears, answers and counts what lands, and no bucket leaves its slot. */
+/* The end reads, answers and counts what lands, but no bucket leaves its slot. */
 static void mute(const sim_end *end)
 {
     end->session->rollout->phase = WEFT_PHASE_COMMITTING;
@@ -286,7 +285,7 @@ static void not_when_work_takes_long(void **state)
     sim_close(s);
 }
 
-/* What moved meanwhile waits for the trainer: it is no fault of the peer's. */
+/* Bytes that moved meanwhile wait for the trainer, and that is not the peer's fault. */
 static void not_when_the_trainer_stops(void **state)
 {
     (void)state;
@@ -307,7 +306,7 @@ static void not_when_the_trainer_stops(void **state)
     sim_close(s);
 }
 
-/* What happens to a fleet on one line: versions, stops, and a rate that falls tenfold and comes back. */
+/* The life of a fleet on one line: versions, stops, and a rate that falls tenfold and comes back. */
 static void suffer(sim *s)
 {
     sim_end *end = &s->rollouts[sim_below(s, s->rollout_count)];

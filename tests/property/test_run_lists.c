@@ -1,5 +1,5 @@
-/* The lists of changes that the host backend makes of a unit or a run: about as many changes as they hold, in elements
- * of every width. A list that went on behind its end would write over the next one. */
+/* The lists of changes that the host backend makes of a unit or a run, with about as many changes as they hold, in
+ * elements of every width. A list that ran over its end would write over the next one. */
 #include "backends/host/host_state.h"
 #include "tests/support/run_world.h"
 
@@ -15,7 +15,7 @@ static uint32_t list_room(uint8_t width)
     return bits < WEFT_HOST_UNIT_ELEMENTS ? bits : WEFT_HOST_UNIT_ELEMENTS;
 }
 
-/* What a job has listed is the first of what differs, in order and with its bits; if frames were made it is all. */
+/* A job lists the first differing elements, in order and with their bits. If it made frames, it lists all. */
 static void list_check(const weft_backend_state *state, const weft_encode_job *job)
 {
     const weft_changes *list = &state->changes;

@@ -154,7 +154,7 @@ static void dense_runs_fall_back_to_full_units(void **state)
     world_close(&w);
 }
 
-/* Runs end where the dtype does, and begin anew behind it. */
+/* Runs end with the dtype, and begin anew after it. */
 static void runs_end_with_their_stretch(void **state)
 {
     (void)state;

@@ -160,7 +160,7 @@ static void work_of(const weights *weights, uint64_t count, uint64_t each, uint6
     cut_free(&made);
 }
 
-/* What is done once a unit is done no more often, and nothing is done once a tensor. */
+/* Work for each unit is done no more often, and no work is done for each tensor. */
 static void small_tensors_are_no_more_work(void **state)
 {
     uint64_t jobs[2], frames[2];

@@ -137,7 +137,7 @@ static void files_tell_what_they_are(void **state)
     }
 }
 
-/* However little changes: what is said of tensors is for people. */
+/* Names are there however little changes, because the figures for each tensor are for people. */
 static void names_are_there_unless_not_wanted(void **state)
 {
     static const uint64_t sparsities[] = {0, 100000, 3};

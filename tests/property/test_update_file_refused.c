@@ -212,7 +212,7 @@ static weft_status stop_at_once(void *user, uint64_t done, uint64_t total)
     return WEFT_E_TIMEOUT;
 }
 
-/* Whoever asks for an end while the parameters are chosen does not wait for a pass over the weights. */
+/* A caller that stops the work while parameters are chosen does not wait for a pass over the weights. */
 static void callers_may_stop_the_choice(void **state)
 {
     (void)state;
@@ -308,7 +308,7 @@ static weft_status count_progress(void *user, uint64_t done, uint64_t total)
     return WEFT_OK;
 }
 
-/* More tensors than a file holds: told before the work, which takes long on so many. */
+/* Too many tensors for a file are refused before the work, because the work takes long. */
 static void too_many_tensors_are_refused_at_once(void **state)
 {
     (void)state;
@@ -346,7 +346,7 @@ static void forgotten(weft_status status, const char *type)
     assert_string_equal(weft_last_error(), text);
 }
 
-/* Of a caller's struct without its size no wish would be seen, and no figure told. */
+/* Without its size a caller's struct would have no settings, and would receive no figures. */
 static void forgotten_sizes_are_refused(void **state)
 {
     (void)state;

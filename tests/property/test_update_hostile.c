@@ -199,7 +199,7 @@ static void resealed_mutants(void **state)
     assert_true(opened > 200); /* or the checks were not made right */
 }
 
-/* What only another weft knows: the file is told, not an other end. */
+/* A refusal of something that only another weft knows speaks of the file, and not of another end. */
 static void refused_with(memory_file *file, const char *words)
 {
     weft_update_file *update = NULL;

@@ -113,7 +113,7 @@ static void absolute_updates_merge_by_their_frames(void **state)
     }
 }
 
-/* What is merged may be merged again, and comes to the same file. */
+/* A merged update may be merged again, and gives the same file. */
 static void merged_files_merge_on(void **state)
 {
     chain c;

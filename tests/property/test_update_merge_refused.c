@@ -61,7 +61,7 @@ static weft_status told(void *user, uint64_t done, uint64_t total)
     return ++s->calls == s->at ? WEFT_E_TIMEOUT : WEFT_OK;
 }
 
-/* With the base and without: whoever asks for an end does not wait for a pass over the weights. */
+/* With a base and without one, a caller that stops the merge does not wait for a pass over the weights. */
 static void callers_may_stop_a_merge(void **state)
 {
     (void)state;

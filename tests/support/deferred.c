@@ -59,7 +59,7 @@ static bool is_ours(const pending *p, const weft_backend_state *state)
     return p->state == state && pthread_equal(p->thread, pthread_self());
 }
 
-/* Results that nobody may look at yet. */
+/* Spoils results that must not be read yet. */
 static void spoil(deferred_kind job_kind, void *job)
 {
     if (job_kind == DEFERRED_ENCODE) {
@@ -100,7 +100,7 @@ static weft_status submit(weft_backend_state *state, deferred_kind job_kind, voi
     return WEFT_AGAIN;
 }
 
-/* Whether the job at the head of the count fails; with the device all are. */
+/* Returns the failure of the job at the head of the count; after the device is lost all jobs fail. */
 static weft_status fate(void)
 {
     weft_status status = dead ? WEFT_E_DEVICE : WEFT_OK;

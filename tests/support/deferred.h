@@ -1,9 +1,9 @@
-/* deferred.h - a backend for tests that does what a device may do: it takes jobs and does them only when one is asked
- * for, many together and the last first, and its memory lies behind addresses that nobody else can touch.
+/* deferred.h - a backend for tests that uses every freedom of a device. It takes jobs and does them only when one is
+ * polled, many together and the last first. Its memory lies at addresses that only jobs can touch.
  *
- * What it does it has from the host backend. It is lent under the name "cuda". A use that the port does not allow ends
- * the process with a line that says which: a job that is asked for out of turn, more jobs than the depth, two kinds at
- * once, a view that lies neither in its memory nor in that of kind HOST. */
+ * The host backend does its work. It is lent under the name "cuda". A use that the port forbids ends the process with a
+ * line that names it: a job polled out of turn, more jobs than the depth, two kinds at once, a view that lies neither
+ * in its memory nor in memory of kind HOST. */
 #ifndef WEFT_TESTS_DEFERRED_H
 #define WEFT_TESTS_DEFERRED_H
 
@@ -19,16 +19,16 @@ void deferred_take_back(void);
 void *deferred_take(uint64_t bytes, void **reach);
 void deferred_give(void *memory);
 
-/* Where the bytes of an address are: only for what stands in for an adapter. */
+/* Returns where the bytes of an address really are, for stand-ins of an adapter. */
 void *deferred_bytes(const void *memory);
 
-/* The job number `nth` from now on (1: the next) fails with `status`, and all behind it if that is WEFT_E_DEVICE; of
- * the batch it is in none is done. 0: none. */
+/* Makes job number `nth` from now on (1: the next) fail with `status`, and all later jobs too if that is WEFT_E_DEVICE.
+ * No job of its batch is done. 0: none fails. */
 void deferred_fail(uint64_t nth, weft_status status);
 /* Jobs done so far, and the largest batch. */
 uint64_t deferred_jobs(void);
 uint32_t deferred_largest(void);
-/* Told when a session has what arrived in memory flushed; NULL: nobody. */
+/* Called when a session has bytes flushed that arrived in memory; NULL: no call. */
 extern weft_status (*deferred_arrive)(void);
 /* The stream that the last job with one was given. */
 void *deferred_stream(void);

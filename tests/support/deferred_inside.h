@@ -17,14 +17,14 @@ typedef enum deferred_kind {
     DEFERRED_STORE
 } deferred_kind;
 
-/* Says what the port does not allow, and ends the process. */
+/* Reports what the port forbids, and ends the process. */
 void deferred_refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* ---- deferred_memory.c */
 weft_status deferred_memory_take(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory);
 void deferred_memory_give(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind);
 const char *deferred_memory_check(weft_backend_state *state, const void *data, uint64_t bytes);
-/* Where the bytes of an address are that jobs may name; `any_host`: it may be any of the host's. */
+/* Returns where the bytes of an address are that jobs may name; `any_host`: any host memory is allowed. */
 void *deferred_reach(const void *address, bool any_host);
 /* Ends the process if memory was not given back. */
 void deferred_memory_none(void);

@@ -1,4 +1,4 @@
-/* deferred_memory.c - memory of the deferred backend: addresses that nobody can touch, and where their bytes are. */
+/* deferred_memory.c - memory of the deferred backend: addresses that cannot be touched, and where their bytes are. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,7 +100,7 @@ const char *deferred_memory_check(weft_backend_state *state, const void *data, u
     return inside ? NULL : "lies in host memory";
 }
 
-/* Where the bytes of an address are that jobs may name. */
+/* Returns where the bytes of an address are that jobs may name. */
 void *deferred_reach(const void *address, bool any_host)
 {
     pthread_mutex_lock(&lock);

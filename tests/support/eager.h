@@ -10,7 +10,7 @@
 
 #define EARLY_SETTLE_MS 60000u
 
-/* What goes on while the trainer encodes. */
+/* The script of events while the trainer encodes. */
 typedef struct early {
     sim *s;
     const weft_backend *real;
@@ -19,7 +19,7 @@ typedef struct early {
     unsigned rounds;  /* of the others before each */
     void (*act)(sim *s, uint64_t run);
     uint64_t buckets; /* that rollout 0 had taken of the update, the most seen */
-    bool staged;      /* somebody had all of it */
+    bool staged;      /* a rollout had all of the update */
 } early;
 
 extern early early_script;

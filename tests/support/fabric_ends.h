@@ -24,7 +24,7 @@ typedef struct fabric_end {
     weft_link_facts facts;
 } fabric_end;
 
-/* What a receiver says to its sender. */
+/* The message of a receiver to its sender. */
 typedef struct invitation {
     uint8_t port[WEFT_PORT_ADDRESS_MAX];
     uint32_t length;
@@ -97,11 +97,11 @@ void stream_all(const sender *s, stream *t);
 
 /* In a child: whether a device of the provider is here; one that is not must be named with a reason. */
 bool fabric_is_usable(const char *provider);
-/* Whether this build cannot be without the provider: with libfabric, tcp, and all that are played. */
+/* True if this build must have the provider: tcp with libfabric, and all that are played. */
 bool fabric_is_sure(const char *provider);
 
-/* What the end of a child says that looked whether the provider can be had: 0 it can, 2 it cannot. All else is a
- * failure, and so is that one which must be there cannot. */
+/* The exit code of a child that looked for the provider: 0 it is here, 2 it is absent. Any other code is a failure, and
+ * so is the absence of a provider that must be here. */
 typedef enum fabric_presence { FABRIC_HERE, FABRIC_ABSENT, FABRIC_BROKEN } fabric_presence;
 fabric_presence fabric_judge(const char *provider, int status);
 /* In the cmocka process, by a child; ends the process after a failure. Without libfabric, or with one that lacks the

@@ -34,7 +34,7 @@ typedef void (*play_role_fn)(play *p, int self);
 
 /* Forks `others` processes (fewer than PLAY_CAST_MAX) that play `other`, then one that plays `lead`. */
 void play_start(play *p, const char *provider, play_role_fn lead, play_role_fn other, int others);
-/* Waits for all; `killed` of them (a bit each) are to have died by SIGKILL. After a failure nobody is left running. */
+/* Waits for all. Those in `killed` (a bit each) must have died by SIGKILL. After a failure none is left running. */
 void play_finish(play *p, int others, unsigned killed);
 
 /* In a child: whole messages through a socket of the play; play_heard does not wait. */

@@ -55,7 +55,7 @@ static void must(weft_status status, const char *what)
         fail_msg("%s: %s: %s", what, weft_status_name(status), weft_last_error());
 }
 
-/* What the environment asks for; NULL: nothing. */
+/* True if the environment asks for a device at this end. */
 static bool has_device(const char *end)
 {
     const char *wanted = getenv("WEFT_TEST_DEVICE");

@@ -1,10 +1,10 @@
 /* fleet.h - a trainer and rollouts in one process over the loop, on small odd models, for tests of whole sessions.
  *
- * Weights are kept twice: scattered in memory as an engine binds them, and as dense bytes (the tensors in layout order,
- * one behind the other) that tests change and compare. Every wait has a bound.
+ * Weights are kept twice: scattered in memory as an engine binds them, and as dense bytes (the tensors in layout order)
+ * that tests change and compare. Every wait has a bound.
  *
  * WEFT_TEST_DEVICE = trainer, rollouts or both gives these ends the deferred backend (deferred.h), of a depth of
- * WEFT_TEST_DEPTH (8), and the trainer its shadow as WEFT_TEST_SHADOW says (host). */
+ * WEFT_TEST_DEPTH (8). The trainer's shadow is as WEFT_TEST_SHADOW says (host). */
 #ifndef WEFT_TESTS_FLEET_H
 #define WEFT_TESTS_FLEET_H
 
@@ -31,10 +31,10 @@
 #define FLEET_WAIT_MS 60000u
 #endif
 
-/* Which tensors: a few thousand bytes of every dtype; those and a tensor of several tiles; megabytes of one. */
+/* The tensors: a few thousand bytes of every dtype; those and a tensor of several tiles; megabytes of one. */
 typedef enum fleet_size { FLEET_SMALL, FLEET_TILES, FLEET_LARGE } fleet_size;
 
-/* What a rollout binds: the trainer's present bits, others, or nothing. */
+/* The weights that a rollout binds: the trainer's present bits, others, or nothing. */
 typedef enum fleet_start { FLEET_SAME, FLEET_OTHER, FLEET_EMPTY } fleet_start;
 
 /* Memory that a device has and the host does not reach. */
@@ -86,7 +86,7 @@ typedef struct fleet {
     uint64_t history_count;
     uint64_t newest;
     bool trainer_device, rollout_device; /* they have the deferred backend */
-    /* Gets the trainer's lines, with the fleet; NULL: nobody does. Set before it starts. */
+    /* Gets the trainer's lines, with the fleet; NULL: no call. Set it before the trainer starts. */
     void (*heard)(void *f, weft_log_level level, const char *line);
     weft_log_fn log; /* of ends that open; its user is the end's name. NULL: standard error */
 } fleet;
@@ -120,12 +120,12 @@ uint8_t *fleet_model_at(fleet_model *model, uint64_t at);
 /* Makes a fleet without sessions; `overrides` end with NULL and must live as long as it. */
 fleet *fleet_open(fleet_size size, const char *const *overrides);
 void fleet_close(fleet *f);
-/* The same, and the ends that are said have the deferred backend, of this depth. */
+/* Opens a fleet whose named ends have the deferred backend, of this depth. */
 fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool trainer, bool rollouts, uint32_t depth);
 weft_site *fleet_site(const fleet *f, const char *extra);
 /* Opens the trainer and binds its bits, with an attachment (NULL: none). */
 void fleet_start_trainer(fleet *f, const char *attachment);
-/* The same in two steps: between them it listens, and nobody can join. */
+/* Open a fleet in two steps. Between them the trainer listens, and no rollout can join. */
 void fleet_open_trainer(fleet *f);
 void fleet_bind_trainer(fleet *f, const char *attachment);
 /* Closes it in good order; fleet_start_trainer may follow, on the same port. */

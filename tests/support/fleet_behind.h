@@ -1,4 +1,4 @@
-/* fleet_behind.h - versions published while a rollout takes its snapshot, behind the cursor and in front of it. */
+/* fleet_behind.h - versions published while a rollout takes its snapshot, after the cursor and before it. */
 #ifndef WEFT_TESTS_FLEET_BEHIND_H
 #define WEFT_TESTS_FLEET_BEHIND_H
 
@@ -23,9 +23,9 @@ static void *fleet_commit_snapshot(void *argument)
     return NULL;
 }
 
-/* Rollout 0 joins with other weights; five versions follow, one every `pause_ms`, while it takes them. It ends with the
- * trainer's bits, and nobody was lost. Whether at a later version than it was offered: on a machine that is busy with
- * other things the snapshot may be over before the first of them. */
+/* Rollout 0 joins with other weights and takes a snapshot, and meanwhile five versions follow, one every `pause_ms`. It
+ * ends with the trainer's bits, and no peer was lost. Returns whether it ended at a later version than the offered one.
+ * On a busy machine the snapshot may be over before the first version. */
 static inline bool fleet_publish_behind_once(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
 {
     pthread_t thread;

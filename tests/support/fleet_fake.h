@@ -1,4 +1,4 @@
-/* fleet_fake.h - one end of a control connection in a test's own hands: says what it is told and no more. */
+/* fleet_fake.h - one end of a control connection in a test's own hands: it sends what the test says and no more. */
 #ifndef WEFT_TESTS_FLEET_FAKE_H
 #define WEFT_TESTS_FLEET_FAKE_H
 
@@ -36,11 +36,11 @@ int fake_listen(const fleet *f);
 /* A rollout's next connection. */
 int fake_accept(int listener);
 #define FAKE_NONCE UINT64_C(0x5ca1ab1e)
-/* Says GREETING. */
+/* Sends GREETING. */
 void fake_greet(fleet_fake *fake);
 /* Takes a rollout's next connection, greets it, and takes its HELLO. */
 void fake_take_hello(fleet_fake *fake, int listener, weft_wire_hello *hello);
-/* A WELCOME as a trainer of this layout would say it, of run 9, to rollout a, which hears it. */
+/* Sends a WELCOME as a trainer of this layout would, of run 9, to rollout a, which takes it. */
 void fake_welcome(fleet_fake *fake, fleet *f, const weft_wire_hello *hello, uint32_t heartbeat_ms);
 void fake_say(fleet_fake *fake, weft_message type, const weft_out *body);
 /* Closes the socket without a word. */

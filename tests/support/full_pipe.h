@@ -1,4 +1,5 @@
-/* full_pipe.h - a pipe that nobody reads, full from the start, and what came into it once somebody does. */
+/* full_pipe.h - a pipe without a reader, full from the start, and the bytes that came into it once there is a reader.
+ */
 #ifndef WEFT_TESTS_FULL_PIPE_H
 #define WEFT_TESTS_FULL_PIPE_H
 

@@ -26,7 +26,7 @@ static inline uint8_t *planes_write(const weft_host_kernels *set, const gap_case
     return out;
 }
 
-/* Low bits behind some others, in two lists that end within a byte, in a block of exactly their size. */
+/* Writes low bits after some others, in two lists that end within a byte, in a block of exactly their size. */
 static inline uint8_t *lows_write(const weft_host_kernels *set, const gap_case *of, unsigned ahead, uint64_t bytes)
 {
     const uint32_t early = of->count / 3;

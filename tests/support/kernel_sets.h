@@ -31,7 +31,8 @@ static inline uint64_t any(void)
     return weft_mix64(seed += WEFT_PHI);
 }
 
-/* `bytes` that begin `shift` bytes behind an aligned address and end where the sanitizer sees a step beyond. */
+/* Takes `bytes` bytes that begin `shift` bytes after an aligned address, and end where the sanitizer sees one byte
+ * more. */
 static inline uint8_t *bytes_take(uint64_t bytes, unsigned shift)
 {
     uint8_t *block = bytes < UINT32_MAX ? malloc(bytes + shift) : NULL;

@@ -139,7 +139,7 @@ static inline void compare_ranks(const weft_host_tight_kernels *set, tight_case 
     free(y);
 }
 
-/* What differs, what rank and class it has: in two calls, with exactly the room that they need. */
+/* Compares the differing elements, with rank and class of each, in two calls with exactly the room that they need. */
 static inline void compare_finds(const weft_host_tight_kernels *set, const weft_host_kernels *kernels, tight_case *of,
                                  uint64_t sparse, uint32_t cut)
 {
@@ -284,7 +284,8 @@ static inline void compare_split(const weft_host_tight_kernels *set, const uint3
     free(members);
 }
 
-/* Ranks of `count` changes in `classes` classes, one in `sparse` marked; the words behind the last are to write on. */
+/* Compares ranks of `count` changes in `classes` classes, one in `sparse` marked; words after the last may be written.
+ */
 static inline void compare_sort(const weft_host_tight_kernels *set, uint32_t count, uint32_t classes, uint64_t sparse)
 {
     uint8_t *class_of = bytes_take(count, 0);

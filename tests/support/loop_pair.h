@@ -23,7 +23,7 @@ typedef struct pair {
     uint64_t address, key;
 } pair;
 
-/* What the completions said so far. */
+/* The completions so far. */
 typedef struct tally {
     uint32_t written, failed, arrived;
     uint32_t arrivals_of[SPOTS]; /* by immediate */
@@ -41,7 +41,7 @@ void pair_close(pair *p);
 /* The write of CHUNK bytes to the same spot (below SPOTS) of the other end; the immediate is the spot. */
 weft_write pair_write(const pair *p, uint32_t spot);
 weft_status pair_post(const pair *p, uint32_t spot);
-/* Whether the spot holds the source's bytes. */
+/* True if the spot holds the source's bytes. */
 bool pair_landed(const pair *p, uint32_t spot);
 /* Polls both ends until nothing more comes, also from a reorder window, which lands one write a poll. */
 void pair_drain(const pair *p, tally *t);

@@ -235,7 +235,7 @@ static inline bool world_is(const merge_world *w, uint32_t version)
     return memcmp(w->work, w->image[version], w->layout->bytes) == 0;
 }
 
-/* Whether a unit is coded as its dense bytes. */
+/* True if a unit is coded as its dense bytes. */
 static inline bool frames_have_full(const update_frames *update)
 {
     for (uint64_t at = 0, length; at < update->bytes; at += length) {

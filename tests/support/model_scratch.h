@@ -30,7 +30,7 @@ static inline int folder_remove(void **state)
     (void)state;
     unlink(path);
     unlink(other);
-    return rmdir(folder); /* fails if a temporary was left behind */
+    return rmdir(folder); /* fails if a temporary file is left */
 }
 
 static inline void bytes_write(const char *name, const void *bytes, size_t length)

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PORT_FIRST 10240u /* below those that the system gives to anybody */
+#define PORT_FIRST 10240u /* below the ports that the system gives to any process */
 #define PORT_COUNT 20000u
 
 unsigned port_free(void)

@@ -1,4 +1,4 @@
-/* port.h - ports of this machine that others must know beforehand, or that somebody leaves and comes back to. */
+/* port.h - ports of this machine that must be known beforehand, or to which a process comes back. */
 #ifndef WEFT_TESTS_PORT_H
 #define WEFT_TESTS_PORT_H
 

@@ -1,4 +1,4 @@
-/* sanitized.h - whether address space and memory are a sanitizer's too, so that nothing can be said of them. */
+/* sanitized.h - true if a sanitizer takes address space and memory too, so that no test can judge them. */
 #ifndef WEFT_TESTS_SANITIZED_H
 #define WEFT_TESTS_SANITIZED_H
 

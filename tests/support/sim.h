@@ -58,12 +58,12 @@ sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed);
 void sim_close(sim *s);
 
 uint64_t sim_below(sim *s, uint64_t limit);
-/* What went wrong, with the seed; the test fails. */
+/* Reports the failure with the seed, and the test fails. */
 _Noreturn void sim_fail(const sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void sim_round(sim *s);
 void sim_rounds(sim *s, uint64_t count);
-/* As sim_rounds, with nobody acting meanwhile. */
+/* Does sim_rounds without any end acting meanwhile. */
 void sim_calm(sim *s, uint64_t rounds);
 /* One step of one end and nothing else. */
 void sim_step(sim *s, sim_end *end);
@@ -84,7 +84,7 @@ void sim_leave(sim *s, sim_end *end);
 void sim_kill(sim *s, sim_end *end);
 /* Takes no step for so long, as a process under SIGSTOP. */
 void sim_stop(sim *s, sim_end *end, uint64_t ms);
-/* What an engine does between two decode steps: commits what is staged. */
+/* Commits what is staged, as an engine does between two decode steps. */
 void sim_commit(sim *s, sim_end *end);
 bool sim_awake(const sim *s, const sim_end *end);
 /* The trainer's line for a name; false: never seen. */

@@ -8,7 +8,7 @@
 
 #include "peer/peer.h"
 
-/* What an end may be silent for, and has for its work then. */
+/* The time that an end may be silent for, or may take for its work. */
 #define SIM_PATIENCE_MS (SIM_IO_MS + SIM_HEARTBEAT_MS)
 
 static inline uint64_t sim_ms(const sim *s)
@@ -16,7 +16,7 @@ static inline uint64_t sim_ms(const sim *s)
     return s->now_ns / WEFT_NS_PER_MS;
 }
 
-/* A millisecond in which nobody commits. */
+/* Lets a millisecond pass in which no end commits. */
 static inline void sim_tick(sim *s)
 {
     s->now_ns += WEFT_NS_PER_MS;

@@ -1,4 +1,4 @@
-/* site_refused.h - site files that do not load, and what is said of them; their folder lasts as long as a group of
+/* site_refused.h - site files that do not load, and the errors about them; their folder lasts as long as a group of
  * tests. */
 #ifndef WEFT_TESTS_SITE_REFUSED_H
 #define WEFT_TESTS_SITE_REFUSED_H

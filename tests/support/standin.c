@@ -123,7 +123,7 @@ static int demanded_modes(const standin_rules *rules, uint64_t caps)
            (caps & FI_HMEM && standin_grants_device() ? FI_MR_HMEM : 0);
 }
 
-/* What the provider would refuse to who asks for less. */
+/* True if the provider would grant this to a caller that asks for less. */
 static bool grants(const standin_rules *rules, const struct fi_info *hints)
 {
     const char *name = hints->domain_attr->name;
@@ -150,7 +150,7 @@ static bool is_source(const struct fi_info *a, const struct fi_info *b)
     return a->src_addrlen == b->src_addrlen && memcmp(a->src_addr, b->src_addr, a->src_addrlen) == 0;
 }
 
-/* What the provider underneath said of an address of this host. */
+/* Returns the answer of the provider underneath for an address of this host. */
 static const struct fi_info *plain_of(const struct fi_info *info)
 {
     const struct fi_info *found = plains;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is told of a write to a peer that is gone. */
+/* The report on a write to a peer that is gone. */
 typedef enum standin_death {
     STANDIN_DEATH_LATE,  /* it fails, long after */
     STANDIN_DEATH_SILENT /* nothing, ever: its place in the queue stays taken */
@@ -44,14 +44,14 @@ typedef struct standin_rules {
     uint32_t late_ms; /* of errors */
 } standin_rules;
 
-/* NULL behind the last. */
+/* Returns the rules at `index`; NULL past the last. */
 const standin_rules *standin_at(size_t index);
 /* Plays the provider of that name from now on in this process, before it is opened, and no other one; for a name
  * without rules all go to libfabric untouched. */
 void standin_use(const char *provider);
 /* weft's name of what tests call "played-shm"; of all others the same. */
 const char *standin_provider(const char *play);
-/* What becomes of memory of devices. */
+/* The fate of memory of devices. */
 typedef enum standin_device {
     STANDIN_DEVICE_NONE,    /* who asks for it gets no answer: a library built without */
     STANDIN_DEVICE_WHOLE,   /* registered by dmabuf and by address */
@@ -62,19 +62,19 @@ typedef enum standin_device {
 } standin_device;
 /* From the next question to the provider on; STANDIN_DEVICE_NONE before the first call. */
 void standin_use_device(standin_device how);
-/* Whether this build can register by dmabuf at all: libfabric's header of 1.20 is the first that names it. */
+/* True if this build can register by dmabuf at all: libfabric's header of 1.20 is the first that names it. */
 bool standin_knows_dmabuf(void);
-/* Whether it can forbid calls into CUDA: so from the header of 1.18 on. */
+/* True if this build can forbid calls into CUDA, as from the header of 1.18 on. */
 bool standin_knows_cuda_option(void);
-/* What every registration gives from now on; 0: it is made. */
+/* Sets the result of every registration from now on; 0: it is made. */
 void standin_registers(int error);
 /* The next `times` numbers of 8 bytes that this process draws by getrandom are `number`. */
 void standin_draw(uint64_t number, unsigned times);
-/* How many bytes this process may lock: anything without a call, for nothing of a provider that is played is locked,
- * whatever the host allows. */
+/* Sets how many bytes this process may lock. Without a call any number is allowed, because a played provider locks
+ * nothing, whatever the host allows. */
 void standin_lock_limit(uint64_t bytes);
-/* How often the rules bit so far: posts refused, writes that overtook another one, completions withheld, receivers
- * that were not ready; and device memory that was registered, by either way. */
+/* Counts of the rules' effects so far: posts refused, writes that overtook another one, completions withheld, receivers
+ * that were not ready, and device memory that was registered, by either way. */
 typedef struct standin_counts {
     uint64_t refused, overtaken, withheld, stalled, dmabufs, addresses;
 } standin_counts;

@@ -116,7 +116,7 @@ static ssize_t write_data(struct fid_ep *ep, const void *data, size_t bytes, voi
     return 0;
 }
 
-/* What waits goes out one by one when nothing new comes, as a device's does. */
+/* Sends what waits, one at a time, when nothing new comes, as a device does. */
 static void move_on(standin_endpoint *endpoint)
 {
     if (!endpoint->held_count)

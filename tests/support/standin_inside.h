@@ -74,7 +74,7 @@ typedef struct standin_region {
     uint64_t access;
 } standin_region;
 
-/* What weft gets for fi_version. */
+/* The fi_version that weft gets. */
 uint32_t __wrap_fi_version(void);
 double standin_now(void);
 /* Ends the process with the rule that was broken. */

@@ -149,7 +149,7 @@ static inline void pair_restore(unit_pair *pair, const weft_binding *from)
     free(dense);
 }
 
-/* Whether the live memory holds the bits of an image in one unit. */
+/* True if the live memory holds the bits of an image in one unit. */
 static inline bool pair_holds(unit_pair *pair, const weft_binding *image, uint64_t unit)
 {
     weft_view view = weft_binding_view(image, unit);

@@ -47,7 +47,7 @@ static inline size_t zstd_bad_unstated(uint8_t *packed)
 static inline size_t zstd_bad_dictionary(uint8_t *packed)
 {
     size_t bytes = zstd_bad_made(packed, ZSTD_BAD_PLAIN);
-    size_t at = packed[4] >> 5 & 1 ? 5 : 6; /* behind the window, where there is one */
+    size_t at = packed[4] >> 5 & 1 ? 5 : 6; /* after the window, if there is one */
     for (size_t i = bytes; i > at; i--)
         packed[i] = packed[i - 1];
     packed[at] = 0;

@@ -1,4 +1,4 @@
-/* How the two ends of a measurement find each other, and that one which never comes is told. */
+/* The two ends of a measurement find each other, and an end that never comes is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Whether figures of a fabric are worth something, from what else the machine did: over made runs. */
+/* The judgement whether a fabric's figures can be trusted, from what else the machine did: over made-up runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static bool near(double a, double b)
     return a - b < 1e-9 && b - a < 1e-9;
 }
 
-/* What the system does not tell is unknown, not quiet. */
+/* A figure that the system does not give is unknown, and not quiet. */
 static void shares_are_of_the_time(void **state)
 {
     (void)state;

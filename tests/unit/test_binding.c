@@ -59,7 +59,7 @@ static void bad_pieces_are_refused(void **state)
     weft_layout_free(layout);
 }
 
-/* What is written may have to be undone, which bits of two tensors cannot be. */
+/* Written weights may have to be undone, and shared bits of two tensors cannot be. */
 static void tensors_that_share_memory_are_told(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static uint64_t random_pieces(const weft_layout *layout, uint64_t seed, uint8_t 
     return count;
 }
 
-/* Where element `first` of `tensor` must lie: every piece is at its place in the block. */
+/* Checks that element `first` of `tensor` lies where it must: every piece is at its place in the block. */
 static void run_check(const weft_layout *layout, const weft_view *view, const weft_run *run, uint8_t *block)
 {
     const weft_layout_entry *entry = &layout->entries[run->tensor];

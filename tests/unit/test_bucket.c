@@ -12,7 +12,7 @@
 #include "bucket/bucket.h"
 #include "tests/support/chains.h"
 
-/* What a stream did to a chain so far. */
+/* The work of a stream on a chain so far. */
 typedef struct stream {
     const weft_arena *arena;
     const weft_chain *chain;
@@ -33,7 +33,7 @@ static uint64_t chunks_of(uint64_t bytes, uint64_t chunk)
     return (bytes + chunk - 1) / chunk;
 }
 
-/* Extents are the frames' bytes one behind the other, each wholly in one extent. */
+/* Extents are the frames' bytes in a row, and each frame is whole in one extent. */
 static void extents_are_frames(const stream *s, const weft_bucket *bucket)
 {
     uint64_t frame = s->frames, bytes = 0, chunks = 0;
@@ -66,7 +66,7 @@ static uint32_t block_of(const weft_arena *arena, const uint8_t *data)
     return (uint32_t)((uint64_t)(data - arena->memory) / arena->block_bytes);
 }
 
-/* Whether one more frame would have fitted. */
+/* True if one more frame would have fitted. */
 static bool had_room(const stream *s, const weft_bucket *bucket)
 {
     uint64_t next = s->frames + bucket->header.frames;

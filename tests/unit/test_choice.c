@@ -135,7 +135,8 @@ static void a_fast_encoder_pays_less(void **state)
     assert_true(tight_up_to(1) > 1.3 * tight_up_to(4));
 }
 
-/* What is encoded in many buckets' time costs no more than the wire does meanwhile; of one bucket it comes first. */
+/* Encoding that overlaps many buckets costs no more than the wire takes meanwhile. With one bucket encoding comes
+ * first. */
 static void encoding_overlaps(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void bytes_by_density(void **state)
     }
 }
 
-/* What the weights make of level fast says something of tight, of which nothing is known, and of no other level. */
+/* The size at level fast says something of level tight, of which nothing is known yet, and of no other level. */
 static void fast_stands_for_tight(void **state)
 {
     (void)state;

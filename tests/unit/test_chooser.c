@@ -82,7 +82,7 @@ static void a_threshold_lies_between_two_populations(void **state)
     }
 }
 
-/* Where the shares are equal, classes gain nothing. */
+/* Classes gain nothing if the shares are equal. */
 static void one_population_has_one_class(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void kinds_are_chosen_side_by_side(void **state)
     assert_int_equal(chosen.classes[F32].thresholds, 0);
 }
 
-/* More exponents than the search tells apart. */
+/* There are more exponents than the search tells apart. */
 static void all_exponents_of_doubles_occur(void **state)
 {
     (void)state;

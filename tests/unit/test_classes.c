@@ -105,7 +105,7 @@ static void wrong_words_are_refused(void **state)
         {{0, ROW(BF16, 0), 0}, 3, 1},                  /* no class */
         {{0, ROW(BF16, 17), 0}, 3, 1},                 /* too many */
         {{0, ROW(INTEGER_32, 2), 0, 1}, 4, 1},         /* classes without exponents */
-        {{0, ROW(BF16, 1)}, 2, 1},                     /* ends behind its first word */
+        {{0, ROW(BF16, 1)}, 2, 1},                     /* ends after its first word */
         {{0, ROW(BF16, 3), 0, 7}, 4, 1},               /* one threshold short */
         {{0, ROW(BF16, 1), 2112}, 3, 2},               /* E too large */
         {{0, ROW(BF16, 2), 0, 0}, 4, 3},               /* an exponent that all reach */

@@ -43,7 +43,7 @@ static void system_time_goes_on(void **state)
     assert_true(weft_clock_ns() >= before + WEFT_NS_PER_MS);
 }
 
-/* Hours of deadlines pass without a second of the system's: nobody answers this rollout. */
+/* Hours of deadlines pass in less than a second of the system's time, and no trainer answers this rollout. */
 static void a_session_waits_by_it(void **state)
 {
     static const char *const overrides[] = {"session.progress=manual", "session.connect_deadline=3600s", NULL};
@@ -54,7 +54,7 @@ static void a_session_waits_by_it(void **state)
     (void)state;
     weft_clock_own = &clock;
     fleet *f = fleet_open(FLEET_SMALL, overrides);
-    snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:1"); /* nobody listens there */
+    snprintf(f->listen, sizeof f->listen, "trainer.listen=127.0.0.1:1"); /* no trainer listens there */
     fleet_join(f, 0, FLEET_EMPTY);
     assert_int_equal(weft_staged(f->rollouts[0].session, 1800000, &info), WEFT_AGAIN);
     assert_true(h.now_ns >= 1800 * UINT64_C(1000000000) && h.now_ns < 1802 * UINT64_C(1000000000));

@@ -161,7 +161,7 @@ static void peer_that_does_not_read(void **state)
     close_pair(&p);
 }
 
-/* A layout of many socket buffers, behind a short message that was queued first. */
+/* A layout of many socket buffers, after a short message that was queued first. */
 static void long_tail(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The limit on descriptors is raised to the hard one; those kept for need serve when there are none left, and are taken
- * back; most of them open is said once. */
+/* The limit on descriptors is raised to the hard limit. The reserve serves when none is left, and is taken again. When
+ * most are open, one line says so. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

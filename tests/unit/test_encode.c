@@ -82,7 +82,7 @@ static weft_status slow_encode(weft_backend_state *state, weft_encode_job *job)
     for (int i = 0; job->now.unit == waits_at && encoded < waits_for && i < 10000; i++)
         usleep(1000);
     if (job->now.unit == waits_at) {
-        usleep(20000); /* whoever would go too far */
+        usleep(20000); /* time for a worker that would go too far */
         late = encoded;
     }
     if (job->now.unit == fails_at)
@@ -118,9 +118,9 @@ static weft_backend slow_backend(void)
 typedef struct taker {
     encode_result got;
     uint32_t next[WEFT_LEVEL_COUNT]; /* units come in this order */
-    uint64_t end;                    /* told so far */
+    uint64_t end;                    /* units reported so far */
     uint32_t refuses;                /* frames of this unit */
-    uint64_t stops;                  /* when told of this unit */
+    uint64_t stops;                  /* unit at whose report it stops the pass */
     bool refused;                    /* nothing may come afterwards */
     bool wrong;                      /* something did, or out of order: lanes assert nothing */
 } taker;
@@ -130,7 +130,7 @@ static weft_status take(void *user, weft_level level, const uint8_t *frame, uint
     taker *t = user;
     uint32_t unit = 0;
     memcpy(&unit, frame, 4);
-    /* in order, and before its end is told */
+    /* in order, and before its end is reported */
     t->wrong |= t->refused || unit != t->next[level]++ || unit != t->end;
     if (unit == t->refuses) {
         t->refused = true;
@@ -260,7 +260,7 @@ static void line_count(weft_log_sink *sink, weft_log_level level, const char *li
     lines += level == WEFT_LOG_ERROR;
 }
 
-/* A pass that ends as told, with words that are heard once; the next pass is whole again. */
+/* A pass that ends with this status and one text; the next pass is whole again. */
 static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const char *words, uint32_t unit)
 {
     weft_log_sink sink = {WEFT_LOG_ERROR, line_count}, *before = weft_log_enter(&sink);
@@ -272,7 +272,8 @@ static void ends_with(weft_encoder *encoder, taker *t, weft_status status, const
                 unit + encoder->team.workers * WEFT_ENCODE_AHEAD); /* what lanes had made ahead, and no more */
     assert_string_equal(weft_last_error(), words);
     assert_false(t->wrong);
-    assert_int_equal(lines, weft_status_scope(status) >= WEFT_SCOPE_PEER); /* lanes are silent, the caller is told */
+    assert_int_equal(lines,
+                     weft_status_scope(status) >= WEFT_SCOPE_PEER); /* workers log nothing, the caller gets the error */
     for (int level = WEFT_LEVEL_PAIRS; level < WEFT_LEVEL_COUNT; level++)
         assert_true(t->got.level[level].count <= unit);
     encode_result_free(&t->got);
@@ -308,7 +309,7 @@ static void failures_end_the_pass(void **state)
     }
 }
 
-/* What was opened before a lane could not be is closed again, its threads too. */
+/* If a worker cannot be opened, those before it are closed again, and their threads end. */
 static void a_lane_that_cannot_be_opened_leaves_nothing(void **state)
 {
     (void)state;

@@ -205,7 +205,7 @@ static void a_failure_ends_the_choice(void **state)
     pair_close(&pair);
 }
 
-/* It is said once, by whichever lane: that of the caller before the others. */
+/* The error is decided once, by any worker: the caller's before the others. */
 static void failures_of_all_lanes_are_one(void **state)
 {
     weft_log_sink sink = {WEFT_LOG_ERROR, line_count};
@@ -232,8 +232,8 @@ static void failures_of_all_lanes_are_one(void **state)
 
 typedef struct listener {
     pthread_t caller;
-    uint32_t told, stops; /* when told so often */
-    bool wrong;           /* told on another thread, or of another unit */
+    uint32_t told, stops; /* calls so far, and the call that stops the choice */
+    bool wrong;           /* called on another thread, or for another unit */
 } listener;
 
 static weft_status told(void *user, uint64_t unit)

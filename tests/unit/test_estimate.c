@@ -1,4 +1,4 @@
-/* What is believed of a link, and the size of bucket that follows; all over simulated time. */
+/* The estimate of a link, and the size of bucket that follows from the estimate, over simulated time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +63,7 @@ static void unmeasured(void **state)
     }
 }
 
-/* Where nothing came since, nothing more is known. */
+/* No new receipt means no new knowledge. */
 static void settled_twice(void **state)
 {
     (void)state;
@@ -84,7 +84,8 @@ static void converges(void **state)
             clocked c = {0};
             receipts(&c, rates[i], fixed[k], 200, i);
             weft_estimate_decode(&c.estimate, WEFT_LEVEL_FAST, 1000000, 1e6 / rates[i]);
-            bool hidden = fixed[k] * rates[i] > 1e5; /* behind what is fixed: half of the time is left to the bytes */
+            bool hidden =
+                fixed[k] * rates[i] > 1e5; /* hidden by the fixed time: half of the time is left to the bytes */
             double part = hidden ? 0.95 : 0.03;
             assert_true(c.estimate.rate_bytes_s < 1.3 * rates[i]);
             assert_true(near(c.estimate.rate_bytes_s, rates[i], part));
@@ -155,7 +156,7 @@ static void receipts_in_bunches(void **state)
     }
 }
 
-/* A bucket's way cannot be shorter than the round trip: one that was has told it. */
+/* A bucket takes at least the round trip, so a bucket that was quicker has measured it. */
 static void a_bucket_tells_the_round_trip(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void round_trips(void **state)
         weft_estimate_rtt(&estimate, 0.002);
     assert_true(near(estimate.rtt_s, 0.002, 0.01));
     weft_estimate_rtt(&estimate, 0.2);
-    assert_true(near(estimate.rtt_s, 0.002, 0.01)); /* somebody was busy */
+    assert_true(near(estimate.rtt_s, 0.002, 0.01)); /* an end was busy */
     for (uint32_t i = 0; i < 16; i++)
         weft_estimate_rtt(&estimate, 0.004);
     assert_true(near(estimate.rtt_s, 0.004, 0.01)); /* another way */
@@ -188,7 +189,7 @@ static weft_site_peer site_of(uint64_t fixed, uint64_t low, uint64_t high, uint6
     return site;
 }
 
-/* What was measured, as if it had been. */
+/* Makes an estimate as if it had been measured. */
 static weft_estimate known(double rate, double apply, double rtt)
 {
     return (weft_estimate){
@@ -214,7 +215,7 @@ static void fixed_size(void **state)
     assert_int_equal(size_of(&site, &estimate, 1u << 30, SLOT, &bound), 200000);
 }
 
-/* Never outside the bounds, and what is said to have decided did. */
+/* The size is never outside the bounds, and the reason that is given is the one that decided. */
 static void bounds(void **state)
 {
     (void)state;
@@ -257,7 +258,7 @@ static void is_the_optimum(void **state)
     }
 }
 
-/* Where wire and peer alone count, the optimum is the one of DESIGN's T(B): B = sqrt(S * o * max(R, A)). */
+/* If wire and peer alone count, the best size is that of DESIGN's T(B): B = sqrt(S * o * max(R, A)). */
 static void is_the_square_root(void **state)
 {
     (void)state;
@@ -274,7 +275,7 @@ static void is_the_square_root(void **state)
     }
 }
 
-/* What was chosen stays where it is nearly as good, and goes where it is not. */
+/* A chosen level stays while it is nearly as good as the best, and goes when it is not. */
 static void what_was_chosen_stays(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What --follow takes for the model's past, and what it does when the folder or a file cannot be read for a moment. */
+/* The files that --follow takes for the model's past, and its patience with a folder or file that cannot be read for a
+ * moment. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -213,7 +214,7 @@ static void a_folder_that_was_moved_away_tells_nothing(void **state)
     weft_follow_close(follow);
 }
 
-/* A name that was renamed in, but waits behind another one, when its folder is moved away. */
+/* A file was renamed in, but waits for another one, when its folder is moved away. */
 static void a_folder_in_its_place_begins_anew(void **state)
 {
     (void)state;

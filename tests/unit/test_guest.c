@@ -1,5 +1,4 @@
-/* Which of those who have not said who they are makes room: of the host that has most, the one that said least, for
- * longest. */
+/* The guest that makes room: of the host with the most guests, the one that sent least, and of those the oldest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +13,8 @@
 static weft_control controls[MOST];
 static weft_guest guests[MOST];
 
-/* "1s" is a guest from host 1 that said nothing, "2k" one from host 2 that knocked, "3l" one that is being answered;
- * they came in this order. */
+/* "1s" is a silent guest from host 1, "2k" a guest from host 2 that knocked, "3l" a guest that is being answered. They
+ * came in this order. */
 static uint32_t pick(const char *text)
 {
     uint32_t count = 0;
@@ -52,7 +51,7 @@ static void of_several_hosts(void **state)
     assert_int_equal(pick("1s 6s 6s 1s 6k"), 1);
 }
 
-/* Whoever comes alone is never the one that goes for a host that floods. */
+/* A guest that came alone never makes room while another host floods. */
 static void never_one_that_came_alone(void **state)
 {
     (void)state;

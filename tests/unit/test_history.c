@@ -98,7 +98,7 @@ static void more_than_the_journal_keeps(void **state)
     weft_history_close(&history);
 }
 
-/* Told wrongly first, with more or fewer parts than it moved. */
+/* The first moves are wrong, of more or fewer parts than the update changed. */
 static void the_newest_is_amended(void **state)
 {
     (void)state;

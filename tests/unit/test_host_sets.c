@@ -64,7 +64,7 @@ static void a_cpu_has_its_row(void **state)
     assert_ptr_equal(weft_host_ahead_of("AuthenticAMD", 0x17), other);
 }
 
-/* Linux tells the vendor and the family too. */
+/* Linux gives the vendor and the family too. */
 static void this_cpu_has_its_own(void **state)
 {
     (void)state;

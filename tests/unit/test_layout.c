@@ -184,7 +184,7 @@ static void parse_trusts_nothing(void **state)
     (void)state;
     uint8_t bytes[sizeof example + 1] = {0};
     memcpy(bytes, example, sizeof example);
-    parse_refused(bytes, sizeof bytes, WEFT_E_CORRUPT); /* a byte behind */
+    parse_refused(bytes, sizeof bytes, WEFT_E_CORRUPT); /* one byte too many */
     for (uint64_t length = 0; length < sizeof example; length++)
         parse_refused(example, length, WEFT_E_CORRUPT);
     static const struct {

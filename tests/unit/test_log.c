@@ -49,7 +49,7 @@ static void lines_above_the_threshold_are_dropped(void **state)
     weft_log_enter(NULL);
 }
 
-/* What steers a terminal is a space a byte; other characters stay whole, at the end of the text too. */
+/* A control character becomes a space for each byte. Other characters stay whole, at the end of the text too. */
 static void control_characters_are_spaces(void **state)
 {
     (void)state;

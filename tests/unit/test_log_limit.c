@@ -1,4 +1,4 @@
-/* Lines that somebody else brings about: so many at once, then one a second, with a count of the rest. */
+/* Lines that other hosts cause: a burst at once, then one a second with a count of the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Lines leave by a thread: whoever puts them waits for no reader, and what is dropped is counted in its place. */
+/* Lines leave by a thread, so no caller waits for a reader. Dropped lines are counted in their place. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -145,8 +145,7 @@ static void put(const char *format, int number)
     weft_spool_put(&told_spool, line, (uint64_t)length);
 }
 
-/* Dropped lines are told when it begins and when it ends; a line is whole or not there, whatever its place in the ring.
- */
+/* Dropping is reported when it begins and when it ends. A line is whole or not there, wherever it lies in the ring. */
 static void who_asked_is_told(void **state)
 {
     (void)state;
@@ -197,7 +196,7 @@ static void long_lines_go_alone(void **state)
     free(text);
 }
 
-/* A reader that is gone is told once; one that comes in its place gets what waited. */
+/* A reader that is gone is reported once, and the next reader gets what waited. */
 static void a_closed_pipe_is_told_once(void **state)
 {
     (void)state;
@@ -222,7 +221,7 @@ static void a_closed_pipe_is_told_once(void **state)
     full_pipe_close(&other);
 }
 
-/* Somebody who shares the pipe may have made it so. */
+/* Another process that shares the pipe may have made it non-blocking. */
 static void a_pipe_that_does_not_block_loses_nothing(void **state)
 {
     (void)state;
@@ -294,7 +293,7 @@ static void a_forked_child_is_not_held_up(void **state)
 }
 
 #if !defined(WEFT_SANITIZE_THREAD) && !defined(WEFT_SANITIZE_ADDRESS)
-/* What a process says that can have no more threads; the number of the step that went wrong. */
+/* Writes lines in a process that can have no more threads. Returns the number of the step that failed. */
 static int say_without_a_thread(void)
 {
     static const char want[] = "weft warn: 3 lines lost, because nobody read here\nline 4\n";

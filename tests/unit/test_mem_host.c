@@ -1,4 +1,5 @@
-/* What a host has, from made files: meminfo, control groups of both versions at any depth, and what is not there. */
+/* The memory of a host, read from made-up files: meminfo, control groups of both versions at any depth, and missing
+ * files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,8 @@ static void the_host_alone(void **state)
     assert_string_equal(memory.by, "MemAvailable");
 }
 
-/* The least of a group and those around it; cached files that nobody uses are there to be had; "max" limits nothing. */
+/* The tightest limit of a group and the groups around it counts. Cached files not in use count as available. "max"
+ * limits nothing. */
 static void groups_of_version_2(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ static const arrow arrows[] = {
     {BEHIND, WEFT_ON_ACCEPTED, BEHIND},  {LOST, WEFT_ON_FORGOTTEN, GUEST},
 };
 
-/* Each of these ends a peer that was told WELCOME, whatever it holds. */
+/* Each of these events ends a peer that got WELCOME, whatever the peer holds. */
 static const weft_peer_event ends[] = {WEFT_ON_FAULT,  WEFT_ON_GOODBYE, WEFT_ON_SILENCE,  WEFT_ON_STALL, WEFT_ON_BROKEN,
                                        WEFT_ON_CLOSED, WEFT_ON_EVICTED, WEFT_ON_REPLACED, WEFT_ON_ENDED};
 

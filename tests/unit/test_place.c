@@ -1,5 +1,5 @@
-/* Where devices lie, read from a tree that is made up as sysfs has it: two sockets, a switch with a NIC and an
- * accelerator below it, RDMA devices of two kinds. */
+/* The places of devices, read from a made-up sysfs: two sockets, a switch with a NIC and an accelerator below it, RDMA
+ * devices of two kinds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What a guest is told of a refusal, and what this end must say instead. */
+/* The text that a guest gets with a refusal, and the text that this end must log instead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

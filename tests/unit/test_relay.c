@@ -1,4 +1,4 @@
-/* A relay with one child that has joined: which of its slots buckets go to, and when it is told that more is coming. */
+/* A relay with one child that has joined: the slots that buckets go to, and the moments when the child gets PASSING. */
 #include <string.h>
 #include <sys/socket.h>
 
@@ -160,7 +160,7 @@ static void slots_granted_out_of_order(void **state)
     goes_to(w, 1);
 }
 
-/* Whether the child is told so in a step. */
+/* True if the child gets PASSING in a step. */
 static bool told_passing(world *w)
 {
     weft_waits waits = {.wake_ns = UINT64_MAX};
@@ -181,14 +181,14 @@ static bool told_passing(world *w)
     return true;
 }
 
-/* The child was told so this long ago, and buckets of the update have come in since. */
+/* The child got PASSING `ago_ns` ago, and buckets of the update came in since. */
 static void more_comes_in(world *w, uint64_t ago_ns)
 {
     w->child.told_ns = weft_clock_ns() - ago_ns;
     w->rollout.moved_ns = w->child.moved_ns = w->child.told_ns + 1;
 }
 
-/* A child that has taken all hears that more is coming; another must find out whether what it was sent is lost. */
+/* A child that has taken all gets PASSING. Another child must notice by itself whether its buckets are lost. */
 static void passing_to_who_has_taken_all(void **state)
 {
     world *w = *state;
@@ -233,7 +233,7 @@ static void no_passing_without_an_update(void **state)
     assert_int_equal(w->rollout_end.in_used, 0);
 }
 
-/* What a relay was told itself, that nothing can be joined yet, it says once to who is behind it, and closes. */
+/* The relay was refused because nothing can be joined yet. It says so once to its children, and closes. */
 static void too_early_is_said_once(void **state)
 {
     world *w = *state;

@@ -57,7 +57,7 @@ static void save_is_byte_identical(void **state)
     weft_model_close(model);
 }
 
-/* Of a header of any length, with tensors that lie aligned nowhere. */
+/* The header has any length, and the tensors are not aligned. */
 static void unpadded_is_saved_as_it_is(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static weft_status read_elsewhere(void *user)
     return *(const volatile uint8_t *)user == 0 ? WEFT_OK : WEFT_E_STATE;
 }
 
-/* A fault outside the model's mapping goes to whoever cared before. */
+/* A fault outside the model's mapping goes to the handler that was there before. */
 static void foreign_fault_is_handed_on(void **state)
 {
     (void)state;

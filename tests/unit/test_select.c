@@ -1,5 +1,5 @@
-/* Which answer of libfabric is taken, and what is missing where none is: over recorded lists of hosts that are not at
- * hand (tests/providers), and the profiles' tables themselves. */
+/* The answer of libfabric that is taken, or what is missing if none is. Over recorded lists of hosts that are not at
+ * hand (tests/providers), and over the profiles' tables themselves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -189,7 +189,7 @@ static void judge_verdict(const host *h, char *words)
     }
 }
 
-/* Of each missing piece: a word that its message must hold. */
+/* Returns a word that the message about a missing piece must hold. */
 static const char *mend_of(const host *h)
 {
     switch (h->selection.missing) {
@@ -359,7 +359,7 @@ static void every_line_of_every_profile_has_value_reason_and_source(void **state
     assert_null(weft_profile_find("loop"));
 }
 
-/* What the code takes for granted of each row. */
+/* The code takes these things for granted of each row. */
 static void every_profile_can_work(void **state)
 {
     (void)state;

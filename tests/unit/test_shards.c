@@ -165,7 +165,7 @@ static void not_saved(const weft_model *model, const char *where, const char *te
 {
     uint64_t bytes;
     const void *attachment = weft_model_header(model, &bytes);
-    weft_model_output *output = NULL; /* nothing is written yet when it is told */
+    weft_model_output *output = NULL; /* nothing is written yet when the error comes */
     assert_int_equal(weft_model_save_check(attachment, bytes, where), WEFT_E_FILE);
     assert_int_equal(weft_model_output_open(weft_model_layout(model), attachment, bytes, where, &output), WEFT_E_FILE);
     if (!strstr(weft_last_error(), text) || strncmp(weft_last_error(), where, 20) != 0)
@@ -215,7 +215,7 @@ static void wrong_indexes_are_refused(void **state)
     refused(WEFT_E_FILE, "3 *.safetensors and no");
 }
 
-/* Which entry of which index it is, and what would do. */
+/* The error names the entry and its index, and says what would do. */
 static void indexes_that_name_no_file_beside_them_are_told(void **state)
 {
     char json[600], name_too_long[257];

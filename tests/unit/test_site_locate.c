@@ -1,5 +1,5 @@
-/* The locator and iniparser find the same headers and keys in every file that the locator lets through, and the
- * locator refuses, with its line, each file on which they would differ. */
+/* The locator and iniparser find the same headers and keys in every file that the locator accepts. The locator refuses,
+ * with its line, each file on which they would differ. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +122,7 @@ static void the_longest_line_is_read_and_a_longer_refused(void **state)
     weft_mem_give(cut);
 }
 
-/* Said by value: a longer line is one that iniparser itself cannot take. */
+/* Written by value, because iniparser itself cannot take a longer line. */
 static int hush(const char *format, ...)
 {
     (void)format;

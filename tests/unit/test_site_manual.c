@@ -23,7 +23,7 @@ static weft_site *load(const char *name)
     return site;
 }
 
-/* What the manual says of one key. */
+/* The manual's text on one key. */
 typedef struct manual_key {
     char section[64]; /* as the key table names it */
     char key[64];

@@ -1,4 +1,4 @@
-/* What is wrong in a site file or an override is refused with file, line, section, key, value and what is allowed. */
+/* A mistake in a site file or an override is refused with file, line, section, key, value and what is allowed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +138,7 @@ static void listen_addresses(void **state)
     }
 }
 
-/* Whoever writes an address beyond loopback must have written the word open. */
+/* An address beyond loopback needs the word open. */
 static void listening_beyond_loopback(void **state)
 {
     (void)state;

@@ -79,7 +79,7 @@ static void every_section_has_a_row(void **state)
     char text[64];
     assert_int_equal(weft_site_get(site, "xx*", "peer.window", text, sizeof(text)), WEFT_E_ARGUMENT);
     assert_int_equal(weft_site_get(site, "*", "peer.window", text, sizeof(text)), WEFT_E_ARGUMENT);
-    assert_int_equal(weft_site_resolve(site, "x*", &row), WEFT_E_CONFIG); /* it is nobody's name */
+    assert_int_equal(weft_site_resolve(site, "x*", &row), WEFT_E_CONFIG); /* no peer has this name */
     weft_site_free(site);
 }
 

@@ -1,4 +1,5 @@
-/* What `auto` comes to: from tensors of 1 MB to 70 G elements, whose weights nobody takes, on hosts of all sizes. */
+/* The sizes that `auto` stands for: for tensors of 1 MB to 70 G elements, whose weights are never taken, on hosts of
+ * all sizes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,7 +112,7 @@ static void models_of_all_sizes(void **state)
     }
 }
 
-/* What the old fixed size held is held as before: a model whose every element may change within 256 MiB has that. */
+/* The old fixed size is still reached: a model whose every element may change within 256 MiB gets 256 MiB. */
 static void no_less_than_before(void **state)
 {
     (void)state;
@@ -123,7 +124,7 @@ static void no_less_than_before(void **state)
     }
 }
 
-/* An 8 B model at 1 % took 620 MiB that nobody named; with a sixteenth of the memory for it, 8 % fit. */
+/* An 8 B model at 1 % took 620 MiB without a setting; with a sixteenth of the memory, 8 % fit. */
 static void eight_billion(void **state)
 {
     char text[WEFT_SIZE_PRINTED];
@@ -139,7 +140,7 @@ static void eight_billion(void **state)
     weft_layout_free(layout);
 }
 
-/* Where memory is short a journal still holds 32 of the largest frames, and says that this is why. */
+/* If memory is short, a journal still holds 32 of the largest frames, and the line gives the reason. */
 static void a_journal_has_a_floor(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void a_fixed_size_stays(void **state)
     weft_layout_free(layout);
 }
 
-/* A device gives a sixteenth, or a quarter of what the site lets weft have of it; one that nobody knows limits
+/* A device gives a sixteenth of its memory, or a quarter of what the site lets weft have. An unknown device limits
  * nothing. */
 static size_t one_device(weft_device_info *devices, size_t capacity)
 {
@@ -252,7 +253,7 @@ static void a_model_of_a_megabyte(void **state)
     weft_site_free(site);
 }
 
-/* What the site says of buckets holds, and each bucket that it allows fits the slot. */
+/* The site's bounds on buckets hold, and each allowed bucket fits the slot. */
 static void buckets(void **state)
 {
     weft_layout *layout = small(), *large = dense_8b();

@@ -64,7 +64,7 @@ static weft_status count(uint32_t epoch, uint32_t at, uint32_t chunk)
     return weft_slots_count(&slots, &law, 0, weft_wire_immediate(epoch, at, chunk), 1);
 }
 
-/* Of every other epoch: a chunk, the header, a slot that is none, and twice. */
+/* Arrivals of every other epoch: a chunk, the header, no slot at all, and twice. */
 static void of_other_connections(void **state)
 {
     (void)state;

@@ -75,7 +75,7 @@ static void a_failure_keeps_its_text_and_errno(void **state)
     assert_int_equal(errno, ENOSPC);
     assert_string_equal(weft_last_error(), "cannot write x: 7 bytes");
     weft_fail_about("peer %c", 'a');
-    weft_fail_about("peer %c", 'a'); /* said once */
+    weft_fail_about("peer %c", 'a'); /* the prefix comes once */
     assert_string_equal(weft_last_error(), "peer a: cannot write x: 7 bytes");
 }
 

@@ -41,7 +41,7 @@ static uint64_t elements_of(const weft_survey *survey)
 
 #define TILES (1u << 18) /* elements before the unit that is looked at */
 
-/* What there is to list, in order of the elements. */
+/* The exceptions to list, in order of the elements. */
 typedef struct exceptions {
     uint64_t count;
     weft_survey_magnitude *each;

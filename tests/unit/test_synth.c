@@ -27,7 +27,7 @@ static weft_model *model_of(uint64_t parameters, uint64_t seed)
     return model;
 }
 
-/* All weights of a bf16 model, one behind the other; the caller frees them. */
+/* Copies all weights of a bf16 model in a row; the caller frees them. */
 static uint16_t *weights_copy(const weft_model *model, uint64_t *count)
 {
     uint64_t pieces, at = 0;
@@ -168,7 +168,7 @@ static int32_t order_of(uint16_t bits)
     return (int16_t)(bits & 0x8000 ? bits ^ 0x7fff : bits);
 }
 
-/* What a step did, by unbiased exponent of the old weight. */
+/* The changes of a step, by unbiased exponent of the old weight. */
 typedef struct tally {
     double all[256];
     double changed[256];
@@ -231,7 +231,7 @@ static void chance_doubles_with_every_exponent(void **state)
     }
 }
 
-/* Of a real step at 1.17 %: 83 to 89 % of the changes are one ULP, 5 to 7 % two. */
+/* In a real step at 1.17 %, 83 to 89 % of the changes are one ULP and 5 to 7 % are two. */
 static void most_changes_are_one_ulp(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Where data may be dialed: to the peer's own host, to what the site lists for it, near this end, and nowhere else. */
+/* The addresses that data may be dialed to: the peer's own host, those that the site lists for it, and those near this
+ * end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +61,8 @@ static const target_case cases[] = {
     {"listed", "192.0.2.1:40000", "127.0.0.1", "198.51.100.8", 0, false},
     {"six", "192.0.2.1:40000", "::1", "2001:db8::7", 0, true},
     {"six", "192.0.2.1:40000", "::1", "2001:db8::8", 0, false},
-    {"plain", "192.0.2.1:40000", "127.0.0.1", "198.51.100.30", 0, false}, /* a relay's, and it is behind none */
+    {"plain", "192.0.2.1:40000", "127.0.0.1", "198.51.100.30", 0,
+     false}, /* a relay's, and the peer comes by no relay */
     {"plain", "192.0.2.1:40000", "127.0.0.1", "198.51.100.30", 1, true},
     {"plain", "192.0.2.1:40000", "127.0.0.1", "198.51.100.31", 2, true},
     {"plain", "192.0.2.1:40000", "127.0.0.1", "198.51.100.7", 1, false}, /* listed, but for no relay */
@@ -99,7 +101,7 @@ static void each_case(void **state)
     weft_site_free(site);
 }
 
-/* An address of another form connects to nobody: the provider refuses it by itself. */
+/* An address of another form connects to no host, because the provider refuses it. */
 static void what_is_no_socket_address(void **state)
 {
     (void)state;

@@ -112,7 +112,7 @@ static void *mask_tell(void *context)
     return NULL;
 }
 
-/* Signals that somebody sends are for the application's own threads. */
+/* Signals from other processes go to the application's own threads. */
 static void other_signals_stay_away(void **state)
 {
     static const int sent[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGUSR1, SIGCHLD, SIGPIPE};

@@ -337,7 +337,8 @@ static void signature_bytes(void **state)
 
 /* ---- anything else */
 
-/* What a reader accepts, it can write again: no two byte strings say the same. (The minor number is not read.) */
+/* A reader's result can be written again and gives the same bytes, so no two byte strings mean the same. The minor
+ * number is not read. */
 static void accepts_only_canonical(const sample_row *row, uint8_t *body, uint64_t length)
 {
     uint8_t again[WEFT_MESSAGE_MAX];

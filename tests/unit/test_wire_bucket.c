@@ -117,7 +117,7 @@ static void other_layout(void **state)
     assert_int_equal(read_exact(header, &read), WEFT_E_PROTOCOL);
 }
 
-/* Random bytes, half of them with the mark and a seal that fits, so that the fields behind it are judged too. */
+/* Random bytes, half of them with a valid mark and seal, so that the fields after these are judged too. */
 static void random_bytes(void **state)
 {
     (void)state;
