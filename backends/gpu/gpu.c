@@ -1,4 +1,4 @@
-/* gpu.c - a device that is open for jobs: its memory, and what kinds of job do with a slab. */
+/* gpu.c - a device that is open for jobs: its memory, and the calls with which kinds of job use a slab. */
 #include "backends/gpu/gpu.h"
 
 #include <stdio.h>
@@ -71,7 +71,7 @@ weft_status weft_gpu_clear(weft_gpu *gpu, weft_gpu_slab *slab, uint64_t address,
 
 /* ---- memory */
 
-/* Counts device memory against the budget; false if it is too much. `before`: what was taken. */
+/* Counts device memory against the budget; false if it is too much. `before`: bytes taken before. */
 static bool budget_take(weft_gpu *gpu, uint64_t bytes, uint64_t *before)
 {
     pthread_mutex_lock(&gpu->mutex);
@@ -215,7 +215,7 @@ static void slab_close(weft_gpu *gpu, weft_gpu_slab *slab)
     const weft_gpu_driver *driver = gpu->driver;
     weft_mem_unmap(slab->plain.host, slab->plain.host ? PLAIN_BYTES : 0);
     if (atomic_load(&gpu->hung))
-        return; /* giving back would wait for what does not end */
+        return; /* giving back would wait for work that does not end */
     driver->pinned_give(gpu->device, slab->pinned.host);
     driver->memory_give(gpu->device, slab->device.address);
     driver->mark_give(gpu->device, slab->fence);
@@ -223,7 +223,7 @@ static void slab_close(weft_gpu *gpu, weft_gpu_slab *slab)
     driver->stream_give(gpu->device, slab->stream);
 }
 
-/* Half of a budget is the slabs', the rest is for what core takes. */
+/* The slabs get half of a budget, and core takes from the other half. */
 static weft_status device_share(const weft_gpu *gpu, uint64_t *bytes)
 {
     uint64_t share = gpu->budget / 2 / WEFT_GPU_SLABS;

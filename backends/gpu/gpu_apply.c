@@ -40,7 +40,7 @@ static swap_job undo_of(const void *job)
     return (swap_job){&undo->target, undo->changes};
 }
 
-/* Rows of all jobs, then those of their parts; returns how many there are. */
+/* Writes the rows of all jobs, then the rows of their parts; returns the number of parts. */
 static uint32_t rows_put(weft_gpu_slab *slab, swap_plan *plan, swap_job (*of)(const void *), uint64_t *parts)
 {
     uint64_t address[WEFT_GPU_JOBS], mismatch;
@@ -146,6 +146,6 @@ static weft_status undo_advance(weft_gpu *gpu, weft_gpu_slab *slab)
     return WEFT_OK;
 }
 
-/* It comes after what its apply came after, and is not held up by what the caller's stream has got since: a commit that
- * fails takes back what it did. */
+/* Undo waits for the work that its apply waited for, and not for later work on the caller's stream, because a commit
+ * that fails must be taken back. */
 const weft_gpu_kind weft_gpu_undo = {.name = "undo", .need = undo_need, .begin = undo_begin, .advance = undo_advance};

@@ -1,5 +1,5 @@
-/* gpu_decode.c - frames into change lists on the device: rows and payloads go there in one copy, the launches follow
- * without a word from the host, and what came of each frame comes back in one copy. */
+/* gpu_decode.c - decodes frames into change lists on the device. Rows and payloads go there in one copy, the launches
+ * follow without a step of the host, and the results of all frames come back in one copy. */
 #include <string.h>
 
 #include "backends/gpu/gpu_decode.h"

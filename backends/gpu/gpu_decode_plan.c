@@ -1,5 +1,5 @@
-/* gpu_decode_plan.c - rows for one frame: header and descriptors are read by the law that all backends share, and what
- * the kernels may touch is laid out by what those say. */
+/* gpu_decode_plan.c - the rows for one frame. Header and descriptors are read by the functions that all backends share.
+ * Their numbers decide which memory the kernels may touch. */
 #include <string.h>
 
 #include "backends/gpu/gpu_decode.h"
@@ -58,7 +58,7 @@ static uint64_t words_take(weft_gpu_sheet *sheet, uint64_t count)
     return weft_gpu_sheet_take(sheet, count * sizeof(uint32_t), NULL);
 }
 
-/* Lists of a frame as they are found, and where the next one begins. */
+/* The lists of a frame found so far, and the place of the next one. */
 typedef struct list_row {
     weft_k_list *next;
     uint64_t low; /* bit */

@@ -183,7 +183,7 @@ weft_status weft_gpu_device_mark(weft_gpu_device *device, void *stream, void *ma
     if (is_of_stream(device, code)) {
         device->vendor->forget(device->calls);
         return weft_fail(WEFT_E_ARGUMENT,
-                         "%s device %d: the driver knows no such stream of it (error %d): give one of this device's",
+                         "%s device %d: the driver knows no such stream (error %d): give a stream of this device",
                          device->vendor->name, device->number, code);
     }
     if (code == WEFT_GPU_DONE && captured)

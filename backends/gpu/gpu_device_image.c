@@ -30,7 +30,7 @@ static int image_load(weft_gpu_device *device, const struct weft_gpu_image *imag
     return code;
 }
 
-/* Codes that say no more than that this image is not for this device and driver. */
+/* True for codes which only mean that this image is not for this device and driver. */
 static bool image_is_unfit(int code)
 {
     return code == 98 || (code >= 200 && code < 400) || code == 500 || code == WEFT_GPU_VALUE;

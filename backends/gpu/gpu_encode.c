@@ -1,4 +1,4 @@
-/* gpu_encode.c - the kind of encode jobs: the pass that finds what differs, then rounds of jobs for the rest. */
+/* gpu_encode.c - the encode jobs: a pass that finds the differing elements, then rounds of jobs for the rest. */
 #include "backends/gpu/gpu_encode.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* gpu_encode_fast.c - level fast on the device: what is decided on the host. */
+/* gpu_encode_fast.c - level fast on the device: the decisions of the host. */
 #include "backends/gpu/gpu_encode.h"
 
 uint64_t weft_gpu_ones_sum(const uint32_t ones[32], uint32_t bits)

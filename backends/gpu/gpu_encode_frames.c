@@ -22,8 +22,8 @@ uint64_t weft_gpu_round_bytes(const weft_gpu_batch *batch, uint64_t (*of)(const 
 
 /* ---- planes */
 
-/* Notes a frame and takes room for its payload; a level that has none of its own is full in its stead, where that can
- * be. False: the units go alone. */
+/* Notes a frame and takes room for its payload. A level without a coded frame becomes full, if possible. False: the
+ * units go alone. */
 static bool frame_take(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_level wanted, weft_frame_header header,
                        bool coded)
 {

@@ -1,4 +1,4 @@
-/* gpu_encode_round.c - a round of encode jobs: as many as there is memory for, their changes and sets. */
+/* gpu_encode_round.c - a round of encode jobs, as many as memory allows: their changes and sets. */
 #include "backends/gpu/gpu_encode.h"
 
 #define UNIT_BYTES    (1u << 20)

@@ -1,4 +1,4 @@
-/* gpu_encode_tight.c - level tight on the device: rows for its kernels, and what is decided between them. */
+/* gpu_encode_tight.c - level tight on the device: the rows for its kernels, and the host's decisions between them. */
 #include <string.h>
 
 #include "backends/gpu/gpu_encode.h"
@@ -103,7 +103,7 @@ weft_k_tight_count weft_gpu_tight_count(weft_gpu_batch *batch, const weft_gpu_en
 
 /* ---- lists */
 
-/* A list's set and where its bits begin. */
+/* The set of a list, and the address of its bits. */
 typedef struct list_set {
     uint64_t bits;
     uint32_t size, universe;

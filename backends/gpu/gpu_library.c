@@ -40,7 +40,8 @@ static void *file_open(weft_gpu_library *library, const char **file, char *reaso
     return NULL;
 }
 
-/* Sets a function from its symbol; false if the library has none. A row without symbol is the other vendor's. */
+/* Sets a function from its symbol; false if the library lacks the symbol. A row without a symbol is the other vendor's.
+ */
 static int function_find(void *handle, const char *symbol, void *function)
 {
     void *found = symbol ? dlsym(handle, symbol) : NULL;

@@ -19,7 +19,7 @@ weft_gpu_pair_need weft_gpu_pair_needs(const weft_view *now, const weft_view *sh
                                 .pieces = pieces};
 }
 
-/* One piece after the other, as the runs of both views cut them. */
+/* A walk over the pieces into which the runs of both views cut the elements. */
 typedef struct piece_walk {
     const weft_view *now, *shadow;
     const weft_run *a, *b;
@@ -47,7 +47,7 @@ static weft_k_piece piece_next(piece_walk *walk)
     return piece;
 }
 
-/* Fills the pieces, each with the number of its part's sum; returns how many. */
+/* Fills the pieces, each with the number of its part's sum. Returns their number. */
 static uint32_t pieces_make(weft_gpu_pair *pair, weft_k_piece *pieces)
 {
     piece_walk walk = {pair->now, pair->shadow, pair->now->runs, pair->shadow->runs, 0};
@@ -56,7 +56,7 @@ static uint32_t pieces_make(weft_gpu_pair *pair, weft_k_piece *pieces)
     while (walk.position < pair->now->count) {
         const uint64_t part = walk.b->part;
         pieces[made] = piece_next(&walk);
-        if (pieces[made].count == 0) /* of a run without elements: to the kernels it would be what ends a slice */
+        if (pieces[made].count == 0) /* an empty run would end a slice for the kernels */
             continue;
         if (pair->sum_count == 0 || pair->parts[pair->sum_count - 1] != part)
             pair->parts[pair->sum_count++] = part;

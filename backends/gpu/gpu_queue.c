@@ -1,4 +1,4 @@
-/* gpu_queue.c - jobs are taken, collected, sent to the device and given back with what became of them. */
+/* gpu_queue.c - the queue: takes jobs, collects them, sends them to the device, and returns their results. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -46,7 +46,7 @@ static void device_lose(weft_gpu *gpu)
     pthread_mutex_unlock(&gpu->mutex);
 }
 
-/* Keeps in mind what a driver's error means. */
+/* Remembers what a driver's error means for the device. */
 static weft_status noted(weft_gpu *gpu, weft_status status)
 {
     if (status == WEFT_E_DEVICE)
@@ -213,7 +213,7 @@ static weft_status fence_ask(weft_gpu *gpu, weft_gpu_slab *slab)
     if (status != WEFT_AGAIN || !late)
         return status;
     return weft_fail(WEFT_E_TIMEOUT,
-                     "%s device %d: what was on the caller's stream before did not end for %.0f s; nothing was done",
+                     "%s device %d: earlier work on the caller's stream did not end in %.0f s; nothing was done",
                      gpu->driver->name, gpu->driver->number(gpu->device), (double)gpu->caller_ns / 1e9);
 }
 
@@ -287,7 +287,7 @@ static weft_status slab_wait(weft_gpu *gpu, weft_gpu_slab **slab)
     wait_begin(&wait);
     while (!(*slab = slab_free(gpu))) {
         if (wait_ends(&wait, most_ns))
-            return weft_fail(WEFT_E_TIMEOUT, "%s device %d: other threads' jobs take it up for %.0f s",
+            return weft_fail(WEFT_E_TIMEOUT, "%s device %d: jobs of other threads kept it busy for %.0f s",
                              gpu->driver->name, gpu->driver->number(gpu->device), (double)most_ns / 1e9);
         if (!slabs_step(gpu))
             pause_briefly();
@@ -364,7 +364,7 @@ weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
     if (atomic_load(&gpu->lost))
         return lost_fail(gpu);
     if (!job_count(gpu))
-        return weft_fail(WEFT_E_STATE, "%s: %u jobs were submitted and not asked for", gpu->driver->name,
+        return weft_fail(WEFT_E_STATE, "%s: %u jobs were submitted and never polled", gpu->driver->name,
                          WEFT_GPU_TAKEN);
     weft_status status = slab_for(gpu, kind, job, &slab);
     if (status != WEFT_OK) {

@@ -1,5 +1,5 @@
-/* gpu_store.c - dense bytes out of views and into them. What lies in host memory passes through the slab; memory of
- * kind DEVICE is reached as it is. */
+/* gpu_store.c - copies dense bytes out of views and into views. Bytes in host memory pass through the slab. Memory of
+ * kind DEVICE is reached directly. */
 #include <string.h>
 
 #include "backends/gpu/gpu_sheet.h"
@@ -12,7 +12,7 @@ typedef struct copy_job {
 
 typedef struct copy_plan {
     weft_gpu_sheet rows, dense;
-    uint8_t *passing[WEFT_GPU_JOBS]; /* where a job's bytes are in pinned memory; NULL: they pass by */
+    uint8_t *passing[WEFT_GPU_JOBS]; /* a job's bytes in pinned memory; NULL: they lie on the device */
 } copy_plan;
 
 static uint64_t dense_bytes(const weft_view *view)
@@ -59,7 +59,7 @@ static void sheets_open(weft_gpu_slab *slab, copy_plan *plan, copy_job (*of)(con
     plan->dense = weft_gpu_sheet_open(slab, dense, true);
 }
 
-/* Rows of all jobs, then those of their parts; returns how many there are. */
+/* Writes the rows of all jobs, then the rows of their parts; returns the number of parts. */
 static uint32_t rows_put(const weft_gpu *gpu, weft_gpu_slab *slab, copy_plan *plan, copy_job (*of)(const void *),
                          uint64_t *parts)
 {

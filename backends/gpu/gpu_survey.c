@@ -73,7 +73,7 @@ static void sheets_open(weft_gpu_slab *slab, survey_plan *plan)
     plan->dense = weft_gpu_sheet_open(slab, dense, true);
 }
 
-/* The part of a run that lies in a stretch, as a piece of what is packed. */
+/* Writes the part of a run that lies in a stretch, as a piece of the packed elements. */
 static weft_k_run *piece_put(weft_k_run *row, const weft_view *view, const weft_run *run, uint64_t begin, uint64_t end,
                              uint32_t packed)
 {
@@ -117,7 +117,7 @@ static uint64_t copy_put(survey_plan *plan, const weft_survey_job *job, const we
     return address;
 }
 
-/* Rows of all jobs, then those of their parts; returns how many there are. */
+/* Writes the rows of all jobs, then the rows of their parts; returns the number of parts. */
 static uint32_t rows_put(weft_gpu_slab *slab, survey_plan *plan, uint64_t *parts)
 {
     uint64_t now[WEFT_GPU_JOBS], shadow[WEFT_GPU_JOBS];

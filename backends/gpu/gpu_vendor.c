@@ -1,4 +1,5 @@
-/* gpu_vendor.c - what a vendor's driver says of its devices, before any is opened. */
+/* gpu_vendor.c - a vendor's driver and its devices, before any is opened: error codes, start, and the list of devices.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +83,7 @@ static bool image_say(const char *vendor, int major, int minor, char *text, size
     return true;
 }
 
-/* A device of which something cannot be learnt is listed with what is known. */
+/* Lists a device with what is known, even if the driver does not answer some questions. */
 static void device_describe(const weft_gpu_vendor *vendor, const weft_gpu_calls *calls, int number,
                             weft_device_info *info)
 {

@@ -98,7 +98,7 @@ static bool give_up_for_need(void)
         return false;
     give_up();
     weft_log(WEFT_LOG_WARN,
-             "no descriptor is left: this process may open %llu (ulimit -n); %u kept for this are used now, so that "
+             "no descriptor is left: this process may open %llu (ulimit -n); the %u in reserve are used now, so that "
              "peers can go on joining for a while",
              (unsigned long long)limit_now(), had);
     here.warned = true;

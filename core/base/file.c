@@ -82,8 +82,8 @@ weft_status weft_file_place_check(const char *path)
     if (lstat(path, &facts) != 0)
         return errno == ENOENT ? WEFT_OK : weft_fail(WEFT_E_FILE, "cannot be created: %s", strerror(errno));
     if (is_mounted_on(path))
-        return weft_fail(WEFT_E_FILE, "something is mounted there, and an output is renamed into its place when whole; "
-                                      "name what is not there yet");
+        return weft_fail(WEFT_E_FILE, "something is mounted there, and a whole output is renamed to its name; "
+                                      "give a name that does not exist yet");
     return WEFT_OK;
 }
 
@@ -96,7 +96,7 @@ weft_status weft_file_check(const char *path)
         return weft_fail(WEFT_E_FILE, "is the name of a folder: name a file");
     if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode))
         return weft_file_place_check(path);
-    return weft_fail(WEFT_E_FILE, "is a %s: an output is renamed into its place when whole; name a file",
+    return weft_fail(WEFT_E_FILE, "is a %s, and a whole output is renamed to its name; name a file",
                      S_ISDIR(facts.st_mode)   ? "folder"
                      : S_ISLNK(facts.st_mode) ? "link"
                                               : "device, pipe or socket");

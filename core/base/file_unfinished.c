@@ -39,7 +39,7 @@ void weft_file_forget(char *temporary)
         weft_mem_give(temporary);
 }
 
-/* Until nothing in it can be removed: a listing may leave out what moved up meanwhile. */
+/* Removes files until none can be removed, because one listing may leave out entries that moved meanwhile. */
 static void folder_empty(int folder)
 {
     _Alignas(struct dirent64) char entries[2048];

@@ -66,7 +66,7 @@ static uint64_t lines_waiting(const weft_spool *spool)
     return count_lines(spool->memory + at, first) + count_lines(spool->memory, bytes - first);
 }
 
-/* Few pages are touched where the reader keeps up. */
+/* Starts at the beginning of the memory again whenever all is written, so that few pages are touched. */
 static void take_off(weft_spool *spool, uint64_t bytes)
 {
     spool->begin += bytes;
@@ -96,7 +96,7 @@ static uint64_t write_all(int fd, const char *text, uint64_t bytes)
     return gone;
 }
 
-/* Takes the count of what was dropped and makes the line of it. */
+/* Takes the count of dropped lines and writes the line that reports it. */
 static uint64_t lost_line(weft_spool *spool, char line[LOST_BYTES])
 {
     const uint64_t lost = spool->lost;
@@ -105,7 +105,7 @@ static uint64_t lost_line(weft_spool *spool, char line[LOST_BYTES])
                               (unsigned long long)lost, lost == 1 ? "" : "s");
 }
 
-/* All is written that waited: what was dropped came here. */
+/* All waiting lines are written, so the report of dropped lines comes in their place. */
 static void end_dropping(weft_spool *spool)
 {
     char line[LOST_BYTES];

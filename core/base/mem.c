@@ -74,7 +74,7 @@ void weft_mem_give(void *memory)
     free(memory);
 }
 
-/* Whole pages that hold `bytes`, at least one; 0 if there is no such size. */
+/* Rounds `bytes` up to whole pages, at least one; 0 if the size overflows. */
 static uint64_t page_bytes(uint64_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -1,4 +1,4 @@
-/* turn.c - whose turn it is: refuses a call that another one, or another process, is in the way of. */
+/* turn.c - whose turn it is: refuses a call if another call is in the way, or another process opened the session. */
 #include "base/turn.h"
 
 #include <stddef.h>
@@ -52,7 +52,8 @@ const char *weft_turn_name(weft_turn_guest guest)
     return names[guest];
 }
 
-/* Counted before it looks, as weft_turn_close says what it does before it counts: one of the two sees the other. */
+/* The call counts itself before it looks, and weft_turn_close marks itself before it counts, so one of the two sees the
+ * other. */
 weft_status weft_turn_join(weft_turn *turn, weft_turn_guest guest)
 {
     weft_status status = weft_turn_here(turn, weft_turn_name(guest));

@@ -67,7 +67,7 @@ bool weft_history_reaches(const weft_history *history, uint64_t order)
     return order + 1 >= history->oldest && order < history->next;
 }
 
-/* The first move of [from, end) whose part is not below `part`. */
+/* Finds the first move of [from, end) whose part is not below `part`. */
 static uint64_t search(const weft_history *history, uint64_t from, uint64_t end, uint64_t part)
 {
     while (from < end) {

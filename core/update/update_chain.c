@@ -14,10 +14,11 @@ static weft_status numbers_check(const weft_version *base, const weft_version *t
 {
     if (base->run != target->run || base->number <= target->number)
         return WEFT_OK;
-    return weft_fail(WEFT_E_ARGUMENT,
-                     "the first update starts from version %llu, the last ends at version %llu: numbers grow; label "
-                     "the updates in their order",
-                     (ull)base->number, (ull)target->number);
+    return weft_fail(
+        WEFT_E_ARGUMENT,
+        "the first update starts from version %llu, the last ends at version %llu: numbers must grow; label "
+        "the updates in their order",
+        (ull)base->number, (ull)target->number);
 }
 
 static weft_status chain_check(const weft_update_chain *chain)

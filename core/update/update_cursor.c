@@ -8,7 +8,7 @@
 #include "layout/part.h"
 #include "update/update_work.h"
 
-#define WINDOW (UINT64_C(1) << 20) /* read at once, beyond what the largest frame needs */
+#define WINDOW (UINT64_C(1) << 20) /* bytes read at once, beyond the largest frame's */
 
 typedef unsigned long long ull;
 
@@ -31,7 +31,7 @@ void weft_update_cursor_begin(weft_update_cursor *cursor)
     cursor->begin = cursor->end = cursor->at = cursor->frame = cursor->unit = 0;
 }
 
-/* Makes `bytes` bytes from `at` on stand in the window, if the file has so many. */
+/* Brings `bytes` bytes from `at` on into the window, if the file has so many. */
 static weft_status look(weft_update_cursor *cursor, uint64_t bytes)
 {
     const weft_update_file *file = cursor->file;
@@ -54,7 +54,7 @@ static weft_status place(weft_update_cursor *cursor, const uint8_t *frame, uint6
     *unit = weft_bytes_get(frame, 4);
     *units = (weft_bytes_get(frame + 8, 4) >> 20) + 1;
     if (*unit >= cursor->layout->unit_count || *unit < cursor->unit)
-        return weft_fail(WEFT_E_CORRUPT, "%s: frame %llu has unit %llu of %llu, behind unit %llu",
+        return weft_fail(WEFT_E_CORRUPT, "%s: frame %llu has unit %llu of %llu, after unit %llu",
                          weft_update_name(cursor->file), (ull)cursor->frame, (ull)*unit,
                          (ull)cursor->layout->unit_count, (ull)cursor->unit);
     if (*units > weft_layout_run(cursor->layout, *unit, shift))
@@ -84,9 +84,8 @@ static weft_status check(const weft_update_cursor *cursor, const uint8_t *frame,
         return WEFT_OK;
     char name[WEFT_PART_TEXT];
     name_frame(cursor->layout, frame, name);
-    return weft_fail(WEFT_E_CHECK, "%s: frame %llu of %llu, at byte %llu, is not what was written: %s",
-                     weft_update_name(file), (ull)cursor->frame, (ull)file->trailer.frames,
-                     (ull)(file->frames_at + cursor->at), name);
+    return weft_fail(WEFT_E_CHECK, "%s: frame %llu of %llu, at byte %llu, is damaged: %s", weft_update_name(file),
+                     (ull)cursor->frame, (ull)file->trailer.frames, (ull)(file->frames_at + cursor->at), name);
 }
 
 weft_status weft_update_cursor_next(weft_update_cursor *cursor, uint64_t unit_limit, const uint8_t **frame,

@@ -35,7 +35,7 @@ static weft_status options_take(const weft_diff_options *given, weft_diff_option
         memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
     *level = WEFT_LEVEL_TIGHT;
     if (options->names && strcmp(options->names, "always") != 0 && strcmp(options->names, "never") != 0)
-        return weft_fail(WEFT_E_ARGUMENT, "diff: names '%s': they are there always or never", options->names);
+        return weft_fail(WEFT_E_ARGUMENT, "diff: names = '%s': must be always or never", options->names);
     status = weft_blob_check("diff", options->attachment, options->attachment_bytes);
     return status == WEFT_OK && options->level ? weft_level_by_name(options->level, level) : status;
 }
@@ -45,7 +45,7 @@ static weft_status labels_check(const weft_version *base, const weft_version *ta
 {
     if (base->run != target->run || base->number <= target->number)
         return WEFT_OK;
-    return weft_fail(WEFT_E_ARGUMENT, "diff: the base is version %llu, the target version %llu: numbers grow",
+    return weft_fail(WEFT_E_ARGUMENT, "diff: the base is version %llu, the target version %llu: numbers must grow",
                      (ull)base->number, (ull)target->number);
 }
 
@@ -106,7 +106,7 @@ static weft_status frames_write(diff *d, const weft_diff_options *options, const
 {
     weft_wire_update *header = &d->header;
     weft_status status = WEFT_OK;
-    if (header->level >= WEFT_LEVEL_FAST) /* those below code one unit a frame, by what stands in it alone */
+    if (header->level >= WEFT_LEVEL_FAST) /* lower levels code one unit a frame, from that unit alone */
         status = weft_encoder_choose_for(&d->encoder, pass, &header->parameters);
     if (status == WEFT_OK)
         status = weft_update_writer_begin(&d->writer, sink, header, options->attachment, options->attachment_bytes);

@@ -1,4 +1,4 @@
-/* update_file.c - an update file opened: its ends read and proved, its frames left where they are. */
+/* update_file.c - opens an update file: reads and proves both ends, and leaves the frames where they are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static weft_status sections_take(weft_update_file *file, uint8_t head[WEFT_HEAD_
     uint64_t at = file->frames_at + file->trailer.frame_bytes, before = file->end_bytes - LAST_BYTES;
     file->end = weft_mem_take(file->end_bytes, 1);
     if (!file->end)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the %llu bytes behind the frames", (ull)file->end_bytes);
+        return weft_fail(WEFT_E_MEMORY, "no memory for the %llu bytes after the frames", (ull)file->end_bytes);
     file->shape = file->end;
     file->packed = file->shape + file->tail.shape_bytes;
     file->checks = file->packed + file->tail.packed_bytes;
@@ -136,7 +136,7 @@ static weft_status prove(const weft_update_file *file, const uint8_t *head)
                                      .tail = file->checks + 8 * file->trailer.frames};
     sections.trailer = sections.tail + WEFT_TAIL_BYTES;
     if (weft_update_check(&sections) != file->tail.check)
-        return weft_fail(WEFT_E_CHECK, "%s: what is around its frames is not what was written", weft_update_name(file));
+        return weft_fail(WEFT_E_CHECK, "%s: damaged before or after its frames", weft_update_name(file));
     return WEFT_OK;
 }
 
@@ -290,7 +290,8 @@ weft_status weft_update_attachment(const weft_update_file *update, void *data, u
     if (status != WEFT_OK)
         return status;
     if (weft_blob_hash(plain, length) != update->header.attachment)
-        status = weft_fail(WEFT_E_CHECK, "%s: its attachment is not what was announced", weft_update_name(update));
+        status = weft_fail(WEFT_E_CHECK, "%s: damaged: its attachment has another hash than its header says",
+                           weft_update_name(update));
     else
         memcpy(data, plain, length);
     weft_mem_give(plain);

@@ -145,7 +145,7 @@ weft_status weft_update_grid_read(const uint8_t *bytes, uint64_t length, weft_la
     bool bad;
     uint64_t count = items_read(bytes, length, NULL, &bad);
     if (bad)
-        return weft_fail(WEFT_E_CORRUPT, "update file: its grid of %llu bytes is none", (ull)length);
+        return weft_fail(WEFT_E_CORRUPT, "update file: its grid of %llu bytes is invalid", (ull)length);
     grid_tensor *grid = weft_mem_take(count + 1, sizeof *grid);
     if (!grid)
         return weft_fail(WEFT_E_MEMORY, "no memory for a grid of %llu tensors", (ull)count);

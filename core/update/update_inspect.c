@@ -1,4 +1,4 @@
-/* update_inspect.c - what an update file says: of itself, and frame by frame of each tensor. */
+/* update_inspect.c - the contents of an update file: its header, and its changes of each tensor, frame by frame. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,7 +1,7 @@
-/* update_merge.c - updates that follow each other made one, with their base at hand.
+/* update_merge.c - merges updates that follow each other, with their base at hand.
  *
- * Stretch of units by stretch of units the base is copied, moved through all updates, and compared with itself: what
- * came back to its old bits is no change, and any level can be read and written. */
+ * One stretch of units after another is copied from the base, moved through all updates, and compared with the base. An
+ * element that came back to its old bits is no change. Any level can be read and written. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -13,8 +13,8 @@
 #include "update/update_prove.h"
 #include "update/update_work.h"
 
-#define SPAN_SHIFT  WEFT_RUN_SHIFT_MAX /* runs of any update end where these do */
-#define SAMPLE_EACH 8u                 /* one of so many spans is looked at for the parameters, if there are many */
+#define SPAN_SHIFT  WEFT_RUN_SHIFT_MAX /* runs of every update end where these runs do */
+#define SAMPLE_EACH 8u                 /* one of so many spans is surveyed for the parameters, if there are many */
 #define SAMPLE_ALL  64u
 
 typedef unsigned long long ull;

@@ -1,5 +1,5 @@
-/* update_merge_free.c - update files merged without their base: steps and new bits are added up frame by frame, no
- * weight is read and no digest made. What the new file leads to is proved where it is applied. */
+/* update_merge_free.c - merges update files without their base: steps and new bits are added up frame by frame. No
+ * weight is read and no digest made, so the target is proved when the new file is applied. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"

@@ -144,7 +144,7 @@ static uint64_t number_value(const char *at, uint32_t digits)
     return value;
 }
 
-/* False: there is no such number, or it would leave what numbers may be. */
+/* Moves a number of the name. False: there is no such number, or the result has too many digits. */
 static bool number_move(tensor_told *tensor, uint64_t which, uint64_t delta)
 {
     char moved[WEFT_MAX_NAME + WEFT_NAME_DIGITS + 8];
@@ -209,6 +209,6 @@ weft_status weft_update_names_read(const uint8_t *bytes, uint64_t length, uint8_
     }
     weft_mem_give(t.plain);
     if (t.short_of_memory)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the layout that %llu bytes tell", (unsigned long long)length);
-    return weft_fail(WEFT_E_CORRUPT, "update file: %llu bytes tell no layout", (unsigned long long)length);
+        return weft_fail(WEFT_E_MEMORY, "no memory for the layout in %llu bytes", (unsigned long long)length);
+    return weft_fail(WEFT_E_CORRUPT, "update file: %llu bytes are no layout in short form", (unsigned long long)length);
 }

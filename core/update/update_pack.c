@@ -1,4 +1,4 @@
-/* update_pack.c - zstd, at its densest where that is soon done, or the bytes as they are. */
+/* update_pack.c - packs with zstd, at its densest level if that is quick, or copies the bytes. */
 #include "update/update_pack.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ weft_status weft_update_unpacked(const uint8_t *packed, uint64_t packed_bytes, u
 {
     unsigned long long size = ZSTD_getFrameContentSize(packed, packed_bytes);
     if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > most || size <= packed_bytes)
-        return weft_fail(WEFT_E_CORRUPT, "update file: its layout of %llu packed bytes is none", (ull)packed_bytes);
+        return weft_fail(WEFT_E_CORRUPT, "update file: its layout of %llu packed bytes is invalid", (ull)packed_bytes);
     *bytes = size;
     return WEFT_OK;
 }

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-#define GROUP_UNITS 16u /* a group has at least so many units, if the layout has */
+#define GROUP_UNITS 16u /* units of a group, at least, if the layout has so many */
 #define GROUP_MOST  (GROUP_UNITS + (1u << WEFT_RUN_SHIFT_MAX))
 #define MEMORY_MOST (UINT64_C(512) << 20) /* of all groups' rooms; untouched pages cost nothing */
 

@@ -44,7 +44,7 @@ static weft_status write_plain(rewriter *r, uint64_t end)
     return status;
 }
 
-/* Puts the changes from `from` on that lie in the next unit into its bytes; returns where they end. */
+/* Puts the changes from `from` on that lie in the next unit into the unit's bytes; returns the end of these changes. */
 static weft_status changes_put(const rewriter *r, const weft_changes *changes, uint32_t begin, uint32_t *from)
 {
     const weft_update_pass *pass = &r->prover->pass;
@@ -85,7 +85,8 @@ static weft_status write_changed(rewriter *r, const weft_changes *changes)
     return status;
 }
 
-/* The frames once more, and once more proved: the caller may still throw away what the sink got. */
+/* Decodes and proves all frames once more, because the weights may have changed since. The caller can still discard the
+ * sink's bytes. */
 static weft_status write_all(rewriter *r)
 {
     weft_update_prover *prover = r->prover;

@@ -1,5 +1,5 @@
-/* update_work.c - what the caller gives: its structs, and its functions, of which a failure without a text gets one,
- * for the thread's last error is of something else. */
+/* update_work.c - the caller's structs and functions. A failure of such a function without a text gets one, because the
+ * thread's last error is about something else. */
 #include "update/update_work.h"
 
 #include "base/status.h"

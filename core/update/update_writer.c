@@ -71,7 +71,7 @@ weft_status weft_update_writer_frames(weft_update_writer *writer, const uint8_t 
     for (uint64_t at = 0, length; at < bytes && status == WEFT_OK; at += length) {
         length = weft_frame_measure(frames + at, bytes - at);
         if (length == 0)
-            return weft_fail(WEFT_E_CORRUPT, "no frame at byte %llu of %llu to be written", (ull)at, (ull)bytes);
+            return weft_fail(WEFT_E_CORRUPT, "no whole frame at byte %llu of %llu", (ull)at, (ull)bytes);
         status = check_note(writer, weft_frame_check(frames + at, length));
     }
     writer->trailer.frame_bytes += bytes;

@@ -167,7 +167,7 @@ weft_status weft_wire_get_update(const uint8_t *body, uint64_t length, weft_wire
     update->attachment_bytes = weft_in_word(&in, 8);
     update->attachment = weft_in_word(&in, 8);
     if (update->target.root)
-        return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu names root %016llx: that is the trailer's to name",
+        return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu names root %016llx: only the trailer may name it",
                          (unsigned long long)update->target.number, (unsigned long long)update->target.root);
     if (kind > 1 || update->level >= WEFT_LEVEL_COUNT)
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE: kind %llu, level %u is not known to protocol %u",

@@ -1,4 +1,4 @@
-/* wire_digests.c - QUERY, DIGESTS and what follows from them: REPAIR. */
+/* wire_digests.c - QUERY, DIGESTS, and the REPAIR that follows from them. */
 #include "wire/wire_body.h"
 
 /* The range of digests that QUERY asks for and DIGESTS answers. */

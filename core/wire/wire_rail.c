@@ -1,4 +1,4 @@
-/* wire_rail.c - what both ends say of single ports of a connection: LANDED, CLOSE, CLOSED, OPEN and OPENED. */
+/* wire_rail.c - messages about single ports of a connection: LANDED, CLOSE, CLOSED, OPEN and OPENED. */
 #include "wire/wire_body.h"
 
 static void put_port(weft_out *out, uint32_t port, uint32_t turn)

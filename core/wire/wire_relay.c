@@ -1,4 +1,4 @@
-/* wire_relay.c - what relays add to the messages: how a HELLO came, and who follows an update. */
+/* wire_relay.c - the words that relays add to messages: the route of a HELLO, and the routes that follow an update. */
 #include "base/status.h"
 #include "wire/wire_body.h"
 
@@ -42,7 +42,7 @@ weft_status weft_wire_get_follow(const uint8_t *body, uint64_t length, weft_wire
         follow->routes[i] = (uint32_t)weft_in_word(&in, 4);
     weft_status status = weft_wire_done(&in, "FOLLOW");
     if (status == WEFT_OK && follow->target.root)
-        return weft_fail(WEFT_E_PROTOCOL, "FOLLOW of version %llu names root %016llx: that is the trailer's to name",
+        return weft_fail(WEFT_E_PROTOCOL, "FOLLOW of version %llu names root %016llx: only the trailer may name it",
                          (unsigned long long)follow->target.number, (unsigned long long)follow->target.root);
     return status;
 }

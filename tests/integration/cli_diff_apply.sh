@@ -58,7 +58,7 @@ run late 0 "$WEFT_BIN" diff "$v0" "$v1" -o "$work/late.weft" --level fast --firs
 for base in "" "--base $v0"; do
     # shellcheck disable=SC2086
     run merge_back 2 "$WEFT_BIN" merge "$work/late.weft" "$work/next.weft" -o "$work/no.weft" $base
-    says merge_back 'starts from version 5, the last ends at version 2: numbers grow'
+    says merge_back 'starts from version 5, the last ends at version 2: numbers must grow'
 done
 run merge_base 3 "$WEFT_BIN" merge "$work/tight.weft" "$work/next.weft" -o "$work/no.weft" --base "$v1"
 absent "$work/no.weft"
