@@ -1,7 +1,7 @@
 /* survey.h - what a sample of base and target says about an update: counts by exponent of the base.
  *
  * A survey hangs on which elements it looked at, each once, not on their order nor on how many surveys took part: those
- * that lanes count apart are added up. */
+ * that workers count apart are added up. */
 #ifndef WEFT_CORE_CODEC_SURVEY_H
 #define WEFT_CORE_CODEC_SURVEY_H
 

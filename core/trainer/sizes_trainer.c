@@ -27,9 +27,9 @@ static uint64_t peer_bytes(const weft_site *site, const weft_layout *layout)
            weft_parcel_need(site) + weft_layout_wire_bytes(layout);
 }
 
-/* What works on the weights, in every lane; where that is a device, the host's backend works beside it, for what is the
- * host's and for the shadow. */
-static uint64_t lanes_bytes(const weft_site *site, const weft_layout *layout, const weft_backend *backend)
+/* What works on the weights, on every worker; where that is a device, the host's backend works beside it, for what is
+ * the host's and for the shadow. */
+static uint64_t workers_bytes(const weft_site *site, const weft_layout *layout, const weft_backend *backend)
 {
     const weft_backend *host = weft_backend_find("host");
     const uint32_t workers = weft_team_workers(site->trainer.threads);
@@ -46,7 +46,7 @@ weft_trainer_sizes weft_trainer_sizes_of(const weft_site *site, const weft_layou
     weft_trainer_sizes sizes = {.shadow = layout->bytes,
                                 .journal = weft_size_journal(layout, site->trainer.journal, &room),
                                 .merging = weft_bridge_need(layout) + weft_backend_find("host")->host_bytes,
-                                .encoding = lanes_bytes(site, layout, backend),
+                                .encoding = workers_bytes(site, layout, backend),
                                 .peers = peer_bytes(site, layout)};
     const uint64_t journal = sizes.journal.bytes;
     sizes.digests = weft_history_need(layout->part_count, journal) + 3 * layout->part_count * sizeof(uint64_t) +

@@ -82,7 +82,7 @@ static weft_status frame_write(void *user, weft_level level, const uint8_t *fram
 static weft_status moved(void *user, uint64_t unit)
 {
     const diff *d = user;
-    return weft_update_tell(d->work, unit, d->layout->unit_count);
+    return weft_update_progress(d->work, unit, d->layout->unit_count);
 }
 
 static void report(const diff *d, const weft_encode_pass *pass, weft_update_info *info)

@@ -29,7 +29,7 @@ static weft_status run(digester *d, const weft_layout *layout, const weft_work *
     while (status == WEFT_OK && weft_update_pass_fill(&d->pass)) {
         status = weft_update_pass_run(&d->pass);
         if (status == WEFT_OK)
-            status = weft_update_tell(work, d->pass.next_unit, layout->unit_count);
+            status = weft_update_progress(work, d->pass.next_unit, layout->unit_count);
     }
     return status;
 }

@@ -144,14 +144,14 @@ static weft_status prove(const weft_update_file *file, const uint8_t *head)
 
 static weft_status words_read(weft_update_file *file, const uint8_t *head, const uint8_t *last)
 {
-    uint64_t told = WEFT_UPDATE_HEADER_BYTES + 2 * weft_bytes_get(head + PARAMETERS_AT, 2);
-    weft_status status = weft_wire_get_update(head, told, &file->header);
+    uint64_t bytes = WEFT_UPDATE_HEADER_BYTES + 2 * weft_bytes_get(head + PARAMETERS_AT, 2);
+    weft_status status = weft_wire_get_update(head, bytes, &file->header);
     if (status == WEFT_OK)
         status = weft_wire_get_trailer(last + WEFT_TAIL_BYTES, WEFT_UPDATE_TRAILER_BYTES, &file->trailer);
     if (status != WEFT_OK)
         weft_fail_about("%s: it is whole, but not for this weft, which knows only protocol %u", weft_update_name(file),
                         WEFT_FORMAT);
-    for (uint64_t at = told; status == WEFT_OK && at < file->frames_at; at++)
+    for (uint64_t at = bytes; status == WEFT_OK && at < file->frames_at; at++)
         if (head[at])
             status = weft_fail(WEFT_E_CORRUPT, "%s: byte %llu is not zero", weft_update_name(file), (ull)at);
     return status;
@@ -301,12 +301,12 @@ weft_status weft_update_attachment(const weft_update_file *update, void *data, u
 /* Turns *plain into the serialised layout, if it is in short form. */
 static weft_status layout_expand(uint8_t **plain, uint64_t *bytes)
 {
-    uint8_t *told = *plain;
-    if (*bytes >= 4 && weft_bytes_get(told, 4) == SERIALISED)
+    uint8_t *brief = *plain;
+    if (*bytes >= 4 && weft_bytes_get(brief, 4) == SERIALISED)
         return WEFT_OK;
     *plain = NULL;
-    weft_status status = weft_update_names_read(told, *bytes, plain, bytes);
-    weft_mem_give(told);
+    weft_status status = weft_update_names_read(brief, *bytes, plain, bytes);
+    weft_mem_give(brief);
     return status;
 }
 

@@ -85,10 +85,10 @@ static void merger_close(merger *m)
 /* The base is digested, the parameters are chosen, the frames are made: a pass each. */
 enum { PASS_DIGEST, PASS_CHOICE, PASS_FRAMES, PASSES };
 
-static weft_status told(const merger *m, uint32_t pass, uint64_t unit)
+static weft_status progress(const merger *m, uint32_t pass, uint64_t unit)
 {
     const uint64_t units = m->layout->unit_count;
-    return weft_update_tell(m->work, pass * units + unit, PASSES * units);
+    return weft_update_progress(m->work, pass * units + unit, PASSES * units);
 }
 
 /* ---- a span of units */
@@ -179,7 +179,7 @@ static weft_status choose(merger *m)
         if (status == WEFT_OK && wanted)
             status = span_survey(m, unit, units, survey);
         if (status == WEFT_OK)
-            status = told(m, PASS_CHOICE, unit + units);
+            status = progress(m, PASS_CHOICE, unit + units);
     }
     if (status == WEFT_OK)
         weft_parameters_choose(survey, 1u << m->chain.header.level, &m->chain.header.parameters);
@@ -217,7 +217,7 @@ static weft_status encode(merger *m, weft_encode_pass *pass)
         if (status == WEFT_OK)
             status = span_encode(m, pass, unit, unit + units);
         if (status == WEFT_OK)
-            status = told(m, PASS_FRAMES, unit + units);
+            status = progress(m, PASS_FRAMES, unit + units);
     }
     return status == WEFT_OK ? weft_update_chain_end(&m->chain) : status;
 }
@@ -225,7 +225,7 @@ static weft_status encode(merger *m, weft_encode_pass *pass)
 static weft_status digested(void *user, uint64_t done, uint64_t total)
 {
     (void)total;
-    return told(user, PASS_DIGEST, done);
+    return progress(user, PASS_DIGEST, done);
 }
 
 static weft_status judge_base(merger *m, const weft_piece *base, uint64_t count)

@@ -108,7 +108,7 @@ static weft_status frames_write(void *user, const uint8_t *frames, uint64_t byte
 static weft_status moved(void *user, uint64_t unit)
 {
     const free_merge *m = user;
-    return weft_update_tell(m->work, unit, m->chain.layout->unit_count);
+    return weft_update_progress(m->work, unit, m->chain.layout->unit_count);
 }
 
 static weft_status write_file(free_merge *m, const weft_sink *sink)

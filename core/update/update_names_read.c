@@ -12,11 +12,11 @@
 #define HEAD_BYTES   16u
 #define TENSORS_MAX  (UINT64_C(1) << 20)
 
-typedef struct tensor_told {
+typedef struct tensor_entry {
     uint64_t dtype, rank, name_bytes;
     uint64_t shape[WEFT_MAX_RANK];
     char name[WEFT_MAX_NAME + 1];
-} tensor_told;
+} tensor_entry;
 
 typedef struct telling {
     weft_in in;
@@ -24,7 +24,7 @@ typedef struct telling {
     uint64_t bytes, capacity;
     uint64_t *at; /* where each tensor begins in it */
     uint64_t count, places;
-    tensor_told last;
+    tensor_entry last;
     bool short_of_memory;
 } telling;
 
@@ -43,7 +43,7 @@ static bool grown(void **memory, uint64_t have, uint64_t want, uint64_t size, ui
     return true;
 }
 
-static void append(telling *t, const tensor_told *tensor)
+static void append(telling *t, const tensor_entry *tensor)
 {
     const uint64_t bytes = 12 + 8 * tensor->rank + tensor->name_bytes;
     void *plain = t->plain, *at = t->at;
@@ -69,7 +69,7 @@ static void append(telling *t, const tensor_told *tensor)
     t->last = *tensor;
 }
 
-static void take_back(const telling *t, uint64_t number, tensor_told *tensor)
+static void take_back(const telling *t, uint64_t number, tensor_entry *tensor)
 {
     weft_in in = {t->plain, t->bytes, t->at[number], false};
     tensor->dtype = weft_in_word(&in, 4);
@@ -83,7 +83,7 @@ static void take_back(const telling *t, uint64_t number, tensor_told *tensor)
 
 /* ---- literals */
 
-static void letters_add(weft_in *in, tensor_told *tensor, const char *letters, uint64_t count)
+static void letters_add(weft_in *in, tensor_entry *tensor, const char *letters, uint64_t count)
 {
     in->bad = in->bad || count > WEFT_MAX_NAME - tensor->name_bytes;
     if (in->bad)
@@ -92,7 +92,7 @@ static void letters_add(weft_in *in, tensor_told *tensor, const char *letters, u
     tensor->name_bytes += count;
 }
 
-static void name_get(weft_in *in, const tensor_told *last, tensor_told *tensor)
+static void name_get(weft_in *in, const tensor_entry *last, tensor_entry *tensor)
 {
     uint64_t shared = weft_number_get(in), byte;
     in->bad = in->bad || shared > last->name_bytes;
@@ -108,7 +108,7 @@ static void name_get(weft_in *in, const tensor_told *last, tensor_told *tensor)
 
 static void literal_get(telling *t, uint64_t first)
 {
-    tensor_told tensor = {.dtype = first % 32, .rank = first / 32};
+    tensor_entry tensor = {.dtype = first % 32, .rank = first / 32};
     t->in.bad = t->in.bad || tensor.rank > WEFT_MAX_RANK;
     for (uint64_t i = 0; i < tensor.rank && !t->in.bad; i++)
         tensor.shape[i] = weft_number_get(&t->in);
@@ -145,7 +145,7 @@ static uint64_t number_value(const char *at, uint32_t digits)
 }
 
 /* Moves a number of the name. False: there is no such number, or the result has too many digits. */
-static bool number_move(tensor_told *tensor, uint64_t which, uint64_t delta)
+static bool number_move(tensor_entry *tensor, uint64_t which, uint64_t delta)
 {
     char moved[WEFT_MAX_NAME + WEFT_NAME_DIGITS + 8];
     uint32_t digits;
@@ -171,7 +171,7 @@ static void copies_get(telling *t)
     const uint64_t which = weft_number_get(&t->in), delta = weft_number_get(&t->in);
     t->in.bad = t->in.bad || distance == 0 || distance > t->count || count == 0 || count > TENSORS_MAX - t->count;
     for (uint64_t i = 0; i < count && !t->in.bad; i++) {
-        tensor_told tensor;
+        tensor_entry tensor;
         take_back(t, t->count - distance, &tensor);
         t->in.bad = !number_move(&tensor, which, delta);
         append(t, &tensor);

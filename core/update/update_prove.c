@@ -221,7 +221,7 @@ weft_status weft_update_prove(weft_update_prover *prover)
 weft_status weft_update_prover_progress(const weft_update_prover *prover, uint32_t pass, uint64_t unit)
 {
     uint64_t units = prover->layout->unit_count;
-    return weft_update_tell(prover->work, pass * units + unit, prover->passes * units);
+    return weft_update_progress(prover->work, pass * units + unit, prover->passes * units);
 }
 
 void weft_update_prover_report(const weft_update_prover *prover, double apply_ms, weft_apply_info *info)

@@ -17,7 +17,7 @@ weft_status weft_update_sizes_check(const weft_work *work, const void *info, con
     return status == WEFT_OK ? weft_size_check(info, info_type) : status;
 }
 
-weft_status weft_update_tell(const weft_work *work, uint64_t done, uint64_t total)
+weft_status weft_update_progress(const weft_work *work, uint64_t done, uint64_t total)
 {
     const uint64_t said = weft_fail_count();
     return work && work->progress ? judge(work->progress(work->user, done, total), said, "progress") : WEFT_OK;

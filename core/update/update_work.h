@@ -21,7 +21,7 @@ weft_status weft_update_sizes_check(const weft_work *work, const void *info, con
 
 /* Call the caller's functions: progress, if there is one; read and write, unless there are no bytes. A status of these
  * functions is passed on, and gets a text if they set none. */
-weft_status weft_update_tell(const weft_work *work, uint64_t done, uint64_t total);
+weft_status weft_update_progress(const weft_work *work, uint64_t done, uint64_t total);
 weft_status weft_update_read(const weft_source *source, uint64_t offset, void *data, uint64_t bytes);
 weft_status weft_update_write(const weft_sink *sink, const void *data, uint64_t bytes);
 

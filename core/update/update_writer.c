@@ -35,12 +35,12 @@ static void head_make(weft_update_writer *writer, const weft_wire_update *header
 weft_status weft_update_writer_begin(weft_update_writer *writer, const weft_sink *sink, const weft_wire_update *header,
                                      const void *attachment, uint64_t bytes)
 {
-    weft_wire_update told = *header;
-    told.base.root = told.target.root = 0;
+    weft_wire_update own = *header;
+    own.base.root = own.target.root = 0;
     *writer = (weft_update_writer){.sink = sink};
-    told.attachment_bytes = bytes;
-    told.attachment = bytes ? weft_blob_hash(attachment, bytes) : 0;
-    head_make(writer, &told);
+    own.attachment_bytes = bytes;
+    own.attachment = bytes ? weft_blob_hash(attachment, bytes) : 0;
+    head_make(writer, &own);
     uint64_t begun = weft_clock_ns();
     weft_status status = bytes ? weft_update_pack(attachment, bytes, &writer->packed, &writer->packed_bytes) : WEFT_OK;
     writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
@@ -109,14 +109,14 @@ weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layo
 /* Makes the short form of the layout, packed if that is shorter. *shape comes from weft_mem_take. */
 static weft_status names_make(weft_update_writer *writer, const weft_layout *layout, uint8_t **shape, uint64_t *used)
 {
-    uint8_t *told;
+    uint8_t *brief;
     uint64_t length, begun = weft_clock_ns();
-    weft_status status = weft_update_names_write(layout, &told, &length);
+    weft_status status = weft_update_names_write(layout, &brief, &length);
     if (status != WEFT_OK)
         return status;
-    status = weft_update_pack(told, length, shape, used);
+    status = weft_update_pack(brief, length, shape, used);
     writer->pack_ms += weft_clock_ms(begun, weft_clock_ns());
-    weft_mem_give(told);
+    weft_mem_give(brief);
     return status;
 }
 

@@ -34,7 +34,7 @@ static void leave(weft_resolver *resolver)
         weft_mem_give(resolver);
 }
 
-static void tell(look *one, weft_status status)
+static void answer(look *one, weft_status status)
 {
     one->found.status = status;
     if (status != WEFT_OK)
@@ -45,7 +45,7 @@ static void tell(look *one, weft_status status)
 static void *look_up(void *argument)
 {
     look *one = argument;
-    tell(one, weft_control_resolve(one->host, one->found.address, &one->found.count));
+    answer(one, weft_control_resolve(one->host, one->found.address, &one->found.count));
     leave(one->resolver);
     return NULL;
 }
@@ -57,7 +57,7 @@ static void ask(weft_resolver *resolver, look *one, const char host[WEFT_SITE_TE
     memcpy(one->host, host, sizeof one->host);
     one->found.count = weft_control_is_numeric(host, one->found.address[0]);
     if (one->found.count > 0) {
-        tell(one, WEFT_OK);
+        answer(one, WEFT_OK);
         return;
     }
     one->awaited.status = WEFT_E_UNREACHABLE;
@@ -68,7 +68,7 @@ static void ask(weft_resolver *resolver, look *one, const char host[WEFT_SITE_TE
         pthread_detach(thread);
         return;
     }
-    tell(one, weft_fail_quiet(WEFT_E_UNREACHABLE, "no thread to look up %s: %s", host, strerror(error)));
+    answer(one, weft_fail_quiet(WEFT_E_UNREACHABLE, "no thread to look up %s: %s", host, strerror(error)));
     leave(resolver);
 }
 
