@@ -50,7 +50,8 @@ static uint32_t tiles_all(const weft_gpu_slab *slab)
     return tiles;
 }
 
-/* Rows of all jobs for the pass over all elements: their tiles are one stretch. Returns its address. */
+/* Writes the rows of all jobs for the pass over all elements, their tiles in one stretch. Returns the address of the
+ * tiles. */
 static uint64_t pairs_make(weft_gpu_batch *batch, weft_gpu_sheet *rows)
 {
     uint64_t address;

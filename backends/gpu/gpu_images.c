@@ -74,7 +74,7 @@ static int image_rank(const struct weft_gpu_image *image, int major, int minor)
     return strlen(name) == strlen(family) + 1 && strncmp(name, family, strlen(family)) == 0 ? 1 : 0;
 }
 
-/* Ranks are few and images too: the nth best is found by counting those before it. */
+/* Ranks and images are few, so the nth best is found by counting the better ones. */
 bool weft_gpu_image_choose(const char *vendor, int major, int minor, unsigned nth, struct weft_gpu_image *image)
 {
     for (size_t i = 0; (*image = weft_gpu_image_at(i)).name; i++) {

@@ -10,7 +10,7 @@
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* guards every library's own part */
 
-/* Why the last file was not opened, unless it just is not there. */
+/* Keeps the reason why a file was not opened, unless the file is missing. */
 static void reason_keep(const char *file, char *reason, size_t capacity)
 {
     const char *said = dlerror();

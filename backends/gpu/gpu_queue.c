@@ -168,7 +168,7 @@ static void slab_fail(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
     slab_end(gpu, slab);
 }
 
-/* After begin or advance. */
+/* Handles the status of begin or advance. */
 static void slab_settle(weft_gpu *gpu, weft_gpu_slab *slab, weft_status status)
 {
     wait_begin(&slab->wait);
@@ -314,7 +314,7 @@ static weft_status slab_begin(weft_gpu *gpu, const weft_gpu_kind *kind, void *ca
     return WEFT_OK;
 }
 
-/* A slab with room for the job: the one that is being filled, or a new one. */
+/* Returns a slab with room for the job: the one that is being filled, or a new one. */
 static weft_status slab_for(weft_gpu *gpu, const weft_gpu_kind *kind, const void *job, weft_gpu_slab **slab)
 {
     bool ordered = false;
@@ -378,7 +378,7 @@ weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job)
     return WEFT_AGAIN;
 }
 
-/* A slab that is being filled goes off when one of its jobs is asked for, or when the device has nothing else to do. */
+/* True if a slab that is being filled must go: one of its jobs is polled, or the device has nothing else to do. */
 static bool slab_is_due(weft_gpu *gpu, const weft_gpu_slab *slab, const void *job)
 {
     uint32_t index = 0;

@@ -47,7 +47,7 @@ static weft_status look(weft_update_cursor *cursor, uint64_t bytes)
     return status;
 }
 
-/* Units that the frame says it codes; the admission judges the rest of its header. */
+/* Checks the units that the frame says it codes; admission judges the rest of its header. */
 static weft_status place(weft_update_cursor *cursor, const uint8_t *frame, uint64_t *unit, uint64_t *units)
 {
     uint32_t shift = cursor->file->header.parameters.run_shift;

@@ -40,7 +40,8 @@ static weft_status options_take(const weft_diff_options *given, weft_diff_option
     return status == WEFT_OK && options->level ? weft_level_by_name(options->level, level) : status;
 }
 
-/* As for updates that are merged: a way back within a run has a number of its own, and without labels both are 0. */
+/* Checks labels as for merged updates: within a run the target's number must not be lower. Without labels both are 0.
+ */
 static weft_status labels_check(const weft_version *base, const weft_version *target)
 {
     if (base->run != target->run || base->number <= target->number)

@@ -81,7 +81,7 @@ static weft_status protocol_check(const weft_update_file *file, const uint8_t *h
     return WEFT_OK;
 }
 
-/* Sizes of the sections against the file's: nothing is taken before they agree. */
+/* Checks the sections' sizes against the file's. No memory is taken before they agree. */
 static weft_status sections_measure(weft_update_file *file, const uint8_t *head, const uint8_t *last)
 {
     const weft_update_tail *tail = &file->tail;

@@ -81,7 +81,7 @@ typedef struct grid_tensor {
     uint64_t elements; /* of the dtype */
 } grid_tensor;
 
-/* In elements of the dtype; 0 in `whole` if they do not fill the words. */
+/* Counts elements of the dtype; `whole` is false if they do not fill the words. */
 static uint64_t elements_of(const weft_dtype_row *row, uint64_t coded, bool *whole)
 {
     uint64_t bits;

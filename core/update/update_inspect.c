@@ -67,7 +67,7 @@ typedef struct weft_update_sums {
     bool exact;
 } sums;
 
-/* Without the base fast and pairs still tell positions: zeros stand in for it. */
+/* Binds zeros for the base, because levels fast and pairs give positions without it. */
 static weft_status bind_zeros(sums *s)
 {
     weft_piece *pieces = weft_mem_take(s->layout->count + 1, sizeof *pieces);

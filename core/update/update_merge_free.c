@@ -26,7 +26,7 @@ static weft_status frame_next(void *user, uint64_t unit_limit, const uint8_t **f
     return weft_update_cursor_next(user, unit_limit, frame, bytes);
 }
 
-/* The layout that an update carries, one with names if there is one. */
+/* Finds the layout that an update carries, one with names if there is one. */
 static weft_status layout_find(free_merge *m, weft_update_file *const *updates, size_t count,
                                const weft_layout **layout)
 {

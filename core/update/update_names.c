@@ -55,7 +55,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits from `at` on that are a number as it would be written; 0: there is none. */
+/* Returns the digits from `at` on that are a number in canonical form; 0: there is none. */
 static uint32_t number_at(const char *at, uint64_t *value)
 {
     uint32_t digits = 0;
@@ -88,7 +88,7 @@ static bool alike(const weft_layout_entry *a, const weft_layout_entry *b)
            memcmp(a->tensor.shape, b->tensor.shape, a->tensor.rank * sizeof *a->tensor.shape) == 0;
 }
 
-/* Tensors from `at` on that are copies, by one step, of those `distance` before. */
+/* Counts the tensors from `at` on that are copies, by one step, of those `distance` before. */
 static uint64_t copy_length(const weft_layout *layout, uint64_t at, uint64_t distance, step *first)
 {
     uint64_t length = 0;

@@ -120,7 +120,7 @@ static weft_status names_make(weft_update_writer *writer, const weft_layout *lay
     return status;
 }
 
-/* With the names, unless they are not known or not wanted. *shape comes from weft_mem_take. */
+/* Makes the shape: with the names, unless they are unknown or not wanted. *shape comes from weft_mem_take. */
 static weft_status shape_make(weft_update_writer *writer, const weft_layout *layout, bool named, uint8_t **shape,
                               weft_update_tail *tail)
 {

@@ -14,7 +14,7 @@
 /* Once there is an address the others are waited for no longer than this. */
 #define OTHERS_NS (1000 * WEFT_NS_PER_MS)
 
-/* One of them, which its thread writes until it is known. */
+/* One lookup, which its thread writes until the answer is known. */
 typedef struct look {
     weft_resolver *resolver;
     _Atomic bool known;
