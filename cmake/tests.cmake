@@ -116,7 +116,7 @@ target_include_directories(weft_test_support PRIVATE include core ${PROJECT_SOUR
 target_link_libraries(weft_test_support PUBLIC weft_test_rooms weft_dep_cmocka)
 
 # What has one thread, and takes minutes under the thread checker, which would see nothing in it.
-set(weft_one_thread "^(unit\\.host_(sets|simde|tight|tight_simde)|property\\.(owed|rails|run_lists))$")
+set(weft_one_thread "^(unit\\.host_(sets|simde|tight|tight_simde)|property\\.(receipts|rails|run_lists))$")
 
 # weft_cmocka_test(kind source [EXTRA sources] [DEFINE definitions] [OPTIONS flags]): EXTRA are sources beside rooms.
 function(weft_cmocka_test kind source)

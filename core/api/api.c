@@ -6,12 +6,6 @@
 #include "rollout/rollout.h"
 #include "trainer/publish.h"
 
-const char *weft_peer_state_name(weft_peer_state state)
-{
-    static const char *const names[] = {"unknown", "joining", "catching_up", "live", "lost"};
-    return state >= WEFT_PEER_JOINING && state <= WEFT_PEER_LOST ? names[state] : names[0];
-}
-
 weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                       uint64_t attachment_bytes, uint32_t flags)
 {

@@ -107,53 +107,6 @@ uint64_t weft_bridge_need(const weft_layout *layout)
 
 /* ---- what is wanted */
 
-void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry)
-{
-    weft_arena *arena = &bridge->trainer->journal.arena;
-    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        if (entry->update.levels >> level & 1)
-            bridge->blocks -= weft_chain_free(arena, &entry->update.chain[level]);
-    weft_blob_drop(entry->update.attachment);
-    *entry = (weft_bridged){0};
-}
-
-/* It serves one peer, whose stream waits for it. */
-static bool personal(const weft_bridged *entry)
-{
-    return entry->repair.count > 0 || entry->catch_up.limits;
-}
-
-static bool idle(const weft_bridged *entry)
-{
-    return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
-}
-
-/* Whether a peer may go on with it. */
-static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
-{
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
-        bool wants = personal(entry) ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
-                                     : weft_feed_stands_at(peer, entry->update.from);
-        if (peer->greeted && wants)
-            return true;
-    }
-    return false;
-}
-
-void weft_bridge_sweep(weft_trainer *trainer)
-{
-    weft_bridge *bridge = &trainer->bridge;
-    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_bridged *entry = &bridge->entries[i];
-        bool current = entry->update.order == trainer->newest_order && !personal(entry);
-        bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
-        bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !personal(entry);
-        if (stale || (over && !needed(trainer, entry)))
-            weft_bridge_release(bridge, entry);
-    }
-}
-
 void weft_bridge_amend(weft_trainer *trainer, const weft_version *version)
 {
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
@@ -161,27 +114,6 @@ void weft_bridge_amend(weft_trainer *trainer, const weft_version *version)
         if (target->run == version->run && target->number == version->number)
             target->root = version->root;
     }
-}
-
-bool weft_bridge_yield(weft_trainer *trainer)
-{
-    weft_bridge *bridge = &trainer->bridge;
-    weft_bridged *oldest = NULL;
-    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_bridged *entry = &bridge->entries[i];
-        if (entry->state == WEFT_BRIDGED_READY && idle(entry) && (!personal(entry) || !needed(trainer, entry)) &&
-            (!oldest || entry->turn < oldest->turn))
-            oldest = entry;
-    }
-    if (oldest)
-        weft_bridge_release(bridge, oldest);
-    return oldest != NULL;
-}
-
-uint32_t weft_bridge_claim(const weft_bridge *bridge)
-{
-    uint32_t has = atomic_load(&bridge->blocks);
-    return has < bridge->share ? bridge->share - has : 0;
 }
 
 static weft_bridged *take_entry(weft_trainer *trainer)
@@ -202,7 +134,8 @@ static weft_bridged *take_entry(weft_trainer *trainer)
 
 static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
 {
-    return entry->state != WEFT_BRIDGED_FREE && !personal(entry) && entry->update.from == from && entry->level == level;
+    return entry->state != WEFT_BRIDGED_FREE && !weft_bridged_is_personal(entry) && entry->update.from == from &&
+           entry->level == level;
 }
 
 /* The finished update that leads furthest; else what is under way; else what failed. */

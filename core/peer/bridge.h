@@ -119,6 +119,8 @@ void weft_bridge_expect(weft_trainer *trainer, const weft_update *update);
 uint32_t weft_bridge_claim(const weft_bridge *bridge);
 /* Gives up a finished update that nobody reads; false: there is none. */
 bool weft_bridge_yield(weft_trainer *trainer);
+/* Returns true if the entry serves one peer, whose feed waits for the entry. */
+bool weft_bridged_is_personal(const weft_bridged *entry);
 /* Breaks off the work under way if it reads `update`, which is pinned no longer then. */
 void weft_bridge_break(weft_trainer *trainer, const weft_update *update);
 

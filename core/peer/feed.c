@@ -86,15 +86,6 @@ static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
                                 WEFT_FEED_UPDATE);
 }
 
-void weft_feed_end(weft_peer *peer)
-{
-    weft_feed *stream = &peer->feed;
-    if (stream->update)
-        stream->update->readers--;
-    weft_blob_drop(stream->attachment);
-    memset(stream, 0, sizeof *stream);
-}
-
 /* Says that all was sent, or that it is withdrawn, and ends the stream. */
 static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target, weft_expected *expected)
 {
@@ -137,11 +128,6 @@ weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer)
     return finish(trainer, peer, &none, &expected);
 }
 
-bool weft_feed_drops(const weft_peer *peer)
-{
-    return peer->expected_count && peer->expected[peer->expected_count - 1].withdrawn;
-}
-
 /* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
 static bool outgrown(const weft_peer *peer, const weft_update *update)
 {
@@ -178,12 +164,6 @@ static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
         return status;
     status = weft_stream_finish(trainer, peer, &target);
     return status == WEFT_OK ? weft_feed_next(trainer, peer) : status;
-}
-
-bool weft_feed_stands_at(const weft_peer *peer, uint64_t order)
-{
-    const weft_feed *stream = &peer->feed;
-    return stream->kind == WEFT_FEED_NONE && peer->sent_order == order;
 }
 
 /* Whether every version up to the newest can be had from the journal. */

@@ -42,16 +42,6 @@ weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer)
     return WEFT_OK;
 }
 
-void weft_follow_lose(weft_trainer *trainer, weft_peer *peer)
-{
-    if (peer->parent)
-        peer->parent->children--;
-    peer->parent = NULL;
-    for (uint32_t i = 0; i < trainer->peer_count && peer->children > 0; i++)
-        if (trainer->peers[i].parent == peer)
-            weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST, "the relay that it is behind is lost");
-}
-
 void weft_follow_forget(weft_trainer *trainer)
 {
     for (uint32_t i = 0; i < trainer->peer_count; i++) {

@@ -12,74 +12,6 @@
 /* A guest takes its answer, which may be a long layout, within this time. */
 #define LEAVE_NS (60000 * WEFT_NS_PER_MS)
 
-uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer)
-{
-    return (uint32_t)(peer - trainer->peers);
-}
-
-bool weft_peer_connected(const weft_peer *peer)
-{
-    return peer->control.fd >= 0;
-}
-
-uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
-{
-    if (peer->held_order == WEFT_ORDER_UNKNOWN)
-        return trainer->newest_order + 1;
-    return trainer->newest_order - peer->held_order;
-}
-
-bool weft_peer_is_idle(const weft_peer *peer)
-{
-    const bool takes = peer->feed.kind != WEFT_FEED_NONE && peer->feed.kind != WEFT_FEED_OFFERED;
-    return peer->greeted && peer->held_order == WEFT_ORDER_UNKNOWN && peer->expected_count == 0 && !takes &&
-           peer->children == 0;
-}
-
-uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer)
-{
-    const uint64_t patience_ms = trainer->session->site->session.io_deadline_ms + peer->site.heartbeat_ms;
-    const uint64_t until_ns = peer->joined_ns + patience_ms * WEFT_NS_PER_MS, now_ns = weft_clock_ns();
-    return now_ns < until_ns ? until_ns - now_ns : 0;
-}
-
-static weft_peer_event event_of(weft_status status)
-{
-    if (status == WEFT_OK)
-        return WEFT_ON_GOODBYE;
-    return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT ? WEFT_ON_BROKEN : WEFT_ON_CLOSED;
-}
-
-void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
-{
-    weft_session *session = trainer->session;
-    char text[192];
-    snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
-    weft_rail_close(peer);
-    weft_send_abandon(trainer, peer);
-    weft_feed_end(peer);
-    weft_follow_lose(trainer, peer);
-    weft_control_hang_up(&peer->control);
-    peer->expected_count = 0;
-    peer->leaving = false;
-    if (!peer->greeted)
-        return;
-    peer->greeted = false;
-    weft_log_sink *before = weft_log_enter(&peer->limit.sink);
-    if (peer->state != WEFT_PEER_LOST)
-        weft_peer_move(trainer, peer, event_of(status));
-    session->stats.peers_lost += status != WEFT_OK;
-    if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->name, (unsigned long long)peer->held.number,
-                 text);
-    else
-        weft_log(WEFT_LOG_INFO, "goodbye: %s at version %llu", peer->name, (unsigned long long)peer->held.number);
-    weft_log_enter(before);
-    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, peer->name,
-                       &peer->held, text);
-    weft_session_changed(session);
-}
-
 /* It dropped an update that was withdrawn, and holds what it held: the last thing under way to it. */
 static weft_status take_dropped(weft_peer *peer, const weft_wire_held *held)
 {
@@ -156,7 +88,7 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     switch (type) {
     case WEFT_MESSAGE_RECEIPT:
         status = weft_wire_get_receipt(body, length, &receipt);
-        return status == WEFT_OK ? weft_send_receipt(trainer, peer, &receipt, now_ns) : status;
+        return status == WEFT_OK ? weft_flight_receipt(trainer, peer, &receipt, now_ns) : status;
     case WEFT_MESSAGE_HELD:
         status = weft_wire_get_held(body, length, &held);
         return status == WEFT_OK ? take_held(trainer, peer, &held) : status;
@@ -224,7 +156,7 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     weft_status refused = turn_away(*peer, status);
     if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
         (*peer)->greeted = false;
-        weft_follow_lose(trainer, *peer);
+        weft_loss_of_children(trainer, *peer);
         weft_rail_close(*peer);
     }
     return refused;

@@ -242,13 +242,6 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
     return levels[choice];
 }
 
-/* ---- trainer.c */
-/* The most slots that the site gives any peer: what one grants beyond it is not used. */
-uint32_t weft_trainer_slots(const weft_site *site);
-/* trainer_limit.c: warns where max_peers may take more descriptors than the process may open. Errors: WEFT_E_SYSTEM,
- * the listed peers alone take more. */
-weft_status weft_trainer_limit(const weft_trainer *trainer);
-
 /* ---- peer_level.c: which levels are encoded */
 /* Before a publish: counts what connected peers want, and with that trainer->levels. */
 void weft_peer_levels(weft_trainer *trainer);
@@ -257,23 +250,29 @@ void weft_peer_level_judge(weft_trainer *trainer, weft_peer *peer);
 /* An update was encoded, in so many seconds of one core. */
 void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update, double seconds);
 
-/* ---- peer.c: what a peer says, and its end */
+/* ---- record.c: questions that a record answers by itself */
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);
-/* Reads and acts on what the peer said. Errors end the connection: weft_peer_lose. */
-weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
-/* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. Who knows a more
- * telling event than a goodbye, a broken protocol or a lost connection has moved the peer before. */
-void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why);
-/* Heartbeats and deadlines. */
-weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
-/* Time since the oldest version that it lacks was published; of unknown bits since it joined. 0: it lacks none. */
-uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer);
 bool weft_peer_connected(const weft_peer *peer);
 /* Whether it holds no version known here and takes none, as a stranger that only says PING, or an engine that warms up;
  * and for how long it may go on so before it gives way to who wants its name or its place, 0: no longer. */
 bool weft_peer_is_idle(const weft_peer *peer);
 uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer);
+/* The most slots that the site gives any peer: what one grants beyond it is not used. */
+uint32_t weft_trainer_slots(const weft_site *site);
+
+/* ---- loss.c: the end of a connection */
+/* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. Who knows a more
+ * telling event than a goodbye, a broken protocol or a lost connection has moved the peer before. */
+void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why);
+/* A peer is lost: those behind it are lost with it. */
+void weft_loss_of_children(weft_trainer *trainer, weft_peer *peer);
+
+/* ---- peer.c: what a peer says */
+/* Reads and acts on what the peer said. Errors end the connection: weft_peer_lose. */
+weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
+/* Heartbeats and deadlines. */
+weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 /* ---- greet.c: the handshake */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length,
@@ -289,33 +288,28 @@ weft_status weft_feed_offer(weft_trainer *trainer, weft_peer *peer);
 weft_status weft_feed_no_snapshot(const weft_peer *peer);
 /* Whether the journal does not lead from what a peer holds, which joins now, to the newest version. */
 bool weft_feed_needs_snapshot(weft_trainer *trainer, const weft_peer *peer);
-void weft_feed_end(weft_peer *peer);
-/* Whether the peer will go on from the version after `order` when it is sent something next. */
-bool weft_feed_stands_at(const weft_peer *peer, uint64_t order);
 /* A publish appended `update`: a snapshot under way takes note. */
 void weft_feed_follow(weft_peer *peer, const weft_update *update);
 uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab);
 
 /* Ends the peer's stream of an update that comes to nothing: it drops what it has of that, and says so. */
 weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer);
+/* ---- feed_state.c: questions that the state of a feed answers by itself */
+void weft_feed_end(weft_peer *peer);
+/* Whether the peer will go on from the version after `order` when it is sent something next. */
+bool weft_feed_stands_at(const weft_peer *peer, uint64_t order);
 /* Whether the peer is yet to say that it dropped an update: until then it is sent nothing, since the next one may look
  * the same. */
 bool weft_feed_drops(const weft_peer *peer);
 
-/* ---- shadow.c */
+/* ---- shadow_read.c */
 /* Copies units out of the shadow to `to`, one behind the other; with `framed` each behind room for a frame's header and
  * padded as its payload. Under the lock, in a window of the calling thread's. Errors: WEFT_E_DEVICE, and the shadow is
  * lost. */
 weft_status weft_shadow_read(weft_trainer *trainer, weft_pipeline *window, uint64_t unit, uint64_t units, bool framed,
                              uint8_t *to);
 
-/* ---- eager.c: updates that go out while they are encoded */
-/* Frames were handed on: lets out what `update` has so far, now and then, unless the lock is taken. Not under it. */
-void weft_eager_show(weft_trainer *trainer, const weft_update *update);
-/* The update is whole and in the journal. */
-void weft_eager_seal(weft_trainer *trainer, const weft_update *update);
-/* It will not be: whoever has some of it is told to drop that. Takes the update's frames. */
-void weft_eager_withdraw(weft_trainer *trainer, weft_update *update);
+/* ---- feed_eager.c: the update that is being encoded, as a peer sees it */
 /* Whether the peer may begin the update that is being encoded. */
 bool weft_eager_may(const weft_trainer *trainer, const weft_peer *peer);
 /* Whether so much is there that the next bucket is worth sending. */
@@ -324,14 +318,10 @@ bool weft_eager_ripe(const weft_peer *peer, const weft_update *update);
 bool weft_eager_waits(const weft_trainer *trainer, const weft_peer *peer);
 /* Bytes of an update at a level, as far as can be told. */
 uint64_t weft_eager_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level);
-/* Gives up what is left of a withdrawn update; with `read` those too who read it. False: there is none. */
-bool weft_eager_give_up(weft_trainer *trainer, bool read);
 
 /* ---- follow.c: peers behind relays */
 /* Finds the relay that a HELLO names. Errors: WEFT_E_SYSTEM, which is not final for the peer. */
 weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer);
-/* A peer is lost: those behind it are lost with it. */
-void weft_follow_lose(weft_trainer *trainer, weft_peer *peer);
 /* The trainer closes: nobody is lost for another. */
 void weft_follow_forget(weft_trainer *trainer);
 /* A relay dropped the peer: it is served alone for a while. */
@@ -355,23 +345,38 @@ uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version);
 /* ---- repair.c: units of a peer whose bits are no version */
 weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
 
+/* ---- rail_write.c: one write by one rail */
+/* Returns where the header of the bucket in a slot lies. */
+uint8_t *weft_rail_header(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+/* Posts a chunk by a rail. Errors: WEFT_AGAIN, the provider's. */
+weft_status weft_rail_write_chunk(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
+                                  const weft_chunk *chunk);
+/* Posts the write that shows whether a rail carries. Errors: WEFT_AGAIN, the provider's. */
+weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail);
+/* Notes that the provider took a write of so many bytes, or took none. */
+void weft_rail_note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns);
+void weft_rail_note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns);
+/* Returns true if a rail is up and may be given a write. */
+bool weft_rail_has_room(const weft_peer *peer, const weft_rail *rail);
+
+/* ---- flights.c: buckets between their first write and their receipt */
+/* Frees the slot if the peer granted the slot again and the provider no longer reads the bucket's memory. */
+void weft_flight_release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight);
+/* Takes a receipt. Errors: WEFT_E_PROTOCOL, because no such bucket is on its way. */
+weft_status weft_flight_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,
+                                uint64_t now_ns);
+/* Returns true if all of the bucket in a used slot was posted, and nothing of the bucket is to go again. */
+bool weft_flight_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+/* Writes off the writes of a rail, because the rail's port is closed. */
+void weft_flights_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail);
+/* Writes off every bucket in flight, because all ports are closed. */
+void weft_flights_abandon(weft_trainer *trainer, weft_peer *peer);
+
 /* ---- send.c: buckets onto the fabric */
 /* Posts what can be posted; says in `waits` what holds it up. */
 weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
-/* Posts the write that shows whether a rail carries. Errors: WEFT_AGAIN, the provider's. */
-weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail);
-/* The port of a rail is closed: its writes are none any more. */
-void weft_send_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail);
 /* Takes completions; true if there were any. */
 weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any);
-weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,
-                              uint64_t now_ns);
-/* Whether a rail that is up may be given a write. */
-bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail);
-/* Whether all of the bucket in a slot that is in use was posted, and is not to go again. */
-bool weft_send_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
-/* Writes off every bucket in flight (the port is closed). */
-void weft_send_abandon(weft_trainer *trainer, weft_peer *peer);
 
 /* ---- receipts.c: receipts that are due */
 /* Errors: WEFT_E_PEER_LOST, when a peer has not taken a bucket that it could have for longer than a healthy one may.

@@ -77,3 +77,9 @@ weft_status weft_peer_move(weft_trainer *trainer, weft_peer *peer, weft_peer_eve
     peer->state = (weft_peer_state)to;
     return WEFT_OK;
 }
+
+const char *weft_peer_state_name(weft_peer_state state)
+{
+    static const char *const names[] = {"unknown", "joining", "catching_up", "live", "lost"};
+    return state >= WEFT_PEER_JOINING && state <= WEFT_PEER_LOST ? names[state] : names[0];
+}

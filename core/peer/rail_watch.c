@@ -62,7 +62,7 @@ weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *ra
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s", reason);
     set_pause(trainer, rail);
     weft_rail_port_close(rail);
-    weft_send_write_off(trainer, peer, close.port);
+    weft_flights_write_off(trainer, peer, close.port);
     weft_rail_enter(rail, WEFT_RAIL_CLOSING);
     snprintf(text, sizeof text, "rail %u by %.60s failed: %.90s; the others carry on, it is tried again in %llu ms",
              close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
@@ -311,7 +311,7 @@ static uint64_t trial_ns(const weft_trainer *trainer, const weft_peer *peer)
 static weft_status try_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t until_ns = rail->since_ns + trial_ns(trainer, peer);
-    weft_status status = rail->probed ? WEFT_OK : weft_send_probe(trainer, peer, rail);
+    weft_status status = rail->probed ? WEFT_OK : weft_rail_probe(trainer, peer, rail);
     rail->probed = rail->probed || status == WEFT_OK;
     if (status != WEFT_OK && status != WEFT_AGAIN)
         return weft_rail_fail(trainer, peer, rail, weft_last_error());
@@ -330,8 +330,8 @@ static weft_status check_refusal(weft_trainer *trainer, weft_peer *peer, weft_ra
     weft_status status = WEFT_AGAIN;
     if (!rail->refused_ns)
         return WEFT_OK;
-    if (now_ns > rail->asked_ns + every_ns && weft_send_has_room(peer, rail))
-        status = weft_send_probe(trainer, peer, rail);
+    if (now_ns > rail->asked_ns + every_ns && weft_rail_has_room(peer, rail))
+        status = weft_rail_probe(trainer, peer, rail);
     if (status != WEFT_OK && status != WEFT_AGAIN)
         return weft_rail_fail(trainer, peer, rail, weft_last_error());
     if (refuses(trainer, rail) && others_move(trainer, peer, rail, now_ns))

@@ -41,7 +41,7 @@ static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer,
         next = flight;
         at = slot;
     }
-    return next && next->writes == 0 && weft_send_is_whole(trainer, peer, at) ? next : NULL;
+    return next && next->writes == 0 && weft_flight_is_whole(trainer, peer, at) ? next : NULL;
 }
 
 static void foresee(const weft_peer *peer, load *all)

@@ -6,20 +6,6 @@
 
 #define POLL_BATCH 64
 
-static uint8_t *header_at(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
-{
-    return trainer->headers +
-           ((uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot) * WEFT_HEADER_STRIDE;
-}
-
-static weft_region *region_of(const weft_trainer *trainer, const weft_outlet *outlet, const weft_chunk *chunk)
-{
-    const weft_arena *arena = &trainer->journal.arena;
-    if (chunk->number == 0)
-        return outlet->headers;
-    return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? outlet->arena : outlet->slabs;
-}
-
 /* A free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
 static uint32_t take_slot(weft_peer *peer)
 {
@@ -40,7 +26,7 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     header->sequence = peer->sequence++;
     header->incarnation = trainer->session->incarnation;
     memcpy(header->layout, trainer->session->layout->hash, sizeof header->layout);
-    weft_wire_put_bucket(header_at(trainer, peer, slot), header);
+    weft_wire_put_bucket(weft_rail_header(trainer, peer, slot), header);
     flight->used = true;
     flight->receipted = flight->resent = false;
     flight->writes = 0;
@@ -67,42 +53,10 @@ static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
         chunk.slot = peer->posting_slot;
     }
     if (chunk.number == 0) {
-        chunk.data = header_at(trainer, peer, chunk.slot);
+        chunk.data = weft_rail_header(trainer, peer, chunk.slot);
         chunk.bytes = WEFT_BUCKET_HEADER_BYTES;
     }
     return chunk;
-}
-
-static weft_status write_by(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
-                            const weft_chunk *chunk)
-{
-    const weft_write write = {.region = region_of(trainer, rail->outlet, chunk),
-                              .data = chunk->data,
-                              .bytes = chunk->bytes,
-                              .remote_address =
-                                  rail->there.region_address + chunk->slot * peer->hello.slot_stride + chunk->offset,
-                              .remote_key = rail->there.region_key,
-                              .immediate = weft_wire_immediate(peer->hello.epoch, chunk->slot, chunk->number),
-                              .cookie = chunk->slot};
-    return rail->outlet->provider->write(rail->port, &write);
-}
-
-static void note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
-{
-    if (rail->writes == 0 && rail->posted == rail->landed)
-        rail->moved_ns = now_ns;
-    rail->writes++;
-    rail->sizes[rail->posted++ % WEFT_RAIL_WRITES] = (uint32_t)bytes;
-    rail->unlanded += bytes;
-    rail->refused_ns = 0;
-}
-
-/* Time in which nobody asked does not count. */
-static void note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns)
-{
-    if (!rail->refused_ns || now_ns > rail->asked_ns + weft_rail_patience_ns(trainer) / 2)
-        rail->refused_ns = now_ns;
-    rail->asked_ns = now_ns;
 }
 
 static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
@@ -110,7 +64,7 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     weft_rail *rail = &peer->rails[at];
     weft_flight *flight = &peer->flights[chunk->slot];
     bool fresh = peer->posting && chunk->slot == peer->posting_slot && chunk->number == peer->posting_chunk;
-    note_posted(rail, chunk->bytes, now_ns);
+    weft_rail_note_posted(rail, chunk->bytes, now_ns);
     rail->sent_writes++;
     rail->outlet->sent_writes++;
     rail->sent_bytes += chunk->bytes;
@@ -128,12 +82,6 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     }
     rail->resent_bytes += chunk->bytes;
     rail->outlet->resent_bytes += chunk->bytes;
-}
-
-bool weft_send_has_room(const weft_peer *peer, const weft_rail *rail)
-{
-    bool known = peer->rails_used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
-    return rail->state == WEFT_RAIL_UP && rail->writes < rail->outlet->facts.depth && known;
 }
 
 /* A rail that has nothing to do may have become faster than it was when it had: it is believed to, until it is tried.
@@ -163,7 +111,7 @@ static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint
     for (uint32_t i = 0; i < peer->rail_count; i++) {
         uint32_t at = (first + i) % peer->rail_count;
         const weft_rail *rail = &peer->rails[at];
-        if (!weft_send_has_room(peer, rail) || refused >> at & 1)
+        if (!weft_rail_has_room(peer, rail) || refused >> at & 1)
             continue;
         double cost = (double)(rail->unlanded + chunk->bytes) / (known ? rail->rate_bytes_s : 1);
         if (best < peer->rail_count && cost >= least)
@@ -181,13 +129,13 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
     uint32_t refused = 0, at;
     while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rail_count) {
         weft_rail *rail = &peer->rails[at];
-        status = write_by(trainer, peer, rail, chunk);
+        status = weft_rail_write_chunk(trainer, peer, rail, chunk);
         if (status == WEFT_OK) {
             encourage(peer, at);
             posted(trainer, peer, chunk, at, now_ns);
         } else if (status == WEFT_AGAIN) {
             refused |= 1u << at;
-            note_refused(trainer, rail, now_ns);
+            weft_rail_note_refused(trainer, rail, now_ns);
         } else {
             status = weft_rail_fail(trainer, peer, rail, weft_last_error());
             status = status == WEFT_OK ? WEFT_AGAIN : status; /* then by another */
@@ -197,23 +145,6 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
     if (again && !peer->again)
         peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
     peer->again = again;
-    return status;
-}
-
-weft_status weft_send_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
-{
-    const weft_write write = {.region = rail->outlet->headers,
-                              .data = header_at(trainer, peer, 0) + WEFT_BUCKET_HEADER_BYTES,
-                              .bytes = WEFT_PROBE_BYTES,
-                              .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
-                              .remote_key = rail->there.region_key,
-                              .immediate = weft_wire_immediate(peer->hello.epoch, WEFT_SLOT_PROBE, 0),
-                              .cookie = WEFT_SLOT_PROBE};
-    weft_status status = rail->outlet->provider->write(rail->port, &write);
-    if (status == WEFT_OK)
-        note_posted(rail, write.bytes, weft_clock_ns());
-    else if (status == WEFT_AGAIN)
-        note_refused(trainer, rail, weft_clock_ns());
     return status;
 }
 
@@ -259,22 +190,6 @@ weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_
     return status == WEFT_AGAIN ? WEFT_OK : status;
 }
 
-/* A slot is free again when the peer granted it and the provider no longer reads its memory. */
-static void release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight)
-{
-    if (!flight->used || !flight->receipted || flight->writes > 0)
-        return;
-    if (flight->update)
-        flight->update->readers--;
-    if (flight->slab >= 0) {
-        trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)flight->slab;
-        peer->slabs_used--;
-    }
-    flight->used = false;
-    flight->update = NULL;
-    peer->slots_free++;
-}
-
 static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
 {
     weft_completion list[POLL_BATCH];
@@ -298,20 +213,9 @@ static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer
         flight->by[at]--;
         peer->writes--;
         peer->progress_ns = now_ns;
-        release(trainer, peer, flight);
+        weft_flight_release(trainer, peer, flight);
     }
     return WEFT_OK;
-}
-
-void weft_send_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail)
-{
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
-        weft_flight *flight = &peer->flights[slot];
-        flight->writes -= flight->by[rail];
-        peer->writes -= flight->by[rail];
-        flight->by[rail] = 0;
-        release(trainer, peer, flight);
-    }
 }
 
 weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any)
@@ -323,37 +227,4 @@ weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_
             status = poll_rail(peer, at, trainer, now_ns, any);
     trainer->session->stirred |= *any;
     return status;
-}
-
-bool weft_send_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
-{
-    return (!peer->posting || slot != peer->posting_slot) &&
-           (!peer->again_chunks || weft_parcel_of(trainer, peer, slot)->again == 0);
-}
-
-weft_status weft_send_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns)
-{
-    weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
-    if (!flight || !weft_send_is_whole(trainer, peer, receipt->slot) || !flight->used || flight->receipted ||
-        flight->sequence != receipt->sequence)
-        return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
-                         (unsigned long long)receipt->sequence, receipt->slot);
-    const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
-    if (!flight->resent)
-        weft_estimate_receipt(&peer->estimate, &times);
-    peer->last_receipt_ns = now_ns;
-    flight->receipted = true;
-    release(trainer, peer, flight);
-    return WEFT_OK;
-}
-
-void weft_send_abandon(weft_trainer *trainer, weft_peer *peer)
-{
-    for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++) {
-        peer->flights[slot].receipted = true;
-        peer->flights[slot].writes = 0;
-        release(trainer, peer, &peer->flights[slot]);
-    }
-    peer->writes = peer->again_chunks = 0;
-    peer->posting = peer->again = false;
 }

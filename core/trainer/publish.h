@@ -20,8 +20,25 @@ void weft_eviction_of_readers(weft_trainer *trainer, const weft_update *update);
 void weft_eviction_make_place(weft_trainer *trainer);
 
 /* ---- lag.c */
+/* Time since the oldest version that it lacks was published; of unknown bits since it joined. 0: it lacks none. */
+uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer);
 /* Holds a peer to its max_lag: says once that it lags beyond, or loses it. */
 void weft_lag_judge(weft_trainer *trainer, weft_peer *peer);
+
+/* ---- trainer_limit.c */
+/* Warns where max_peers may take more descriptors than the process may open. Errors: WEFT_E_SYSTEM,
+ * the listed peers alone take more. */
+weft_status weft_trainer_limit(const weft_trainer *trainer);
+
+/* ---- eager.c: updates that go out while they are encoded */
+/* Frames were handed on: lets out what `update` has so far, now and then, unless the lock is taken. Not under it. */
+void weft_eager_show(weft_trainer *trainer, const weft_update *update);
+/* The update is whole and in the journal. */
+void weft_eager_seal(weft_trainer *trainer, const weft_update *update);
+/* It will not be: whoever has some of it is told to drop that. Takes the update's frames. */
+void weft_eager_withdraw(weft_trainer *trainer, weft_update *update);
+/* Gives up what is left of a withdrawn update; with `read` those too who read it. False: there is none. */
+bool weft_eager_give_up(weft_trainer *trainer, bool read);
 
 /* ---- shadow.c */
 /* Takes the memory for the shadow, where the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */

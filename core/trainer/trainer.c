@@ -19,16 +19,6 @@ static void figures(const weft_session *session, weft_stats_info *stats)
     stats->rail_count = weft_rail_describe_all(session->trainer, stats->rails);
 }
 
-uint32_t weft_trainer_slots(const weft_site *site)
-{
-    uint64_t most = 1;
-    weft_site_peer row;
-    bool pattern;
-    for (size_t i = 0; weft_site_row(site, i, &row, &pattern); i++)
-        most = row.window > most ? row.window : most;
-    return most < WEFT_SLOTS_MAX ? (uint32_t)most : WEFT_SLOTS_MAX;
-}
-
 static weft_status open_slabs(weft_trainer *trainer)
 {
     weft_slabs *slabs = &trainer->slabs;

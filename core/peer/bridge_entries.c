@@ -1,0 +1,71 @@
+/* bridge_entries.c - the merged updates and repairs that a bridge keeps, and which of them it gives up. */
+#include <stdatomic.h>
+
+#include "peer/peer.h"
+
+bool weft_bridged_is_personal(const weft_bridged *entry)
+{
+    return entry->repair.count > 0 || entry->catch_up.limits;
+}
+
+void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry)
+{
+    weft_arena *arena = &bridge->trainer->journal.arena;
+    for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
+        if (entry->update.levels >> level & 1)
+            bridge->blocks -= weft_chain_free(arena, &entry->update.chain[level]);
+    weft_blob_drop(entry->update.attachment);
+    *entry = (weft_bridged){0};
+}
+
+static bool idle(const weft_bridged *entry)
+{
+    return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
+}
+
+/* Whether a peer may go on with it. */
+static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
+{
+    for (uint32_t i = 0; i < trainer->peer_count; i++) {
+        const weft_peer *peer = &trainer->peers[i];
+        bool wants = weft_bridged_is_personal(entry) ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
+                                                     : weft_feed_stands_at(peer, entry->update.from);
+        if (peer->greeted && wants)
+            return true;
+    }
+    return false;
+}
+
+bool weft_bridge_yield(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    weft_bridged *oldest = NULL;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        if (entry->state == WEFT_BRIDGED_READY && idle(entry) &&
+            (!weft_bridged_is_personal(entry) || !needed(trainer, entry)) && (!oldest || entry->turn < oldest->turn))
+            oldest = entry;
+    }
+    if (oldest)
+        weft_bridge_release(bridge, oldest);
+    return oldest != NULL;
+}
+
+void weft_bridge_sweep(weft_trainer *trainer)
+{
+    weft_bridge *bridge = &trainer->bridge;
+    for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
+        weft_bridged *entry = &bridge->entries[i];
+        bool current = entry->update.order == trainer->newest_order && !weft_bridged_is_personal(entry);
+        bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
+        bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !weft_bridged_is_personal(entry);
+        if (stale || (over && !needed(trainer, entry)))
+            weft_bridge_release(bridge, entry);
+    }
+}
+
+uint32_t weft_bridge_claim(const weft_bridge *bridge)
+{
+    uint32_t has = atomic_load(&bridge->blocks);
+    return has < bridge->share ? bridge->share - has : 0;
+}

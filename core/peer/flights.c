@@ -1,0 +1,64 @@
+/* flights.c - the buckets of a peer between their first write and their receipt. */
+#include "base/status.h"
+#include "peer/peer.h"
+
+/* A slot is free again when the peer granted it and the provider no longer reads its memory. */
+void weft_flight_release(weft_trainer *trainer, weft_peer *peer, weft_flight *flight)
+{
+    if (!flight->used || !flight->receipted || flight->writes > 0)
+        return;
+    if (flight->update)
+        flight->update->readers--;
+    if (flight->slab >= 0) {
+        trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)flight->slab;
+        peer->slabs_used--;
+    }
+    flight->used = false;
+    flight->update = NULL;
+    peer->slots_free++;
+}
+
+bool weft_flight_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+{
+    return (!peer->posting || slot != peer->posting_slot) &&
+           (!peer->again_chunks || weft_parcel_of(trainer, peer, slot)->again == 0);
+}
+
+void weft_flights_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail)
+{
+    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
+        weft_flight *flight = &peer->flights[slot];
+        flight->writes -= flight->by[rail];
+        peer->writes -= flight->by[rail];
+        flight->by[rail] = 0;
+        weft_flight_release(trainer, peer, flight);
+    }
+}
+
+weft_status weft_flight_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,
+                                uint64_t now_ns)
+{
+    weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
+    if (!flight || !weft_flight_is_whole(trainer, peer, receipt->slot) || !flight->used || flight->receipted ||
+        flight->sequence != receipt->sequence)
+        return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
+                         (unsigned long long)receipt->sequence, receipt->slot);
+    const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
+    if (!flight->resent)
+        weft_estimate_receipt(&peer->estimate, &times);
+    peer->last_receipt_ns = now_ns;
+    flight->receipted = true;
+    weft_flight_release(trainer, peer, flight);
+    return WEFT_OK;
+}
+
+void weft_flights_abandon(weft_trainer *trainer, weft_peer *peer)
+{
+    for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++) {
+        peer->flights[slot].receipted = true;
+        peer->flights[slot].writes = 0;
+        weft_flight_release(trainer, peer, &peer->flights[slot]);
+    }
+    peer->writes = peer->again_chunks = 0;
+    peer->posting = peer->again = false;
+}

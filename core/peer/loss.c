@@ -1,0 +1,52 @@
+/* loss.c - the end of a peer's connection: everything on it ends, and the record stays. */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "peer/peer.h"
+
+static weft_peer_event event_of(weft_status status)
+{
+    if (status == WEFT_OK)
+        return WEFT_ON_GOODBYE;
+    return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT ? WEFT_ON_BROKEN : WEFT_ON_CLOSED;
+}
+
+void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
+{
+    weft_session *session = trainer->session;
+    char text[192];
+    snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
+    weft_rail_close(peer);
+    weft_flights_abandon(trainer, peer);
+    weft_feed_end(peer);
+    weft_loss_of_children(trainer, peer);
+    weft_control_hang_up(&peer->control);
+    peer->expected_count = 0;
+    peer->leaving = false;
+    if (!peer->greeted)
+        return;
+    peer->greeted = false;
+    weft_log_sink *before = weft_log_enter(&peer->limit.sink);
+    if (peer->state != WEFT_PEER_LOST)
+        weft_peer_move(trainer, peer, event_of(status));
+    session->stats.peers_lost += status != WEFT_OK;
+    if (status != WEFT_OK)
+        weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->name, (unsigned long long)peer->held.number,
+                 text);
+    else
+        weft_log(WEFT_LOG_INFO, "goodbye: %s at version %llu", peer->name, (unsigned long long)peer->held.number);
+    weft_log_enter(before);
+    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, peer->name,
+                       &peer->held, text);
+    weft_session_changed(session);
+}
+
+void weft_loss_of_children(weft_trainer *trainer, weft_peer *peer)
+{
+    if (peer->parent)
+        peer->parent->children--;
+    peer->parent = NULL;
+    for (uint32_t i = 0; i < trainer->peer_count && peer->children > 0; i++)
+        if (trainer->peers[i].parent == peer)
+            weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST, "the relay that it is behind is lost");
+}
