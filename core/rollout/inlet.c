@@ -36,7 +36,6 @@ static weft_status open_link(weft_rollout *rollout, uint32_t rail, weft_link_fac
     weft_link_options options = weft_site_link(rollout->session->site, rollout->provider->name, address);
     options.landing = landing_of(&rollout->site);
     options.accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device);
-    options.memory = weft_direct_kind(rollout);
     weft_status status = rollout->provider->link_open(&options, &rollout->links[rail]);
     if (status == WEFT_OK)
         rollout->provider->link_facts(rollout->links[rail], facts);
@@ -61,7 +60,7 @@ static weft_status open_first(weft_rollout *rollout, uint32_t rail)
     return status;
 }
 
-/* One that was away: what was said of the others, and the memory that they write to, must do for it too. */
+/* One that was away: the chunk size that was said of the others must do for it too. */
 static weft_status open_late(weft_rollout *rollout, uint32_t rail)
 {
     weft_link_facts facts;
@@ -69,14 +68,14 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     weft_status status = open_link(rollout, rail, &facts);
     if (status != WEFT_OK)
         return status == WEFT_AGAIN ? WEFT_E_PROVIDER : status;
-    if (facts.chunk_bytes >= rollout->facts.chunk_bytes && weft_direct_admits(rollout, &facts)) {
+    if (facts.chunk_bytes >= rollout->facts.chunk_bytes) {
         address_of(rollout, rail, address);
         weft_log(WEFT_LOG_INFO, "address %s is back", address);
         return WEFT_OK;
     }
     rollout->provider->link_close(rollout->links[rail]);
     rollout->links[rail] = NULL;
-    return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others, or another memory");
+    return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others");
 }
 
 /* Whether a port is open by it, those for a relay's children among them: they are there while it is joined. */
@@ -128,7 +127,8 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     if (status == WEFT_OK)
         status = provider->port_open(rollout->links[rail], &inlet->port);
     if (status == WEFT_OK)
-        status = weft_direct_register(rollout, rollout->links[rail], inlet->port, &inlet->region);
+        status = provider->region_open(rollout->links[rail], inlet->port, rollout->slots.memory, rollout->slots.bytes,
+                                       true, &inlet->region);
     if (status == WEFT_OK)
         status = provider->port_address(inlet->port, mine->address, &mine->address_bytes);
     if (status == WEFT_OK)

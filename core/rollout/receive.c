@@ -21,13 +21,23 @@ weft_status weft_receive_open(weft_rollout *rollout)
     slots->stride = weft_slots_stride(slots->payload);
     slots->bytes = slots->stride * slots->count;
     slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
+    slots->memory = weft_mem_map(slots->bytes);
+    rollout->taken.memory = weft_mem_map(slots->payload);
     rollout->taken.capacity = slots->payload;
-    return slots->slot ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u slots; lower window", slots->count);
+    if (slots->slot && slots->memory && rollout->taken.memory)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max", slots->count,
+                     (unsigned long long)slots->payload);
 }
 
 void weft_receive_close(weft_rollout *rollout)
 {
-    weft_mem_give(rollout->slots.slot);
+    weft_slots *slots = &rollout->slots;
+    if (rollout->taken.memory)
+        weft_mem_unmap(rollout->taken.memory, slots->payload);
+    if (slots->memory)
+        weft_mem_unmap(slots->memory, slots->bytes);
+    weft_mem_give(slots->slot);
 }
 
 void weft_receive_reset(weft_rollout *rollout)
@@ -38,22 +48,12 @@ void weft_receive_reset(weft_rollout *rollout)
     rollout->taken.bytes = rollout->taken.used = 0;
 }
 
-/* Where the payload may be read; direct: it was fetched to where it is copied to otherwise. */
-static weft_status payload_of(weft_rollout *rollout, uint32_t at, uint64_t bytes, const uint8_t **payload)
-{
-    const weft_slots *slots = &rollout->slots;
-    const uint64_t offset = at * slots->stride + WEFT_SLOT_HEADER_BYTES;
-    *payload = rollout->direct.on ? rollout->taken.memory : slots->memory + offset;
-    return rollout->direct.on ? weft_direct_fetch(rollout, offset, bytes, rollout->taken.memory) : WEFT_OK;
-}
-
 /* Judges a header from a private copy, since the slot stays writable from outside. */
 static weft_status read_header(weft_slots *slots, const weft_slots_law *law, uint32_t at)
 {
     weft_slot *slot = &slots->slot[at];
     uint8_t header[WEFT_BUCKET_HEADER_BYTES];
-    memcpy(header, slots->headers ? slots->headers + at * sizeof header : slots->memory + at * slots->stride,
-           sizeof header);
+    memcpy(header, slots->memory + at * slots->stride, sizeof header);
     weft_status status = weft_wire_get_bucket(header, law->layout, &slot->header);
     if (status != WEFT_OK)
         return status;
@@ -119,17 +119,6 @@ void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLO
     }
 }
 
-/* A device's slot: its header is brought here when it has landed, before it is judged. */
-static weft_status fetch_header(weft_rollout *rollout, uint32_t immediate)
-{
-    const uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
-    const weft_slots *slots = &rollout->slots;
-    if (!slots->headers || epoch != rollout->epoch || chunk != 0 || at >= slots->count)
-        return WEFT_OK;
-    return weft_direct_fetch(rollout, at * slots->stride, WEFT_BUCKET_HEADER_BYTES,
-                             slots->headers + at * WEFT_BUCKET_HEADER_BYTES);
-}
-
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
 {
     const weft_slots_law law = {rollout->session->layout->hash, rollout->epoch, rollout->welcome.incarnation};
@@ -147,9 +136,7 @@ static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
         if (list[i].kind == WEFT_COMPLETION_ARRIVED) {
             inlet->arrivals++;
             rollout->link_writes[at % rollout->link_count]++;
-            status = fetch_header(rollout, list[i].immediate);
-            if (status == WEFT_OK)
-                status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
+            status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
         } else if (list[i].kind == WEFT_COMPLETION_FAILED) {
             return weft_inlet_fail(rollout, inlet, list[i].status);
         }
@@ -198,7 +185,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
     return bad_check(rollout, header, name);
 }
 
-/* One pass: each frame is copied, unless it was fetched here, then checked where it lies now. */
+/* One pass: each frame is copied, then checked where it lies now. */
 static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
 {
     uint8_t *to = rollout->taken.memory;
@@ -210,14 +197,12 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
         uint8_t check[8];
         if (left < WEFT_FRAME_HEADER_BYTES)
             return bad_frames(rollout, header, at);
-        if (from != to)
-            memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
+        memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
         uint64_t length = weft_frame_measure(to + at, left);
         if (length == 0)
             return bad_frames(rollout, header, at);
-        if (from != to)
-            memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
-                   length - WEFT_FRAME_HEADER_BYTES);
+        memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
+               length - WEFT_FRAME_HEADER_BYTES);
         weft_bytes_put(check, weft_frame_check(to + at, length), 8);
         XXH3_64bits_update(&checks, check, sizeof check);
         at += length;
@@ -315,10 +300,8 @@ weft_status weft_receive_take(weft_rollout *rollout)
         return WEFT_AGAIN;
     uint64_t begun_ns = weft_clock_ns();
     const weft_wire_bucket header = rollout->slots.slot[at].header;
-    const uint8_t *payload = NULL;
+    const uint8_t *payload = rollout->slots.memory + at * rollout->slots.stride + WEFT_SLOT_HEADER_BYTES;
     weft_status status = check_place(rollout, &header);
-    if (status == WEFT_OK)
-        status = payload_of(rollout, at, header.payload_bytes, &payload);
     if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
         status = copy_frames(rollout, &header, payload);
     else if (status == WEFT_OK)

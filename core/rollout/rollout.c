@@ -111,7 +111,6 @@ static bool help(weft_session *session)
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
     stats->rail_count = weft_inlet_rails(session->rollout, stats->rails);
-    snprintf(stats->landing, sizeof stats->landing, "%s", session->rollout->direct.text);
 }
 
 /* ---- open and close */
@@ -184,8 +183,6 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
         status = open_image(rollout);
     if (status == WEFT_OK)
         status = weft_join_open(rollout);
-    if (status == WEFT_OK)
-        status = weft_direct_open(rollout);
     return status == WEFT_OK ? weft_relay_open(rollout) : status;
 }
 
@@ -201,7 +198,6 @@ static void give_back(weft_rollout *rollout)
     weft_proof_close(&rollout->proof);
     weft_unpacker_close(&rollout->unpacker);
     weft_staging_close(&rollout->staging);
-    weft_direct_close(rollout);
     weft_receive_close(rollout);
     weft_search_close(rollout);
     weft_blob_drop(rollout->incoming_attachment);
@@ -271,7 +267,6 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
         weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
                  rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,
                  sizes->staging.percent);
-    weft_log(WEFT_LOG_INFO, "rollout %s: buckets: %s", rollout->site.name, rollout->direct.text);
 }
 
 /* What `auto` comes to, from here on as if the site had said so. */

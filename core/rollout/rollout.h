@@ -43,7 +43,6 @@ typedef struct weft_slot {
 /* Registered memory that buckets land in; the header page of each slot stands before its payload. */
 typedef struct weft_slots {
     uint8_t *memory;
-    uint8_t *headers; /* of each slot the header as it was fetched, where `memory` is a device's; else NULL */
     uint64_t bytes, stride, payload;
     uint32_t count;
     weft_slot *slot;
@@ -69,14 +68,6 @@ typedef struct weft_inlet {
     bool failed;       /* the fabric reports so: the trainer is told, and has it closed */
     uint64_t arrivals; /* since it was opened */
 } weft_inlet;
-
-/* Where buckets land. */
-typedef struct weft_direct {
-    bool on;          /* in the device's memory: slots.memory is no address of the host's */
-    bool flushes;     /* what arrived is to be flushed before it is fetched */
-    weft_run *pieces; /* of a payload, as it is fetched */
-    char text[320];   /* which, and why */
-} weft_direct;
 
 /* An update on its way: its header, and its trailer once that came. */
 typedef struct weft_incoming {
@@ -191,7 +182,6 @@ struct weft_rollout {
     uint32_t inlet_count;
     uint32_t epoch;
     weft_slots slots;
-    weft_direct direct;
     uint64_t next_sequence;
     weft_incoming queue[WEFT_UPDATES_AHEAD];
     uint32_t queued;
@@ -258,19 +248,6 @@ weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t
 weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length);
 /* Says which inlets may have something to say. */
 void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits);
-
-/* ---- direct.c */
-/* Whose memory links are to be asked for besides the host's. */
-weft_region_kind weft_direct_kind(const weft_rollout *rollout);
-/* Takes the slots' memory, links being open: the device's if it may be had, else the host's. */
-weft_status weft_direct_open(weft_rollout *rollout);
-void weft_direct_close(weft_rollout *rollout);
-/* Whether a link that is opened later can write there. */
-bool weft_direct_admits(weft_rollout *rollout, const weft_link_facts *facts);
-/* Registers the slots with a port of a link. */
-weft_status weft_direct_register(weft_rollout *rollout, weft_link *link, weft_port *port, weft_region **region);
-/* Direct: copies what landed at an offset of the slots into host memory. */
-weft_status weft_direct_fetch(weft_rollout *rollout, uint64_t offset, uint64_t bytes, uint8_t *to);
 
 /* ---- relay*.c */
 /* Opens the room, if the site makes this rollout a relay. */
