@@ -254,7 +254,7 @@ weft_status weft_inlet_tell(weft_rollout *rollout)
         landed.port[at].writes = rollout->inlets[at].arrivals;
     }
     weft_wire_put_landed(&out, &landed);
-    return weft_join_send(rollout, WEFT_MESSAGE_LANDED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_LANDED, &out);
 }
 
 weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_status why)
@@ -293,7 +293,7 @@ weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t
     weft_slots_forget(&rollout->slots, close.port, closed.whole);
     weft_log(WEFT_LOG_DEBUG, "port %u of the trainer's is closed; %u others", close.port, weft_inlet_used(rollout));
     weft_wire_put_closed(&out, &closed);
-    return weft_join_send(rollout, WEFT_MESSAGE_CLOSED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_CLOSED, &out);
 }
 
 weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length)
@@ -320,7 +320,7 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
         opened.at = (weft_wire_port){.address_bytes = 0};
     }
     weft_wire_put_opened(&out, &opened);
-    return weft_join_send(rollout, WEFT_MESSAGE_OPENED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_OPENED, &out);
 }
 
 void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits)

@@ -11,8 +11,6 @@
 #define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
 #define LATER_NS     (250 * WEFT_NS_PER_MS) /* until one that is not ready is dialed again */
 #define GREET_MS     10000
-/* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
-#define FAULTS_MAX 3u
 
 /* ---- open */
 
@@ -105,16 +103,6 @@ void weft_join_close(weft_rollout *rollout)
     weft_gateway_close(rollout);
 }
 
-bool weft_join_trusts(const weft_rollout *rollout)
-{
-    return rollout->holds && rollout->faults < FAULTS_MAX;
-}
-
-weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body)
-{
-    return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
-}
-
 /* ---- lose */
 
 static void forget_connection(weft_rollout *rollout)
@@ -176,7 +164,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     bool joined = rollout->join == WEFT_JOIN_JOINED;
     const bool silent = joined && now_ns > rollout->control.heard_ns + rollout->heartbeat_ms * WEFT_NS_PER_MS;
     if (rollout->relay)
-        weft_relay_lose(rollout->relay, status, text);
+        rollout->hooks->lose(rollout->relay, status, text);
     weft_inlet_close(rollout, false);
     weft_control_hang_up(&rollout->control);
     if (rollout->snapshot_runs && !rollout->into_image)
@@ -223,7 +211,7 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
         tell_away(rollout, status, text);
 }
 
-void weft_join_later(weft_rollout *rollout)
+static void wait_for_ready(weft_rollout *rollout)
 {
     const uint64_t now_ns = weft_clock_ns();
     char name[WEFT_SITE_NAME + 8];
@@ -284,7 +272,7 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
                                                                   : 0};
     snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
     weft_wire_put_notice(&out, &notice);
-    if (weft_join_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
+    if (weft_rollout_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
         weft_control_flush(&rollout->control);
     rollout->faults++;
     rollout->retries = rollout->faults;
@@ -304,39 +292,6 @@ static weft_status knock(weft_rollout *rollout)
     return weft_greeting_ask(&rollout->control);
 }
 
-weft_status weft_join_greet(weft_rollout *rollout)
-{
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_hello hello = {.nonce = rollout->control.nonce,
-                             .incarnation = rollout->session->incarnation,
-                             .slot_stride = rollout->slots.stride,
-                             .slot_payload = rollout->slots.payload,
-                             .slots = rollout->slots.count,
-                             .chunk_bytes = (uint32_t)rollout->facts.chunk_bytes,
-                             .levels = (1u << WEFT_LEVEL_COUNT) - 1,
-                             .staging_bytes = rollout->staging.bytes};
-    weft_receive_reset(rollout);
-    rollout->epoch = (rollout->epoch + 1) & 0xffu;
-    weft_status status = weft_inlet_open(rollout, &hello);
-    if (status != WEFT_OK)
-        return status;
-    snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);
-    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
-    hello.fabric = rollout->facts.version;
-    snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
-    memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
-    hello.epoch = rollout->epoch;
-    hello.holds = weft_join_trusts(rollout);
-    hello.held = rollout->held;
-    hello.attachment = rollout->attachment ? rollout->attachment->hash : 0;
-    weft_wire_put_hello(&out, &hello);
-    rollout->join = WEFT_JOIN_GREETING;
-    rollout->moved_ns = weft_clock_ns();
-    return out.bad ? weft_fail(WEFT_E_CONFIG, "HELLO does not fit a message")
-                   : weft_join_send(rollout, WEFT_MESSAGE_HELLO, &out);
-}
-
 static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = rollout->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
@@ -351,7 +306,7 @@ static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_word(&out, now_ns);
     rollout->pinged_ns = now_ns;
-    return weft_join_send(rollout, WEFT_MESSAGE_PING, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_PING, &out);
 }
 
 static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
@@ -366,11 +321,29 @@ static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
     return status;
 }
 
+/* Carries out what a message of the trainer has decided about the connection. */
+static void carry_out(weft_rollout *rollout)
+{
+    const weft_connection_verdict verdict = rollout->verdict;
+    rollout->verdict = WEFT_VERDICT_NONE;
+    if (verdict == WEFT_VERDICT_LATER)
+        wait_for_ready(rollout);
+    if (verdict == WEFT_VERDICT_GOODBYE)
+        weft_join_lose(rollout, WEFT_OK, "goodbye");
+    if (verdict != WEFT_VERDICT_REFUSED)
+        return;
+    weft_join_lose(rollout, rollout->refusal, rollout->refusal_text);
+    rollout->join = WEFT_JOIN_REFUSED;
+    weft_session_changed(rollout->session);
+}
+
 static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout, waits) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft_dispatch_step(rollout);
+    if (status == WEFT_OK)
+        carry_out(rollout);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
         status = keep_alive(rollout, now_ns, waits);
     const uint64_t greet_ns =

@@ -50,6 +50,20 @@ static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, wef
     return WEFT_OK;
 }
 
+/* A relay passes whole buckets on before they leave their slots, and hears of an update that came to nothing. */
+static weft_status step_stage(weft_rollout *rollout)
+{
+    if (!rollout->relay)
+        return weft_stage_step(rollout);
+    if (rollout->queued && rollout->phase == WEFT_PHASE_RECEIVING)
+        rollout->hooks->pass(rollout->relay);
+    rollout->over = (weft_version){0, 0, 0};
+    weft_status status = weft_stage_step(rollout);
+    if (rollout->over.run)
+        rollout->hooks->unfollow(rollout->relay, &rollout->over);
+    return status;
+}
+
 static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns, weft_waits *waits)
 {
     bool any = false;
@@ -59,7 +73,7 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
         return weft_search_check(rollout, now_ns, waits);
     }
     while (status == WEFT_OK && work && rollout->join == WEFT_JOIN_JOINED) {
-        status = weft_stage_step(rollout);
+        status = step_stage(rollout);
         any = any || status == WEFT_OK;
         if (weft_clock_ns() > now_ns + SLICE_NS)
             break;
@@ -88,7 +102,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
             weft_join_fault(rollout, status, status == WEFT_E_TARGET || status == WEFT_E_BASE);
     }
     if (rollout->relay)
-        weft_relay_step(rollout->relay, waits);
+        rollout->hooks->step(rollout->relay, waits);
     if (rollout->join == WEFT_JOIN_AWAY || rollout->join == WEFT_JOIN_REFUSED)
         return;
     if (weft_control_flush(&rollout->control) != WEFT_OK) {
@@ -100,7 +114,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     if (rollout->join == WEFT_JOIN_JOINED)
         weft_inlet_wait(rollout, waits);
     if (rollout->relay)
-        weft_relay_wait(rollout->relay, waits);
+        rollout->hooks->wait(rollout->relay, waits);
 }
 
 static bool help(weft_session *session)
@@ -183,14 +197,15 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
         status = open_image(rollout);
     if (status == WEFT_OK)
         status = weft_join_open(rollout);
-    return status == WEFT_OK ? weft_relay_open(rollout) : status;
+    return status == WEFT_OK && rollout->site.relay[0] ? rollout->hooks->open(rollout) : status;
 }
 
 static void give_back(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
-    weft_relay_close(rollout);
+    if (rollout->relay)
+        rollout->hooks->close(rollout);
     weft_join_close(rollout);
     weft_binding_close(&rollout->image_binding);
     if (rollout->image)
@@ -215,8 +230,8 @@ static void let_pass(weft_session *session, uint64_t deadline_ns)
 {
     const weft_rollout *rollout = session->rollout;
     pthread_mutex_lock(&session->lock);
-    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED && weft_relay_busy(rollout->relay) &&
-           weft_clock_ns() < deadline_ns) {
+    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED &&
+           rollout->hooks->busy(rollout->relay) && weft_clock_ns() < deadline_ns) {
         pthread_mutex_unlock(&session->lock);
         weft_clock_pass(WEFT_NS_PER_MS);
         pthread_mutex_lock(&session->lock);
@@ -236,13 +251,13 @@ static void close_rollout(weft_session *session)
     weft_log_sink *before = weft_log_enter(&session->sink);
     if (rollout->join == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
-        weft_join_send(rollout, WEFT_MESSAGE_BYE, &out);
+        weft_rollout_send(rollout, WEFT_MESSAGE_BYE, &out);
         while (weft_control_flush(&rollout->control) == WEFT_OK && weft_control_wants_write(&rollout->control) &&
                weft_clock_ns() < deadline_ns)
             weft_clock_pass(WEFT_NS_PER_MS);
     }
     if (rollout->relay)
-        weft_relay_flush(rollout->relay, deadline_ns);
+        rollout->hooks->flush(rollout->relay, deadline_ns);
     weft_log_enter(before);
     if (session->own_log) /* while a callback may still ask what the session holds */
         weft_session_hand_out(session);
@@ -253,7 +268,7 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
 {
     weft_session *session = rollout->session;
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t relay = weft_relay_bytes(rollout);
+    const uint64_t relay = rollout->relay ? rollout->hooks->bytes(rollout->relay) : 0;
     session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
     weft_log(WEFT_LOG_INFO,
@@ -283,8 +298,8 @@ static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
     rollout->site.staging = sizes->staging.bytes;
 }
 
-weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
-                              const weft_options *options, weft_session **session)
+weft_status weft_rollout_make(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, const weft_relay_hooks *hooks, weft_session **session)
 {
     weft_site_peer row;
     weft_session *made = NULL;
@@ -308,6 +323,7 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     made->help = help;
     made->close = close_rollout;
     rollout->session = made;
+    rollout->hooks = hooks;
     rollout->site = row;
     rollout->level = "";
     weft_log_sink *before = weft_log_enter(&made->sink);

@@ -38,7 +38,7 @@ static weft_status ask(weft_rollout *rollout)
     rollout->moved_ns = weft_clock_ns();
     if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
         search->until_ns = rollout->moved_ns + rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
-    return weft_join_send(rollout, WEFT_MESSAGE_QUERY, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_QUERY, &out);
 }
 
 static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const uint64_t *mine, weft_version version)
@@ -314,11 +314,11 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_repair repair = {.root = rollout->held.root, .version = *nearest};
     if (!whole || !list_units(rollout, &repair))
-        return weft_dispatch_offered(rollout);
+        return weft_ask_offered(rollout);
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
              (unsigned long long)nearest->number, repair.count);
-    return weft_dispatch_ask(rollout, WEFT_MESSAGE_REPAIR, &out);
+    return weft_ask_send(rollout, WEFT_MESSAGE_REPAIR, &out);
 }
 
 void weft_search_drop(weft_rollout *rollout)

@@ -63,7 +63,7 @@ static weft_status tell_staged(weft_rollout *rollout)
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_version(&out, &rollout->queue[0].trailer.target);
-    return weft_join_send(rollout, WEFT_MESSAGE_STAGED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_STAGED, &out);
 }
 
 static weft_status check_whole(weft_rollout *rollout)
@@ -110,7 +110,7 @@ static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit
     memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
     held.attachment = rollout->attachment ? rollout->attachment->hash : 0;
     weft_wire_put_held(&out, &held);
-    weft_join_send(rollout, WEFT_MESSAGE_HELD, &out);
+    weft_rollout_send(rollout, WEFT_MESSAGE_HELD, &out);
 }
 
 /* On to the next queued update. */
@@ -127,8 +127,7 @@ static weft_status drop(weft_rollout *rollout)
     const weft_version target = rollout->queue[0].header.target;
     weft_log(WEFT_LOG_INFO, "version %llu was withdrawn while it came; version %llu is held",
              (unsigned long long)target.number, (unsigned long long)rollout->held.number);
-    if (rollout->relay)
-        weft_relay_unfollow(rollout->relay, &target);
+    rollout->over = target;
     advance(rollout);
     tell_held(rollout, 0, 0);
     return WEFT_OK;
