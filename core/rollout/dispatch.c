@@ -1,4 +1,17 @@
-/* dispatch.c - what the trainer says to a rollout, and what follows from it. */
+/* dispatch.c - reads the trainer's messages and does what each one asks for.
+ *
+ * A connection begins with GREETING, which this end answers by HELLO, and WELCOME or REFUSE. HELLO says which version
+ * the rollout holds. WELCOME says under which label the trainer knows that version, and from then on the rollout is
+ * joined. PASSING in place of WELCOME means that the other end has nothing to join yet.
+ *
+ * The trainer then announces updates one after the other. UPDATE names base and target, and is queued. Its buckets land
+ * in slots and not here, because they come by the fabric. TRAILER names the root that the bits must lead to. stage.c
+ * takes up the first update of the queue after its buckets have come. A trailer without a root withdraws its update.
+ *
+ * A rollout that no update can serve gets OFFER. If its bits should be a version, it first asks for digests (search.c)
+ * to find out which units are wrong, because a repair of a few units costs less than a snapshot. Else the offer waits
+ * for the caller's commit, or is accepted at once if snapshots are staged beside the weights. Messages that end the
+ * connection only set `verdict`, which join.c carries out, because the connection must outlive the message. */
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,8 @@
 
 /* ---- links */
 
-/* All slots may be full before the caller makes progress, in the smallest chunks that the trainer may cut. */
+/* Sizes a port's queue for all slots full of the smallest chunks that the trainer may cut, because the caller may make
+ * no progress for so long. */
 static weft_landing landing_of(const weft_site_peer *site)
 {
     const uint64_t paced = weft_pace_chunk(site->rate_limit);
@@ -60,7 +61,7 @@ static weft_status open_first(weft_rollout *rollout, uint32_t rail)
     return status;
 }
 
-/* One that was away: the chunk size that was said of the others must do for it too. */
+/* Opens a link that was away. It must take chunks as large as the others, because HELLO names one size for all. */
 static weft_status open_late(weft_rollout *rollout, uint32_t rail)
 {
     weft_link_facts facts;
@@ -78,7 +79,7 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others");
 }
 
-/* Whether a port is open by it, those for a relay's children among them: they are there while it is joined. */
+/* Whether a port is open on the link. A relay's ports for its children count, and exist while the relay is joined. */
 static bool is_used(const weft_rollout *rollout, uint32_t rail)
 {
     bool used = rail == 0 && rollout->relay && rollout->join == WEFT_JOIN_JOINED;
@@ -87,7 +88,7 @@ static bool is_used(const weft_rollout *rollout, uint32_t rail)
     return used;
 }
 
-/* One that was away may be back as another IP, which a link opened before does not learn. */
+/* Opens the link again if its address changed, because an open link does not learn of another IP. */
 static weft_status look(weft_rollout *rollout, uint32_t rail)
 {
     weft_link **link = &rollout->links[rail];
@@ -136,7 +137,7 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     return status;
 }
 
-/* The port first: closing a registration does not stop a write that is landing, closing the endpoint does. */
+/* Closes the port first, because closing a registration does not stop a write that is landing. */
 static void close_inlet(const weft_rollout *rollout, weft_inlet *inlet)
 {
     if (inlet->port)

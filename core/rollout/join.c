@@ -1,4 +1,18 @@
-/* join.c - the rollout's connection: dial, greet, keep alive, lose, come back. */
+/* join.c - the rollout's connection: dial, greet, keep alive, lose, come back.
+ *
+ * A rollout dials the addresses of its site in turn (gateway.c): its relays in order, then the trainer. Each gets a
+ * time to answer, and a relay gets less of it than the trainer, because the next relay can serve as well. After each
+ * round of failures the pause before the next round doubles, up to a second. Names are looked up again after a round,
+ * because a host may have come back with another address.
+ *
+ * Joined, both ends ping four times a heartbeat, and silence for a heartbeat ends the connection. weft_join_lose ends
+ * it because of the other end: ports close first, because a closed port is what stops writes that are landing. All that
+ * came by the connection is forgotten, except a version that is proved: the caller may still commit that one.
+ *
+ * weft_join_fault ends it because of this end: a version could not be made from what came, or the weights are not what
+ * was held. FAULT tells the trainer so. If the weights are in doubt, they are digested anew without the lock, and the
+ * next HELLO tells what they really are. After three faults in a row HELLO claims to hold nothing, so that the trainer
+ * offers a snapshot. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +36,7 @@ static const weft_provider *choose_provider(const char *name, const char *addres
     return strcmp(name, "auto") == 0 ? weft_provider_auto(address, text, CHOICE_TEXT) : weft_provider_find(name);
 }
 
-/* By the first of the addresses by which it can be told. */
+/* Chooses the provider by the first address that tells which one serves. */
 static weft_status choose_by_any(weft_rollout *rollout, const char *first)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
@@ -36,7 +50,7 @@ static weft_status choose_by_any(weft_rollout *rollout, const char *first)
         rollout->provider = choose_provider(site->provider, list[rail], text);
     for (uint32_t rail = 0; rail < rails && !rollout->provider && automatic && !waits; rail++)
         waits = weft_provider_auto_waits(rail ? list[rail] : first);
-    if (text[0] && !waits) /* while it waits the reason is said once */
+    if (text[0] && !waits) /* while the rollout waits, the reason is said once */
         weft_log(rollout->provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
     if (rollout->provider || waits)
         return waits ? WEFT_AGAIN : WEFT_OK;
@@ -44,7 +58,7 @@ static weft_status choose_by_any(weft_rollout *rollout, const char *first)
                      site->provider);
 }
 
-/* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
+/* Refuses an address that the other end cannot reach, because data for it would never come. */
 static weft_status check_way(const weft_rollout *rollout, uint32_t way)
 {
     const weft_site_peer *site = &rollout->site;
@@ -118,7 +132,7 @@ static void forget_connection(weft_rollout *rollout)
         weft_stage_clear(rollout);
 }
 
-/* What the rollout goes on with: a version, bits that are none, or nothing. */
+/* Names the bits that the rollout goes on with: a version, bits of no version, or nothing. */
 static void holdings(const weft_rollout *rollout, char text[64])
 {
     const bool labelled = rollout->held.run != 0;
@@ -129,7 +143,7 @@ static void holdings(const weft_rollout *rollout, char text[64])
         snprintf(text, 64, "%s", rollout->holds ? "serving bits of no version" : "holding nothing");
 }
 
-/* Once each time, to the log and as an event; WEFT_OK: by a goodbye. */
+/* Reports a lost trainer once, to the log and as an event. WEFT_OK: the trainer said goodbye. */
 static void tell_away(weft_rollout *rollout, weft_status status, const char *why)
 {
     char holds[64], away[320];
@@ -143,7 +157,8 @@ static void tell_away(weft_rollout *rollout, weft_status status, const char *why
                        &rollout->held, away);
 }
 
-/* The trainer was there throughout: what is wrong is here. Of the end of the session it was said already. */
+/* Reports that this end joins anew, because the fault is here and not the trainer's. The end of a session was reported
+ * already. */
 static void tell_again(const weft_rollout *rollout, weft_status status, const char *why)
 {
     const bool base = status == WEFT_E_BASE;
@@ -194,7 +209,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     return joined;
 }
 
-/* What is short here is said when it begins: else it would look as if the trainer were away. */
+/* Reports a shortage of this host when it begins, because it would look as if the trainer were away. */
 static void tell_short(const weft_rollout *rollout, weft_status status, const char *why)
 {
     const bool short_here = weft_status_scope(status) == WEFT_SCOPE_SESSION;
@@ -229,7 +244,7 @@ static void wait_for_ready(weft_rollout *rollout)
     rollout->retry_ns = now_ns + LATER_NS;
 }
 
-/* The weights, digested anew, are not what was held: they are bits without a label. */
+/* Takes the weights as bits without a label, because their fresh digests are not those held. */
 static void admit_alien(weft_rollout *rollout, uint64_t root)
 {
     const weft_layout *layout = rollout->session->layout;
@@ -244,8 +259,8 @@ static void admit_alien(weft_rollout *rollout, uint64_t root)
     rollout->told = true;
 }
 
-/* Finds out what the weights really are, so that the trainer is told the truth. The pass is made without the lock: a
- * rebind waits for it, nothing is staged, and nobody else writes the digests meanwhile. */
+/* Digests the weights anew, so that the next HELLO tells the truth. The pass is made without the lock: a rebind waits
+ * for its end, nothing is staged, and nobody else writes the digests meanwhile. */
 static void digest_anew(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;

@@ -70,7 +70,7 @@ static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
             return weft_inlet_fail(rollout, inlet, list[i].status);
         }
     }
-    /* what shows that it carries is waited for */
+    /* the trainer waits for the first arrival, because that shows that the port carries */
     return status == WEFT_OK && first && inlet->arrivals && rollout->inlet_count > 1 ? weft_inlet_tell(rollout)
                                                                                      : status;
 }
@@ -93,8 +93,8 @@ static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket
                      (unsigned long long)header->target.number, what, (unsigned long long)header->sequence, from);
 }
 
-/* Names the units of the frames that lie in the first `bytes` copied. Their own headers may be what is damaged: units
- * that are none, or that do not rise, are passed over. */
+/* Names the units of the frames in the first `bytes` copied. Units that do not exist or do not rise are passed over,
+ * because the frames' own headers may be damaged. */
 static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucket *header, uint64_t bytes)
 {
     const weft_layout *layout = rollout->session->layout;
@@ -114,7 +114,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
     return bad_check(rollout, header, name);
 }
 
-/* One pass: each frame is copied, then checked where it lies now. */
+/* Copies each frame and then checks the copy, in one pass, because others may still write to the slot. */
 static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
 {
     uint8_t *to = rollout->taken.memory;
@@ -165,8 +165,8 @@ static bool same_version(const weft_version *a, const weft_version *b)
     return a->run == b->run && a->number == b->number && a->root == b->root;
 }
 
-/* A bucket belongs to the first queued update, or carries a snapshot: tiles without a base, or deltas behind them.
- * WEFT_AGAIN: it belongs to the next update, and the first one's trailer is still on its way. */
+/* Checks that a bucket belongs to the first queued update, or to a snapshot: tiles without a base, or deltas after
+ * them. WEFT_AGAIN: the bucket is the next update's, and the trailer of the first is still on its way. */
 static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *header)
 {
     const weft_wire_update *update = &rollout->queue[0].header;

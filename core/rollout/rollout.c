@@ -16,8 +16,8 @@
 
 /* ---- one step */
 
-/* A chunk that the fabric lost but reported as delivered leaves nothing to wait for at the trainer: only this end can
- * see that an update stands still. A commit in place has a deadline of its own. */
+/* Checks that an update moves on. Only this end can see that it stands still, because a chunk that the fabric lost but
+ * reported as delivered leaves the trainer nothing to wait for. A commit in place has a deadline of its own. */
 static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
@@ -33,8 +33,8 @@ static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_wait
     return WEFT_OK;
 }
 
-/* What was asked for is announced at once, or PASSING says that it is being made. A trainer may be silent for a
- * heartbeat, and has io_deadline then. */
+/* Checks that the trainer answers ACCEPT or REPAIR. It announces the update at once, or PASSING says that the update is
+ * being made. A trainer may be silent for a heartbeat, and has io_deadline after that. */
 static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms + rollout->heartbeat_ms;
@@ -153,7 +153,7 @@ static weft_status check_staging(const weft_rollout *rollout)
                      rollout->site.name, (unsigned long long)rollout->site.staging, (unsigned long long)need);
 }
 
-/* What the site fixed is had or is not; `auto` makes do with half, and half of that. */
+/* Takes the staging memory. A size of the site is had or refused; `auto` makes do with half, and half of that. */
 static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
@@ -225,7 +225,7 @@ static void give_back(weft_rollout *rollout)
     weft_mem_give(rollout);
 }
 
-/* Those behind a relay that leaves in good order get what is on its way to them first. */
+/* Waits until a relay's children have what is on its way to them, because the relay leaves in good order. */
 static void let_pass(weft_session *session, uint64_t deadline_ns)
 {
     const weft_rollout *rollout = session->rollout;
@@ -284,7 +284,7 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
                  sizes->staging.percent);
 }
 
-/* What `auto` comes to, from here on as if the site had said so. */
+/* Resolves each `auto` to a size, from here on as if the site had said so. */
 static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;

@@ -33,7 +33,7 @@ static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
     return true;
 }
 
-/* Why nothing will come however long it is waited for. */
+/* Tells why nothing will ever be staged. */
 static weft_status check_end(const weft_rollout *rollout)
 {
     if (!rollout->bound)
@@ -46,7 +46,7 @@ static weft_status check_end(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* Why nothing will come unless a trainer does. */
+/* Tells why nothing will be staged until a trainer comes. */
 static weft_status check_trainer(const weft_rollout *rollout)
 {
     uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;

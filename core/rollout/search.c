@@ -13,7 +13,8 @@
 #include "layout/part.h"
 #include "rollout/rollout.h"
 
-/* Versions that unknown bits are compared with, from the newest back: a model is stale by a few, or by too many. */
+/* Versions that unknown bits are compared with, from the newest back, because a model is stale by a few or by too many.
+ */
 #define WALK_MAX 16u
 
 static uint64_t limit_of(const weft_rollout *rollout)
@@ -101,7 +102,7 @@ static void bit_set(uint8_t *bits, uint64_t at)
 static uint64_t unit_of(const weft_layout *layout, uint64_t part)
 {
     uint64_t low = 0, high = layout->unit_count - 1;
-    while (low < high) { /* the last unit whose parts do not begin behind it */
+    while (low < high) { /* the last unit whose parts do not begin after `part` */
         uint64_t middle = high - (high - low) / 2;
         if (weft_part_of_unit(layout, middle) <= part)
             low = middle;
@@ -111,7 +112,7 @@ static uint64_t unit_of(const weft_layout *layout, uint64_t part)
     return low;
 }
 
-/* Takes note of a unit that differs; gives up where more differ than one update can bring. */
+/* Notes a unit that differs, and gives up if more units differ than one update can bring. */
 static void note_unit(weft_rollout *rollout, uint64_t part)
 {
     weft_search *search = &rollout->search;

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "rollout/rollout.h"
 
-/* Judges a header from a private copy, since the slot stays writable from outside. */
+/* Judges a header from a private copy, because the slot stays writable from outside. */
 static weft_status read_header(weft_slots *slots, const weft_slots_law *law, uint32_t at)
 {
     weft_slot *slot = &slots->slot[at];

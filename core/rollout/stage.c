@@ -48,8 +48,8 @@ static weft_status check_totals(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* The proof: the digest of base and changes is the digest that the trainer published. If not, the trainer is asked in
- * which tile they differ. */
+/* Proves the version: the digest of base and changes is the digest that the trainer published. If not, asks the trainer
+ * in which tile they differ. */
 static weft_status prove(weft_rollout *rollout)
 {
     const weft_version *target = &rollout->queue[0].trailer.target;
@@ -74,7 +74,8 @@ static weft_status check_whole(weft_rollout *rollout)
     return status == WEFT_OK ? prove(rollout) : status;
 }
 
-/* Whether weights that the update does not touch are looked at too. A snapshot's proof has seen all of them. */
+/* Whether weights that the update does not touch are digested too. Not after a snapshot, because its proof has seen all
+ * weights. */
 static bool verifies(const weft_rollout *rollout)
 {
     return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !rollout->queue[0].header.snapshot &&
@@ -121,7 +122,7 @@ static void advance(weft_rollout *rollout)
     weft_stage_clear(rollout);
 }
 
-/* The update was withdrawn: what is held stays, and is said to. */
+/* Drops an update that was withdrawn. The version held stays, and the trainer is told so. */
 static weft_status drop(weft_rollout *rollout)
 {
     const weft_version target = rollout->queue[0].header.target;
