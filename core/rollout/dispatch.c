@@ -44,11 +44,11 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->said_goodbye = rollout->told_alone = rollout->later = false;
     rollout->away_status = WEFT_OK;
     char name[WEFT_SITE_NAME + 8];
-    weft_gateway_name(rollout, name);
+    weft_gateway_name(&rollout->route, name);
     weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
              rollout->facts.fabric, (unsigned long long)welcome->newest.number);
     weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held,
-                       rollout->gateways[rollout->gateway].relay[0] ? name : "");
+                       rollout->route.gateways[rollout->route.at].relay[0] ? name : "");
     weft_session_changed(rollout->session);
     return WEFT_OK;
 }

@@ -65,20 +65,20 @@ static weft_status check_way(const weft_rollout *rollout, uint32_t way)
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint32_t rails = weft_site_rails(site->address, list);
     for (uint32_t rail = 0; rail < rails; rail++)
-        if (weft_control_reaches(rollout->gateways[way].address, list[rail]))
+        if (weft_control_reaches(rollout->route.gateways[way].address, list[rail]))
             return WEFT_OK;
     return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
-                           site->address, rollout->gateways[way].address);
+                           site->address, rollout->route.gateways[way].address);
 }
 
 static weft_status check_ways(const weft_rollout *rollout)
 {
-    for (uint32_t way = 0; way < rollout->gateway_count; way++)
+    for (uint32_t way = 0; way < rollout->route.count; way++)
         if (check_way(rollout, way) == WEFT_OK)
             return WEFT_OK;
-    return weft_fail(WEFT_E_CONFIG,
-                     "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
-                     rollout->site.name, rollout->site.address, rollout->gateways[rollout->gateway_count - 1].address);
+    return weft_fail(
+        WEFT_E_CONFIG, "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
+        rollout->site.name, rollout->site.address, rollout->route.gateways[rollout->route.count - 1].address);
 }
 
 /* WEFT_AGAIN: an interface, its IP or a route is not there yet. */
@@ -90,7 +90,7 @@ static weft_status open_links(weft_rollout *rollout)
     weft_inlet_close(rollout, true); /* what an attempt before this one has opened */
     weft_status status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
-        status = weft_control_route(weft_gateway_known(rollout), address, sizeof address);
+        status = weft_control_route(weft_gateway_known(&rollout->route), address, sizeof address);
     if (status == WEFT_OK)
         status = choose_by_any(rollout, address);
     return status == WEFT_OK ? weft_inlet_links(rollout, address) : status;
@@ -114,7 +114,7 @@ void weft_join_close(weft_rollout *rollout)
 {
     weft_inlet_close(rollout, true);
     weft_control_close(&rollout->control);
-    weft_gateway_close(rollout);
+    weft_gateway_close(&rollout->route);
 }
 
 /* ---- lose */
@@ -188,10 +188,10 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     rollout->join = WEFT_JOIN_AWAY;
     bool again = !joined && weft_gateway_again(rollout, now_ns);
     if (joined) {
-        weft_gateway_close(rollout);
-        weft_gateway_begin(rollout, silent);
+        weft_gateway_close(&rollout->route);
+        weft_gateway_begin(&rollout->route, rollout->faults, silent);
     }
-    if (!joined && !again && weft_gateway_next(rollout)) {
+    if (!joined && !again && weft_gateway_next(&rollout->route)) {
         wait_ns = 0; /* at once to the next that the site names */
     } else {
         rollout->retries += !again;
@@ -230,7 +230,7 @@ static void wait_for_ready(weft_rollout *rollout)
 {
     const uint64_t now_ns = weft_clock_ns();
     char name[WEFT_SITE_NAME + 8];
-    weft_gateway_name(rollout, name);
+    weft_gateway_name(&rollout->route, name);
     if (!rollout->later)
         weft_log(WEFT_LOG_INFO, "%s at %s is not ready yet: waiting for it", name, rollout->control.peer);
     weft_inlet_close(rollout, false);
@@ -240,7 +240,7 @@ static void wait_for_ready(weft_rollout *rollout)
     rollout->later = true;
     rollout->said_goodbye = rollout->told_alone = false;
     rollout->retries = rollout->faults;
-    rollout->away_since_ns = rollout->gateway_since_ns = now_ns;
+    rollout->away_since_ns = rollout->route.since_ns = now_ns;
     rollout->retry_ns = now_ns + LATER_NS;
 }
 
@@ -387,16 +387,16 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (now_ns < rollout->retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        status = check_way(rollout, rollout->gateway);
-        if (status == WEFT_OK && !rollout->gateways[rollout->gateway].address[0])
+        status = check_way(rollout, rollout->route.at);
+        if (status == WEFT_OK && !rollout->route.gateways[rollout->route.at].address[0])
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
         if (status == WEFT_OK)
-            status = weft_control_dial(&rollout->control, rollout->gateways[rollout->gateway].address, io_ms);
+            status = weft_control_dial(&rollout->control, rollout->route.gateways[rollout->route.at].address, io_ms);
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
         rollout->dialed_ns = now_ns;
-        if (rollout->gateway_since_ns == 0)
-            rollout->gateway_since_ns = now_ns;
+        if (rollout->route.since_ns == 0)
+            rollout->route.since_ns = now_ns;
     }
     if (status == WEFT_OK)
         status = step_connected(rollout, now_ns, waits);

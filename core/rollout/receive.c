@@ -88,7 +88,7 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
 static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket *header, const char *what)
 {
     char from[WEFT_SITE_NAME + 8];
-    weft_gateway_name(rollout, from);
+    weft_gateway_name(&rollout->route, from);
     return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way from %s",
                      (unsigned long long)header->target.number, what, (unsigned long long)header->sequence, from);
 }

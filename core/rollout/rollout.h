@@ -136,6 +136,16 @@ typedef struct weft_gateway {
 } weft_gateway;
 #define WEFT_GATEWAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
 
+/* Gateways of a rollout, dialed in turn at each join from the first on. gateway.c owns it. */
+typedef struct weft_route {
+    weft_gateway gateways[WEFT_GATEWAYS];
+    uint32_t count, at;
+    uint32_t silent;      /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
+    bool brief;           /* a relay was lost: the others are asked in turn, none for long */
+    weft_resolver *names; /* answers to the gateways' names, which may come later; NULL: nobody asked */
+    uint64_t since_ns;    /* time when the present gateway was dialed first; 0: not yet */
+} weft_route;
+
 typedef struct weft_relay weft_relay;
 typedef struct weft_rollout weft_rollout;
 
@@ -187,15 +197,9 @@ struct weft_rollout {
     bool later;        /* the last answer was that nothing can be joined yet */
     weft_status refusal;
     char refusal_text[256];
-    weft_gateway gateways[WEFT_GATEWAYS]; /* dialed in turn, at each join from the first on */
-    uint32_t gateway_count, gateway;
-    uint32_t
-        gateway_silent;   /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
-    bool gateway_brief;   /* of a relay that was there: the others are asked in turn, none for long */
-    weft_resolver *names; /* what the ways' names are now, once that is known; NULL: nobody asked */
-    uint64_t gateway_since_ns; /* when the present way was dialed first; 0: not yet */
-    bool was_joined;           /* in this process */
-    weft_relay *relay;         /* NULL: it is none */
+    weft_route route;
+    bool was_joined;   /* in this process */
+    weft_relay *relay; /* NULL: it is none */
     const weft_relay_hooks *hooks;
     weft_connection_verdict verdict;
     weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
@@ -311,17 +315,17 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
 /* Finds the addresses of the ways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
  * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
 weft_status weft_gateway_open(weft_rollout *rollout);
-void weft_gateway_close(weft_rollout *rollout);
+void weft_gateway_close(weft_route *route);
 /* No way led anywhere: names may be other addresses by now. Asks, and takes over what it asked for before. */
 void weft_gateway_renew(weft_rollout *rollout);
 /* The first address that is known. */
-const char *weft_gateway_known(const weft_rollout *rollout);
+const char *weft_gateway_known(const weft_route *route);
 /* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
  * is gone round. `silent`: who was joined says nothing any more. A stopped process still lets itself be dialed, so that
  * a relay is tried last then. */
-void weft_gateway_begin(weft_rollout *rollout, bool silent);
+void weft_gateway_begin(weft_route *route, uint32_t faults, bool silent);
 /* The way just dialed led nowhere: the next. False: all were tried. */
-bool weft_gateway_next(weft_rollout *rollout);
+bool weft_gateway_next(weft_route *route);
 /* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
  * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
 bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
@@ -329,7 +333,7 @@ bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
  * another was lost and there are more, after an eighth of one, since it does that by itself. */
 uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
 /* "the trainer", or "relay NAME". */
-void weft_gateway_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
+void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
 
 /* ---- dispatch.c */
 /* Reads what the trainer said and acts on it; `verdict` says what becomes of the connection. */
