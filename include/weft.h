@@ -574,7 +574,6 @@ typedef struct weft_stats_info {
     double merge_ms;         /* trainer: time to make the last merged update, in the background */
     uint32_t rail_count;
     weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: rails of all peers served so far; rollout: its own */
-    char landing[320]; /* rollout: place where buckets land: "direct: ...", or "staged in host memory: " and why */
 } weft_stats_info;
 
 /* Returns the figures of the session. Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no

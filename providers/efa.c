@@ -7,7 +7,6 @@
     .names = {{0, "efa"}}, .newest_api = WEFT_FABRIC_VERSION(2, 0), .caps = WEFT_CAP_WRITE | WEFT_CAP_MESSAGE,         \
     .addressing = WEFT_ADDRESS_DOMAIN,                                                                                 \
     .registration = WEFT_MR_LOCAL | WEFT_MR_VIRTUAL_ADDRESS | WEFT_MR_ALLOCATED | WEFT_MR_PROVIDER_KEY, .pins = true,  \
-    .device_memory = true, .needs_flush = true,                                                                        \
     .cache = "left as the process has it (FI_MR_CACHE_MONITOR=disabled turns it off)", .immediate_bytes = 4,           \
     .chunk_bytes = UINT64_C(1) << 20, .chunk_max = UINT64_C(1) << 30, .depth = 16, .depth_max = 256,                   \
     .environment = {{"FI_EFA_FORK_SAFE", "1", WEFT_DUTY_WARN,                                                          \
@@ -17,7 +16,6 @@
     .abort = "by closing the endpoint; the receiver closes its own, because the keys are not weft's"
 #define EFA_SETTINGS                                                                                                   \
     {WEFT_OPTION_RNR_RETRY, 7}, {WEFT_OPTION_SHARED_MEMORY, 0}, {WEFT_OPTION_CUDA_API, 0},                             \
-        {WEFT_OPTION_DEVICE_PEER, 1},                                                                                  \
     {                                                                                                                  \
         WEFT_OPTION_EMULATED_WRITE, 0                                                                                  \
     }
@@ -31,12 +29,6 @@
                                 "prov/efa source, efa_domain_attr"},                                                   \
     [WEFT_LINE_PINNING] = {"registered pages are locked, and count against the limit of the process",                  \
                            "ibv_reg_mr(3), fi_mr(3)"},                                                                 \
-    [WEFT_LINE_DEVICE] = {"a buffer in the memory of a GPU saves two copies through the host; granted only where "     \
-                          "libfabric was built with CUDA or ROCr, which the EFA installer's is",                       \
-                          "fi_efa(7); fi_mr(3), FI_HMEM and FI_MR_DMABUF; libfabric pull request 9522"},               \
-    [WEFT_LINE_FLUSH] = {"the adapter's writes are ordered towards the host's memory, not towards what a device that " \
-                         "is running reads",                                                                           \
-                         "GPUDirect RDMA documentation, Synchronization and Memory Ordering; aws-ofi-nccl issue 149"}, \
     [WEFT_LINE_CACHE] = {"weft registers a slab once and keeps it, so that it gains nothing; explicit registrations "  \
                          "pass it by. The monitor is one for the process, others may need it",                         \
                          "prov/efa source, efa_domain.c; fi_mr(3), Memory Registration Cache"},                        \
@@ -52,8 +44,8 @@
                          "prov/efa source, tx_attr size"},                                                             \
     [WEFT_LINE_OPTIONS] =                                                                                              \
         {"7 retries for ever, a late receiver is the heartbeat's matter; no shared memory, one path for all "          \
-         "peers; no calls into CUDA from under an engine, which can deadlock with it, and no copies by the CPU "       \
-         "under the name of direct; a device that emulates writes with messages is warned of; on the fabric efa an "   \
+         "peers; no calls into CUDA from under an engine, which can deadlock with it; "                                \
+         "a device that emulates writes with messages is warned of; on the fabric efa an "                             \
          "arrival consumes a receive, so that a sender waits where the queue would overflow (the fabric efa-direct "   \
          "has no receives: its queue has room for all that is granted)",                                               \
          "fi_efa(7), fi_endpoint(3); nixl pull request 1084"},                                                         \

@@ -45,12 +45,12 @@ static uint64_t caps_asked(const weft_profile *profile)
            (profile->caps & WEFT_CAP_MESSAGE ? FI_MSG : 0) | (profile->reach == WEFT_REACH_REMOTE ? FI_REMOTE_COMM : 0);
 }
 
-static void fill_hints(struct fi_info *hints, const weft_profile *profile, bool device)
+static void fill_hints(struct fi_info *hints, const weft_profile *profile)
 {
-    hints->caps = caps_asked(profile) | (device ? FI_HMEM : 0);
+    hints->caps = caps_asked(profile);
     hints->mode = FI_CONTEXT | FI_CONTEXT2; /* the operations of a port carry the room */
     hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->mr_mode = weft_fabric_modes(profile->registration) | (device ? FI_MR_HMEM : 0);
+    hints->domain_attr->mr_mode = weft_fabric_modes(profile->registration);
     hints->domain_attr->threading = FI_THREAD_DOMAIN; /* a link is used by one thread at a time */
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
@@ -75,26 +75,23 @@ void weft_fabric_switches(void)
 }
 
 /* A provider that is asked for by name may also answer as a lower layer of another one. Where the source address says
- * which port is meant, the domain may bear another name than in the wide answer (127.0.0.2). Memory of devices counts
- * only where it is granted: 1.17's `sockets` registers it unasked, and then cannot reach it. */
-static bool serves(const struct fi_info *info, const weft_profile *profile, const weft_candidate *candidate,
-                   bool device)
+ * which port is meant, the domain may bear another name than in the wide answer (127.0.0.2). */
+static bool serves(const struct fi_info *info, const weft_profile *profile, const weft_candidate *candidate)
 {
-    return (!device || (info->caps & FI_HMEM)) && strcmp(info->fabric_attr->prov_name, candidate->provider) == 0 &&
+    return strcmp(info->fabric_attr->prov_name, candidate->provider) == 0 &&
            (profile->addressing != WEFT_ADDRESS_DOMAIN || strcmp(info->domain_attr->name, candidate->domain) == 0) &&
            (!(profile->only || profile->never) || strcmp(info->fabric_attr->name, candidate->fabric) == 0) &&
            (profile->protocol != WEFT_PROTOCOL_RXM_THROUGH || info->ep_attr->protocol == FI_PROTO_RXM_TCP);
 }
 
 /* The first that serves, alone. */
-static struct fi_info *keep_one(struct fi_info *list, const weft_profile *profile, const weft_candidate *candidate,
-                                bool device)
+static struct fi_info *keep_one(struct fi_info *list, const weft_profile *profile, const weft_candidate *candidate)
 {
     struct fi_info *kept = NULL;
     while (list) {
         struct fi_info *next = list->next;
         list->next = NULL;
-        if (!kept && serves(list, profile, candidate, device))
+        if (!kept && serves(list, profile, candidate))
             kept = list;
         else
             fi_freeinfo(list);
@@ -103,13 +100,13 @@ static struct fi_info *keep_one(struct fi_info *list, const weft_profile *profil
     return kept;
 }
 
-int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node, bool device,
+int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
                         struct fi_info **info)
 {
     struct fi_info *hints = fi_allocinfo();
     if (!hints)
         return -FI_ENOMEM;
-    fill_hints(hints, profile, device);
+    fill_hints(hints, profile);
     /* fi_freeinfo frees these: lent for the call. */
     char provider[sizeof candidate->provider], domain[sizeof candidate->domain];
     memcpy(provider, candidate->provider, sizeof provider);
@@ -124,7 +121,7 @@ int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candi
     fi_freeinfo(hints);
     if (error)
         return error;
-    *info = keep_one(all, profile, candidate, device);
+    *info = keep_one(all, profile, candidate);
     return *info ? 0 : -FI_ENODATA;
 }
 

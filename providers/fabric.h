@@ -32,9 +32,6 @@ struct weft_link {
     uint32_t port_low; /* of endpoints; 0: any */
     uint32_t port_high;
     bool only_writes;
-    bool direct; /* fi_getinfo granted FI_HMEM, and no registration was refused so far */
-    weft_region_kind memory_kind;
-    char memory[512]; /* weft_link_facts.memory */
 };
 
 struct weft_region {
@@ -72,25 +69,13 @@ void weft_fabric_switches(void);
 /* libfabric's bits for weft_profile_registration's. */
 int weft_fabric_modes(unsigned registration);
 
-/* Asks libfabric for exactly the candidate, `device` with memory of devices: one entry, which the caller gives back
- * with fi_freeinfo. `node` is a numeric source IP or NULL. Returns libfabric's (negative) error. */
-int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node, bool device,
+/* Asks libfabric for exactly the candidate: one entry, which the caller gives back with fi_freeinfo. `node` is a
+ * numeric source IP or NULL. Returns libfabric's (negative) error. */
+int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
                         struct fi_info **info);
 
-/* Asks for the candidate with memory of devices, where the profile does; false: not granted, and *info untouched. */
-bool weft_fabric_device_granted(const weft_profile *profile, const weft_candidate *candidate, const char *node,
-                                struct fi_info **info);
-
-/* Registers a device's memory: by its dmabuf where that is possible, else by its address. Returns libfabric's error,
- * and in `text` what each way said. */
-int weft_fabric_device_register(const weft_link *link, const weft_region_memory *memory, uint64_t access, uint64_t key,
-                                struct fid_mr **mr, char *text, size_t capacity);
-/* Why memory of a device was not registered, for people; the link is direct no longer. */
-weft_status weft_fabric_device_refuse(weft_link *link, const weft_region_memory *memory, const char *said);
-
-/* fabric_option.c: sets the row's options on an endpoint that is not enabled yet. What memory of devices cannot do
- * without and is refused here makes the link staged, which its facts say. */
-void weft_fabric_options_set(weft_link *link, struct fid_ep *ep);
+/* fabric_option.c: sets the row's options on an endpoint that is not enabled yet. */
+void weft_fabric_options_set(const weft_link *link, struct fid_ep *ep);
 /* Looks at those that can only be read, of one that is enabled. */
 void weft_fabric_options_read(const weft_link *link, struct fid_ep *ep);
 

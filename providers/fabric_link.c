@@ -27,7 +27,7 @@ static void warn_environment(const weft_profile *profile)
     }
 }
 
-static weft_status take(weft_link *link, const weft_review *review, weft_region_kind memory)
+static weft_status take(weft_link *link, const weft_review *review)
 {
     const weft_profile *profile = link->profile;
     const weft_selection *selection = &review->selection;
@@ -41,10 +41,7 @@ static weft_status take(weft_link *link, const weft_review *review, weft_region_
         memcpy(link->address, review->numeric, sizeof link->address);
     }
     const char *node = source ? link->address : NULL;
-    link->memory_kind = memory;
-    link->direct = memory != WEFT_REGION_HOST && weft_fabric_device_granted(profile, candidate, node, &link->info);
-    weft_fabric_device_text(profile, memory != WEFT_REGION_HOST, link->direct, link->memory, sizeof link->memory);
-    int error = link->direct ? 0 : weft_fabric_getinfo(profile, candidate, node, false, &link->info);
+    int error = weft_fabric_getinfo(profile, candidate, node, &link->info);
     if (error)
         return weft_fail(WEFT_E_MISSING, "provider %s: fi_getinfo(%s, %s%s%s): %s; %s", profile->name,
                          candidate->provider, candidate->domain, link->address[0] ? ", " : "", link->address,
@@ -66,7 +63,7 @@ static weft_status find(weft_link *link, const weft_link_options *options)
     }
     status = weft_review_open(&review, link->profile, address, 0);
     if (status == WEFT_OK)
-        status = take(link, &review, options->memory);
+        status = take(link, &review);
     weft_review_close(&review);
     return status;
 }
@@ -118,12 +115,12 @@ static uint64_t count_arrivals(const weft_link *link, const weft_landing *landin
     return most > link->info->rx_attr->size ? most : link->info->rx_attr->size;
 }
 
-/* Whether the options are taken that memory of devices needs, and whether a port of the range is free, shows only on an
- * endpoint; one that is bound to nothing crashes libfabric 1.17 when it is closed. */
+/* Whether a port of the range is free shows only on an endpoint; one that is bound to nothing crashes libfabric 1.17
+ * when it is closed. */
 static weft_status try_port(weft_link *link)
 {
     weft_port *port = NULL;
-    weft_status status = link->direct || link->port_low ? weft_fabric_port_open(link, &port) : WEFT_OK;
+    weft_status status = link->port_low ? weft_fabric_port_open(link, &port) : WEFT_OK;
     weft_fabric_port_close(port);
     return status;
 }
@@ -197,9 +194,6 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
         .descriptors = link->profile->descriptors,
         .one_major = link->profile->mixing == WEFT_MIXING_REFUSED,
         .dials = link->profile->dials,
-        .direct = link->direct,
-        .needs_flush = link->direct && link->profile->needs_flush,
-        .memory = link->memory,
     };
 }
 #else

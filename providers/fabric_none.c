@@ -31,20 +31,6 @@ size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list,
     return 0;
 }
 
-bool weft_fabric_device_review(const weft_review *review, char *text, size_t capacity)
-{
-    weft_fabric_device_text(review->survey.profile, true, false, text, capacity);
-    return false;
-}
-
-void weft_fabric_device_text(const weft_profile *profile, bool asked, bool granted, char *text, size_t capacity)
-{
-    (void)profile;
-    (void)asked;
-    (void)granted;
-    snprintf(text, capacity, "staged in host memory: " REASON);
-}
-
 void weft_fabric_library(char *text, size_t capacity)
 {
     snprintf(text, capacity, "none");
@@ -97,17 +83,6 @@ weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memo
     (void)port;
     (void)memory;
     (void)bytes;
-    (void)remote;
-    (void)region;
-    return WEFT_E_MISSING;
-}
-
-weft_status weft_fabric_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
-                                           bool remote, weft_region **region)
-{
-    (void)link;
-    (void)port;
-    (void)memory;
     (void)remote;
     (void)region;
     return WEFT_E_MISSING;

@@ -13,9 +13,6 @@ static bool option_name(weft_profile_option option, int *name)
     case WEFT_OPTION_RNR_RETRY:
         *name = FI_OPT_EFA_RNR_RETRY;
         return true;
-    case WEFT_OPTION_DEVICE_PEER:
-        *name = FI_OPT_FI_HMEM_P2P;
-        return true;
 #if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 18))
     case WEFT_OPTION_EMULATED_WRITE:
         *name = FI_OPT_EFA_EMULATED_WRITE;
@@ -44,48 +41,24 @@ static bool is_read(weft_profile_option option)
     return option == WEFT_OPTION_EMULATED_WRITE;
 }
 
-/* Those without which the CPU may copy under the name of direct, or libfabric call CUDA from under an engine. */
-static bool is_vital(const weft_link *link, weft_profile_option option)
-{
-    return link->direct && (option == WEFT_OPTION_DEVICE_PEER ||
-                            (option == WEFT_OPTION_CUDA_API && link->memory_kind == WEFT_REGION_CUDA));
-}
-
 static int set_value(struct fid_ep *ep, weft_profile_setting setting, int name)
 {
     bool truth = setting.value != 0;
     size_t number = (size_t)setting.value;
     if (setting.option == WEFT_OPTION_RNR_RETRY)
         return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, name, &number, sizeof number);
-    if (setting.option == WEFT_OPTION_DEVICE_PEER)
-        return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, name, &setting.value, sizeof setting.value);
     return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, name, &truth, sizeof truth);
 }
 
-static void lose_direct(weft_link *link, const char *option, const char *why)
-{
-    link->direct = false;
-    snprintf(link->memory, sizeof link->memory,
-             "staged in host memory: libfabric granted memory of devices, but refuses the option \"%s\" (%s), without "
-             "which direct is not safe; it takes a libfabric that knows it",
-             option, why);
-    weft_log(WEFT_LOG_WARN, "provider %s: %s", link->profile->name, link->memory);
-}
-
-static void set_option(weft_link *link, struct fid_ep *ep, weft_profile_setting setting)
+static void set_option(const weft_link *link, struct fid_ep *ep, weft_profile_setting setting)
 {
     int name;
-    const bool vital = is_vital(link, setting.option);
-    const char *text = weft_profile_option_name(setting.option);
-    if (is_read(setting.option) || (setting.option == WEFT_OPTION_DEVICE_PEER && !link->direct))
+    if (is_read(setting.option) || !option_name(setting.option, &name))
         return;
-    const bool known = option_name(setting.option, &name);
-    const int error = known ? set_value(ep, setting, name) : 0;
-    if (vital && (!known || error))
-        lose_direct(link, text, known ? fi_strerror(-error) : "the header that weft was built with is too old for it");
-    else if (error)
-        weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option \"%s\" is refused: %s", link->profile->name, text,
-                 fi_strerror(-error));
+    const int error = set_value(ep, setting, name);
+    if (error)
+        weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option \"%s\" is refused: %s", link->profile->name,
+                 weft_profile_option_name(setting.option), fi_strerror(-error));
 }
 
 /* What a row expects of an option that can only be read. */
@@ -103,7 +76,7 @@ static void read_option(const weft_link *link, struct fid_ep *ep, weft_profile_s
              link->profile->name);
 }
 
-void weft_fabric_options_set(weft_link *link, struct fid_ep *ep)
+void weft_fabric_options_set(const weft_link *link, struct fid_ep *ep)
 {
     const weft_profile_setting *settings = link->profile->settings;
     for (int i = 0; i < WEFT_PROFILE_SETTINGS && settings[i].option != WEFT_OPTION_NONE; i++)

@@ -32,26 +32,13 @@ static weft_status random_key(const weft_link *link, uint64_t *key)
     return WEFT_OK;
 }
 
-static int register_once(const weft_link *link, const weft_region_memory *memory, bool remote, uint64_t key,
-                         struct fid_mr **mr, char *said, size_t capacity)
-{
-    uint64_t access = remote ? FI_REMOTE_WRITE : FI_WRITE;
-    if (memory->kind != WEFT_REGION_HOST)
-        return weft_fabric_device_register(link, memory, access, key, mr, said, capacity);
-    int error = fi_mr_reg(link->domain, memory->data, memory->bytes, access, 0, key, 0, mr, NULL);
-    snprintf(said, capacity, "%s", fi_strerror(-error));
-    return error;
-}
-
-static weft_status refuse(weft_link *link, const weft_region_memory *memory, int error, const char *said)
+static weft_status refuse(const weft_link *link, uint64_t bytes, int error)
 {
     if (error == -FI_ENOKEY)
         return weft_fail(WEFT_E_PROVIDER,
                          "provider %s: %llu bytes cannot be registered: each of %d random keys is taken: something "
                          "else registers memory on this domain",
-                         link->profile->name, (unsigned long long)memory->bytes, KEY_RETRIES);
-    if (memory->kind != WEFT_REGION_HOST)
-        return weft_fabric_device_refuse(link, memory, said);
+                         link->profile->name, (unsigned long long)bytes, KEY_RETRIES);
     char more[192] = "";
     if (link->profile->pins && error == -FI_ENOMEM)
         snprintf(more, sizeof more,
@@ -59,21 +46,20 @@ static weft_status refuse(weft_link *link, const weft_region_memory *memory, int
                  "(/etc/security/limits.conf) or the memory limit of its cgroup",
                  (unsigned long long)((atomic_load(&pinned_bytes) + 1023) >> 10));
     return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s%s", link->profile->name,
-                     (unsigned long long)memory->bytes, said, more);
+                     (unsigned long long)bytes, fi_strerror(-error), more);
 }
 
-static weft_status register_memory(weft_link *link, const weft_region_memory *memory, bool remote, struct fid_mr **mr)
+static weft_status register_memory(const weft_link *link, void *memory, uint64_t bytes, bool remote, struct fid_mr **mr)
 {
-    char said[160];
     int error = -FI_ENOKEY;
     for (int i = 0; i < KEY_RETRIES && error == -FI_ENOKEY; i++) {
         uint64_t key;
         weft_status status = random_key(link, &key);
         if (status != WEFT_OK)
             return status;
-        error = register_once(link, memory, remote, key, mr, said, sizeof said);
+        error = fi_mr_reg(link->domain, memory, bytes, remote ? FI_REMOTE_WRITE : FI_WRITE, 0, key, 0, mr, NULL);
     }
-    return error ? refuse(link, memory, error, said) : WEFT_OK;
+    return error ? refuse(link, bytes, error) : WEFT_OK;
 }
 
 /* Counts what will be locked, or refuses it with the number needed: the device's own word would be "no memory". */
@@ -89,47 +75,34 @@ static weft_status pin(const weft_link *link, uint64_t bytes, uint64_t *pinned)
     return weft_fail(WEFT_E_MISSING, "provider %s: %s", link->profile->name, text);
 }
 
-static weft_status fill_region(weft_link *link, const weft_region_memory *memory, bool remote, weft_region *region)
+static weft_status fill_region(const weft_link *link, void *memory, uint64_t bytes, bool remote, weft_region *region)
 {
-    weft_status status = WEFT_OK;
     int mode = link->info->domain_attr->mr_mode;
-    bool host = memory->kind == WEFT_REGION_HOST;
-    if (host && !remote && !(mode & FI_MR_LOCAL))
+    if (!remote && !(mode & FI_MR_LOCAL))
         return WEFT_OK;
-    if (host)
-        status = pin(link, memory->bytes, &region->pinned);
+    weft_status status = pin(link, bytes, &region->pinned);
     if (status == WEFT_OK)
-        status = register_memory(link, memory, remote, &region->mr);
+        status = register_memory(link, memory, bytes, remote, &region->mr);
     if (status != WEFT_OK)
         return status;
     region->key = fi_mr_key(region->mr);
-    region->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory->data : 0;
+    region->address = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
     return WEFT_OK;
-}
-
-weft_status weft_fabric_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
-                                           bool remote, weft_region **region)
-{
-    (void)port; /* regions are the domain's */
-    if (memory->kind != WEFT_REGION_HOST && !link->direct)
-        return weft_fail(WEFT_E_MISSING, "provider %s: no region of a device's memory here: %s", link->profile->name,
-                         link->memory);
-    weft_region *opened = weft_mem_take(1, sizeof *opened);
-    if (!opened)
-        return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a region", link->profile->name);
-    weft_status status = fill_region(link, memory, remote, opened);
-    if (status != WEFT_OK)
-        weft_fabric_region_close(opened);
-    else
-        *region = opened;
-    return status;
 }
 
 weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                     weft_region **region)
 {
-    const weft_region_memory host = {.data = memory, .bytes = bytes, .dmabuf = -1};
-    return weft_fabric_region_open_device(link, port, &host, remote, region);
+    (void)port; /* regions are the domain's */
+    weft_region *opened = weft_mem_take(1, sizeof *opened);
+    if (!opened)
+        return weft_fail(WEFT_E_MEMORY, "provider %s: no memory for a region", link->profile->name);
+    weft_status status = fill_region(link, memory, bytes, remote, opened);
+    if (status != WEFT_OK)
+        weft_fabric_region_close(opened);
+    else
+        *region = opened;
+    return status;
 }
 
 void weft_fabric_region_close(weft_region *region)

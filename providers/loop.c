@@ -17,7 +17,6 @@
 #define DEPTH         8u
 #define DEPTH_MAX     1024u
 #define ADDRESS_BYTES 16u
-#define HOST_ONLY     "the loop copies with the CPU"
 #define ADDRESS_MAGIC UINT64_C(0x31706f6f6c746665) /* "eftloop1" */
 
 static pthread_mutex_t hub = PTHREAD_MUTEX_INITIALIZER;
@@ -169,7 +168,6 @@ static void loop_link_facts(const weft_link *link, weft_link_facts *facts)
         .depth = link->depth,
         .has_fd = true,
         .version = 0,
-        .memory = "host memory: " HOST_ONLY,
     };
 }
 
@@ -215,14 +213,6 @@ static weft_status loop_region_open(weft_link *link, weft_port *port, void *memo
     else
         *region = opened;
     return status;
-}
-
-static weft_status loop_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
-                                           bool remote, weft_region **region)
-{
-    if (memory->kind != WEFT_REGION_HOST)
-        return weft_fail(WEFT_E_MISSING, "provider loop: no region of a device's memory here: " HOST_ONLY);
-    return loop_region_open(link, port, memory->data, memory->bytes, remote, region);
 }
 
 static void loop_region_close(weft_region *region)
@@ -349,7 +339,6 @@ const weft_provider weft_provider_loop = {
     .link_facts = loop_link_facts,
     .link_here = loop_link_here,
     .region_open = loop_region_open,
-    .region_open_device = loop_region_open_device,
     .region_close = loop_region_close,
     .region_remote = loop_region_remote,
     .port_open = loop_port_open,

@@ -51,8 +51,6 @@ const char *weft_profile_line_name(weft_profile_line line)
         [WEFT_LINE_ADDRESS] = "address",
         [WEFT_LINE_REGISTRATION] = "registration",
         [WEFT_LINE_PINNING] = "pinning",
-        [WEFT_LINE_DEVICE] = "device memory",
-        [WEFT_LINE_FLUSH] = "device flush",
         [WEFT_LINE_CACHE] = "MR cache",
         [WEFT_LINE_ORDER] = "order",
         [WEFT_LINE_IMMEDIATE] = "immediate",
@@ -121,7 +119,7 @@ static void add_refused(sheet *s, const weft_profile *profile)
 {
     add_word(s, !(profile->caps & WEFT_CAP_MESSAGE), "messages");
     add_word(s, profile->reach == WEFT_REACH_REMOTE, "local communication");
-    add_word(s, true, profile->device_memory ? "tags, atomics" : "tags, atomics, memory of devices");
+    add_word(s, true, "tags, atomics, memory of devices");
 }
 
 static void add_address(sheet *s, const weft_profile *profile)
@@ -148,7 +146,6 @@ const char *weft_profile_option_name(weft_profile_option option)
                                         [WEFT_OPTION_RNR_RETRY] = "RNR retry",
                                         [WEFT_OPTION_SHARED_MEMORY] = "shared memory permitted",
                                         [WEFT_OPTION_CUDA_API] = "CUDA API permitted",
-                                        [WEFT_OPTION_DEVICE_PEER] = "device memory by peer access only",
                                         [WEFT_OPTION_EMULATED_WRITE] = "writes emulated (read)",
                                         [WEFT_OPTION_UNSOLICITED] = "writes without a receive"};
     return names[option];
@@ -224,13 +221,6 @@ static void add_line(sheet *s, const weft_profile *profile, weft_profile_line li
         break;
     case WEFT_LINE_PINNING:
         add(s, profile->pins ? "pages are locked" : "none");
-        break;
-    case WEFT_LINE_DEVICE:
-        add(s,
-            profile->device_memory ? "where the link wants it: by dmabuf, then by address" : "staged in host memory");
-        break;
-    case WEFT_LINE_FLUSH:
-        add(s, profile->needs_flush ? "the receiver calls the driver before the device reads" : "none");
         break;
     case WEFT_LINE_CACHE:
         add(s, "%s", profile->cache ? profile->cache : "none");

@@ -64,7 +64,6 @@ typedef enum weft_profile_option {
     WEFT_OPTION_RNR_RETRY,
     WEFT_OPTION_SHARED_MEMORY,
     WEFT_OPTION_CUDA_API,
-    WEFT_OPTION_DEVICE_PEER,    /* only on links that move memory of devices */
     WEFT_OPTION_EMULATED_WRITE, /* read, not set: another value than the row's is warned of */
     WEFT_OPTION_UNSOLICITED     /* whether writes with an immediate arrive without consuming a receive */
 } weft_profile_option;
@@ -105,8 +104,6 @@ typedef enum weft_profile_line {
     WEFT_LINE_ADDRESS,
     WEFT_LINE_REGISTRATION,
     WEFT_LINE_PINNING,
-    WEFT_LINE_DEVICE,
-    WEFT_LINE_FLUSH,
     WEFT_LINE_CACHE,
     WEFT_LINE_ORDER,
     WEFT_LINE_IMMEDIATE,
@@ -146,8 +143,6 @@ typedef struct weft_profile {
     bool dials;            /* weft_link_facts.dials */
     unsigned registration; /* weft_profile_registration bits */
     bool pins;             /* registering locks the pages: the process's limit must hold them */
-    bool device_memory;    /* FI_HMEM is asked for where a link wants it; false: never, buckets are staged */
-    bool needs_flush;      /* weft_link_facts.needs_flush of a link that is direct */
     const char *cache;     /* what becomes of libfabric's cache of registrations and its monitor; NULL: it has none */
     uint32_t immediate_bytes;
     uint64_t chunk_bytes; /* of one write, unless the site says otherwise; */
@@ -190,8 +185,6 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts);
 weft_status weft_fabric_link_here(const weft_link *link);
 weft_status weft_fabric_region_open(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                     weft_region **region);
-weft_status weft_fabric_region_open_device(weft_link *link, weft_port *port, const weft_region_memory *memory,
-                                           bool remote, weft_region **region);
 void weft_fabric_region_close(weft_region *region);
 void weft_fabric_region_remote(const weft_region *region, uint64_t *address, uint64_t *key);
 weft_status weft_fabric_port_open(weft_link *link, weft_port **port);
@@ -226,7 +219,6 @@ const void *weft_fabric_anchor(void);
         .link_facts = weft_fabric_link_facts,                                                                          \
         .link_here = weft_fabric_link_here,                                                                            \
         .region_open = weft_fabric_region_open,                                                                        \
-        .region_open_device = weft_fabric_region_open_device,                                                          \
         .region_close = weft_fabric_region_close,                                                                      \
         .region_remote = weft_fabric_region_remote,                                                                    \
         .port_open = weft_fabric_port_open,                                                                            \

@@ -32,11 +32,6 @@ void weft_review_close(weft_review *review);
  * no answer (fabric_survey.c, fabric_none.c). */
 size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list, size_t capacity, bool *known,
                               char *error, size_t error_capacity);
-/* Whether libfabric grants memory of devices with the candidate that was taken, and that or why not as text
- * (fabric_device.c, fabric_none.c). */
-bool weft_fabric_device_review(const weft_review *review, char *text, size_t capacity);
-/* The text alone: `asked` whether a device's memory is wanted at all. */
-void weft_fabric_device_text(const weft_profile *profile, bool asked, bool granted, char *text, size_t capacity);
 /* Version of the library that is loaded; 0: built without. */
 uint32_t weft_fabric_version(void);
 /* Version of the header that this was compiled with. */

@@ -30,9 +30,6 @@ const weft_profile weft_profile_shm = {
             [WEFT_LINE_ADDRESS] = {"the provider names endpoints itself, by process", "fi_shm(7), Address Format"},
             [WEFT_LINE_REGISTRATION] = {"own random keys, as tcp", "fi_shm(7), MR registration mode"},
             [WEFT_LINE_PINNING] = {"the kernel copies between the processes: no page is locked", "fi_shm(7), Overview"},
-            [WEFT_LINE_DEVICE] = {"its second answer, for memory of devices, wants more of the caller",
-                                  "measured: fi_getinfo of 1.17"},
-            [WEFT_LINE_FLUSH] = {"nothing lands in a device", "decision"},
             [WEFT_LINE_CACHE] = {"no page is registered with a device, so there is nothing to keep", "prov/shm source"},
             [WEFT_LINE_ORDER] = {"arrivals are counted and a bucket is whole when each chunk came once, so that EFA "
                                  "and TCP are one case",

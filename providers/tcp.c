@@ -41,9 +41,6 @@ const weft_profile weft_profile_tcp = {
                  "one, and only a key that was never given out before refuses them",
                  "measured with 1.17"},
             [WEFT_LINE_PINNING] = {"the kernel copies: no page is locked", "prov/net and prov/tcp sources"},
-            [WEFT_LINE_DEVICE] = {"the kernel copies between sockets, which lie in host memory",
-                                  "fi_tcp(7); measured with 1.17"},
-            [WEFT_LINE_FLUSH] = {"none: TCP lands nothing in a device", "decision"},
             [WEFT_LINE_CACHE] = {"no page is registered with a device, so there is nothing to keep",
                                  "prov/net and prov/tcp sources"},
             [WEFT_LINE_ORDER] = {"arrivals are counted and a bucket is whole when each chunk came once, so that EFA "
@@ -111,9 +108,6 @@ const weft_profile weft_profile_tcp_rxm = {
             [WEFT_LINE_ADDRESS] = {"as tcp", "measured with 1.17"},
             [WEFT_LINE_REGISTRATION] = {"no provider keys, as tcp", "measured with 1.17"},
             [WEFT_LINE_PINNING] = {"the kernel copies: no page is locked", "prov/tcp source"},
-            [WEFT_LINE_DEVICE] = {"the kernel copies between sockets, which lie in host memory",
-                                  "fi_tcp(7); measured with 1.17"},
-            [WEFT_LINE_FLUSH] = {"none: TCP lands nothing in a device", "decision"},
             [WEFT_LINE_CACHE] = {"no page is registered with a device, so there is nothing to keep",
                                  "prov/net and prov/tcp sources"},
             [WEFT_LINE_ORDER] = {"arrivals are counted and a bucket is whole when each chunk came once, so that EFA "

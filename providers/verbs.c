@@ -10,8 +10,6 @@ const weft_profile weft_profile_verbs = {
     .addressing = WEFT_ADDRESS_SOURCE,
     .registration = WEFT_MR_LOCAL | WEFT_MR_VIRTUAL_ADDRESS | WEFT_MR_ALLOCATED | WEFT_MR_PROVIDER_KEY,
     .pins = true,
-    .device_memory = true,
-    .needs_flush = true,
     .cache = "left as the process has it (FI_MR_CACHE_MONITOR=disabled turns it off)",
     .immediate_bytes = 4,
     .chunk_bytes = UINT64_C(1) << 20,
@@ -50,15 +48,6 @@ const weft_profile weft_profile_verbs = {
                  "fi_verbs(7): only FI_MR_BASIC; prov/verbs source, verbs_domain_attr"},
             [WEFT_LINE_PINNING] = {"registered pages are locked, and count against the limit of the process",
                                    "ibv_reg_mr(3), fi_mr(3)"},
-            [WEFT_LINE_DEVICE] =
-                {"a buffer in the memory of a GPU saves two copies through the host; granted only where "
-                 "libfabric was built with CUDA or ROCr, which Debian's is not",
-                 "fi_mr(3), FI_HMEM and FI_MR_DMABUF; libfabric pull requests 9343 and 9441"},
-            [WEFT_LINE_FLUSH] =
-                {"the adapter's writes are ordered towards the host's memory, not towards what a device "
-                 "that is running reads",
-                 "GPUDirect RDMA documentation, Synchronization and Memory Ordering; aws-ofi-nccl issue "
-                 "149"},
             [WEFT_LINE_CACHE] =
                 {"weft registers a slab once and keeps it, so that it gains nothing; with a monitor on, "
                  "verbs keeps registrations by address after they are closed and lets peers read them; "

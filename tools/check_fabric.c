@@ -198,9 +198,7 @@ static void print_fabric(const json_t *fabric)
     json_array_foreach(json_object_get(fabric, "peers"), index, name)
         printf("%s %s", index ? "," : "", json_string_value(name));
     printf(": %s%s\n", missing ? "MISSING, " : "", text_of(fabric, "text"));
-    if (!missing)
-        printf("    %s\n", text_of(fabric, "memory"));
-    else if (strcmp(text_of(fabric, "missing"), "address") == 0)
+    if (strcmp(text_of(fabric, "missing"), "address") == 0)
         printf("    (if the address is another host's: run this there)\n");
     weft_fabric_print(fabric, 4);
 }

@@ -41,32 +41,14 @@ static json_t *candidate_json(const weft_review *review, size_t index, const cha
     return object;
 }
 
-/* What weft does with a bucket for weights in a device, and why no better. */
-static void memory_text(const weft_review *review, int64_t device, char *text, size_t capacity)
+static json_t *review_json(const weft_review *review, const char *device)
 {
-    char here[512];
-    if (device < 0) {
-        snprintf(text, capacity, "host memory, where the weights are");
-        return;
-    }
-    if (weft_fabric_device_review(review, here, sizeof here))
-        snprintf(text, capacity,
-                 "%s; a rollout's buckets land in the device, unless direct = off or the rollout is a relay", here);
-    else
-        snprintf(text, capacity, "%s", here);
-}
-
-static json_t *review_json(const weft_review *review, int64_t number, const char *device)
-{
-    char memory[640];
-    memory_text(review, number, memory, sizeof memory);
     json_t *candidates = json_array();
     for (size_t i = 0; i < review->survey.count; i++)
         json_array_append_new(candidates, candidate_json(review, i, device));
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:o}", "provider", review->survey.profile->name, "address",
-                     review->address, "missing", weft_missing_name(review->selection.missing), "text",
-                     review->selection.text, "memory", memory, "left_out", (json_int_t)review->left_out, "candidates",
-                     candidates);
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:o}", "provider", review->survey.profile->name, "address", review->address,
+                     "missing", weft_missing_name(review->selection.missing), "text", review->selection.text,
+                     "left_out", (json_int_t)review->left_out, "candidates", candidates);
 }
 
 const char *weft_fabric_auto(size_t index)
@@ -87,7 +69,7 @@ json_t *weft_fabric_json(const char *provider, const char *address, int64_t devi
     weft_status status = weft_near_resolve(profile, address, accelerator, meant, sizeof meant);
     if (status == WEFT_OK)
         status = weft_review_open(&review, profile, meant, pin_bytes);
-    json_t *object = status == WEFT_OK ? review_json(&review, device, bus)
+    json_t *object = status == WEFT_OK ? review_json(&review, bus)
                                        : json_pack("{s:s,s:s,s:s,s:s,s:[]}", "provider", provider, "address", address,
                                                    "missing", "address", "text", weft_last_error(), "candidates");
     weft_review_close(&review);

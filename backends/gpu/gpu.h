@@ -168,7 +168,6 @@ void weft_gpu_memory_give(weft_gpu *gpu, void *memory);
 
 /* Returns the most runs of a view for which a slab has room, whatever the job. */
 uint64_t weft_gpu_runs(const weft_gpu *gpu);
-weft_status weft_gpu_flush(weft_gpu *gpu);
 
 /* Takes a job. WEFT_AGAIN, or an error. */
 weft_status weft_gpu_submit(weft_gpu *gpu, const weft_gpu_kind *kind, void *job);

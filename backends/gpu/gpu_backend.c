@@ -40,19 +40,6 @@ static void slot_memory_give(weft_backend_state *state, void *memory, uint64_t b
     weft_gpu_memory_give(gpu_of(state), memory);
 }
 
-static void slot_memory_export(weft_backend_state *state, const void *memory, uint64_t bytes,
-                               weft_memory_export *exported)
-{
-    const weft_gpu *gpu = gpu_of(state);
-    *exported = (weft_memory_export){.device = gpu->driver->number(gpu->device),
-                                     .dmabuf = gpu->driver->exported(gpu->device, (uintptr_t)memory, bytes)};
-}
-
-static weft_status slot_flush(weft_backend_state *state)
-{
-    return weft_gpu_flush(gpu_of(state));
-}
-
 static uint64_t slot_runs(const weft_backend_state *state)
 {
     return weft_gpu_runs((const weft_gpu *)(const void *)state);
@@ -99,9 +86,8 @@ static weft_status slot_drain(weft_backend_state *state, weft_drain_job *job)
 #define SLOTS                                                                                                          \
     .abi = WEFT_BACKEND_ABI, .depth = WEFT_GPU_DEPTH,                                                                  \
     .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
-    .kernels = slot_kernels, .memory_take = slot_memory_take, .memory_give = slot_memory_give,                         \
-    .memory_export = slot_memory_export, .flush = slot_flush, .runs = slot_runs, .check = slot_check,                  \
-    KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .poll = slot_poll
+    .kernels = slot_kernels, .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs,      \
+    .check = slot_check, KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .poll = slot_poll
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

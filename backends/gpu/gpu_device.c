@@ -86,26 +86,6 @@ void weft_gpu_device_pinned_give(weft_gpu_device *device, void *memory)
     give_settle(device, "giving pinned memory back", code);
 }
 
-/* A driver that cannot export or flush is no error. Memory is then registered by its address, and work submitted after
- * an arrival was polled comes after the arrived bytes. */
-int weft_gpu_device_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes)
-{
-    int code, descriptor = -1;
-    if (!device->calls->range_handle)
-        return -1;
-    ON_DEVICE(device, code, device->calls->range_handle(&descriptor, address, bytes, WEFT_GPU_RANGE_DMABUF, 0));
-    device->vendor->forget(device->calls);
-    return code == WEFT_GPU_DONE ? descriptor : -1;
-}
-
-weft_status weft_gpu_device_flush(weft_gpu_device *device)
-{
-    int code = WEFT_GPU_DONE;
-    if (device->calls->flush_writes)
-        ON_DEVICE(device, code, device->calls->flush_writes(WEFT_GPU_FLUSH_CONTEXT, WEFT_GPU_FLUSH_OWNER));
-    return settle(device, "flushing what arrived", code == WEFT_GPU_NOT_SUPPORTED ? WEFT_GPU_DONE : code);
-}
-
 weft_status weft_gpu_device_stream_take(weft_gpu_device *device, void **stream)
 {
     int code;

@@ -42,9 +42,6 @@ weft_status weft_gpu_device_reached(weft_gpu_device *device, void *mark);
 const char *weft_gpu_device_reaches(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text,
                                     size_t capacity);
 
-int weft_gpu_device_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes);
-weft_status weft_gpu_device_flush(weft_gpu_device *device);
-
 extern const char *const weft_gpu_kernel_names[]; /* symbols of the kernels, by number */
 
 /* Decides the error that a code means for the session. */
@@ -68,29 +65,29 @@ weft_status weft_gpu_device_image_load(weft_gpu_device *device);
     {                                                                                                                  \
         return weft_gpu_device_open(&vendor, number, device);                                                          \
     }                                                                                                                  \
-    const weft_gpu_driver weft_gpu_driver_##NAME = {.name = #NAME,                                                     \
-                                                    .probe = NAME##_probe,                                             \
-                                                    .open = NAME##_open,                                               \
-                                                    .in_use = NAME##_in_use,                                           \
-                                                    .close = weft_gpu_device_close,                                    \
-                                                    .abandon = weft_gpu_device_abandon,                                \
-                                                    .number = weft_gpu_device_number,                                  \
-                                                    .image = weft_gpu_device_image,                                    \
-                                                    .memory_take = weft_gpu_device_memory_take,                        \
-                                                    .memory_give = weft_gpu_device_memory_give,                        \
-                                                    .pinned_take = weft_gpu_device_pinned_take,                        \
-                                                    .pinned_give = weft_gpu_device_pinned_give,                        \
-                                                    .stream_take = weft_gpu_device_stream_take,                        \
-                                                    .stream_give = weft_gpu_device_stream_give,                        \
-                                                    .copy = weft_gpu_device_copy,                                      \
-                                                    .clear = weft_gpu_device_clear,                                    \
-                                                    .launch = weft_gpu_device_launch,                                  \
-                                                    .mark_take = weft_gpu_device_mark_take,                            \
-                                                    .mark_give = weft_gpu_device_mark_give,                            \
-                                                    .mark = weft_gpu_device_mark,                                      \
-                                                    .reached = weft_gpu_device_reached,                                \
-                                                    .reaches = weft_gpu_device_reaches,                                \
-                                                    .exported = weft_gpu_device_exported,                              \
-                                                    .flush = weft_gpu_device_flush}
+    const weft_gpu_driver weft_gpu_driver_##NAME = {                                                                   \
+        .name = #NAME,                                                                                                 \
+        .probe = NAME##_probe,                                                                                         \
+        .open = NAME##_open,                                                                                           \
+        .in_use = NAME##_in_use,                                                                                       \
+        .close = weft_gpu_device_close,                                                                                \
+        .abandon = weft_gpu_device_abandon,                                                                            \
+        .number = weft_gpu_device_number,                                                                              \
+        .image = weft_gpu_device_image,                                                                                \
+        .memory_take = weft_gpu_device_memory_take,                                                                    \
+        .memory_give = weft_gpu_device_memory_give,                                                                    \
+        .pinned_take = weft_gpu_device_pinned_take,                                                                    \
+        .pinned_give = weft_gpu_device_pinned_give,                                                                    \
+        .stream_take = weft_gpu_device_stream_take,                                                                    \
+        .stream_give = weft_gpu_device_stream_give,                                                                    \
+        .copy = weft_gpu_device_copy,                                                                                  \
+        .clear = weft_gpu_device_clear,                                                                                \
+        .launch = weft_gpu_device_launch,                                                                              \
+        .mark_take = weft_gpu_device_mark_take,                                                                        \
+        .mark_give = weft_gpu_device_mark_give,                                                                        \
+        .mark = weft_gpu_device_mark,                                                                                  \
+        .reached = weft_gpu_device_reached,                                                                            \
+        .reaches = weft_gpu_device_reaches,                                                                            \
+    }
 
 #endif

@@ -71,12 +71,6 @@ typedef struct weft_gpu_driver {
      * sentence that begins with the address. NULL: they can. */
     const char *(*reaches)(weft_gpu_device *device, uint64_t address, uint64_t bytes, char *text, size_t capacity);
 
-    /* Returns a descriptor by which the driver exports memory of its own, in whole pages, to other devices. -1: the
-     * driver does not. The caller closes it. */
-    int (*exported)(weft_gpu_device *device, uint64_t address, uint64_t bytes);
-    /* Makes bytes that another device wrote into this device's memory visible to work submitted from now on. */
-    weft_status (*flush)(weft_gpu_device *device);
-
     /* True if the calling thread's process already uses a device of this vendor by other means than weft. */
     bool (*in_use)(void);
 } weft_gpu_driver;

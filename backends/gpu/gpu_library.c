@@ -59,10 +59,6 @@ static const char *functions_find(const weft_gpu_library *library, void *handle,
     }
     WEFT_GPU_CALLS(FIND)
 #undef FIND
-#define FIND(result, name, parameters, cuda, hip)                                                                      \
-    function_find(handle, library->symbols == WEFT_GPU_CUDA ? cuda : hip, &calls->name);
-    WEFT_GPU_LATE_CALLS(FIND)
-#undef FIND
     return NULL;
 }
 

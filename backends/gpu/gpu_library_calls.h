@@ -57,17 +57,11 @@
     ROW(int, last_error, (void), NULL, "hipGetLastError")                                                              \
     ROW(const char *, code_text, (int code), NULL, "hipGetErrorName")
 
-/* Functions that may be NULL, because older libraries lack them. */
-#define WEFT_GPU_LATE_CALLS(ROW)                                                                                       \
-    ROW(int, range_handle, (void *handle, uint64_t address, size_t bytes, int kind, unsigned long long flags),         \
-        "cuMemGetHandleForAddressRange", "hipMemGetHandleForAddressRange")                                             \
-    ROW(int, flush_writes, (int target, int scope), "cuFlushGPUDirectRDMAWrites", NULL)
 /* clang-format on */
 
 #define WEFT_GPU_CALL_MEMBER(result, name, parameters, cuda, hip) result(*name) parameters;
 typedef struct weft_gpu_calls {
     WEFT_GPU_CALLS(WEFT_GPU_CALL_MEMBER)
-    WEFT_GPU_LATE_CALLS(WEFT_GPU_CALL_MEMBER)
 } weft_gpu_calls;
 #undef WEFT_GPU_CALL_MEMBER
 
@@ -90,15 +84,12 @@ enum {
     WEFT_GPU_CAPTURED_LAST = 908,
 };
 
-#define WEFT_GPU_PINNED_FLAGS    3u  /* portable, and in the device's address space */
-#define WEFT_GPU_STREAM_FLAGS    1u  /* does not wait for the default stream */
-#define WEFT_GPU_EVENT_FLAGS     2u  /* no time is taken */
-#define WEFT_GPU_POINTER_HERE    3   /* attribute: address by which the current device reaches the memory */
-#define WEFT_GPU_POINTER_HOST    4   /* attribute: address by which the host reaches the memory */
-#define WEFT_GPU_POINTER_DEVICE  9   /* attribute: number of the device that the memory belongs to */
-#define WEFT_GPU_CAPTURE_RELAXED 2   /* mode of a thread: its calls belong to no capture */
-#define WEFT_GPU_RANGE_DMABUF    1   /* kind of handle */
-#define WEFT_GPU_FLUSH_CONTEXT   0   /* target: the current context */
-#define WEFT_GPU_FLUSH_OWNER     100 /* scope: the device that has the memory */
+#define WEFT_GPU_PINNED_FLAGS    3u /* portable, and in the device's address space */
+#define WEFT_GPU_STREAM_FLAGS    1u /* does not wait for the default stream */
+#define WEFT_GPU_EVENT_FLAGS     2u /* no time is taken */
+#define WEFT_GPU_POINTER_HERE    3  /* attribute: address by which the current device reaches the memory */
+#define WEFT_GPU_POINTER_HOST    4  /* attribute: address by which the host reaches the memory */
+#define WEFT_GPU_POINTER_DEVICE  9  /* attribute: number of the device that the memory belongs to */
+#define WEFT_GPU_CAPTURE_RELAXED 2  /* mode of a thread: its calls belong to no capture */
 
 #endif

@@ -81,11 +81,6 @@ static weft_status slab_ask(weft_gpu *gpu, weft_gpu_slab *slab)
     return noted(gpu, status);
 }
 
-weft_status weft_gpu_flush(weft_gpu *gpu)
-{
-    return atomic_load(&gpu->lost) ? lost_fail(gpu) : noted(gpu, gpu->driver->flush(gpu->device));
-}
-
 /* ---- slabs */
 
 /* Moves one slab of the calling thread from a stage to another, from number `*index` on; NULL past the last. */

@@ -126,21 +126,6 @@ static void host_memory_give(weft_backend_state *state, void *memory, uint64_t b
     weft_mem_unmap(memory, bytes);
 }
 
-static void host_memory_export(weft_backend_state *state, const void *memory, uint64_t bytes,
-                               weft_memory_export *exported)
-{
-    (void)state;
-    (void)memory;
-    (void)bytes;
-    *exported = (weft_memory_export){.dmabuf = -1};
-}
-
-static weft_status host_flush(weft_backend_state *state)
-{
-    (void)state;
-    return WEFT_OK;
-}
-
 static uint64_t host_runs(const weft_backend_state *state)
 {
     (void)state;
@@ -290,8 +275,6 @@ const weft_backend weft_backend_host = {
     .kernels = host_kernels,
     .memory_take = host_memory_take,
     .memory_give = host_memory_give,
-    .memory_export = host_memory_export,
-    .flush = host_flush,
     .runs = host_runs,
     .check = host_check,
     .encode = host_encode,

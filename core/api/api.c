@@ -186,7 +186,7 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->rail_count = weft_inlet_rails(rollout, info->rails);
     info->held = rollout->held;
     info->update_bytes = rollout->last.bytes;
-    snprintf(info->via, sizeof info->via, "%s", rollout->gateways[rollout->gateway].relay);
+    snprintf(info->via, sizeof info->via, "%s", rollout->route.gateways[rollout->route.at].relay);
 }
 
 /* `size`: of the caller's struct. */

@@ -52,13 +52,6 @@ typedef enum weft_memory_kind {
     WEFT_MEMORY_DEVICE /* views for jobs of this backend, and `bytes` of load; caps: DEVICE */
 } weft_memory_kind;
 
-/* The names by which the driver lends memory of kind DEVICE to other libraries. */
-typedef struct weft_memory_export {
-    int device; /* number of the device */
-    int dmabuf; /* descriptor, which the caller closes; -1: the driver exports none */
-    uint64_t dmabuf_offset;
-} weft_memory_export;
-
 /* Changed elements of one unit or one run of units, in order of position. diff and decode make them; encode, apply and
  * undo take them. The arrays have elements of the unit's width, lie in memory of kind LISTS and are aligned to 8 bytes.
  * The record itself lies in host memory. */
@@ -220,11 +213,6 @@ typedef struct weft_backend {
      * text; WEFT_E_ARGUMENT (the backend has no such kind). */
     weft_status (*memory_take)(weft_backend_state *state, uint64_t bytes, weft_memory_kind kind, void **memory);
     void (*memory_give)(weft_backend_state *state, void *memory, uint64_t bytes, weft_memory_kind kind);
-    /* Names memory of kind DEVICE for an adapter that will write into it. */
-    void (*memory_export)(weft_backend_state *state, const void *memory, uint64_t bytes, weft_memory_export *exported);
-    /* Makes bytes that an adapter wrote into memory of kind DEVICE visible to jobs submitted from now on. The bytes are
-     * those whose arrival was polled. */
-    weft_status (*flush)(weft_backend_state *state);
     /* Returns the most runs that the view of a job may have, at least as many as any unit. UINT64_MAX: any number. */
     uint64_t (*runs)(const weft_backend_state *state);
     /* Says why weights cannot lie there ("lies in host memory", "lies on device 1, not 0"), as the end of a sentence

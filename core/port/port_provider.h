@@ -14,25 +14,12 @@
 
 #include "weft.h"
 
-#define WEFT_PROVIDER_ABI     2u
+#define WEFT_PROVIDER_ABI     3u
 #define WEFT_PORT_ADDRESS_MAX 256u
 
 typedef struct weft_link weft_link;
 typedef struct weft_port weft_port;
 typedef struct weft_region weft_region;
-
-/* The owner of a region's memory. */
-typedef enum weft_region_kind { WEFT_REGION_HOST, WEFT_REGION_CUDA, WEFT_REGION_HIP } weft_region_kind;
-
-/* Memory to register as one region: a whole slab, once, when it is taken; never a tensor. */
-typedef struct weft_region_memory {
-    void *data; /* address of the memory; for a device's, the address that its driver uses */
-    uint64_t bytes;
-    weft_region_kind kind;
-    int device;             /* the driver's number of the device */
-    int dmabuf;             /* descriptor that exports the memory, lent for the call; -1: none */
-    uint64_t dmabuf_offset; /* bytes from the start of the exported memory to `data` */
-} weft_region_memory;
 
 /* The most that may arrive on a port while its owner does not poll. All 0: nothing arrives. */
 typedef struct weft_landing {
@@ -53,8 +40,6 @@ typedef struct weft_link_options {
     uint32_t port_high;
     bool only_writes;     /* the link's ports receive nothing: a provider keeps strangers away if it can */
     weft_landing landing; /* arrivals for which each port's queue has room */
-    weft_region_kind
-        memory; /* owner of the regions' memory besides the host; weft_link_facts.memory says what was possible */
 } weft_link_options;
 
 /* Abilities of an open link. */
@@ -67,12 +52,6 @@ typedef struct weft_link_facts {
     uint32_t descriptors; /* descriptors of the process that an open port takes, about */
     bool one_major;       /* both ends need a library of the same major */
     bool dials;           /* ports have socket addresses, and connecting a port dials the other's address */
-    bool direct;          /* region_open_device may be called, because the adapter itself reaches a device's memory */
-    /* Bytes that have ARRIVED in a device's region are not yet visible to the device. Before they are handed on, the
-     * driver must be called (CUDA: cuFlushGPUDirectRDMAWrites, or work submitted after the arrival was polled; HIP:
-     * work submitted after it). False if `direct` is false. */
-    bool needs_flush;
-    const char *memory; /* text: direct or staged, and why; lives as long as the link */
 } weft_link_facts;
 
 typedef struct weft_write {
@@ -116,10 +95,6 @@ typedef struct weft_provider {
      * random key if the caller may choose the key. */
     weft_status (*region_open)(weft_link *link, weft_port *port, void *memory, uint64_t bytes, bool remote,
                                weft_region **region);
-    /* Registers a device's memory through a link that is direct. On WEFT_E_MISSING the text says what is missing, the
-     * link is direct no longer, and buckets go through host memory. */
-    weft_status (*region_open_device)(weft_link *link, weft_port *port, const weft_region_memory *memory, bool remote,
-                                      weft_region **region);
     /* Ends a registration. Close the port that receives into a remotely writable region first, because a write that
      * began goes on until its port is closed (tcp streams into the memory without asking again). That order is the
      * fence. */

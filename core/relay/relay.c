@@ -77,7 +77,7 @@ static void pass_goodbye(weft_relay *relay, weft_child *child)
     close_data(relay, child);
 }
 
-void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
+static void lose(weft_relay *relay, weft_status status, const char *why)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
@@ -279,7 +279,7 @@ void weft_relay_step(weft_relay *relay, weft_waits *waits)
     }
 }
 
-void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
+static void wait(const weft_relay *relay, weft_waits *waits)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         const weft_child *child = &relay->children[i];
@@ -290,7 +290,7 @@ void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
     }
 }
 
-bool weft_relay_busy(const weft_relay *relay)
+static bool is_busy(const weft_relay *relay)
 {
     bool busy = false;
     for (uint32_t i = 0; i < relay->child_count; i++)
@@ -310,7 +310,7 @@ static bool words_are_left(weft_relay *relay)
     return left;
 }
 
-void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns)
+static void flush(weft_relay *relay, uint64_t deadline_ns)
 {
     while (words_are_left(relay) && weft_clock_ns() < deadline_ns)
         weft_clock_pass(WEFT_NS_PER_MS);
@@ -391,10 +391,8 @@ static uint64_t bytes_of(const weft_relay *relay)
            relay->child_count * child;
 }
 
-weft_status weft_relay_open(weft_rollout *rollout)
+static weft_status open_relay(weft_rollout *rollout)
 {
-    if (!rollout->site.relay[0])
-        return WEFT_OK;
     weft_relay *relay = weft_mem_take(1, sizeof *relay);
     if (!relay)
         return weft_fail(WEFT_E_MEMORY, "no memory for a relay");
@@ -417,11 +415,9 @@ weft_status weft_relay_open(weft_rollout *rollout)
     return WEFT_OK;
 }
 
-void weft_relay_close(weft_rollout *rollout)
+static void close_relay(weft_rollout *rollout)
 {
     weft_relay *relay = rollout->relay;
-    if (!relay)
-        return;
     for (uint32_t i = 0; relay->children && i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
         if (child->down.in) /* else neither connection was opened, and none has a descriptor */
@@ -448,7 +444,20 @@ void weft_relay_close(weft_rollout *rollout)
     rollout->relay = NULL;
 }
 
-uint64_t weft_relay_bytes(const weft_rollout *rollout)
+static const weft_relay_hooks hooks = {.open = open_relay,
+                                       .close = close_relay,
+                                       .bytes = bytes_of,
+                                       .step = weft_relay_step,
+                                       .wait = wait,
+                                       .busy = is_busy,
+                                       .pass = weft_relay_pass,
+                                       .follow = weft_relay_follow,
+                                       .unfollow = weft_relay_unfollow,
+                                       .lose = lose,
+                                       .flush = flush};
+
+weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, weft_session **session)
 {
-    return rollout->relay ? bytes_of(rollout->relay) : 0;
+    return weft_rollout_make(site, peer, layout, options, &hooks, session);
 }

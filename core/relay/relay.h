@@ -137,6 +137,8 @@ static inline uint32_t weft_child_block(const weft_relay *relay, const weft_chil
 }
 
 /* ---- relay.c */
+/* Serves the children: accepts, passes on; `waits` says which ports may have something to say. */
+void weft_relay_step(weft_relay *relay, weft_waits *waits);
 /* Ends both connections when what was said has left. */
 void weft_child_lose(weft_relay *relay, weft_child *child, const char *why);
 void weft_child_enter(weft_child *child, weft_child_state state);
@@ -156,7 +158,10 @@ void weft_relay_lane_close(weft_relay_lane *outlet);
 /* Passes messages on, both ways. Errors end the child's connections. */
 weft_status weft_child_hear(weft_relay *relay, weft_child *child);
 
-/* ---- relay_pass.c */
+/* ---- relay_pass.c: the hooks of what comes */
+void weft_relay_pass(weft_relay *relay);
+weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length);
+void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
 /* Takes arrivals of a child's own stream; true if there were any. */
 weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any);
 /* A child no longer needs a block. */

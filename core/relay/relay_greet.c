@@ -220,7 +220,7 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child)
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->later)
         return answer_later(relay, child);
     if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->join == WEFT_JOIN_JOINED) {
-        weft_status status = weft_control_dial(&child->up, rollout->gateways[rollout->gateway].address, io_ms);
+        weft_status status = weft_control_dial(&child->up, rollout->route.gateways[rollout->route.at].address, io_ms);
         if (status != WEFT_OK)
             return status;
         weft_child_enter(child, WEFT_CHILD_DIALING);

@@ -1,4 +1,17 @@
-/* dispatch.c - what the trainer says to a rollout, and what follows from it. */
+/* dispatch.c - reads the trainer's messages and does what each one asks for.
+ *
+ * A connection begins with GREETING, which this end answers by HELLO, and WELCOME or REFUSE. HELLO says which version
+ * the rollout holds. WELCOME says under which label the trainer knows that version, and from then on the rollout is
+ * joined. PASSING in place of WELCOME means that the other end has nothing to join yet.
+ *
+ * The trainer then announces updates one after the other. UPDATE names base and target, and is queued. Its buckets land
+ * in slots and not here, because they come by the fabric. TRAILER names the root that the bits must lead to. stage.c
+ * takes up the first update of the queue after its buckets have come. A trailer without a root withdraws its update.
+ *
+ * A rollout that no update can serve gets OFFER. If its bits should be a version, it first asks for digests (search.c)
+ * to find out which units are wrong, because a repair of a few units costs less than a snapshot. Else the offer waits
+ * for the caller's commit, or is accepted at once if snapshots are staged beside the weights. Messages that end the
+ * connection only set `verdict`, which join.c carries out, because the connection must outlive the message. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +22,7 @@
 static weft_status take_greeting(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
     weft_status status = weft_greeting_take(&rollout->control, body, length);
-    return status == WEFT_OK ? weft_join_greet(rollout) : status;
+    return status == WEFT_OK ? weft_greet_hello(rollout) : status;
 }
 
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
@@ -31,11 +44,11 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->said_goodbye = rollout->told_alone = rollout->later = false;
     rollout->away_status = WEFT_OK;
     char name[WEFT_SITE_NAME + 8];
-    weft_gateway_name(rollout, name);
+    weft_gateway_name(&rollout->route, name);
     weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
              rollout->facts.fabric, (unsigned long long)welcome->newest.number);
     weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held,
-                       rollout->gateways[rollout->gateway].relay[0] ? name : "");
+                       rollout->route.gateways[rollout->route.at].relay[0] ? name : "");
     weft_session_changed(rollout->session);
     return WEFT_OK;
 }
@@ -52,11 +65,9 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     weft_scope scope = weft_status_scope(notice.status);
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
-    weft_join_lose(rollout, notice.status, notice.text);
-    rollout->join = WEFT_JOIN_REFUSED;
     rollout->refusal = notice.status;
     snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
-    weft_session_changed(rollout->session);
+    rollout->verdict = WEFT_VERDICT_REFUSED;
     return WEFT_OK;
 }
 
@@ -128,25 +139,8 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
     rollout->asked = false;
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
     const weft_version *label = &rollout->welcome.held;
-    bool unknown = weft_join_trusts(rollout) && is_none(label) && !rollout->searched;
-    return unknown ? weft_search_join(rollout) : weft_dispatch_offered(rollout);
-}
-
-weft_status weft_dispatch_offered(weft_rollout *rollout)
-{
-    rollout->offered = true;
-    weft_session_changed(rollout->session);
-    if (!rollout->into_image)
-        return WEFT_OK;
-    rollout->snapshot_runs = true;
-    return weft_dispatch_ask(rollout, WEFT_MESSAGE_ACCEPT, NULL);
-}
-
-weft_status weft_dispatch_ask(weft_rollout *rollout, weft_message type, const weft_out *body)
-{
-    rollout->asked = true;
-    rollout->moved_ns = weft_clock_ns();
-    return weft_join_send(rollout, type, body);
+    bool unknown = weft_rollout_trusts(rollout) && is_none(label) && !rollout->searched;
+    return unknown ? weft_search_join(rollout) : weft_ask_offered(rollout);
 }
 
 static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)
@@ -159,7 +153,7 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
         return take_welcome(rollout, body, length);
     if (type == WEFT_MESSAGE_PASSING && rollout->join == WEFT_JOIN_GREETING) {
-        weft_join_later(rollout);
+        rollout->verdict = WEFT_VERDICT_LATER;
         return WEFT_OK;
     }
     if (rollout->join != WEFT_JOIN_JOINED)
@@ -178,12 +172,12 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     case WEFT_MESSAGE_DIGESTS:
         return weft_search_answer(rollout, body, length);
     case WEFT_MESSAGE_PING:
-        return weft_join_send(rollout, WEFT_MESSAGE_PONG, &echo);
+        return weft_rollout_send(rollout, WEFT_MESSAGE_PONG, &echo);
     case WEFT_MESSAGE_PONG:
         return WEFT_OK;
     case WEFT_MESSAGE_FOLLOW:
         if (rollout->relay)
-            return weft_relay_follow(rollout->relay, body, length);
+            return rollout->hooks->follow(rollout->relay, body, length);
         return weft_fail(WEFT_E_PROTOCOL, "FOLLOW, to a rollout that is no relay");
     case WEFT_MESSAGE_LOOK: /* what lies there already counts */
         status = weft_receive_poll(rollout, &any);
@@ -197,7 +191,7 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
         return WEFT_OK;
     case WEFT_MESSAGE_BYE:
         rollout->said_goodbye = true;
-        weft_join_lose(rollout, WEFT_OK, "goodbye");
+        rollout->verdict = WEFT_VERDICT_GOODBYE;
         return WEFT_OK;
     default:
         return weft_fail(WEFT_E_PROTOCOL, "%s, which no trainer sends here", weft_message_name(type));
@@ -219,7 +213,7 @@ static weft_status fail_closed(const weft_rollout *rollout)
 weft_status weft_dispatch_step(weft_rollout *rollout)
 {
     weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
-    while (status == WEFT_OK && rollout->control.fd >= 0) {
+    while (status == WEFT_OK && rollout->verdict == WEFT_VERDICT_NONE) {
         weft_message type;
         const uint8_t *body;
         uint64_t length;
@@ -228,11 +222,8 @@ weft_status weft_dispatch_step(weft_rollout *rollout)
             break;
         rollout->session->stirred = true;
         status = act(rollout, type, body, length);
-        if (rollout->control.fd >= 0)
-            weft_control_drop(&rollout->control);
+        weft_control_drop(&rollout->control);
     }
-    if (rollout->control.fd < 0)
-        return WEFT_OK; /* refused, or goodbye: dealt with */
     if (status == WEFT_AGAIN)
         status = lost == WEFT_OK ? WEFT_OK : fail_closed(rollout);
     return status;

@@ -28,7 +28,7 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
 static void add(weft_rollout *rollout, uint32_t place, const char *address)
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    weft_gateway *way = &rollout->gateways[rollout->gateway_count++];
+    weft_gateway *way = &rollout->route.gateways[rollout->route.count++];
     uint32_t count = weft_site_via(&rollout->site, relays);
     snprintf(way->address, sizeof way->address, "%.*s", (int)sizeof way->address - 1, address);
     snprintf(way->relay, sizeof way->relay, "%s", place < count ? relays[place] : "");
@@ -39,13 +39,13 @@ static void add(weft_rollout *rollout, uint32_t place, const char *address)
 static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *name, const weft_gateway *before,
                       uint32_t before_count)
 {
-    uint32_t old = rollout->gateway_count;
+    uint32_t old = rollout->route.count;
     for (uint32_t i = 0; i < name->count; i++)
         add(rollout, place, name->address[i]);
     for (uint32_t i = 0; i < before_count && name->count == 0; i++)
         if (before[i].place == place)
             add(rollout, place, before[i].address);
-    if (rollout->gateway_count == old)
+    if (rollout->route.count == old)
         add(rollout, place, "");
 }
 
@@ -53,13 +53,13 @@ static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *na
 static void take_over(weft_rollout *rollout, const weft_resolver *names, uint32_t count)
 {
     weft_gateway before[WEFT_GATEWAYS];
-    uint32_t before_count = rollout->gateway_count, place = rollout->gateways[rollout->gateway].place;
-    memcpy(before, rollout->gateways, sizeof before);
-    rollout->gateway_count = rollout->gateway = 0;
+    uint32_t before_count = rollout->route.count, place = rollout->route.gateways[rollout->route.at].place;
+    memcpy(before, rollout->route.gateways, sizeof before);
+    rollout->route.count = rollout->route.at = 0;
     for (uint32_t i = 0; i < count; i++)
         add_place(rollout, i, weft_resolver_at(names, i), before, before_count);
-    while (rollout->gateways[rollout->gateway].place != place)
-        rollout->gateway++;
+    while (rollout->route.gateways[rollout->route.at].place != place)
+        rollout->route.at++;
 }
 
 /* WEFT_OK: one at least is known; else `why` not, as the name that may be known later has it. */
@@ -77,10 +77,10 @@ static weft_status judge(const weft_resolver *names, uint32_t count, const char 
     return worst->status;
 }
 
-void weft_gateway_close(weft_rollout *rollout)
+void weft_gateway_close(weft_route *route)
 {
-    weft_resolver_give(rollout->names);
-    rollout->names = NULL;
+    weft_resolver_give(route->names);
+    route->names = NULL;
 }
 
 /* `why` stays as it is where only time ran out. What nobody has answered for by then is taken over later. */
@@ -89,17 +89,18 @@ static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char w
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
     const char *text = "";
     uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts);
-    rollout->names = weft_resolver_ask(hosts, count);
-    if (!rollout->names)
+    rollout->route.names = weft_resolver_ask(hosts, count);
+    if (!rollout->route.names)
         return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
-    const bool told = weft_resolver_wait(rollout->names, deadline_ns), known = weft_resolver_known(rollout->names);
-    weft_status status = judge(rollout->names, count, &text);
+    const bool told = weft_resolver_wait(rollout->route.names, deadline_ns),
+               known = weft_resolver_known(rollout->route.names);
+    weft_status status = judge(rollout->route.names, count, &text);
     if (status == WEFT_OK)
-        take_over(rollout, rollout->names, count);
+        take_over(rollout, rollout->route.names, count);
     else if (told || !why[0])
         snprintf(why, 320, "%s", text);
     if (status != WEFT_OK || known)
-        weft_gateway_close(rollout);
+        weft_gateway_close(&rollout->route);
     return status;
 }
 
@@ -139,76 +140,76 @@ void weft_gateway_renew(weft_rollout *rollout)
         named += !weft_control_is_numeric(hosts[i], numeric);
     if (named == 0)
         return;
-    if (!rollout->names)
-        rollout->names = weft_resolver_ask(hosts, count);
-    if (!rollout->names)
+    if (!rollout->route.names)
+        rollout->route.names = weft_resolver_ask(hosts, count);
+    if (!rollout->route.names)
         return;
-    const bool known = weft_resolver_known(rollout->names);
-    take_over(rollout, rollout->names, count);
+    const bool known = weft_resolver_known(rollout->route.names);
+    take_over(rollout, rollout->route.names, count);
     if (known)
-        weft_gateway_close(rollout);
+        weft_gateway_close(&rollout->route);
 }
 
-const char *weft_gateway_known(const weft_rollout *rollout)
+const char *weft_gateway_known(const weft_route *route)
 {
     uint32_t way = 0;
-    while (way + 1 < rollout->gateway_count && !rollout->gateways[way].address[0])
+    while (way + 1 < route->count && !route->gateways[way].address[0])
         way++;
-    return rollout->gateways[way].address;
+    return route->gateways[way].address;
 }
 
-static bool is_passed_over(const weft_rollout *rollout)
+static bool is_passed_over(const weft_route *route)
 {
-    return rollout->gateways[rollout->gateway].place + 1 == rollout->gateway_silent;
+    return route->gateways[route->at].place + 1 == route->silent;
 }
 
-void weft_gateway_begin(weft_rollout *rollout, bool silent)
+void weft_gateway_begin(weft_route *route, uint32_t faults, bool silent)
 {
-    const uint32_t places = rollout->gateways[rollout->gateway_count - 1].place + 1;
-    const weft_gateway *last = &rollout->gateways[rollout->gateway];
-    uint32_t first = rollout->faults % places;
-    rollout->gateway_brief = places > 1;
-    rollout->gateway_silent = silent && last->relay[0] && places > 1 ? last->place + 1 : 0;
-    if (first + 1 == rollout->gateway_silent)
+    const uint32_t places = route->gateways[route->count - 1].place + 1;
+    const weft_gateway *last = &route->gateways[route->at];
+    uint32_t first = faults % places;
+    route->brief = places > 1;
+    route->silent = silent && last->relay[0] && places > 1 ? last->place + 1 : 0;
+    if (first + 1 == route->silent)
         first = (first + 1) % places;
-    rollout->gateway = 0;
-    while (rollout->gateways[rollout->gateway].place != first)
-        rollout->gateway++;
-    rollout->gateway_since_ns = 0;
+    route->at = 0;
+    while (route->gateways[route->at].place != first)
+        route->at++;
+    route->since_ns = 0;
 }
 
-bool weft_gateway_next(weft_rollout *rollout)
+bool weft_gateway_next(weft_route *route)
 {
     do
-        rollout->gateway = (rollout->gateway + 1) % rollout->gateway_count;
-    while (rollout->gateway != 0 && is_passed_over(rollout));
-    if (rollout->gateway == 0) {
-        rollout->gateway_silent = 0;
-        rollout->gateway_brief = false;
+        route->at = (route->at + 1) % route->count;
+    while (route->at != 0 && is_passed_over(route));
+    if (route->at == 0) {
+        route->silent = 0;
+        route->brief = false;
     }
-    rollout->gateway_since_ns = 0;
-    return rollout->gateway != 0;
+    route->since_ns = 0;
+    return route->at != 0;
 }
 
 bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns)
 {
-    bool relay = rollout->gateways[rollout->gateway].relay[0] != 0;
+    bool relay = rollout->route.gateways[rollout->route.at].relay[0] != 0;
     return relay && !rollout->was_joined && rollout->faults == 0 &&
-           now_ns < rollout->gateway_since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
+           now_ns < rollout->route.since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
 }
 
 uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
 {
-    const bool relay = rollout->gateways[rollout->gateway].relay[0] != 0;
-    const bool brief = rollout->gateway_brief && rollout->join != WEFT_JOIN_GREETING;
+    const bool relay = rollout->route.gateways[rollout->route.at].relay[0] != 0;
+    const bool brief = rollout->route.brief && rollout->join != WEFT_JOIN_GREETING;
     const uint64_t eighth_ms = rollout->site.heartbeat_ms / 8;
     const uint64_t brief_ms = eighth_ms > BRIEF_LEAST_MS ? eighth_ms : BRIEF_LEAST_MS;
     const uint64_t patience_ms = brief && brief_ms < rollout->site.heartbeat_ms ? brief_ms : rollout->site.heartbeat_ms;
     return relay && patience_ms < most_ms ? patience_ms : most_ms;
 }
 
-void weft_gateway_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8])
+void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8])
 {
-    const char *relay = rollout->gateways[rollout->gateway].relay;
+    const char *relay = route->gateways[route->at].relay;
     snprintf(name, WEFT_SITE_NAME + 8, relay[0] ? "relay %s" : "the trainer", relay);
 }

@@ -11,7 +11,8 @@
 
 /* ---- links */
 
-/* All slots may be full before the caller makes progress, in the smallest chunks that the trainer may cut. */
+/* Sizes a port's queue for all slots full of the smallest chunks that the trainer may cut, because the caller may make
+ * no progress for so long. */
 static weft_landing landing_of(const weft_site_peer *site)
 {
     const uint64_t paced = weft_pace_chunk(site->rate_limit);
@@ -36,7 +37,6 @@ static weft_status open_link(weft_rollout *rollout, uint32_t rail, weft_link_fac
     weft_link_options options = weft_site_link(rollout->session->site, rollout->provider->name, address);
     options.landing = landing_of(&rollout->site);
     options.accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device);
-    options.memory = weft_direct_kind(rollout);
     weft_status status = rollout->provider->link_open(&options, &rollout->links[rail]);
     if (status == WEFT_OK)
         rollout->provider->link_facts(rollout->links[rail], facts);
@@ -61,7 +61,7 @@ static weft_status open_first(weft_rollout *rollout, uint32_t rail)
     return status;
 }
 
-/* One that was away: what was said of the others, and the memory that they write to, must do for it too. */
+/* Opens a link that was away. It must take chunks as large as the others, because HELLO names one size for all. */
 static weft_status open_late(weft_rollout *rollout, uint32_t rail)
 {
     weft_link_facts facts;
@@ -69,17 +69,17 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     weft_status status = open_link(rollout, rail, &facts);
     if (status != WEFT_OK)
         return status == WEFT_AGAIN ? WEFT_E_PROVIDER : status;
-    if (facts.chunk_bytes >= rollout->facts.chunk_bytes && weft_direct_admits(rollout, &facts)) {
+    if (facts.chunk_bytes >= rollout->facts.chunk_bytes) {
         address_of(rollout, rail, address);
         weft_log(WEFT_LOG_INFO, "address %s is back", address);
         return WEFT_OK;
     }
     rollout->provider->link_close(rollout->links[rail]);
     rollout->links[rail] = NULL;
-    return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others, or another memory");
+    return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others");
 }
 
-/* Whether a port is open by it, those for a relay's children among them: they are there while it is joined. */
+/* Whether a port is open on the link. A relay's ports for its children count, and exist while the relay is joined. */
 static bool is_used(const weft_rollout *rollout, uint32_t rail)
 {
     bool used = rail == 0 && rollout->relay && rollout->join == WEFT_JOIN_JOINED;
@@ -88,7 +88,7 @@ static bool is_used(const weft_rollout *rollout, uint32_t rail)
     return used;
 }
 
-/* One that was away may be back as another IP, which a link opened before does not learn. */
+/* Opens the link again if its address changed, because an open link does not learn of another IP. */
 static weft_status look(weft_rollout *rollout, uint32_t rail)
 {
     weft_link **link = &rollout->links[rail];
@@ -128,7 +128,8 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     if (status == WEFT_OK)
         status = provider->port_open(rollout->links[rail], &inlet->port);
     if (status == WEFT_OK)
-        status = weft_direct_register(rollout, rollout->links[rail], inlet->port, &inlet->region);
+        status = provider->region_open(rollout->links[rail], inlet->port, rollout->slots.memory, rollout->slots.bytes,
+                                       true, &inlet->region);
     if (status == WEFT_OK)
         status = provider->port_address(inlet->port, mine->address, &mine->address_bytes);
     if (status == WEFT_OK)
@@ -136,7 +137,7 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
     return status;
 }
 
-/* The port first: closing a registration does not stop a write that is landing, closing the endpoint does. */
+/* Closes the port first, because closing a registration does not stop a write that is landing. */
 static void close_inlet(const weft_rollout *rollout, weft_inlet *inlet)
 {
     if (inlet->port)
@@ -254,7 +255,7 @@ weft_status weft_inlet_tell(weft_rollout *rollout)
         landed.port[at].writes = rollout->inlets[at].arrivals;
     }
     weft_wire_put_landed(&out, &landed);
-    return weft_join_send(rollout, WEFT_MESSAGE_LANDED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_LANDED, &out);
 }
 
 weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_status why)
@@ -293,7 +294,7 @@ weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t
     weft_slots_forget(&rollout->slots, close.port, closed.whole);
     weft_log(WEFT_LOG_DEBUG, "port %u of the trainer's is closed; %u others", close.port, weft_inlet_used(rollout));
     weft_wire_put_closed(&out, &closed);
-    return weft_join_send(rollout, WEFT_MESSAGE_CLOSED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_CLOSED, &out);
 }
 
 weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length)
@@ -320,7 +321,7 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
         opened.at = (weft_wire_port){.address_bytes = 0};
     }
     weft_wire_put_opened(&out, &opened);
-    return weft_join_send(rollout, WEFT_MESSAGE_OPENED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_OPENED, &out);
 }
 
 void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits)

@@ -1,4 +1,18 @@
-/* join.c - the rollout's connection: dial, greet, keep alive, lose, come back. */
+/* join.c - the rollout's connection: dial, greet, keep alive, lose, come back.
+ *
+ * A rollout dials the addresses of its site in turn (gateway.c): its relays in order, then the trainer. Each gets a
+ * time to answer, and a relay gets less of it than the trainer, because the next relay can serve as well. After each
+ * round of failures the pause before the next round doubles, up to a second. Names are looked up again after a round,
+ * because a host may have come back with another address.
+ *
+ * Joined, both ends ping four times a heartbeat, and silence for a heartbeat ends the connection. weft_join_lose ends
+ * it because of the other end: ports close first, because a closed port is what stops writes that are landing. All that
+ * came by the connection is forgotten, except a version that is proved: the caller may still commit that one.
+ *
+ * weft_join_fault ends it because of this end: a version could not be made from what came, or the weights are not what
+ * was held. FAULT tells the trainer so. If the weights are in doubt, they are digested anew without the lock, and the
+ * next HELLO tells what they really are. After three faults in a row HELLO claims to hold nothing, so that the trainer
+ * offers a snapshot. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +25,6 @@
 #define RETRY_MAX_NS (1000 * WEFT_NS_PER_MS)
 #define LATER_NS     (250 * WEFT_NS_PER_MS) /* until one that is not ready is dialed again */
 #define GREET_MS     10000
-/* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
-#define FAULTS_MAX 3u
 
 /* ---- open */
 
@@ -24,7 +36,7 @@ static const weft_provider *choose_provider(const char *name, const char *addres
     return strcmp(name, "auto") == 0 ? weft_provider_auto(address, text, CHOICE_TEXT) : weft_provider_find(name);
 }
 
-/* By the first of the addresses by which it can be told. */
+/* Chooses the provider by the first address that tells which one serves. */
 static weft_status choose_by_any(weft_rollout *rollout, const char *first)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
@@ -38,7 +50,7 @@ static weft_status choose_by_any(weft_rollout *rollout, const char *first)
         rollout->provider = choose_provider(site->provider, list[rail], text);
     for (uint32_t rail = 0; rail < rails && !rollout->provider && automatic && !waits; rail++)
         waits = weft_provider_auto_waits(rail ? list[rail] : first);
-    if (text[0] && !waits) /* while it waits the reason is said once */
+    if (text[0] && !waits) /* while the rollout waits, the reason is said once */
         weft_log(rollout->provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
     if (rollout->provider || waits)
         return waits ? WEFT_AGAIN : WEFT_OK;
@@ -46,27 +58,27 @@ static weft_status choose_by_any(weft_rollout *rollout, const char *first)
                      site->provider);
 }
 
-/* Data sent to an address that the other end cannot reach would never come, however often this end joined. */
+/* Refuses an address that the other end cannot reach, because data for it would never come. */
 static weft_status check_way(const weft_rollout *rollout, uint32_t way)
 {
     const weft_site_peer *site = &rollout->site;
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint32_t rails = weft_site_rails(site->address, list);
     for (uint32_t rail = 0; rail < rails; rail++)
-        if (weft_control_reaches(rollout->gateways[way].address, list[rail]))
+        if (weft_control_reaches(rollout->route.gateways[way].address, list[rail]))
             return WEFT_OK;
     return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
-                           site->address, rollout->gateways[way].address);
+                           site->address, rollout->route.gateways[way].address);
 }
 
 static weft_status check_ways(const weft_rollout *rollout)
 {
-    for (uint32_t way = 0; way < rollout->gateway_count; way++)
+    for (uint32_t way = 0; way < rollout->route.count; way++)
         if (check_way(rollout, way) == WEFT_OK)
             return WEFT_OK;
-    return weft_fail(WEFT_E_CONFIG,
-                     "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
-                     rollout->site.name, rollout->site.address, rollout->gateways[rollout->gateway_count - 1].address);
+    return weft_fail(
+        WEFT_E_CONFIG, "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
+        rollout->site.name, rollout->site.address, rollout->route.gateways[rollout->route.count - 1].address);
 }
 
 /* WEFT_AGAIN: an interface, its IP or a route is not there yet. */
@@ -78,7 +90,7 @@ static weft_status open_links(weft_rollout *rollout)
     weft_inlet_close(rollout, true); /* what an attempt before this one has opened */
     weft_status status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
-        status = weft_control_route(weft_gateway_known(rollout), address, sizeof address);
+        status = weft_control_route(weft_gateway_known(&rollout->route), address, sizeof address);
     if (status == WEFT_OK)
         status = choose_by_any(rollout, address);
     return status == WEFT_OK ? weft_inlet_links(rollout, address) : status;
@@ -102,17 +114,7 @@ void weft_join_close(weft_rollout *rollout)
 {
     weft_inlet_close(rollout, true);
     weft_control_close(&rollout->control);
-    weft_gateway_close(rollout);
-}
-
-bool weft_join_trusts(const weft_rollout *rollout)
-{
-    return rollout->holds && rollout->faults < FAULTS_MAX;
-}
-
-weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body)
-{
-    return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
+    weft_gateway_close(&rollout->route);
 }
 
 /* ---- lose */
@@ -130,7 +132,7 @@ static void forget_connection(weft_rollout *rollout)
         weft_stage_clear(rollout);
 }
 
-/* What the rollout goes on with: a version, bits that are none, or nothing. */
+/* Names the bits that the rollout goes on with: a version, bits of no version, or nothing. */
 static void holdings(const weft_rollout *rollout, char text[64])
 {
     const bool labelled = rollout->held.run != 0;
@@ -141,7 +143,7 @@ static void holdings(const weft_rollout *rollout, char text[64])
         snprintf(text, 64, "%s", rollout->holds ? "serving bits of no version" : "holding nothing");
 }
 
-/* Once each time, to the log and as an event; WEFT_OK: by a goodbye. */
+/* Reports a lost trainer once, to the log and as an event. WEFT_OK: the trainer said goodbye. */
 static void tell_away(weft_rollout *rollout, weft_status status, const char *why)
 {
     char holds[64], away[320];
@@ -155,7 +157,8 @@ static void tell_away(weft_rollout *rollout, weft_status status, const char *why
                        &rollout->held, away);
 }
 
-/* The trainer was there throughout: what is wrong is here. Of the end of the session it was said already. */
+/* Reports that this end joins anew, because the fault is here and not the trainer's. The end of a session was reported
+ * already. */
 static void tell_again(const weft_rollout *rollout, weft_status status, const char *why)
 {
     const bool base = status == WEFT_E_BASE;
@@ -176,7 +179,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     bool joined = rollout->join == WEFT_JOIN_JOINED;
     const bool silent = joined && now_ns > rollout->control.heard_ns + rollout->heartbeat_ms * WEFT_NS_PER_MS;
     if (rollout->relay)
-        weft_relay_lose(rollout->relay, status, text);
+        rollout->hooks->lose(rollout->relay, status, text);
     weft_inlet_close(rollout, false);
     weft_control_hang_up(&rollout->control);
     if (rollout->snapshot_runs && !rollout->into_image)
@@ -185,10 +188,10 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     rollout->join = WEFT_JOIN_AWAY;
     bool again = !joined && weft_gateway_again(rollout, now_ns);
     if (joined) {
-        weft_gateway_close(rollout);
-        weft_gateway_begin(rollout, silent);
+        weft_gateway_close(&rollout->route);
+        weft_gateway_begin(&rollout->route, rollout->faults, silent);
     }
-    if (!joined && !again && weft_gateway_next(rollout)) {
+    if (!joined && !again && weft_gateway_next(&rollout->route)) {
         wait_ns = 0; /* at once to the next that the site names */
     } else {
         rollout->retries += !again;
@@ -206,7 +209,7 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
     return joined;
 }
 
-/* What is short here is said when it begins: else it would look as if the trainer were away. */
+/* Reports a shortage of this host when it begins, because it would look as if the trainer were away. */
 static void tell_short(const weft_rollout *rollout, weft_status status, const char *why)
 {
     const bool short_here = weft_status_scope(status) == WEFT_SCOPE_SESSION;
@@ -223,11 +226,11 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
         tell_away(rollout, status, text);
 }
 
-void weft_join_later(weft_rollout *rollout)
+static void wait_for_ready(weft_rollout *rollout)
 {
     const uint64_t now_ns = weft_clock_ns();
     char name[WEFT_SITE_NAME + 8];
-    weft_gateway_name(rollout, name);
+    weft_gateway_name(&rollout->route, name);
     if (!rollout->later)
         weft_log(WEFT_LOG_INFO, "%s at %s is not ready yet: waiting for it", name, rollout->control.peer);
     weft_inlet_close(rollout, false);
@@ -237,11 +240,11 @@ void weft_join_later(weft_rollout *rollout)
     rollout->later = true;
     rollout->said_goodbye = rollout->told_alone = false;
     rollout->retries = rollout->faults;
-    rollout->away_since_ns = rollout->gateway_since_ns = now_ns;
+    rollout->away_since_ns = rollout->route.since_ns = now_ns;
     rollout->retry_ns = now_ns + LATER_NS;
 }
 
-/* The weights, digested anew, are not what was held: they are bits without a label. */
+/* Takes the weights as bits without a label, because their fresh digests are not those held. */
 static void admit_alien(weft_rollout *rollout, uint64_t root)
 {
     const weft_layout *layout = rollout->session->layout;
@@ -256,8 +259,8 @@ static void admit_alien(weft_rollout *rollout, uint64_t root)
     rollout->told = true;
 }
 
-/* Finds out what the weights really are, so that the trainer is told the truth. The pass is made without the lock: a
- * rebind waits for it, nothing is staged, and nobody else writes the digests meanwhile. */
+/* Digests the weights anew, so that the next HELLO tells the truth. The pass is made without the lock: a rebind waits
+ * for its end, nothing is staged, and nobody else writes the digests meanwhile. */
 static void digest_anew(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
@@ -284,7 +287,7 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
                                                                   : 0};
     snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
     weft_wire_put_notice(&out, &notice);
-    if (weft_join_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
+    if (weft_rollout_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
         weft_control_flush(&rollout->control);
     rollout->faults++;
     rollout->retries = rollout->faults;
@@ -304,39 +307,6 @@ static weft_status knock(weft_rollout *rollout)
     return weft_greeting_ask(&rollout->control);
 }
 
-weft_status weft_join_greet(weft_rollout *rollout)
-{
-    uint8_t body[WEFT_MESSAGE_MAX];
-    weft_out out = {body, sizeof body, 0, false};
-    weft_wire_hello hello = {.nonce = rollout->control.nonce,
-                             .incarnation = rollout->session->incarnation,
-                             .slot_stride = rollout->slots.stride,
-                             .slot_payload = rollout->slots.payload,
-                             .slots = rollout->slots.count,
-                             .chunk_bytes = (uint32_t)rollout->facts.chunk_bytes,
-                             .levels = (1u << WEFT_LEVEL_COUNT) - 1,
-                             .staging_bytes = rollout->staging.bytes};
-    weft_receive_reset(rollout);
-    rollout->epoch = (rollout->epoch + 1) & 0xffu;
-    weft_status status = weft_inlet_open(rollout, &hello);
-    if (status != WEFT_OK)
-        return status;
-    snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);
-    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
-    hello.fabric = rollout->facts.version;
-    snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
-    memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
-    hello.epoch = rollout->epoch;
-    hello.holds = weft_join_trusts(rollout);
-    hello.held = rollout->held;
-    hello.attachment = rollout->attachment ? rollout->attachment->hash : 0;
-    weft_wire_put_hello(&out, &hello);
-    rollout->join = WEFT_JOIN_GREETING;
-    rollout->moved_ns = weft_clock_ns();
-    return out.bad ? weft_fail(WEFT_E_CONFIG, "HELLO does not fit a message")
-                   : weft_join_send(rollout, WEFT_MESSAGE_HELLO, &out);
-}
-
 static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t silence_ns = rollout->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
@@ -351,7 +321,7 @@ static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_word(&out, now_ns);
     rollout->pinged_ns = now_ns;
-    return weft_join_send(rollout, WEFT_MESSAGE_PING, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_PING, &out);
 }
 
 static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
@@ -366,11 +336,29 @@ static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
     return status;
 }
 
+/* Carries out what a message of the trainer has decided about the connection. */
+static void carry_out(weft_rollout *rollout)
+{
+    const weft_connection_verdict verdict = rollout->verdict;
+    rollout->verdict = WEFT_VERDICT_NONE;
+    if (verdict == WEFT_VERDICT_LATER)
+        wait_for_ready(rollout);
+    if (verdict == WEFT_VERDICT_GOODBYE)
+        weft_join_lose(rollout, WEFT_OK, "goodbye");
+    if (verdict != WEFT_VERDICT_REFUSED)
+        return;
+    weft_join_lose(rollout, rollout->refusal, rollout->refusal_text);
+    rollout->join = WEFT_JOIN_REFUSED;
+    weft_session_changed(rollout->session);
+}
+
 static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     weft_status status = rollout->join == WEFT_JOIN_DIALING ? step_dialing(rollout, waits) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft_dispatch_step(rollout);
+    if (status == WEFT_OK)
+        carry_out(rollout);
     if (status == WEFT_OK && rollout->join == WEFT_JOIN_JOINED)
         status = keep_alive(rollout, now_ns, waits);
     const uint64_t greet_ns =
@@ -399,16 +387,16 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (now_ns < rollout->retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        status = check_way(rollout, rollout->gateway);
-        if (status == WEFT_OK && !rollout->gateways[rollout->gateway].address[0])
+        status = check_way(rollout, rollout->route.at);
+        if (status == WEFT_OK && !rollout->route.gateways[rollout->route.at].address[0])
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
         if (status == WEFT_OK)
-            status = weft_control_dial(&rollout->control, rollout->gateways[rollout->gateway].address, io_ms);
+            status = weft_control_dial(&rollout->control, rollout->route.gateways[rollout->route.at].address, io_ms);
         if (status == WEFT_OK)
             rollout->join = WEFT_JOIN_DIALING;
         rollout->dialed_ns = now_ns;
-        if (rollout->gateway_since_ns == 0)
-            rollout->gateway_since_ns = now_ns;
+        if (rollout->route.since_ns == 0)
+            rollout->route.since_ns = now_ns;
     }
     if (status == WEFT_OK)
         status = step_connected(rollout, now_ns, waits);

@@ -1,4 +1,4 @@
-/* receive.c - counts chunks into slots and takes whole buckets out of them, in sequence. */
+/* receive.c - takes arrivals off the ports, and whole buckets out of their slots, in sequence. */
 #define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
 #include <string.h>
 #include <xxhash.h>
@@ -21,13 +21,23 @@ weft_status weft_receive_open(weft_rollout *rollout)
     slots->stride = weft_slots_stride(slots->payload);
     slots->bytes = slots->stride * slots->count;
     slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
+    slots->memory = weft_mem_map(slots->bytes);
+    rollout->taken.memory = weft_mem_map(slots->payload);
     rollout->taken.capacity = slots->payload;
-    return slots->slot ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u slots; lower window", slots->count);
+    if (slots->slot && slots->memory && rollout->taken.memory)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max", slots->count,
+                     (unsigned long long)slots->payload);
 }
 
 void weft_receive_close(weft_rollout *rollout)
 {
-    weft_mem_give(rollout->slots.slot);
+    weft_slots *slots = &rollout->slots;
+    if (rollout->taken.memory)
+        weft_mem_unmap(rollout->taken.memory, slots->payload);
+    if (slots->memory)
+        weft_mem_unmap(slots->memory, slots->bytes);
+    weft_mem_give(slots->slot);
 }
 
 void weft_receive_reset(weft_rollout *rollout)
@@ -36,98 +46,6 @@ void weft_receive_reset(weft_rollout *rollout)
     rollout->next_sequence = 0;
     rollout->queued = 0;
     rollout->taken.bytes = rollout->taken.used = 0;
-}
-
-/* Where the payload may be read; direct: it was fetched to where it is copied to otherwise. */
-static weft_status payload_of(weft_rollout *rollout, uint32_t at, uint64_t bytes, const uint8_t **payload)
-{
-    const weft_slots *slots = &rollout->slots;
-    const uint64_t offset = at * slots->stride + WEFT_SLOT_HEADER_BYTES;
-    *payload = rollout->direct.on ? rollout->taken.memory : slots->memory + offset;
-    return rollout->direct.on ? weft_direct_fetch(rollout, offset, bytes, rollout->taken.memory) : WEFT_OK;
-}
-
-/* Judges a header from a private copy, since the slot stays writable from outside. */
-static weft_status read_header(weft_slots *slots, const weft_slots_law *law, uint32_t at)
-{
-    weft_slot *slot = &slots->slot[at];
-    uint8_t header[WEFT_BUCKET_HEADER_BYTES];
-    memcpy(header, slots->headers ? slots->headers + at * sizeof header : slots->memory + at * slots->stride,
-           sizeof header);
-    weft_status status = weft_wire_get_bucket(header, law->layout, &slot->header);
-    if (status != WEFT_OK)
-        return status;
-    if (slot->header.slot != at || slot->header.epoch != law->epoch || slot->header.incarnation != law->incarnation ||
-        slot->header.payload_bytes > slots->payload)
-        return weft_fail(
-            WEFT_E_PROTOCOL,
-            "bucket %llu names slot %u, epoch %u, %llu payload bytes; it lies in slot %u of epoch %u, %llu bytes",
-            (unsigned long long)slot->header.sequence, slot->header.slot, slot->header.epoch,
-            (unsigned long long)slot->header.payload_bytes, at, law->epoch, (unsigned long long)slots->payload);
-    slot->has_header = true;
-    return WEFT_OK;
-}
-
-static bool is_whole(const weft_slot *slot)
-{
-    return slot->has_header && slot->count == slot->header.chunks + 1;
-}
-
-weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t inlet, uint32_t immediate,
-                             uint64_t now_ns)
-{
-    uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
-    if (epoch != law->epoch)
-        return WEFT_OK; /* of a connection that is gone: its slots are not ours any more */
-    weft_slot *slot = at < slots->count ? &slots->slot[at] : NULL;
-    if (at == WEFT_SLOT_PROBE && chunk == 0)
-        return WEFT_OK;
-    if (!slot || slot->by[chunk])
-        return weft_fail(WEFT_E_PROTOCOL, "chunk %u of slot %u came twice or has no slot (%u granted)", chunk, at,
-                         slots->count);
-    slot->by[chunk] = (uint8_t)(inlet + 1);
-    slot->count++;
-    if (chunk == 0) {
-        weft_status status = read_header(slots, law, at);
-        if (status != WEFT_OK)
-            return status;
-    }
-    if (slot->has_header && slot->count > slot->header.chunks + 1)
-        return weft_fail(WEFT_E_PROTOCOL, "slot %u: %u chunks came, its bucket has %u", at, slot->count - 1,
-                         slot->header.chunks);
-    if (is_whole(slot))
-        slot->whole_ns = now_ns;
-    return WEFT_OK;
-}
-
-void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8])
-{
-    memset(whole, 0, WEFT_SLOTS_MAX / 8);
-    for (uint32_t at = 0; at < slots->count; at++) {
-        weft_slot *slot = &slots->slot[at];
-        if (is_whole(slot)) {
-            whole[at / 8] |= (uint8_t)(1u << at % 8);
-            continue;
-        }
-        slot->has_header = slot->has_header && slot->by[0] != inlet + 1;
-        for (uint32_t chunk = 0; slot->count > 0 && chunk <= WEFT_CHUNKS_MAX; chunk++) {
-            if (slot->by[chunk] != inlet + 1)
-                continue;
-            slot->by[chunk] = 0;
-            slot->count--;
-        }
-    }
-}
-
-/* A device's slot: its header is brought here when it has landed, before it is judged. */
-static weft_status fetch_header(weft_rollout *rollout, uint32_t immediate)
-{
-    const uint32_t epoch = immediate >> 24, at = immediate >> 12 & 0xfffu, chunk = immediate & 0xfffu;
-    const weft_slots *slots = &rollout->slots;
-    if (!slots->headers || epoch != rollout->epoch || chunk != 0 || at >= slots->count)
-        return WEFT_OK;
-    return weft_direct_fetch(rollout, at * slots->stride, WEFT_BUCKET_HEADER_BYTES,
-                             slots->headers + at * WEFT_BUCKET_HEADER_BYTES);
 }
 
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
@@ -147,14 +65,12 @@ static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
         if (list[i].kind == WEFT_COMPLETION_ARRIVED) {
             inlet->arrivals++;
             rollout->link_writes[at % rollout->link_count]++;
-            status = fetch_header(rollout, list[i].immediate);
-            if (status == WEFT_OK)
-                status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
+            status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
         } else if (list[i].kind == WEFT_COMPLETION_FAILED) {
             return weft_inlet_fail(rollout, inlet, list[i].status);
         }
     }
-    /* what shows that it carries is waited for */
+    /* the trainer waits for the first arrival, because that shows that the port carries */
     return status == WEFT_OK && first && inlet->arrivals && rollout->inlet_count > 1 ? weft_inlet_tell(rollout)
                                                                                      : status;
 }
@@ -172,13 +88,13 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
 static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket *header, const char *what)
 {
     char from[WEFT_SITE_NAME + 8];
-    weft_gateway_name(rollout, from);
+    weft_gateway_name(&rollout->route, from);
     return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way from %s",
                      (unsigned long long)header->target.number, what, (unsigned long long)header->sequence, from);
 }
 
-/* Names the units of the frames that lie in the first `bytes` copied. Their own headers may be what is damaged: units
- * that are none, or that do not rise, are passed over. */
+/* Names the units of the frames in the first `bytes` copied. Units that do not exist or do not rise are passed over,
+ * because the frames' own headers may be damaged. */
 static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucket *header, uint64_t bytes)
 {
     const weft_layout *layout = rollout->session->layout;
@@ -198,7 +114,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
     return bad_check(rollout, header, name);
 }
 
-/* One pass: each frame is copied, unless it was fetched here, then checked where it lies now. */
+/* Copies each frame and then checks the copy, in one pass, because others may still write to the slot. */
 static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
 {
     uint8_t *to = rollout->taken.memory;
@@ -210,14 +126,12 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
         uint8_t check[8];
         if (left < WEFT_FRAME_HEADER_BYTES)
             return bad_frames(rollout, header, at);
-        if (from != to)
-            memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
+        memcpy(to + at, from + at, WEFT_FRAME_HEADER_BYTES);
         uint64_t length = weft_frame_measure(to + at, left);
         if (length == 0)
             return bad_frames(rollout, header, at);
-        if (from != to)
-            memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
-                   length - WEFT_FRAME_HEADER_BYTES);
+        memcpy(to + at + WEFT_FRAME_HEADER_BYTES, from + at + WEFT_FRAME_HEADER_BYTES,
+               length - WEFT_FRAME_HEADER_BYTES);
         weft_bytes_put(check, weft_frame_check(to + at, length), 8);
         XXH3_64bits_update(&checks, check, sizeof check);
         at += length;
@@ -251,8 +165,8 @@ static bool same_version(const weft_version *a, const weft_version *b)
     return a->run == b->run && a->number == b->number && a->root == b->root;
 }
 
-/* A bucket belongs to the first queued update, or carries a snapshot: tiles without a base, or deltas behind them.
- * WEFT_AGAIN: it belongs to the next update, and the first one's trailer is still on its way. */
+/* Checks that a bucket belongs to the first queued update, or to a snapshot: tiles without a base, or deltas after
+ * them. WEFT_AGAIN: the bucket is the next update's, and the trailer of the first is still on its way. */
 static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *header)
 {
     const weft_wire_update *update = &rollout->queue[0].header;
@@ -281,7 +195,7 @@ static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t begun_ns)
     weft_wire_receipt receipt = {slot->header.sequence, at, now_ns - begun_ns, begun_ns - slot->whole_ns};
     memset(slot, 0, sizeof *slot);
     weft_wire_put_receipt(&out, &receipt);
-    return weft_join_send(rollout, WEFT_MESSAGE_RECEIPT, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_RECEIPT, &out);
 }
 
 static void note_taken(weft_rollout *rollout, const weft_wire_bucket *header, uint64_t begun_ns)
@@ -304,21 +218,17 @@ weft_status weft_receive_take(weft_rollout *rollout)
     uint32_t at = 0;
     if (rollout->queued == 0)
         return WEFT_AGAIN;
-    if (rollout->relay)
-        weft_relay_pass(rollout->relay);
     for (; at < rollout->slots.count; at++) {
         const weft_slot *slot = &rollout->slots.slot[at];
-        if (is_whole(slot) && slot->header.sequence == rollout->next_sequence)
+        if (weft_slot_whole(slot) && slot->header.sequence == rollout->next_sequence)
             break;
     }
     if (at == rollout->slots.count)
         return WEFT_AGAIN;
     uint64_t begun_ns = weft_clock_ns();
     const weft_wire_bucket header = rollout->slots.slot[at].header;
-    const uint8_t *payload = NULL;
+    const uint8_t *payload = rollout->slots.memory + at * rollout->slots.stride + WEFT_SLOT_HEADER_BYTES;
     weft_status status = check_place(rollout, &header);
-    if (status == WEFT_OK)
-        status = payload_of(rollout, at, header.payload_bytes, &payload);
     if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
         status = copy_frames(rollout, &header, payload);
     else if (status == WEFT_OK)

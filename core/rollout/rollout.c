@@ -16,8 +16,8 @@
 
 /* ---- one step */
 
-/* A chunk that the fabric lost but reported as delivered leaves nothing to wait for at the trainer: only this end can
- * see that an update stands still. A commit in place has a deadline of its own. */
+/* Checks that an update moves on. Only this end can see that it stands still, because a chunk that the fabric lost but
+ * reported as delivered leaves the trainer nothing to wait for. A commit in place has a deadline of its own. */
 static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
@@ -33,8 +33,8 @@ static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_wait
     return WEFT_OK;
 }
 
-/* What was asked for is announced at once, or PASSING says that it is being made. A trainer may be silent for a
- * heartbeat, and has io_deadline then. */
+/* Checks that the trainer answers ACCEPT or REPAIR. It announces the update at once, or PASSING says that the update is
+ * being made. A trainer may be silent for a heartbeat, and has io_deadline after that. */
 static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms + rollout->heartbeat_ms;
@@ -50,6 +50,20 @@ static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, wef
     return WEFT_OK;
 }
 
+/* A relay passes whole buckets on before they leave their slots, and hears of an update that came to nothing. */
+static weft_status step_stage(weft_rollout *rollout)
+{
+    if (!rollout->relay)
+        return weft_stage_step(rollout);
+    if (rollout->queued && rollout->phase == WEFT_PHASE_RECEIVING)
+        rollout->hooks->pass(rollout->relay);
+    rollout->over = (weft_version){0, 0, 0};
+    weft_status status = weft_stage_step(rollout);
+    if (rollout->over.run)
+        rollout->hooks->unfollow(rollout->relay, &rollout->over);
+    return status;
+}
+
 static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns, weft_waits *waits)
 {
     bool any = false;
@@ -59,7 +73,7 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
         return weft_search_check(rollout, now_ns, waits);
     }
     while (status == WEFT_OK && work && rollout->join == WEFT_JOIN_JOINED) {
-        status = weft_stage_step(rollout);
+        status = step_stage(rollout);
         any = any || status == WEFT_OK;
         if (weft_clock_ns() > now_ns + SLICE_NS)
             break;
@@ -88,7 +102,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
             weft_join_fault(rollout, status, status == WEFT_E_TARGET || status == WEFT_E_BASE);
     }
     if (rollout->relay)
-        weft_relay_step(rollout->relay, waits);
+        rollout->hooks->step(rollout->relay, waits);
     if (rollout->join == WEFT_JOIN_AWAY || rollout->join == WEFT_JOIN_REFUSED)
         return;
     if (weft_control_flush(&rollout->control) != WEFT_OK) {
@@ -100,7 +114,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     if (rollout->join == WEFT_JOIN_JOINED)
         weft_inlet_wait(rollout, waits);
     if (rollout->relay)
-        weft_relay_wait(rollout->relay, waits);
+        rollout->hooks->wait(rollout->relay, waits);
 }
 
 static bool help(weft_session *session)
@@ -111,7 +125,6 @@ static bool help(weft_session *session)
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
     stats->rail_count = weft_inlet_rails(session->rollout, stats->rails);
-    snprintf(stats->landing, sizeof stats->landing, "%s", session->rollout->direct.text);
 }
 
 /* ---- open and close */
@@ -140,7 +153,7 @@ static weft_status check_staging(const weft_rollout *rollout)
                      rollout->site.name, (unsigned long long)rollout->site.staging, (unsigned long long)need);
 }
 
-/* What the site fixed is had or is not; `auto` makes do with half, and half of that. */
+/* Takes the staging memory. A size of the site is had or refused; `auto` makes do with half, and half of that. */
 static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
@@ -184,16 +197,15 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
         status = open_image(rollout);
     if (status == WEFT_OK)
         status = weft_join_open(rollout);
-    if (status == WEFT_OK)
-        status = weft_direct_open(rollout);
-    return status == WEFT_OK ? weft_relay_open(rollout) : status;
+    return status == WEFT_OK && rollout->site.relay[0] ? rollout->hooks->open(rollout) : status;
 }
 
 static void give_back(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
-    weft_relay_close(rollout);
+    if (rollout->relay)
+        rollout->hooks->close(rollout);
     weft_join_close(rollout);
     weft_binding_close(&rollout->image_binding);
     if (rollout->image)
@@ -201,7 +213,6 @@ static void give_back(weft_rollout *rollout)
     weft_proof_close(&rollout->proof);
     weft_unpacker_close(&rollout->unpacker);
     weft_staging_close(&rollout->staging);
-    weft_direct_close(rollout);
     weft_receive_close(rollout);
     weft_search_close(rollout);
     weft_blob_drop(rollout->incoming_attachment);
@@ -214,13 +225,13 @@ static void give_back(weft_rollout *rollout)
     weft_mem_give(rollout);
 }
 
-/* Those behind a relay that leaves in good order get what is on its way to them first. */
+/* Waits until a relay's children have what is on its way to them, because the relay leaves in good order. */
 static void let_pass(weft_session *session, uint64_t deadline_ns)
 {
     const weft_rollout *rollout = session->rollout;
     pthread_mutex_lock(&session->lock);
-    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED && weft_relay_busy(rollout->relay) &&
-           weft_clock_ns() < deadline_ns) {
+    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED &&
+           rollout->hooks->busy(rollout->relay) && weft_clock_ns() < deadline_ns) {
         pthread_mutex_unlock(&session->lock);
         weft_clock_pass(WEFT_NS_PER_MS);
         pthread_mutex_lock(&session->lock);
@@ -240,13 +251,13 @@ static void close_rollout(weft_session *session)
     weft_log_sink *before = weft_log_enter(&session->sink);
     if (rollout->join == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
-        weft_join_send(rollout, WEFT_MESSAGE_BYE, &out);
+        weft_rollout_send(rollout, WEFT_MESSAGE_BYE, &out);
         while (weft_control_flush(&rollout->control) == WEFT_OK && weft_control_wants_write(&rollout->control) &&
                weft_clock_ns() < deadline_ns)
             weft_clock_pass(WEFT_NS_PER_MS);
     }
     if (rollout->relay)
-        weft_relay_flush(rollout->relay, deadline_ns);
+        rollout->hooks->flush(rollout->relay, deadline_ns);
     weft_log_enter(before);
     if (session->own_log) /* while a callback may still ask what the session holds */
         weft_session_hand_out(session);
@@ -257,7 +268,7 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
 {
     weft_session *session = rollout->session;
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t relay = weft_relay_bytes(rollout);
+    const uint64_t relay = rollout->relay ? rollout->hooks->bytes(rollout->relay) : 0;
     session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
     weft_log(WEFT_LOG_INFO,
@@ -271,10 +282,9 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
         weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
                  rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,
                  sizes->staging.percent);
-    weft_log(WEFT_LOG_INFO, "rollout %s: buckets: %s", rollout->site.name, rollout->direct.text);
 }
 
-/* What `auto` comes to, from here on as if the site had said so. */
+/* Resolves each `auto` to a size, from here on as if the site had said so. */
 static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
@@ -288,8 +298,8 @@ static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
     rollout->site.staging = sizes->staging.bytes;
 }
 
-weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
-                              const weft_options *options, weft_session **session)
+weft_status weft_rollout_make(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, const weft_relay_hooks *hooks, weft_session **session)
 {
     weft_site_peer row;
     weft_session *made = NULL;
@@ -313,6 +323,7 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
     made->help = help;
     made->close = close_rollout;
     rollout->session = made;
+    rollout->hooks = hooks;
     rollout->site = row;
     rollout->level = "";
     weft_log_sink *before = weft_log_enter(&made->sink);

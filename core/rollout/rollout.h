@@ -40,10 +40,14 @@ typedef struct weft_slot {
     weft_wire_bucket header;
 } weft_slot;
 
+static inline bool weft_slot_whole(const weft_slot *slot)
+{
+    return slot->has_header && slot->count == slot->header.chunks + 1;
+}
+
 /* Registered memory that buckets land in; the header page of each slot stands before its payload. */
 typedef struct weft_slots {
     uint8_t *memory;
-    uint8_t *headers; /* of each slot the header as it was fetched, where `memory` is a device's; else NULL */
     uint64_t bytes, stride, payload;
     uint32_t count;
     weft_slot *slot;
@@ -69,14 +73,6 @@ typedef struct weft_inlet {
     bool failed;       /* the fabric reports so: the trainer is told, and has it closed */
     uint64_t arrivals; /* since it was opened */
 } weft_inlet;
-
-/* Where buckets land. */
-typedef struct weft_direct {
-    bool on;          /* in the device's memory: slots.memory is no address of the host's */
-    bool flushes;     /* what arrived is to be flushed before it is fetched */
-    weft_run *pieces; /* of a payload, as it is fetched */
-    char text[320];   /* which, and why */
-} weft_direct;
 
 /* An update on its way: its header, and its trailer once that came. */
 typedef struct weft_incoming {
@@ -140,7 +136,48 @@ typedef struct weft_gateway {
 } weft_gateway;
 #define WEFT_GATEWAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
 
+/* Gateways of a rollout, dialed in turn at each join from the first on. gateway.c owns it. */
+typedef struct weft_route {
+    weft_gateway gateways[WEFT_GATEWAYS];
+    uint32_t count, at;
+    uint32_t silent;      /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
+    bool brief;           /* a relay was lost: the others are asked in turn, none for long */
+    weft_resolver *names; /* answers to the gateways' names, which may come later; NULL: nobody asked */
+    uint64_t since_ns;    /* time when the present gateway was dialed first; 0: not yet */
+} weft_route;
+
 typedef struct weft_relay weft_relay;
+typedef struct weft_rollout weft_rollout;
+
+/* What a relay does with what its rollout receives. The room relay stands above this one and fills the table. */
+typedef struct weft_relay_hooks {
+    weft_status (*open)(weft_rollout *rollout); /* sets rollout->relay, also where it fails later */
+    void (*close)(weft_rollout *rollout);
+    uint64_t (*bytes)(const weft_relay *relay);
+    /* Serves the children: accepts, passes on; `waits` says which ports may have something to say. */
+    void (*step)(weft_relay *relay, weft_waits *waits);
+    void (*wait)(const weft_relay *relay, weft_waits *waits);
+    /* Whether an update is on its way to a child. */
+    bool (*busy)(const weft_relay *relay);
+    /* Buckets of the relay's own stream may be whole: passes them on before they leave their slots. */
+    void (*pass)(weft_relay *relay);
+    weft_status (*follow)(weft_relay *relay, const uint8_t *body, uint64_t length);
+    /* An update was withdrawn, and all that came of it passed on: nobody follows what comes under its name. */
+    void (*unfollow)(weft_relay *relay, const weft_version *target);
+    /* The relay's own connection is lost, and with it all children's; WEFT_OK: by a goodbye, which is passed on. */
+    void (*lose)(weft_relay *relay, weft_status status, const char *why);
+    /* Sends the last words of children that are to go. Blocks until they have them or the deadline, after the
+     * session's thread has ended. */
+    void (*flush)(weft_relay *relay, uint64_t deadline_ns);
+} weft_relay_hooks;
+
+/* What a message of the trainer has decided about the connection; the next step of join.c carries it out. */
+typedef enum weft_connection_verdict {
+    WEFT_VERDICT_NONE,
+    WEFT_VERDICT_LATER,   /* the other end has nothing to join yet */
+    WEFT_VERDICT_REFUSED, /* `refusal` says why */
+    WEFT_VERDICT_GOODBYE
+} weft_connection_verdict;
 
 struct weft_rollout {
     weft_session *session;
@@ -160,15 +197,12 @@ struct weft_rollout {
     bool later;        /* the last answer was that nothing can be joined yet */
     weft_status refusal;
     char refusal_text[256];
-    weft_gateway gateways[WEFT_GATEWAYS]; /* dialed in turn, at each join from the first on */
-    uint32_t gateway_count, gateway;
-    uint32_t
-        gateway_silent;   /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
-    bool gateway_brief;   /* of a relay that was there: the others are asked in turn, none for long */
-    weft_resolver *names; /* what the ways' names are now, once that is known; NULL: nobody asked */
-    uint64_t gateway_since_ns; /* when the present way was dialed first; 0: not yet */
-    bool was_joined;           /* in this process */
-    weft_relay *relay;         /* NULL: it is none */
+    weft_route route;
+    bool was_joined;   /* in this process */
+    weft_relay *relay; /* NULL: it is none */
+    const weft_relay_hooks *hooks;
+    weft_connection_verdict verdict;
+    weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
     uint64_t away_since_ns, retry_ns, dialed_ns;
     char away_text[192];      /* why the last connection ended or was not made */
     weft_status away_status;  /* the same */
@@ -191,7 +225,6 @@ struct weft_rollout {
     uint32_t inlet_count;
     uint32_t epoch;
     weft_slots slots;
-    weft_direct direct;
     uint64_t next_sequence;
     weft_incoming queue[WEFT_UPDATES_AHEAD];
     uint32_t queued;
@@ -220,6 +253,25 @@ struct weft_rollout {
         moved_ns; /* last time a chunk came, a bucket was taken, an update was begun or announced whole or asked for */
 };
 
+/* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
+#define WEFT_ROLLOUT_FAULTS 3u
+
+/* Whether what is held may still serve as a base: not once several versions in a row failed on it. */
+static inline bool weft_rollout_trusts(const weft_rollout *rollout)
+{
+    return rollout->holds && rollout->faults < WEFT_ROLLOUT_FAULTS;
+}
+
+static inline weft_status weft_rollout_send(weft_rollout *rollout, weft_message type, const weft_out *body)
+{
+    return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
+}
+
+/* ---- rollout.c */
+/* Opens a rollout; `hooks` serve it if the site makes it a relay. */
+weft_status weft_rollout_make(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, const weft_relay_hooks *hooks, weft_session **session);
+
 /* ---- join.c */
 weft_status weft_join_open(weft_rollout *rollout);
 void weft_join_close(weft_rollout *rollout);
@@ -227,15 +279,12 @@ void weft_join_close(weft_rollout *rollout);
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 /* The connection is gone or must go: closes everything on it and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
-/* Says HELLO on a connection that was greeted. */
-weft_status weft_join_greet(weft_rollout *rollout);
-/* What was dialed is there, and has nothing to join yet: it is dialed again, and connect_deadline begins anew. */
-void weft_join_later(weft_rollout *rollout);
 /* A version failed here: tells the trainer, finds out what is really held if `doubt`, and joins again. */
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
-weft_status weft_join_send(weft_rollout *rollout, weft_message type, const weft_out *body);
-/* Whether what it holds may still serve as a base: not once several versions in a row failed on it. */
-bool weft_join_trusts(const weft_rollout *rollout);
+
+/* ---- greet.c */
+/* Opens the inlets and says HELLO on a connection that was greeted. */
+weft_status weft_greet_hello(weft_rollout *rollout);
 
 /* ---- inlet.c */
 /* Opens a link on each of the addresses; `first` stands for the first of them. Of several one will do, but for a relay:
@@ -259,40 +308,6 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
 /* Says which inlets may have something to say. */
 void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits);
 
-/* ---- direct.c */
-/* Whose memory links are to be asked for besides the host's. */
-weft_region_kind weft_direct_kind(const weft_rollout *rollout);
-/* Takes the slots' memory, links being open: the device's if it may be had, else the host's. */
-weft_status weft_direct_open(weft_rollout *rollout);
-void weft_direct_close(weft_rollout *rollout);
-/* Whether a link that is opened later can write there. */
-bool weft_direct_admits(weft_rollout *rollout, const weft_link_facts *facts);
-/* Registers the slots with a port of a link. */
-weft_status weft_direct_register(weft_rollout *rollout, weft_link *link, weft_port *port, weft_region **region);
-/* Direct: copies what landed at an offset of the slots into host memory. */
-weft_status weft_direct_fetch(weft_rollout *rollout, uint64_t offset, uint64_t bytes, uint8_t *to);
-
-/* ---- relay*.c */
-/* Opens the room, if the site makes this rollout a relay. */
-weft_status weft_relay_open(weft_rollout *rollout);
-void weft_relay_close(weft_rollout *rollout);
-uint64_t weft_relay_bytes(const weft_rollout *rollout);
-/* Serves those behind it: accepts, passes on; `wait` says which ports may have something to say. */
-void weft_relay_step(weft_relay *relay, weft_waits *waits);
-/* Whether an update is on its way to one of them. */
-bool weft_relay_busy(const weft_relay *relay);
-void weft_relay_wait(const weft_relay *relay, weft_waits *waits);
-/* Passes on whole buckets of the relay's own stream before they leave their slots. */
-void weft_relay_pass(weft_relay *relay);
-weft_status weft_relay_follow(weft_relay *relay, const uint8_t *body, uint64_t length);
-/* An update was withdrawn, and all that came of it passed on: nobody follows what comes under its name. */
-void weft_relay_unfollow(weft_relay *relay, const weft_version *target);
-/* The relay's own connection is lost, and with it every one behind it; WEFT_OK: by a goodbye, which is passed on. */
-void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
-/* Sends what is left to say to those that are to go; blocks until they have it or the deadline, and the session's
- * thread has ended. */
-void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns);
-
 /* ---- gateway.c */
 /* "host:port" of the relays that a peer joins through, in order, and of the trainer, if it may turn there. */
 uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
@@ -300,17 +315,17 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
 /* Finds the addresses of the ways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
  * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
 weft_status weft_gateway_open(weft_rollout *rollout);
-void weft_gateway_close(weft_rollout *rollout);
+void weft_gateway_close(weft_route *route);
 /* No way led anywhere: names may be other addresses by now. Asks, and takes over what it asked for before. */
 void weft_gateway_renew(weft_rollout *rollout);
 /* The first address that is known. */
-const char *weft_gateway_known(const weft_rollout *rollout);
+const char *weft_gateway_known(const weft_route *route);
 /* The way to dial first at a new join: that of the first relay; after faults one further, so that a relay that damages
  * is gone round. `silent`: who was joined says nothing any more. A stopped process still lets itself be dialed, so that
  * a relay is tried last then. */
-void weft_gateway_begin(weft_rollout *rollout, bool silent);
+void weft_gateway_begin(weft_route *route, uint32_t faults, bool silent);
 /* The way just dialed led nowhere: the next. False: all were tried. */
-bool weft_gateway_next(weft_rollout *rollout);
+bool weft_gateway_next(weft_route *route);
 /* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
  * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
 bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
@@ -318,15 +333,17 @@ bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
  * another was lost and there are more, after an eighth of one, since it does that by itself. */
 uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
 /* "the trainer", or "relay NAME". */
-void weft_gateway_name(const weft_rollout *rollout, char name[WEFT_SITE_NAME + 8]);
+void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
 
 /* ---- dispatch.c */
-/* Reads and acts on what the trainer said; afterwards the connection may be closed (refusal, goodbye). */
+/* Reads what the trainer said and acts on it; `verdict` says what becomes of the connection. */
 weft_status weft_dispatch_step(weft_rollout *rollout);
+
+/* ---- ask.c */
 /* The trainer's offer may be taken up. */
-weft_status weft_dispatch_offered(weft_rollout *rollout);
-/* Sends what UPDATE or OFFER is to answer in its time. */
-weft_status weft_dispatch_ask(weft_rollout *rollout, weft_message type, const weft_out *body);
+weft_status weft_ask_offered(weft_rollout *rollout);
+/* Sends a message that UPDATE or OFFER is to answer in its time. */
+weft_status weft_ask_send(weft_rollout *rollout, weft_message type, const weft_out *body);
 
 /* ---- search.c */
 /* Staged bits do not have the target's digest: asks in which tile; WEFT_AGAIN when the question is under way. */
@@ -349,16 +366,18 @@ weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *fr
 /* Names the first tile of units whose weights are not what is held. */
 void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT]);
 
-/* ---- receive.c */
-weft_status weft_receive_open(weft_rollout *rollout);
-void weft_receive_close(weft_rollout *rollout);
-/* Forgets everything of the connection. */
-void weft_receive_reset(weft_rollout *rollout);
+/* ---- slots.c */
 /* Counts an arrival by an inlet into its slot and judges the bucket's header. */
 weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t inlet, uint32_t immediate,
                              uint64_t now_ns);
 /* Forgets what came by an inlet of buckets that are not whole; says in `whole`, a bit a slot, which are. */
 void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8]);
+
+/* ---- receive.c */
+weft_status weft_receive_open(weft_rollout *rollout);
+void weft_receive_close(weft_rollout *rollout);
+/* Forgets everything of the connection. */
+void weft_receive_reset(weft_rollout *rollout);
 /* Takes arrivals off the port; true if there were any. */
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any);
 /* Copies the next bucket in sequence out of its slot, checks it and grants the slot again. WEFT_AGAIN: none is whole.
@@ -379,7 +398,7 @@ weft_status weft_stage_frames(weft_rollout *rollout);
 /* Where a snapshot goes. */
 const weft_binding *weft_stage_target(const weft_rollout *rollout);
 
-/* ---- rollout_bind.c, rollout_commit.c: the public calls, under the lock */
+/* ---- rollout_bind.c, rollout_commit.c, rollout_end.c: the public calls, under the lock */
 weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
                               uint64_t attachment_bytes, bool empty);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);

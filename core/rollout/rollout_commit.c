@@ -1,32 +1,9 @@
-/* rollout_commit.c - what is staged, and its way into the weights; and when there is none any more. */
+/* rollout_commit.c - what is staged, and its way into the weights. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "rollout/rollout.h"
-
-/* ---- the end of the device */
-
-weft_status weft_rollout_ended(const weft_rollout *rollout)
-{
-    return weft_fail_quiet(rollout->session->ended, "%s", rollout->session->ended_text);
-}
-
-void weft_rollout_end(weft_rollout *rollout, weft_status status)
-{
-    weft_session *session = rollout->session;
-    if (status != WEFT_E_DEVICE || session->ended != WEFT_OK)
-        return;
-    char weights[64] = "are those of no version";
-    if (rollout->holds)
-        snprintf(weights, sizeof weights, "were not touched: they are those of version %llu",
-                 (unsigned long long)rollout->held.number);
-    snprintf(session->ended_text, sizeof session->ended_text,
-             "the device failed: %.160s; the weights %s; close the session", weft_last_error(), weights);
-    session->ended = status;
-    weft_log(WEFT_LOG_ERROR, "%s", session->ended_text);
-    weft_session_changed(session);
-}
 
 /* ---- staged */
 
@@ -56,7 +33,7 @@ static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
     return true;
 }
 
-/* Why nothing will come however long it is waited for. */
+/* Tells why nothing will ever be staged. */
 static weft_status check_end(const weft_rollout *rollout)
 {
     if (!rollout->bound)
@@ -69,7 +46,7 @@ static weft_status check_end(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* Why nothing will come unless a trainer does. */
+/* Tells why nothing will be staged until a trainer comes. */
 static weft_status check_trainer(const weft_rollout *rollout)
 {
     uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
@@ -125,7 +102,7 @@ static weft_status receive_in_place(weft_rollout *rollout)
     rollout->snapshot_failed = WEFT_OK;
     rollout->moved_ns = weft_clock_ns();
     weft_session_event(session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL, "until the snapshot is whole");
-    weft_join_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+    weft_rollout_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
     while (rollout->snapshot_runs && !interrupted && weft_clock_ns() < rollout->moved_ns + patience_ns) {
         weft_session_step_once(session, rollout->moved_ns + patience_ns);
         interrupted = weft_session_interrupted(session);

@@ -13,7 +13,8 @@
 #include "layout/part.h"
 #include "rollout/rollout.h"
 
-/* Versions that unknown bits are compared with, from the newest back: a model is stale by a few, or by too many. */
+/* Versions that unknown bits are compared with, from the newest back, because a model is stale by a few or by too many.
+ */
 #define WALK_MAX 16u
 
 static uint64_t limit_of(const weft_rollout *rollout)
@@ -38,7 +39,7 @@ static weft_status ask(weft_rollout *rollout)
     rollout->moved_ns = weft_clock_ns();
     if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
         search->until_ns = rollout->moved_ns + rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
-    return weft_join_send(rollout, WEFT_MESSAGE_QUERY, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_QUERY, &out);
 }
 
 static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const uint64_t *mine, weft_version version)
@@ -101,7 +102,7 @@ static void bit_set(uint8_t *bits, uint64_t at)
 static uint64_t unit_of(const weft_layout *layout, uint64_t part)
 {
     uint64_t low = 0, high = layout->unit_count - 1;
-    while (low < high) { /* the last unit whose parts do not begin behind it */
+    while (low < high) { /* the last unit whose parts do not begin after `part` */
         uint64_t middle = high - (high - low) / 2;
         if (weft_part_of_unit(layout, middle) <= part)
             low = middle;
@@ -111,7 +112,7 @@ static uint64_t unit_of(const weft_layout *layout, uint64_t part)
     return low;
 }
 
-/* Takes note of a unit that differs; gives up where more differ than one update can bring. */
+/* Notes a unit that differs, and gives up if more units differ than one update can bring. */
 static void note_unit(weft_rollout *rollout, uint64_t part)
 {
     weft_search *search = &rollout->search;
@@ -314,11 +315,11 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_repair repair = {.root = rollout->held.root, .version = *nearest};
     if (!whole || !list_units(rollout, &repair))
-        return weft_dispatch_offered(rollout);
+        return weft_ask_offered(rollout);
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
              (unsigned long long)nearest->number, repair.count);
-    return weft_dispatch_ask(rollout, WEFT_MESSAGE_REPAIR, &out);
+    return weft_ask_send(rollout, WEFT_MESSAGE_REPAIR, &out);
 }
 
 void weft_search_drop(weft_rollout *rollout)

@@ -48,8 +48,8 @@ static weft_status check_totals(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* The proof: the digest of base and changes is the digest that the trainer published. If not, the trainer is asked in
- * which tile they differ. */
+/* Proves the version: the digest of base and changes is the digest that the trainer published. If not, asks the trainer
+ * in which tile they differ. */
 static weft_status prove(weft_rollout *rollout)
 {
     const weft_version *target = &rollout->queue[0].trailer.target;
@@ -63,7 +63,7 @@ static weft_status tell_staged(weft_rollout *rollout)
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_version(&out, &rollout->queue[0].trailer.target);
-    return weft_join_send(rollout, WEFT_MESSAGE_STAGED, &out);
+    return weft_rollout_send(rollout, WEFT_MESSAGE_STAGED, &out);
 }
 
 static weft_status check_whole(weft_rollout *rollout)
@@ -74,7 +74,8 @@ static weft_status check_whole(weft_rollout *rollout)
     return status == WEFT_OK ? prove(rollout) : status;
 }
 
-/* Whether weights that the update does not touch are looked at too. A snapshot's proof has seen all of them. */
+/* Whether weights that the update does not touch are digested too. Not after a snapshot, because its proof has seen all
+ * weights. */
 static bool verifies(const weft_rollout *rollout)
 {
     return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !rollout->queue[0].header.snapshot &&
@@ -110,7 +111,7 @@ static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit
     memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
     held.attachment = rollout->attachment ? rollout->attachment->hash : 0;
     weft_wire_put_held(&out, &held);
-    weft_join_send(rollout, WEFT_MESSAGE_HELD, &out);
+    weft_rollout_send(rollout, WEFT_MESSAGE_HELD, &out);
 }
 
 /* On to the next queued update. */
@@ -121,14 +122,13 @@ static void advance(weft_rollout *rollout)
     weft_stage_clear(rollout);
 }
 
-/* The update was withdrawn: what is held stays, and is said to. */
+/* Drops an update that was withdrawn. The version held stays, and the trainer is told so. */
 static weft_status drop(weft_rollout *rollout)
 {
     const weft_version target = rollout->queue[0].header.target;
     weft_log(WEFT_LOG_INFO, "version %llu was withdrawn while it came; version %llu is held",
              (unsigned long long)target.number, (unsigned long long)rollout->held.number);
-    if (rollout->relay)
-        weft_relay_unfollow(rollout->relay, &target);
+    rollout->over = target;
     advance(rollout);
     tell_held(rollout, 0, 0);
     return WEFT_OK;

@@ -18,7 +18,7 @@ static void apply_fill(void *user, uint64_t list, weft_job *job)
                                   .stream = rollout->stream};
 }
 
-/* A list that failed has done nothing: there is nothing of it to undo. */
+/* Empties a list that failed, because such a list has changed nothing that could be undone. */
 static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
 {
     commit *c = user;

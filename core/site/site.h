@@ -32,8 +32,6 @@ typedef enum weft_choice_coding {
     WEFT_CODING_VERBATIM = 2
 } weft_choice_coding;
 
-typedef enum weft_choice_direct { WEFT_DIRECT_AUTO = 0, WEFT_DIRECT_OFF = 1 } weft_choice_direct;
-
 /* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
@@ -43,7 +41,6 @@ typedef struct weft_site_peer {
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
     uint64_t device_memory;        /* bytes that weft may take of it; 0: what it wants */
-    weft_choice_direct direct;     /* whether buckets may land in its memory */
     uint64_t bucket;               /* bytes; 0: auto */
     uint64_t bucket_start;         /* while nothing is measured */
     uint64_t bucket_min;

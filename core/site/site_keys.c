@@ -73,8 +73,6 @@ static const weft_site_field fields[] = {
     {{"peer", "device_memory", WEFT_KEY_SIZE, "auto", "auto or 384MiB..1024GiB",
       "bytes of the accelerator's memory that weft takes at most"},
      PEER(device_memory), BOUNDS(384 * MIB, 1024 * GIB), WORD("auto", 0)},
-    {{"peer", "direct", WEFT_KEY_CHOICE, "off", "auto | off",
-      "whether buckets may land in the accelerator's memory, where provider and driver grant it"}, PEER(direct)},
     {{"peer", "bucket", WEFT_KEY_SIZE, "auto", "auto or 64KiB..1GiB",
       "bytes of one bucket; auto follows the measured link between bucket_min and bucket_max"},
      PEER(bucket), BOUNDS(64 * KIB, GIB), WORD("auto", 0)},

@@ -11,10 +11,9 @@ if ! command -v c++ >/dev/null || ! command -v nm >/dev/null; then
     exit 77
 fi
 
-# A row a line, for one vendor: result@name@parameters@symbol@, "late" where older libraries lack it.
+# A row a line, for one vendor: result@name@parameters@symbol@.
 printf '%s\n' '#include "backends/gpu/gpu_library_calls.h"' '#define LINE(result, name, parameters, cuda, hip) %result@name@parameters@cuda@hip@' \
-    'WEFT_GPU_CALLS(LINE)' '#undef LINE' \
-    '#define LINE(result, name, parameters, cuda, hip) %result@name@parameters@cuda@hip@late' 'WEFT_GPU_LATE_CALLS(LINE)' |
+    'WEFT_GPU_CALLS(LINE)' |
     c++ -E -P -I"$root" -x c++ - | tr '\n' ' ' | tr '%' '\n' | grep '@' >"$work/all"
 
 number() # number FILE NAME: what a vendor's file sets it to
@@ -24,21 +23,17 @@ number() # number FILE NAME: what a vendor's file sets it to
 
 check() # check VENDOR COLUMN HEADER FLAGS...
 {
-    local vendor=$1 column=$2 header=$3 rows=0 result name parameters symbol late
+    local vendor=$1 column=$2 header=$3 rows=0 result name parameters symbol
     shift 3
     echo "#include <$header>" | c++ -E -P "$@" -x c++ - >"$work/declared" 2>/dev/null || return 0
     printf '#define VENDOR_ROWS(ROW)' >"$work/rows.h"
-    while IFS=@ read -r result name parameters symbol late; do
+    while IFS=@ read -r result name parameters symbol _; do
         [[ $symbol = \"* ]] || continue
         symbol=${symbol//\"/}
-        if ! grep -qw "$symbol" "$work/declared"; then
-            [ "${late// /}" = late ] || { echo "$header has no $symbol" && exit 1; }
-            echo "$header has no $symbol: not looked at"
-            continue
-        fi
+        grep -qw "$symbol" "$work/declared" || { echo "$header has no $symbol" && exit 1; }
         printf ' \\\n    ROW(%s, %s, %s, %s)' "$result" "$name" "$parameters" "$symbol" >>"$work/rows.h"
         rows=$((rows + 1))
-    done < <(cut -d@ -f1-3,"$column",6 "$work/all")
+    done < <(cut -d@ -f1-3,"$column" "$work/all")
     c++ -std=c++17 -fsyntax-only -w -I"$root" -include "$work/rows.h" -DWEFT_VENDOR_"${vendor^^}" "$@" \
         -DWEFT_CAPABILITY_MAJOR="$(number "$vendor.c" capability_major)" \
         -DWEFT_CAPABILITY_MINOR="$(number "$vendor.c" capability_minor)" \

@@ -143,20 +143,6 @@ static bool inline_driver_in_use(void)
     return false;
 }
 
-static int inline_driver_exported(weft_gpu_device *device, uint64_t address, uint64_t bytes)
-{
-    (void)device;
-    (void)address;
-    (void)bytes;
-    return -1;
-}
-
-static weft_status inline_driver_flush(weft_gpu_device *device)
-{
-    (void)device;
-    return WEFT_OK;
-}
-
 #define INLINE_DRIVER(title)                                                                                           \
     {                                                                                                                  \
         .name = (title), .probe = inline_driver_probe, .open = inline_driver_open, .close = inline_driver_close,       \
@@ -166,8 +152,7 @@ static weft_status inline_driver_flush(weft_gpu_device *device)
         .stream_take = inline_driver_handle_take, .stream_give = inline_driver_handle_give,                            \
         .copy = inline_driver_copy, .clear = inline_driver_clear, .launch = inline_driver_launch,                      \
         .mark_take = inline_driver_handle_take, .mark_give = inline_driver_handle_give, .mark = inline_driver_mark,    \
-        .reached = inline_driver_reached, .reaches = inline_driver_reaches, .exported = inline_driver_exported,        \
-        .flush = inline_driver_flush, .in_use = inline_driver_in_use                                                   \
+        .reached = inline_driver_reached, .reaches = inline_driver_reaches, .in_use = inline_driver_in_use             \
     }
 
 #endif

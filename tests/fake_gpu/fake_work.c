@@ -266,28 +266,3 @@ API int SYMBOL(cuPointerGetAttribute, hipPointerGetAttribute)(void *value, int a
 {
     CALL_OF(code, code = pointer_code(value, attribute, address));
 }
-
-/* Returns a stand-in for a buffer that others may reach: none of them does. */
-static int range_handle(int *handle, uint64_t address, size_t bytes, int kind, unsigned long long flags)
-{
-    const fake_block *block = fake_block_of(address, bytes);
-    if (!block || block->pinned || kind != WEFT_GPU_RANGE_DMABUF || flags != 0 || address % 4096 || bytes % 4096)
-        return WEFT_GPU_VALUE;
-    *handle = memfd_create("weft-fake-dmabuf", 0);
-    return *handle < 0 ? WEFT_GPU_NO_MEMORY : WEFT_GPU_DONE;
-}
-
-API int SYMBOL(cuMemGetHandleForAddressRange, hipMemGetHandleForAddressRange)(void *handle, uint64_t address,
-                                                                              size_t bytes, int kind,
-                                                                              unsigned long long flags)
-{
-    CALL_OF(code, code = range_handle(handle, address, bytes, kind, flags));
-}
-
-#ifndef WEFT_FAKE_HIP
-API int cuFlushGPUDirectRDMAWrites(int target, int scope)
-{
-    CALL_OF(code,
-            code = target == WEFT_GPU_FLUSH_CONTEXT && scope == WEFT_GPU_FLUSH_OWNER ? fake_here() : WEFT_GPU_VALUE);
-}
-#endif

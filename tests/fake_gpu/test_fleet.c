@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/fake_gpu/far.h"
-#include "tests/support/granting.h"
 
 /* ---- one trainer, one rollout */
 
@@ -104,52 +103,6 @@ static void shadow_on_device(void **state)
         assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
     }
     far_fleet_close(f);
-}
-
-/* ---- buckets that land in the device's memory */
-
-static fleet *land(const char *backend, const fleet_far *far)
-{
-    const char *overrides[] = {"trainer.backend=host", backend, "peers.bucket_max=1MiB", "peers.direct=auto", NULL};
-    fleet *f = far_fleet_open(FLEET_SMALL, overrides);
-    granting_lend(GRANTING_ALL, far->write);
-    f->rollouts[0].far = f->rollouts[1].far = far;
-    fleet_start_trainer(f, "of the first");
-    fleet_join(f, 0, FLEET_SAME);
-    fleet_publish(f, 20);
-    fleet_publish(f, 1000);
-    fleet_catch_up(f, 0);
-    fleet_join(f, 1, FLEET_OTHER);
-    fleet_catch_up(f, 1);
-    fleet_publish_dense(f, "of the last");
-    fleet_catch_up(f, 0);
-    assert_non_null(strstr(fleet_stats(f->rollouts[0].session).landing, "direct: "));
-    assert_true(granting_writes() > 0);
-    return f;
-}
-
-static void land_end(fleet *f)
-{
-    far_fleet_close(f);
-    assert_int_equal(granting_regions(), 0);
-    granting_take_back();
-}
-
-static void land_on_cuda(void **state)
-{
-    (void)state;
-    fleet *f = land("peers.backend=cuda", &far_cuda_0);
-    assert_true(world[WORLD_CUDA].fake->calls("cuFlushGPUDirectRDMAWrites") > 0);
-    assert_true(world[WORLD_CUDA].fake->calls("cuMemGetHandleForAddressRange") > 0);
-    land_end(f);
-}
-
-static void land_on_hip(void **state)
-{
-    (void)state;
-    fleet *f = land("peers.backend=hip", &far_hip_0);
-    assert_true(world[WORLD_HIP].fake->calls("hipMemGetHandleForAddressRange") > 0);
-    land_end(f);
 }
 
 /* ---- what is refused, and what ends a session */

@@ -99,7 +99,7 @@ run profile 0 "$weft" info --profile verbs
 says profile '^profile verbs$'
 says profile 'registration +keys the provider'
 run profile_json 0 "$weft" info --profile efa --json
-json profile_json "lines[0]['provider'] == 'efa' and len(lines[0]['lines']) == 23"
+json profile_json "lines[0]['provider'] == 'efa' and len(lines[0]['lines']) == 21"
 json profile_json "all(l['value'] and l['reason'] and l['source'] for l in lines[0]['lines'])"
 json profile_json "lines[0]['here']['text'] and isinstance(lines[0]['here']['candidates'], list)"
 run profile_none 2 "$weft" info --profile sockets

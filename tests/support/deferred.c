@@ -39,7 +39,6 @@ static weft_status fails_with;
 static uint32_t states, largest;
 static void *stream_seen, *stream_gone;
 static bool dead;
-weft_status (*deferred_arrive)(void);
 
 void deferred_refuse(const char *format, ...)
 {
@@ -226,12 +225,6 @@ DEFER(load, DEFERRED_LOAD, job->stream)
 DEFER(store, DEFERRED_STORE, job->stream)
 #undef DEFER
 
-static weft_status flush(weft_backend_state *state)
-{
-    (void)state;
-    return deferred_arrive ? deferred_arrive() : WEFT_OK;
-}
-
 static weft_status merge(weft_backend_state *state, weft_merge_job *job)
 {
     return weft_backend_host.merge(state->host, job);
@@ -253,7 +246,6 @@ void deferred_lend(uint32_t depth)
     table.kernels = kernels;
     table.memory_take = deferred_memory_take;
     table.memory_give = deferred_memory_give;
-    table.flush = flush;
     table.check = deferred_memory_check;
     table.encode = encode;
     table.decode = decode;
@@ -275,7 +267,6 @@ void deferred_lend(uint32_t depth)
 void deferred_take_back(void)
 {
     weft_backend_lend(NULL);
-    deferred_arrive = NULL;
     deferred_memory_none();
     if (states)
         deferred_refuse("%u states were not closed", states);

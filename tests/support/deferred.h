@@ -28,8 +28,6 @@ void deferred_fail(uint64_t nth, weft_status status);
 /* Jobs done so far, and the largest batch. */
 uint64_t deferred_jobs(void);
 uint32_t deferred_largest(void);
-/* Called when a session has bytes flushed that arrived in memory; NULL: no call. */
-extern weft_status (*deferred_arrive)(void);
 /* The stream that the last job with one was given. */
 void *deferred_stream(void);
 /* The stream is gone: a job with it ends the process. NULL: none is. */

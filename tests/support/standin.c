@@ -115,12 +115,11 @@ uint32_t __wrap_fi_version(void)
     return played && played->version > real ? played->version : real;
 }
 
-static int demanded_modes(const standin_rules *rules, uint64_t caps)
+static int demanded_modes(const standin_rules *rules)
 {
     if (rules->own_keys)
         return FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
-    return FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
-           (caps & FI_HMEM && standin_grants_device() ? FI_MR_HMEM : 0);
+    return FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 }
 
 /* True if the provider would grant this to a caller that asks for less. */
@@ -131,12 +130,9 @@ static bool grants(const standin_rules *rules, const struct fi_info *hints)
         return false;
     if (rules->message_caps && hints->caps && !(hints->caps & FI_MSG)) /* none at all: whatever there is */
         return false;
-    if ((hints->caps & FI_HMEM) && !standin_answers_device())
-        return false;
     if (rules->scribbles && !(hints->mode & FI_CONTEXT2))
         return false;
-    return hints->ep_attr->type == FI_EP_RDM &&
-           (demanded_modes(rules, hints->caps) & ~hints->domain_attr->mr_mode) == 0;
+    return hints->ep_attr->type == FI_EP_RDM && (demanded_modes(rules) & ~hints->domain_attr->mr_mode) == 0;
 }
 
 static void rename_to(char **name, const char *text)
@@ -173,14 +169,14 @@ static void keep_plain(const struct fi_info *info)
 }
 
 /* An entry of the provider underneath as the other one would show it. */
-static void disguise(const standin_rules *rules, struct fi_info *info, uint64_t asked)
+static void disguise(const standin_rules *rules, struct fi_info *info)
 {
     keep_plain(info);
     rename_to(&info->fabric_attr->prov_name, rules->fabric);
     rename_to(&info->fabric_attr->name, rules->network);
     rename_to(&info->domain_attr->name, rules->domain);
-    info->caps |= FI_MSG | (asked & FI_HMEM && standin_grants_device() ? FI_HMEM : 0);
-    info->domain_attr->mr_mode = demanded_modes(rules, asked);
+    info->caps |= FI_MSG;
+    info->domain_attr->mr_mode = demanded_modes(rules);
     info->domain_attr->mr_key_size = rules->own_keys ? 8 : 4;
     info->domain_attr->cq_data_size = 4;
     info->tx_attr->size = rules->tx_size;
@@ -226,7 +222,7 @@ int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, u
     int error = __real_fi_getinfo(version, node ? node : "127.0.0.1", NULL, FI_SOURCE | FI_NUMERICHOST, plain, info);
     fi_freeinfo(plain);
     for (struct fi_info *i = error ? NULL : *info; i; i = i->next)
-        disguise(played, i, hints->caps);
+        disguise(played, i);
     return error;
 }
 

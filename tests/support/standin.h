@@ -51,21 +51,6 @@ const standin_rules *standin_at(size_t index);
 void standin_use(const char *provider);
 /* weft's name of what tests call "played-shm"; of all others the same. */
 const char *standin_provider(const char *play);
-/* The fate of memory of devices. */
-typedef enum standin_device {
-    STANDIN_DEVICE_NONE,    /* who asks for it gets no answer: a library built without */
-    STANDIN_DEVICE_WHOLE,   /* registered by dmabuf and by address */
-    STANDIN_DEVICE_ADDRESS, /* by address only */
-    STANDIN_DEVICE_DMABUF,  /* by dmabuf only */
-    STANDIN_DEVICE_HOLLOW,  /* granted, and then not registered */
-    STANDIN_DEVICE_UNASKED  /* not granted; a provider that would take it all the same ends the process */
-} standin_device;
-/* From the next question to the provider on; STANDIN_DEVICE_NONE before the first call. */
-void standin_use_device(standin_device how);
-/* True if this build can register by dmabuf at all: libfabric's header of 1.20 is the first that names it. */
-bool standin_knows_dmabuf(void);
-/* True if this build can forbid calls into CUDA, as from the header of 1.18 on. */
-bool standin_knows_cuda_option(void);
 /* Sets the result of every registration from now on; 0: it is made. */
 void standin_registers(int error);
 /* The next `times` numbers of 8 bytes that this process draws by getrandom are `number`. */
@@ -74,9 +59,9 @@ void standin_draw(uint64_t number, unsigned times);
  * nothing, whatever the host allows. */
 void standin_lock_limit(uint64_t bytes);
 /* Counts of the rules' effects so far: posts refused, writes that overtook another one, completions withheld, receivers
- * that were not ready, and device memory that was registered, by either way. */
+ * that were not ready. */
 typedef struct standin_counts {
-    uint64_t refused, overtaken, withheld, stalled, dmabufs, addresses;
+    uint64_t refused, overtaken, withheld, stalled;
 } standin_counts;
 standin_counts standin_counted(void);
 

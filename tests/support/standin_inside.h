@@ -87,14 +87,10 @@ void standin_count_refused(void);
 void standin_count_overtaken(void);
 void standin_count_withheld(void);
 void standin_count_stalled(void);
-void standin_count_device(bool dmabuf);
 /* Zeroed, from the heap. */
 void *standin_take(size_t bytes);
 bool standin_descriptor_sticks(void); /* of the provider underneath */
 
-/* standin_region.c: whether FI_HMEM is answered to, and whether it is granted. */
-bool standin_answers_device(void);
-bool standin_grants_device(void);
 /* Puts the rules of registration on a domain. */
 void standin_domain_rule(standin_domain *domain);
 /* standin_flow.c: puts the rules of writes and completions on an endpoint and a queue. */

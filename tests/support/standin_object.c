@@ -53,11 +53,6 @@ void standin_count_stalled(void)
     count_one(&counts.stalled);
 }
 
-void standin_count_device(bool dmabuf)
-{
-    count_one(dmabuf ? &counts.dmabufs : &counts.addresses);
-}
-
 standin_counts standin_counted(void)
 {
     pthread_mutex_lock(&lock);

@@ -1,0 +1,26 @@
+/* rollout_end.c - the end of a session whose device failed. */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "rollout/rollout.h"
+
+weft_status weft_rollout_ended(const weft_rollout *rollout)
+{
+    return weft_fail_quiet(rollout->session->ended, "%s", rollout->session->ended_text);
+}
+
+void weft_rollout_end(weft_rollout *rollout, weft_status status)
+{
+    weft_session *session = rollout->session;
+    if (status != WEFT_E_DEVICE || session->ended != WEFT_OK)
+        return;
+    char weights[64] = "are those of no version";
+    if (rollout->holds)
+        snprintf(weights, sizeof weights, "were not touched: they are those of version %llu",
+                 (unsigned long long)rollout->held.number);
+    snprintf(session->ended_text, sizeof session->ended_text,
+             "the device failed: %.160s; the weights %s; close the session", weft_last_error(), weights);
+    session->ended = status;
+    weft_log(WEFT_LOG_ERROR, "%s", session->ended_text);
+    weft_session_changed(session);
+}
