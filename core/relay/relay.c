@@ -77,7 +77,7 @@ static void pass_goodbye(weft_relay *relay, weft_child *child)
     close_data(relay, child);
 }
 
-static void lose(weft_relay *relay, weft_status status, const char *why)
+void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         weft_child *child = &relay->children[i];
@@ -453,7 +453,7 @@ static const weft_relay_hooks hooks = {.open = open_relay,
                                        .pass = weft_relay_pass,
                                        .follow = weft_relay_follow,
                                        .unfollow = weft_relay_unfollow,
-                                       .lose = lose,
+                                       .lose = weft_relay_lose,
                                        .flush = flush};
 
 weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,

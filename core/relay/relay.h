@@ -141,6 +141,8 @@ static inline uint32_t weft_child_block(const weft_relay *relay, const weft_chil
 void weft_relay_step(weft_relay *relay, weft_waits *waits);
 /* Ends both connections when what was said has left. */
 void weft_child_lose(weft_relay *relay, weft_child *child, const char *why);
+/* Loses the children, because the relay's own connection is lost. WEFT_OK: a goodbye, which is passed on. */
+void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
 void weft_child_enter(weft_child *child, weft_child_state state);
 
 /* ---- relay_greet.c */
