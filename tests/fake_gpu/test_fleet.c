@@ -214,8 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_to_hip),     cmocka_unit_test(cuda_to_host),     cmocka_unit_test(cuda_to_hip),
         cmocka_unit_test(rollout_faults),  cmocka_unit_test(trainer_faults),   cmocka_unit_test(pointer_elsewhere),
-        cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device), cmocka_unit_test(land_on_cuda),
-        cmocka_unit_test(land_on_hip),
+        cmocka_unit_test(pieces_too_many), cmocka_unit_test(shadow_on_device),
     };
     cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
