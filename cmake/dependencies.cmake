@@ -47,3 +47,21 @@ if(missing_names)
         "  Elsewhere put them where CMAKE_PREFIX_PATH finds them; "
         "-DWEFT_FABRIC=OFF does without libfabric, -DBUILD_TESTING=OFF without cmocka.")
 endif()
+
+# libfabric is opened at run time (providers/fabric_call.c), so that only its headers are used here. Each call is asked for
+# in the version that a linker would take of the library beside those headers, because structs differ between versions.
+function(weft_fabric_versions)
+    set_target_properties(weft_dep_fabric PROPERTIES INTERFACE_LINK_LIBRARIES "")
+    execute_process(COMMAND ${CMAKE_READELF} --dyn-syms --wide ${WEFT_fabric_LIBRARY} OUTPUT_VARIABLE symbols
+        COMMAND_ERROR_IS_FATAL ANY)
+    foreach(call version getinfo freeinfo dupinfo fabric strerror)
+        if(NOT symbols MATCHES " fi_${call}@@(FABRIC_[0-9.]+)")
+            message(FATAL_ERROR "${WEFT_fabric_LIBRARY} has no fi_${call} with a version: is it a shared libfabric?")
+        endif()
+        target_compile_definitions(weft_dep_fabric INTERFACE WEFT_FABRIC_ABI_fi_${call}="${CMAKE_MATCH_1}")
+    endforeach()
+endfunction()
+
+if(WEFT_FABRIC)
+    weft_fabric_versions()
+endif()

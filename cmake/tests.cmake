@@ -96,15 +96,16 @@ add_library(weft_test_rooms ${rooms_kind} $<TARGET_OBJECTS:weft_core> $<TARGET_O
     $<TARGET_OBJECTS:weft_backends> $<TARGET_OBJECTS:weft_model>)
 target_link_libraries(weft_test_rooms PUBLIC weft_dep_iniparser weft_dep_xxhash weft_dep_zstd weft_dep_jansson
     Threads::Threads ${CMAKE_DL_LIBS} m)
-# Stand-ins for providers without a device here take these calls of libfabric (tests/support/standin.h).
+# Stand-ins for providers without a device here take these calls on the way to libfabric (tests/support/standin.h).
 file(GLOB standin CONFIGURE_DEPENDS tests/support/standin*.c)
 target_sources(weft_test_rooms PRIVATE ${standin})
 target_compile_definitions(weft_test_rooms PRIVATE _GNU_SOURCE $<$<NOT:$<BOOL:${WEFT_FABRIC}>>:WEFT_NO_FABRIC>)
 target_include_directories(weft_test_rooms PRIVATE ${PROJECT_SOURCE_DIR})
 if(WEFT_FABRIC)
-    target_link_libraries(weft_test_rooms PUBLIC weft_dep_fabric)
-    target_link_options(weft_test_rooms PUBLIC LINKER:--wrap=fi_getinfo LINKER:--wrap=fi_fabric
-        LINKER:--wrap=fi_version LINKER:--wrap=getrandom LINKER:--wrap=getrlimit)
+    target_link_libraries(weft_test_rooms PRIVATE weft_dep_fabric)
+    target_link_options(weft_test_rooms PUBLIC LINKER:--wrap=weft_fabric_call_getinfo
+        LINKER:--wrap=weft_fabric_call_fabric LINKER:--wrap=weft_fabric_version LINKER:--wrap=getrandom
+        LINKER:--wrap=getrlimit)
 endif()
 
 # What tests share beyond headers.

@@ -863,7 +863,7 @@ typedef struct weft_library_info {
 
 /* Lists the copies of libfabric that are mapped into this process, first the copy that weft uses.
  * More than one copy is a fault of the installation, because copies share neither memory nor settings: providers are
- * missing or hang. The list is empty if weft was built without libfabric and nobody else loaded it. `capacity` and
+ * missing or hang. The list is empty if weft has no libfabric and nobody else loaded one. `capacity` and
  * `count` are as for weft_peers. */
 WEFT_API weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count);
 

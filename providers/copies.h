@@ -1,5 +1,5 @@
 /* copies.h - the copies of libfabric in this process. Two of them share neither memory nor settings: each has its own
- * providers, and one that was bundled with another package once made collectives fall back to TCP and hang. weft links
+ * providers, and one that was bundled with another package once made collectives fall back to TCP and hang. weft opens
  * the system's by its soname and looks for others. No libfabric header: they are found by the loader's list. */
 #ifndef WEFT_PROVIDERS_COPIES_H
 #define WEFT_PROVIDERS_COPIES_H

@@ -11,15 +11,11 @@
 
 void weft_fabric_library(char *text, size_t capacity)
 {
-    snprintf(text, capacity, "libfabric %u.%u", FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
-}
-
-const void *weft_fabric_anchor(void)
-{
-    uint32_t (*inside)(void) = fi_version;
-    const void *address;
-    memcpy(&address, &inside, sizeof address); /* C has no cast between the two kinds of pointers */
-    return address;
+    uint32_t version = weft_fabric_version();
+    if (version)
+        snprintf(text, capacity, "libfabric %u.%u", FI_MAJOR(version), FI_MINOR(version));
+    else
+        snprintf(text, capacity, "no libfabric");
 }
 
 int weft_fabric_modes(unsigned registration)
@@ -94,7 +90,7 @@ static struct fi_info *keep_one(struct fi_info *list, const weft_profile *profil
         if (!kept && serves(list, profile, candidate))
             kept = list;
         else
-            fi_freeinfo(list);
+            weft_fabric_call_freeinfo(list);
         list = next;
     }
     return kept;
@@ -103,7 +99,7 @@ static struct fi_info *keep_one(struct fi_info *list, const weft_profile *profil
 int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
                         struct fi_info **info)
 {
-    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *hints = weft_fabric_call_dupinfo(NULL);
     if (!hints)
         return -FI_ENOMEM;
     fill_hints(hints, profile);
@@ -114,11 +110,11 @@ int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candi
     hints->fabric_attr->prov_name = provider;
     hints->domain_attr->name = profile->addressing == WEFT_ADDRESS_DOMAIN ? domain : NULL;
     struct fi_info *all = NULL;
-    int error = fi_getinfo(weft_profile_api(profile, fi_version(), weft_fabric_header()), node, NULL,
-                           node ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &all);
+    int error = weft_fabric_call_getinfo(weft_profile_api(profile, weft_fabric_version(), weft_fabric_header()), node,
+                                         NULL, node ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &all);
     hints->fabric_attr->prov_name = NULL;
     hints->domain_attr->name = NULL;
-    fi_freeinfo(hints);
+    weft_fabric_call_freeinfo(hints);
     if (error)
         return error;
     *info = keep_one(all, profile, candidate);
@@ -130,7 +126,7 @@ static void describe(const weft_profile *profile, const weft_candidate *candidat
     bool domain = profile->addressing == WEFT_ADDRESS_DOMAIN;
     memset(entry, 0, sizeof *entry);
     snprintf(entry->provider, sizeof entry->provider, "%s", profile->name);
-    snprintf(entry->fabric, sizeof entry->fabric, "%s", weft_profile_fabric(profile, fi_version()));
+    snprintf(entry->fabric, sizeof entry->fabric, "%s", weft_profile_fabric(profile, weft_fabric_version()));
     if (!candidate)
         return;
     snprintf(entry->address, sizeof entry->address, "%s", domain ? candidate->domain : candidate->address);

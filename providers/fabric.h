@@ -63,14 +63,23 @@ struct weft_port {
     char peer_text[64]; /* for messages */
 };
 
+/* fabric_call.c: the calls of libfabric that its headers do not define inline. Without the library they fail with
+ * -FI_ENOSYS or NULL. fi_allocinfo is weft_fabric_call_dupinfo(NULL). */
+int weft_fabric_call_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                             const struct fi_info *hints, struct fi_info **info);
+void weft_fabric_call_freeinfo(struct fi_info *info);
+struct fi_info *weft_fabric_call_dupinfo(const struct fi_info *info);
+int weft_fabric_call_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+const char *weft_fabric_call_strerror(int number);
+
 /* libfabric reads its switches once, in its first call: every call of it that may be the first comes after this. */
 void weft_fabric_switches(void);
 
 /* libfabric's bits for weft_profile_registration's. */
 int weft_fabric_modes(unsigned registration);
 
-/* Asks libfabric for exactly the candidate: one entry, which the caller gives back with fi_freeinfo. `node` is a
- * numeric source IP or NULL. Returns libfabric's (negative) error. */
+/* Asks libfabric for exactly the candidate: one entry, which the caller gives back with weft_fabric_call_freeinfo.
+ * `node` is a numeric source IP or NULL. Returns libfabric's (negative) error. */
 int weft_fabric_getinfo(const weft_profile *profile, const weft_candidate *candidate, const char *node,
                         struct fi_info **info);
 

@@ -31,7 +31,7 @@ weft_status weft_fabric_write(weft_port *port, const weft_write *write)
         return WEFT_AGAIN;
     if (result)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s is refused: %s", port->link->profile->name,
-                               port->peer_text, fi_strerror((int)-result));
+                               port->peer_text, weft_fabric_call_strerror((int)-result));
     port->free = operation->next;
     return WEFT_OK;
 }
@@ -78,9 +78,9 @@ static weft_status describe_error(const weft_port *port, const struct fi_cq_err_
     describe_cause(port, entry, cause, sizeof cause);
     if (entry->op_context)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a write to %s failed: %s%s", name, port->peer_text,
-                               fi_strerror(entry->err), cause);
+                               weft_fabric_call_strerror(entry->err), cause);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "provider %s: a connection of the port failed: %s%s", name,
-                           fi_strerror(entry->err), cause);
+                           weft_fabric_call_strerror(entry->err), cause);
 }
 
 static size_t read_error(weft_port *port, weft_completion *completion)
@@ -149,7 +149,7 @@ int weft_fabric_wait_fd(const weft_port *port)
 static bool lower(weft_port *port)
 {
     struct pollfd descriptor = {.fd = port->fd, .events = POLLIN};
-    if (fi_version() >= port->link->profile->descriptor_sticks_below || poll(&descriptor, 1, 0) != 1)
+    if (weft_fabric_version() >= port->link->profile->descriptor_sticks_below || poll(&descriptor, 1, 0) != 1)
         return true;
     weft_fabric_enter();
     ssize_t got = fi_cq_sread(port->cq, &port->kept, 1, NULL, 1);

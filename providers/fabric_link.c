@@ -35,7 +35,7 @@ static weft_status take(weft_link *link, const weft_review *review)
         return weft_fail(weft_select_status(selection->missing), "provider %s: %s", profile->name, selection->text);
     const weft_candidate *candidate = &review->candidates[selection->taken];
     bool source = profile->addressing == WEFT_ADDRESS_SOURCE;
-    link->fabric_name = weft_profile_fabric(profile, fi_version());
+    link->fabric_name = weft_profile_fabric(profile, weft_fabric_version());
     if (source) {
         snprintf(link->asked, sizeof link->asked, "%.*s", (int)sizeof link->asked - 1, review->address);
         memcpy(link->address, review->numeric, sizeof link->address);
@@ -45,7 +45,7 @@ static weft_status take(weft_link *link, const weft_review *review)
     if (error)
         return weft_fail(WEFT_E_MISSING, "provider %s: fi_getinfo(%s, %s%s%s): %s; %s", profile->name,
                          candidate->provider, candidate->domain, link->address[0] ? ", " : "", link->address,
-                         fi_strerror(-error), profile->absent);
+                         weft_fabric_call_strerror(-error), profile->absent);
     return WEFT_OK;
 }
 
@@ -71,7 +71,7 @@ static weft_status find(weft_link *link, const weft_link_options *options)
 static weft_status refuse(const weft_link *link, const char *call, int error)
 {
     return weft_fail(WEFT_E_PROVIDER, "provider %s: %s on %s: %s", link->profile->name, call,
-                     link->address[0] ? link->address : link->fabric_name, fi_strerror(-error));
+                     link->address[0] ? link->address : link->fabric_name, weft_fabric_call_strerror(-error));
 }
 
 int weft_fabric_queue(const weft_link *link, bool fd, struct fid_cq **queue)
@@ -132,7 +132,7 @@ static weft_status open_domain(weft_link *link, const weft_link_options *options
         return status;
     warn_environment(link->profile);
     weft_copies_warn();
-    int error = fi_fabric(link->info->fabric_attr, &link->fabric, NULL);
+    int error = weft_fabric_call_fabric(link->info->fabric_attr, &link->fabric, NULL);
     if (error)
         return refuse(link, "fi_fabric", error);
     error = fi_domain(link->fabric, link->info, &link->domain, NULL);
@@ -174,7 +174,7 @@ void weft_fabric_link_close(weft_link *link)
                  link->profile->name);
     if (link->fabric)
         fi_close(&link->fabric->fid);
-    fi_freeinfo(link->info);
+    weft_fabric_call_freeinfo(link->info);
     weft_mem_give(link);
 }
 
@@ -190,7 +190,7 @@ void weft_fabric_link_facts(const weft_link *link, weft_link_facts *facts)
         .chunk_bytes = link->chunk_bytes,
         .depth = link->depth,
         .has_fd = link->has_fd,
-        .version = fi_version(),
+        .version = weft_fabric_version(),
         .descriptors = link->profile->descriptors,
         .one_major = link->profile->mixing == WEFT_MIXING_REFUSED,
         .dials = link->profile->dials,

@@ -15,6 +15,11 @@ uint32_t weft_fabric_version(void)
     return 0;
 }
 
+const char *weft_fabric_absence(void)
+{
+    return REASON;
+}
+
 uint32_t weft_fabric_header(void)
 {
     return 0;
@@ -33,7 +38,7 @@ size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list,
 
 void weft_fabric_library(char *text, size_t capacity)
 {
-    snprintf(text, capacity, "none");
+    snprintf(text, capacity, "no libfabric");
 }
 
 const void *weft_fabric_anchor(void)

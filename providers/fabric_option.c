@@ -58,7 +58,7 @@ static void set_option(const weft_link *link, struct fid_ep *ep, weft_profile_se
     const int error = set_value(ep, setting, name);
     if (error)
         weft_log(WEFT_LOG_DEBUG, "provider %s: endpoint option \"%s\" is refused: %s", link->profile->name,
-                 weft_profile_option_name(setting.option), fi_strerror(-error));
+                 weft_profile_option_name(setting.option), weft_fabric_call_strerror(-error));
 }
 
 /* What a row expects of an option that can only be read. */

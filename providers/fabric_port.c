@@ -15,7 +15,8 @@
 
 weft_status weft_fabric_port_refuse(const weft_port *port, const char *call, int error)
 {
-    return weft_fail(WEFT_E_PROVIDER, "provider %s: %s: %s", port->link->profile->name, call, fi_strerror(-error));
+    return weft_fail(WEFT_E_PROVIDER, "provider %s: %s: %s", port->link->profile->name, call,
+                     weft_fabric_call_strerror(-error));
 }
 
 static weft_status take_operations(weft_port *port)
@@ -163,7 +164,8 @@ static bool close_part(const weft_port *port, struct fid *part, const char *what
 {
     int error = part ? fi_close(part) : 0;
     if (error)
-        weft_log(WEFT_LOG_WARN, "provider %s: %s stays open: %s", port->link->profile->name, what, fi_strerror(-error));
+        weft_log(WEFT_LOG_WARN, "provider %s: %s stays open: %s", port->link->profile->name, what,
+                 weft_fabric_call_strerror(-error));
     return !error;
 }
 

@@ -46,7 +46,7 @@ static weft_status refuse(const weft_link *link, uint64_t bytes, int error)
                  "(/etc/security/limits.conf) or the memory limit of its cgroup",
                  (unsigned long long)((atomic_load(&pinned_bytes) + 1023) >> 10));
     return weft_fail(WEFT_E_PROVIDER, "provider %s: %llu bytes cannot be registered: %s%s", link->profile->name,
-                     (unsigned long long)bytes, fi_strerror(-error), more);
+                     (unsigned long long)bytes, weft_fabric_call_strerror(-error), more);
 }
 
 static weft_status register_memory(const weft_link *link, void *memory, uint64_t bytes, bool remote, struct fid_mr **mr)

@@ -91,7 +91,7 @@ static void describe(const struct fi_info *info, weft_candidate *candidate)
 /* Every mode is offered, so that a demand that weft does not meet shows as such. */
 static int ask_widely(const weft_profile *profile, const char *fabric, struct fi_info **list)
 {
-    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *hints = weft_fabric_call_dupinfo(NULL);
     char room[64]; /* fi_freeinfo frees the name: lent for the call */
     if (!hints)
         return -FI_ENOMEM;
@@ -100,9 +100,10 @@ static int ask_widely(const weft_profile *profile, const char *fabric, struct fi
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = ALL_MODES;
     hints->fabric_attr->prov_name = room;
-    int error = fi_getinfo(weft_profile_api(profile, fi_version(), weft_fabric_header()), NULL, NULL, 0, hints, list);
+    int error = weft_fabric_call_getinfo(weft_profile_api(profile, weft_fabric_version(), weft_fabric_header()), NULL,
+                                         NULL, 0, hints, list);
     hints->fabric_attr->prov_name = NULL;
-    fi_freeinfo(hints);
+    weft_fabric_call_freeinfo(hints);
     return error;
 }
 
@@ -113,13 +114,13 @@ static bool is_known(const char *fabric)
     struct fi_info *all = NULL;
     size_t length = strcspn(fabric, ";");
     bool known = false;
-    if (fi_getinfo(fi_version(), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &all) != 0)
+    if (weft_fabric_call_getinfo(weft_fabric_version(), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &all) != 0)
         return false;
     for (const struct fi_info *info = all; info; info = info->next) {
         const char *name = info->fabric_attr->prov_name;
         known = known || (strncmp(name, fabric, length) == 0 && (!name[length] || name[length] == ';'));
     }
-    fi_freeinfo(all);
+    weft_fabric_call_freeinfo(all);
     return known;
 }
 
@@ -129,21 +130,16 @@ size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list,
     struct fi_info *all = NULL;
     size_t count = 0;
     weft_fabric_switches();
-    const char *fabric = weft_profile_fabric(profile, fi_version());
+    const char *fabric = weft_profile_fabric(profile, weft_fabric_version());
     int result = ask_widely(profile, fabric, &all);
     for (const struct fi_info *info = result ? NULL : all; info; info = info->next, count++)
         if (count < capacity)
             describe(info, &list[count]);
     if (!result)
-        fi_freeinfo(all);
+        weft_fabric_call_freeinfo(all);
     *known = count || is_known(fabric);
-    snprintf(error, error_capacity, "%s", result ? fi_strerror(-result) : "");
+    snprintf(error, error_capacity, "%s", result ? weft_fabric_call_strerror(-result) : "");
     return count;
-}
-
-uint32_t weft_fabric_version(void)
-{
-    return fi_version();
 }
 
 uint32_t weft_fabric_header(void)

@@ -195,7 +195,7 @@ weft_status weft_fabric_write(weft_port *port, const weft_write *write);
 size_t weft_fabric_poll(weft_port *port, weft_completion *completions, size_t capacity);
 int weft_fabric_wait_fd(const weft_port *port);
 weft_status weft_fabric_wait_arm(weft_port *port);
-/* Name and version of the library that is loaded; "none". */
+/* Name and version of the library that is loaded; "no libfabric". */
 void weft_fabric_library(char *text, size_t capacity);
 /* An address inside the libfabric that weft's calls reach; NULL without one. */
 const void *weft_fabric_anchor(void);

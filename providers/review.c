@@ -48,6 +48,8 @@ static void ask(weft_review *review)
     if (survey->library)
         count = weft_fabric_candidates(survey->profile, review->candidates, KEPT, &survey->known, review->error,
                                        sizeof review->error);
+    else
+        snprintf(review->error, sizeof review->error, "%s", weft_fabric_absence());
     survey->count = count < KEPT ? count : KEPT;
     review->left_out = count - survey->count;
     add_gids(review);

@@ -15,7 +15,7 @@ typedef struct weft_review {
     char address[256];
     char numeric[WEFT_INTERFACE_TEXT];
     char here[256];
-    char error[128];
+    char error[256];
     char hindered[192];
 } weft_review;
 
@@ -32,8 +32,10 @@ void weft_review_close(weft_review *review);
  * no answer (fabric_survey.c, fabric_none.c). */
 size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list, size_t capacity, bool *known,
                               char *error, size_t error_capacity);
-/* Version of the library that is loaded; 0: built without. */
+/* Version of the library that is loaded; 0: there is none (fabric_call.c, fabric_none.c). */
 uint32_t weft_fabric_version(void);
+/* Reason why there is no library, and what to install; "" if there is one. */
+const char *weft_fabric_absence(void);
 /* Version of the header that this was compiled with. */
 uint32_t weft_fabric_header(void);
 

@@ -167,7 +167,7 @@ static bool tell_library(const weft_host_survey *survey, weft_selection *selecti
     uint32_t have = survey->library;
     if (!have) {
         selection->missing = WEFT_MISSING_LIBRARY;
-        snprintf(selection->text, sizeof selection->text, "this build has no libfabric");
+        snprintf(selection->text, sizeof selection->text, "%s", survey->error);
     } else if (have < profile->oldest) {
         selection->missing = WEFT_MISSING_VERSION;
         snprintf(selection->text, sizeof selection->text, "libfabric %u.%u is too old, %u.%u or later is needed: %s",

@@ -48,7 +48,7 @@ typedef enum weft_verdict {
 
 typedef enum weft_missing {
     WEFT_MISSING_NOTHING,
-    WEFT_MISSING_LIBRARY,    /* a build without libfabric */
+    WEFT_MISSING_LIBRARY,    /* no libfabric in the build or on the host */
     WEFT_MISSING_VERSION,    /* the library is too old */
     WEFT_MISSING_PROVIDER,   /* the device is here, the library does not know the provider */
     WEFT_MISSING_DEVICE,     /* no device, or for a provider without devices: no answer */
@@ -70,7 +70,7 @@ typedef struct weft_host_survey {
     size_t count;
     bool known;           /* the library lists the provider */
     const char *here;     /* names of this host's devices of the profile's kind; "": none */
-    const char *error;    /* fi_getinfo's word where it had no answer */
+    const char *error;    /* fi_getinfo's word where it had no answer; without a library the reason */
     const char *hindered; /* what is the matter with the interface that has `numeric`; "" or NULL: nothing */
     uint64_t pin_limit;   /* bytes that this process may lock; UINT64_MAX: any number */
     uint64_t pin_bytes;   /* that will be registered; 0: not known yet */

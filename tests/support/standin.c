@@ -8,16 +8,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* The linker's names: calls of X come to __wrap_X, and __real_X is libfabric's. */
-int __real_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
-                      const struct fi_info *hints, struct fi_info **info);
-int __real_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
-uint32_t __real_fi_version(void);
+/* The linker's names: calls of X come to __wrap_X, and __real_X is the library's. */
+int __real_weft_fabric_call_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                                    const struct fi_info *hints, struct fi_info **info);
+int __real_weft_fabric_call_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+uint32_t __real_weft_fabric_version(void);
 ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
 int __real_getrlimit(int resource, struct rlimit *limit);
-int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
-                      const struct fi_info *hints, struct fi_info **info);
-int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+int __wrap_weft_fabric_call_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                                    const struct fi_info *hints, struct fi_info **info);
+int __wrap_weft_fabric_call_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags);
 int __wrap_getrlimit(int resource, struct rlimit *limit);
 
@@ -101,17 +101,17 @@ int __wrap_getrlimit(int resource, struct rlimit *limit)
 
 static const char *underneath(void)
 {
-    return __real_fi_version() < FI_VERSION(1, 18) ? "net" : "tcp";
+    return __real_weft_fabric_version() < FI_VERSION(1, 18) ? "net" : "tcp";
 }
 
 bool standin_descriptor_sticks(void)
 {
-    return __real_fi_version() < FI_VERSION(2, 1);
+    return __real_weft_fabric_version() < FI_VERSION(2, 1);
 }
 
-uint32_t __wrap_fi_version(void)
+uint32_t __wrap_weft_fabric_version(void)
 {
-    uint32_t real = __real_fi_version();
+    uint32_t real = __real_weft_fabric_version();
     return played && played->version > real ? played->version : real;
 }
 
@@ -159,7 +159,7 @@ static void keep_plain(const struct fi_info *info)
 {
     pthread_mutex_lock(&lock);
     if (!plain_of(info)) {
-        struct fi_info *copy = fi_dupinfo(info);
+        struct fi_info *copy = weft_fabric_call_dupinfo(info);
         if (!copy)
             abort();
         copy->next = plains;
@@ -194,7 +194,7 @@ static struct fi_info *undisguise(const standin_rules *rules, const struct fi_in
 {
     pthread_mutex_lock(&lock);
     const struct fi_info *plain = plain_of(info);
-    struct fi_info *copy = plain ? fi_dupinfo(plain) : NULL;
+    struct fi_info *copy = plain ? weft_fabric_call_dupinfo(plain) : NULL;
     pthread_mutex_unlock(&lock);
     if (!copy)
         standin_broken("libfabric", "an info that fi_getinfo did not give");
@@ -202,15 +202,15 @@ static struct fi_info *undisguise(const standin_rules *rules, const struct fi_in
     return copy;
 }
 
-int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
-                      const struct fi_info *hints, struct fi_info **info)
+int __wrap_weft_fabric_call_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                                    const struct fi_info *hints, struct fi_info **info)
 {
     const char *asked = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
     if (!played || !asked || strcmp(asked, played->fabric) != 0)
-        return __real_fi_getinfo(version, node, service, flags, hints, info);
+        return __real_weft_fabric_call_getinfo(version, node, service, flags, hints, info);
     if (!grants(played, hints))
         return -FI_ENODATA;
-    struct fi_info *plain = fi_allocinfo();
+    struct fi_info *plain = weft_fabric_call_dupinfo(NULL);
     if (!plain)
         return -FI_ENOMEM;
     plain->caps = FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
@@ -219,8 +219,9 @@ int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service, u
     *plain->domain_attr = *hints->domain_attr;
     plain->domain_attr->name = NULL;
     plain->fabric_attr->prov_name = strdup(underneath());
-    int error = __real_fi_getinfo(version, node ? node : "127.0.0.1", NULL, FI_SOURCE | FI_NUMERICHOST, plain, info);
-    fi_freeinfo(plain);
+    int error = __real_weft_fabric_call_getinfo(version, node ? node : "127.0.0.1", NULL, FI_SOURCE | FI_NUMERICHOST,
+                                                plain, info);
+    weft_fabric_call_freeinfo(plain);
     for (struct fi_info *i = error ? NULL : *info; i; i = i->next)
         disguise(played, i);
     return error;
@@ -301,7 +302,7 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
         return domain->real->endpoint(fid, info, ep, context); /* one of the provider's own, of a connection */
     struct fi_info *plain = undisguise(domain->object.rules, info);
     int error = domain->real->endpoint(fid, plain, ep, context);
-    fi_freeinfo(plain);
+    weft_fabric_call_freeinfo(plain);
     if (error)
         return error;
     standin_endpoint *endpoint = standin_take(sizeof *endpoint);
@@ -321,7 +322,7 @@ static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_
     fabric_object *fabric = standin_of(&fid->fid);
     struct fi_info *plain = undisguise(fabric->object.rules, info);
     int error = fabric->real->domain(fid, plain, opened, context);
-    fi_freeinfo(plain);
+    weft_fabric_call_freeinfo(plain);
     if (error)
         return error;
     standin_domain *domain = standin_take(sizeof *domain);
@@ -347,15 +348,15 @@ static int try_wait(struct fid_fabric *fid, struct fid **fids, int count)
     return error;
 }
 
-int __wrap_fi_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **opened, void *context)
+int __wrap_weft_fabric_call_fabric(struct fi_fabric_attr *attributes, struct fid_fabric **opened, void *context)
 {
     if (!played || strcmp(attributes->prov_name, played->fabric) != 0)
-        return __real_fi_fabric(attributes, opened, context);
+        return __real_weft_fabric_call_fabric(attributes, opened, context);
     struct fi_fabric_attr plain = *attributes;
     char name[16];
     snprintf(name, sizeof name, "%s", underneath());
     plain.prov_name = name;
-    int error = __real_fi_fabric(&plain, opened, context);
+    int error = __real_weft_fabric_call_fabric(&plain, opened, context);
     if (error)
         return error;
     fabric_object *fabric = standin_take(sizeof *fabric);

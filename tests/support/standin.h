@@ -1,9 +1,10 @@
 /* standin.h - providers that this host has no device for, played by the real tcp provider with the rules of the other
  * imposed: what fi_getinfo demands and grants, keys, addresses, order, queues, what a dead peer looks like.
  *
- * It stands between fabric*.c and libfabric (the linker turns fi_getinfo, fi_fabric, fi_version, getrandom and
- * getrlimit to it), so that all of fabric*.c is run as on a device. Whatever breaks a rule of the provider's contract
- * ends the process with the rule. Without a call of standin_use everything goes to libfabric untouched. */
+ * It stands between fabric*.c and libfabric (the linker turns fi_getinfo, fi_fabric and fi_version of fabric_call.c,
+ * getrandom and getrlimit to it), so that all of fabric*.c is run as on a device. Whatever breaks a rule of the
+ * provider's contract ends the process with the rule. Without a call of standin_use everything goes to libfabric
+ * untouched. */
 #ifndef WEFT_TESTS_STANDIN_H
 #define WEFT_TESTS_STANDIN_H
 

@@ -14,6 +14,10 @@
 
 #define STANDIN_QUEUE 64u
 
+/* Of providers/fabric_call.c: libfabric is opened at run time, so that its own names are not linked. */
+struct fi_info *weft_fabric_call_dupinfo(const struct fi_info *info);
+void weft_fabric_call_freeinfo(struct fi_info *info);
+
 /* One object of libfabric whose tables of functions were replaced by copies that call here first. */
 typedef struct standin_object {
     struct standin_object *next;
@@ -75,7 +79,7 @@ typedef struct standin_region {
 } standin_region;
 
 /* The fi_version that weft gets. */
-uint32_t __wrap_fi_version(void);
+uint32_t __wrap_weft_fabric_version(void);
 double standin_now(void);
 /* Ends the process with the rule that was broken. */
 void standin_broken(const char *provider, const char *rule) __attribute__((noreturn));

@@ -74,9 +74,43 @@ static void nothing_run_is_skipped(void **state)
     assert_int_equal(fabric_result(0), 0);
 }
 
+static void hear(int number)
+{
+    (void)number;
+}
+
+/* How many handlers are lost where libfabric is opened, for a library that it brings along may take them. */
+static int handlers_lost(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGBUS, SIGILL};
+    size_t count;
+    int lost = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        signal(numbers[i], hear);
+    if (weft_providers(NULL, 0, &count, NULL) != WEFT_OK)
+        return -1;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        lost += signal(numbers[i], SIG_DFL) != hear;
+    return lost;
+}
+
+/* In a child, where nobody has opened it yet. */
+static void handlers_outlive_the_opening_of_libfabric(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(handlers_lost());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(handlers_outlive_the_opening_of_libfabric),
         cmocka_unit_test(a_probe_that_breaks_is_a_failure),
         cmocka_unit_test(only_what_may_be_absent_is_passed_over),
         cmocka_unit_test(a_build_with_libfabric_has_tcp),

@@ -300,7 +300,8 @@ static void a_host_is_judged_as_recorded(void **state)
 static void a_build_without_libfabric_says_so(void **state)
 {
     (void)state;
-    weft_host_survey survey = {.profile = &weft_profile_tcp, .address = "", .numeric = "", .here = ""};
+    weft_host_survey survey = {
+        .profile = &weft_profile_tcp, .address = "", .numeric = "", .here = "", .error = "no libfabric"};
     weft_verdict verdict;
     weft_selection selection;
     weft_select(&survey, &verdict, &selection);
