@@ -31,6 +31,10 @@ for tier in short full; do
     judge $tier allowed 'release: integration.net_cut: skipped: network namespaces are not allowed here: unshare failed'
     judge $tier allowed 'release: unit.host_sets: skipped inside: avx512_equals_portable avx512_equals_portable'
     judge $tier allowed 'tools/run-gpu: skipped: no NVIDIA device: libcuda.so.1 cannot be opened'
+    judge $tier allowed 'release: python.torch: skipped: torch is missing (Debian: python3-torch)'
+    judge $tier allowed 'release: python.docs: skipped inside: test_from_a_torch_trainer'
+    judge $tier refused 'release: python.docs: skipped inside: test_from_a_numpy_trainer'
+    judge $tier refused 'release: python.waits: skipped: cffi for /usr/bin/python3 is missing (Debian: python3-cffi, python3-numpy)'
     judge $tier allowed 'libfabric2: skipped: libfabric 2: this system has no apt'
 done
 judge short allowed 'release: property.huge: skipped inside: through_a_file through_a_file'

@@ -5,7 +5,7 @@ WEFT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WEFT_JOBS=${WEFT_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
 # tier, Debian package, how to see that it is there: "command NAME [NAME]", "header PATH [PATH]" (any of them will do)
-# "runtime NAME" (of clang) or "module NAME" (of Python). The tiers images, isa, hipcc and full are wishes: without them
+# "runtime NAME" (of clang), "module NAME" (of Python) or "python NAME" (a module that Debian's own Python has). The tiers images, isa, hipcc and full are wishes: without them
 # no image for AMD devices is built, its machine code is not run by the tests, the kernels are not compiled against ROCm's
 # headers, or safetensors files are not read beside Python.
 WEFT_PACKAGES='
@@ -24,6 +24,8 @@ test   g++              command c++
 test   binutils         command nm
 test   pkg-config       command pkg-config
 test   python3          command python3
+test   python3-cffi     python cffi
+test   python3-numpy    python numpy
 test   zstd             command zstd
 test   iproute2         command tc
 images clang-22         command clang++-22 clang++-21 clang++-20 clang++-19 amdclang++ hipcc
@@ -53,7 +55,7 @@ weft_stop() # weft_stop CODE TEXT...
     exit "$code"
 }
 
-weft_present() # weft_present command NAME... | header PATH... | runtime NAME | module NAME
+weft_present() # weft_present command NAME... | header PATH... | runtime NAME | module NAME | python NAME
 {
     local kind=$1 path
     shift
@@ -69,6 +71,10 @@ weft_present() # weft_present command NAME... | header PATH... | runtime NAME | 
     fi
     if [ "$kind" = module ]; then
         python3 -c "import $1" 2>/dev/null
+        return
+    fi
+    if [ "$kind" = python ]; then
+        /usr/bin/python3 -c "import $1" 2>/dev/null || python3 -c "import $1" 2>/dev/null
         return
     fi
     for path in "$@"; do

@@ -1,0 +1,155 @@
+"""Binding: tensors fitted to a layout, as the table of pieces that weft.h takes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Callable
+
+import numpy as np
+
+from . import _tensors
+from ._layout import Layout, Named, TensorSpec, mapping_of
+from ._library import ffi
+from .errors import TensorError
+
+# A row is a weft_piece.
+PIECE = np.dtype([("tensor", "u8"), ("first", "u8"), ("count", "u8"), ("data", "u8")], align=True)
+
+
+class Pieces:
+    """A table of pieces, for who knows the addresses: numbers of tensors in the layout, first elements, counts and
+    addresses, as arrays of one length or as single numbers. `keep` is held as long as the pieces are bound.
+    """
+
+    def __init__(self, tensor: Any, first: Any, count: Any, data: Any, keep: Any = None, device: str = "cpu") -> None:
+        columns = np.broadcast_arrays(tensor, first, count, data)
+        self.table = np.empty(columns[0].size, PIECE)
+        for name, column in zip(PIECE.names or (), columns):
+            self.table[name] = column.reshape(-1)
+        self.keep = keep
+        self.device = device
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+class Binding:
+    """Bound memory: the table, what keeps it alive, and the tensors that could be given other memory."""
+
+    def __init__(self, pieces: Pieces, watched: list[tuple[str, Callable[[], int], int]]) -> None:
+        self.pieces = pieces
+        self.c = ffi.from_buffer("weft_piece[]", pieces.table)
+        self.count = len(pieces)
+        self.device = pieces.device
+        self._names = [name for name, _, _ in watched]
+        self._pointers = [pointer for _, pointer, _ in watched]
+        self._addresses = [address for _, _, address in watched]
+
+    def check_still_there(self) -> None:
+        """Raises TensorError for the first tensor that was given other memory since it was bound."""
+        now = [pointer() for pointer in self._pointers]
+        if now == self._addresses:
+            return
+        for name, address, was in zip(self._names, now, self._addresses):
+            if address != was:
+                raise TensorError(name, f"moved since bind: from {was:#x} to {address:#x}; bind the tensors again")
+
+
+class _Part:
+    """One piece to be: where of which tensor it lies."""
+
+    __slots__ = ("count", "first", "name", "number", "view")
+
+    def __init__(self, name: str, number: int, first: int, view: _tensors.View) -> None:
+        self.name = name
+        self.number = number
+        self.first = first
+        self.count = prod(view.shape)
+        self.view = view
+
+
+def _fits(spec: TensorSpec, view: _tensors.View, whole: bool) -> None:
+    if view.dtype != spec.dtype:
+        raise TensorError(spec.name, f"its elements are {view.dtype}, the layout has {spec.dtype}")
+    if whole and tuple(view.shape) != spec.shape:
+        raise TensorError(spec.name, f"its shape is {tuple(view.shape)}, the layout has {spec.shape}")
+
+
+def _parts_of(spec: TensorSpec, number: int, tensor: Any) -> list[_Part]:
+    """A tensor, or a list of tensors that hold its elements one after the other."""
+    several = isinstance(tensor, (list, tuple))
+    parts: list[_Part] = []
+    first = 0
+    for one in tensor if several else [tensor]:
+        view = _tensors.read(spec.name, one)
+        _fits(spec, view, not several)
+        parts.append(_Part(spec.name, number, first, view))
+        first += parts[-1].count
+    if first != prod(spec.shape):
+        raise TensorError(spec.name, f"its parts hold {first} elements, the layout has {prod(spec.shape)}")
+    return parts
+
+
+def _ordered(layout: Layout, named: Named) -> list[_Part]:
+    given = mapping_of(named)
+    for name in given:
+        if name not in layout.index:
+            raise TensorError(name, "the layout does not have it")
+    parts: list[_Part] = []
+    for number, spec in enumerate(layout.tensors):
+        if spec.name not in given:
+            raise TensorError(spec.name, "the layout has it, and it was not given")
+        parts += _parts_of(spec, number, given[spec.name])
+    return [part for part in parts if part.count]
+
+
+def _one_device(parts: list[_Part]) -> str:
+    for part in parts:
+        if part.view.device != parts[0].view.device:
+            raise TensorError(
+                part.name,
+                f"on {part.view.device}, and tensor '{parts[0].name}' on {parts[0].view.device}: bind one device's",
+            )
+    return parts[0].view.device if parts else "cpu"
+
+
+def _check_written(parts: list[_Part], begin: np.ndarray, size: np.ndarray) -> None:
+    """What weft writes must be writable, and no element may be two tensors'."""
+    for part in parts:
+        if part.view.readonly:
+            raise TensorError(part.name, "read-only: a rollout writes its weights")
+    order = np.argsort(begin, kind="stable")
+    ends = np.maximum.accumulate((begin + size)[order])
+    shared = np.flatnonzero(begin[order][1:] < ends[:-1])
+    if len(shared):
+        one, other = parts[order[shared[0]]].name, parts[order[shared[0] + 1]].name
+        raise TensorError(
+            other, f"shares memory with tensor '{one}': of tied tensors leave all but one out of the layout"
+        )
+
+
+def held(named: Any) -> Any:
+    """Tensors that can be gone through twice: pairs may come from a generator."""
+    return named if named is None or isinstance(named, Pieces) else mapping_of(named)
+
+
+def bind(layout: Layout, named: Named | Pieces, written: bool) -> Binding:
+    """Fits tensors to a layout. Raises TensorError, which names the tensor."""
+    if isinstance(named, Pieces):
+        return Binding(named, [])
+    parts = _ordered(layout, named)
+    device = _one_device(parts)
+    begin = np.array([part.view.address for part in parts], np.uint64)
+    size = np.array([part.view.bytes for part in parts], np.uint64)
+    if written:
+        _check_written(parts, begin, size)
+    pieces = Pieces(
+        np.array([part.number for part in parts], np.uint64),
+        np.array([part.first for part in parts], np.uint64),
+        np.array([part.count for part in parts], np.uint64),
+        begin,
+        [part.view.keep for part in parts],
+        device,
+    )
+    watched = [(p.name, p.view.pointer, p.view.address) for p in parts if p.view.pointer]
+    return Binding(pieces, watched)

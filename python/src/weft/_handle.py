@@ -1,0 +1,89 @@
+"""Handle: the C session, and who may use it now. No call reaches a session that is closed or another process's."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from typing import Any
+
+from ._library import check, failure, lib
+from .errors import ClosedError, Error
+
+_live: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
+class Handle:
+    """`with handle as pointer:` keeps the session open during a call."""
+
+    def __init__(self, pointer: Any, what: str) -> None:
+        self._pointer = pointer
+        self._what = what
+        self._process = os.getpid()
+        self._lock = threading.RLock()  # a handler of a signal may interrupt() on the thread that has it
+        self._users = 0
+        self._idle = threading.Condition(self._lock)
+        self._closed = False
+        _live.add(self)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def foreign(self) -> bool:
+        """Whether this is a forked child, where the session is the parent's."""
+        return os.getpid() != self._process
+
+    def __enter__(self) -> Any:
+        if self.foreign():  # before the lock, which another thread of the parent may have held at the fork
+            raise ClosedError(
+                f"{self._what} belongs to process {self._process}, from which this one was forked: open one here",
+                lib.WEFT_E_STATE,
+                "state",
+            )
+        with self._lock:
+            if self._closed:
+                raise ClosedError(f"{self._what} is closed", lib.WEFT_E_STATE, "state")
+            self._users += 1
+        return self._pointer
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._idle.notify_all()
+
+    def close(self, patience: float = 0.0) -> None:
+        """Closes the session, once. Waits so long for calls on other threads to end, and raises if they do not."""
+        if self._closed or self.foreign():
+            return
+        with self._lock:
+            if self._closed:
+                return
+            if not self._idle.wait_for(lambda: not self._users, patience):
+                raise failure(
+                    lib.WEFT_E_STATE, f"{self._what}: a call on another thread is running; close after it returns"
+                )
+            self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            check(lib.weft_close(self._pointer))
+        except Error:
+            self._closed = False
+            raise
+
+
+@atexit.register
+def _close_all() -> None:
+    """At the interpreter's end no session of C may be left: its threads would outlive what they read."""
+    for handle in list(_live):
+        if handle.closed or handle.foreign():
+            continue
+        lib.weft_interrupt(handle._pointer)
+        try:
+            handle.close(patience=1.0)
+        except Error:
+            pass

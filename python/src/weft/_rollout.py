@@ -1,0 +1,126 @@
+"""Rollout: takes versions into an engine's weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _binding, _records, _wait
+from ._aside import aside
+from ._layout import Layout, Named
+from ._library import check, failure, ffi, lib, sized
+from ._records import Staged, Version
+from ._session import Log, Session
+
+
+class Rollout(Session):
+    """A rollout's end, under the name of one of the site's peers. `Rollout(site, "a", named)` starts to join.
+
+    named       as for Trainer; weft writes these tensors, in commit() alone. Of tied tensors give one
+    empty       the memory holds no model yet: the rollout joins by a snapshot
+    attachment  as for Trainer
+
+    A rollout that knows nothing asks for the layout first: `layout = Layout.fetch(site, "a")`.
+    """
+
+    _written = True
+    _takes_snapshot = False  # whether a commit that runs is the transfer of a snapshot
+
+    def __init__(
+        self,
+        site: Any,
+        peer: str,
+        named: Named | None = None,
+        *,
+        layout: Layout | None = None,
+        empty: bool = False,
+        incarnation: int = 0,
+        attachment: Any = None,
+        log: Log | None = None,
+    ) -> None:
+        named = _binding.held(named)
+        self.peer = peer
+        name = peer.encode()
+
+        def open_(site: Any, layout: Any, options: Any, out: Any) -> int:
+            return int(lib.weft_rollout_open(site, name, layout, options, out))
+
+        super().__init__(site, named, layout, open_, f"rollout {peer}", log, incarnation=incarnation)
+        self._bind_or_close(named, attachment, empty)
+
+    def bind(self, named: Named | _binding.Pieces, attachment: Any = None, empty: bool = False) -> None:
+        """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights."""
+        self._bind(named, attachment, empty)
+
+    def staged(self, timeout: float | None = 0.0) -> Staged | None:
+        """The version that is whole, proved and ready to commit, or None if none comes in `timeout` seconds. Its number
+        is `.version`. A `timeout` of None waits for ever.
+
+        PeerError: there is no trainer, or the trainer refuses; the rollout goes on dialing. Ctrl-C ends the wait.
+        """
+        info, deadline = sized("weft_staged_info"), _wait.Deadline(timeout)
+        while True:
+            with self._handle as session:
+                status = lib.weft_staged(session, deadline.slice(), info)
+                if status == lib.WEFT_OK:
+                    return _records.staged_of(info)
+                error = None if status == lib.WEFT_AGAIN else failure(status)
+            self._check_interrupt()
+            over = deadline.passed()
+            if error and (over or not _is_old_news(status, deadline)):
+                raise error
+            if over:
+                return None
+
+    def commit(self, version: int | Staged, *, stream: Any = None) -> Version:
+        """Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
+
+        Returns the version that is held now. `stream` is as for publish(). A snapshot takes the transfer; Ctrl-C ends
+        it, and then nothing may be held until the next snapshot is whole.
+        """
+        number = version.version if isinstance(version, Staged) else version
+        where = self._stream(self._bound(), stream)
+        held = ffi.new("weft_version *")
+
+        def commit() -> None:
+            with self._handle as session:
+                check(lib.weft_commit(session, number, where, 0, held))
+
+        self._takes_snapshot = self._is_snapshot()
+        if self._takes_snapshot:
+            _wait.interruptible(commit, self.interrupt)
+        else:
+            commit()
+        self._takes_snapshot = False
+        return _records.version_of(held)
+
+    def _is_snapshot(self) -> bool:
+        info = sized("weft_staged_info")
+        with self._handle as session:
+            return bool(lib.weft_staged(session, 0, info) == lib.WEFT_OK and info.kind == lib.WEFT_STAGED_SNAPSHOT)
+
+    def _end_snapshot(self) -> None:
+        if self._takes_snapshot:
+            self.interrupt()
+
+    def scrub(self) -> None:
+        """Digests the bound weights afresh. VersionError: they differ from the version held, and are mended by the
+        trainer as by any version."""
+        with self._handle as session:
+            check(lib.weft_scrub(session))
+
+    async def staged_async(self, timeout: float | None = None) -> Staged | None:
+        """staged() for asyncio. A cancelled task ends the wait."""
+        return await aside(lambda: self.staged(timeout), self.interrupt)
+
+    async def commit_async(self, version: int | Staged, *, stream: Any = None) -> Version:
+        """commit() on a thread, so that the event loop goes on. A cancelled task ends a snapshot's transfer."""
+        return await aside(lambda: self.commit(version, stream=stream), self._end_snapshot)
+
+    def __repr__(self) -> str:
+        return f"<Rollout {self.peer} of {self.layout!r}{', closed' if self.closed else ''}>"
+
+
+def _is_old_news(status: int, deadline: _wait.Deadline) -> bool:
+    """The library tells of a missing trainer at once, and then again at the end of each wait. Here a wait has slices:
+    what comes at the end of one is told when the whole wait is over."""
+    return status in (lib.WEFT_E_PEER_LOST, lib.WEFT_E_UNREACHABLE) and deadline.waited()

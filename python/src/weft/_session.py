@@ -1,0 +1,268 @@
+"""Session: what trainer and rollout have in common."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, AsyncIterator, Callable, Iterator
+
+from . import _binding, _records, _wait
+from ._aside import aside
+from ._callbacks import Carrier, log_callback
+from ._handle import Handle
+from ._layout import Layout, Named
+from ._library import NULL, check, failure, ffi, lib, sized
+from ._records import Event, Peer, Stats, Version
+from ._site import Site
+from .errors import CallError, ClosedError, Error
+
+Log = Callable[[str, str], Any]
+
+
+def _options(first_version: int, incarnation: int, log: Any) -> Any:
+    options = sized("weft_options")
+    options.first_version, options.incarnation = first_version, incarnation
+    if log is not None:
+        options.log = log
+    return options
+
+
+def _bytes_of(attachment: Any) -> tuple[Any, int]:
+    """An attachment for C: its bytes and their number."""
+    if attachment is None:
+        return NULL, 0
+    held = ffi.from_buffer(attachment)
+    return held, len(held)
+
+
+def _state(text: str) -> CallError:
+    return CallError(text, lib.WEFT_E_STATE, "state")
+
+
+class Session:
+    """One open end. Close it, or use it in a `with` block. One thread at a time calls it. Any thread may call held,
+    stats(), peers() and interrupt()."""
+
+    _written = False  # whether weft writes the bound tensors
+
+    def __init__(
+        self,
+        site: Any,
+        named: Named | None,
+        layout: Layout | None,
+        open_: Callable[[Any, Any, Any, Any], int],
+        what: str,
+        log: Log | None,
+        first_version: int = 0,
+        incarnation: int = 0,
+    ) -> None:
+        if layout is None and (named is None or isinstance(named, _binding.Pieces)):
+            raise CallError("give the layout: it cannot be read from no tensors", lib.WEFT_E_ARGUMENT, "argument")
+        self.site = Site.of(site)
+        self.layout = layout if layout is not None else Layout(named)  # type: ignore[arg-type]
+        self._carrier = Carrier()
+        self._on_line = None if log is None else log_callback(self._carrier, log)
+        self._binding: _binding.Binding | None = None
+        self._interrupted = False
+        options = _options(first_version, incarnation, self._on_line)
+        self._handle = Handle(self._open(open_, options), what)
+
+    def _open(self, open_: Callable[[Any, Any, Any, Any], int], options: Any) -> Any:
+        out = ffi.new("weft_session **")
+
+        def call() -> Any:
+            check(open_(self.site._pointer, self.layout._pointer, options, out))
+            return out[0]
+
+        return _wait.interruptible(call, drop=lib.weft_close)
+
+    def _bind_or_close(self, named: Named | None, attachment: Any, empty: bool) -> None:
+        """The first bind, of a constructor: a session that is not bound is nobody's."""
+        if named is None:
+            return
+        try:
+            self._bind(named, attachment, empty)
+        except BaseException:
+            self._handle.close()
+            raise
+
+    def _bind(self, named: Named | _binding.Pieces, attachment: Any, empty: bool) -> None:
+        binding = _binding.bind(self.layout, named, self._written)
+        data, count = _bytes_of(attachment)
+        flags = lib.WEFT_BIND_EMPTY if empty else 0
+        with self._handle as session:
+            check(lib.weft_bind(session, binding.c, binding.count, data, count, flags))
+        self._binding = binding
+
+    def _bound(self) -> _binding.Binding:
+        """The binding, with each tensor where it was bound."""
+        if self._binding is None:
+            with self._handle:  # one that is closed says so
+                pass
+            raise _state("no tensors are bound: call bind first")
+        self._binding.check_still_there()
+        return self._binding
+
+    def _stream(self, binding: _binding.Binding, stream: Any) -> Any:
+        """The device stream to order against: the one given, else torch's current one."""
+        if stream is None:
+            torch = sys.modules.get("torch")
+            if torch is None or not binding.device.startswith("cuda"):
+                return NULL
+            stream = torch.cuda.current_stream(binding.device if ":" in binding.device else None)
+        return ffi.cast("void *", int(getattr(stream, "cuda_stream", stream)))
+
+    # ---- what is here
+
+    @property
+    def held(self) -> Version | None:
+        """The version held now (trainer: published last), or None. Any thread."""
+        out = ffi.new("weft_version *")
+        with self._handle as session:
+            status = lib.weft_held(session, out)
+            if status == lib.WEFT_E_STATE:
+                return None
+            check(status)
+        return _records.version_of(out)
+
+    def stats(self) -> Stats:
+        """Figures of the session. Any thread."""
+        out = sized("weft_stats_info")
+        with self._handle as session:
+            check(lib.weft_stats(session, out))
+        return _records.stats_of(out)
+
+    def peers(self) -> list[Peer]:
+        """Trainer: every peer seen in this run. Rollout: the rollout itself. Any thread."""
+        count, capacity = ffi.new("size_t *"), 16
+        while True:
+            out = ffi.new("weft_peer_info[]", capacity)
+            out[0].size = ffi.sizeof("weft_peer_info")
+            with self._handle as session:
+                check(lib.weft_peers(session, out, capacity, count))
+            if count[0] <= capacity:
+                return [_records.peer_of(out[i]) for i in range(count[0])]
+            capacity = int(count[0])
+
+    @property
+    def attachment(self) -> bytes | None:
+        """The attachment of the version held (trainer: published last), or None."""
+        data, count = ffi.new("const void **"), ffi.new("uint64_t *")
+        with self._handle as session:
+            check(lib.weft_attachment(session, data, count))
+            return bytes(ffi.buffer(data[0], count[0])) if data[0] != NULL else None
+
+    # ---- events
+
+    def _event(self) -> Event | None:
+        out = sized("weft_event")
+        with self._handle as session:
+            status = lib.weft_events(session, out)
+        self._carrier.finish(lib.WEFT_OK)  # what the log callback raised
+        if status == lib.WEFT_AGAIN:
+            return None
+        check(status)
+        return _records.event_of(out)
+
+    def events(self, timeout: float | None = 0.0) -> Iterator[Event]:
+        """Takes events off the session's ring, until none comes for `timeout` seconds; None: until interrupt().
+
+        Hands waiting lines of the log to the log callback, too.
+        """
+        deadline = _wait.Deadline(timeout)
+        while True:
+            event = self._event()
+            if event is not None:
+                yield event
+                deadline = _wait.Deadline(timeout)
+            elif deadline.passed() or self._take_interrupt():
+                return
+            else:
+                self._rest(deadline)
+
+    async def events_async(self) -> AsyncIterator[Event]:
+        """Events as they come, until the session is closed."""
+        import asyncio
+
+        while not self._handle.closed:
+            try:
+                event = self._event()
+            except ClosedError:
+                return
+            if event is not None:
+                yield event
+            else:
+                await asyncio.sleep(_wait.SLICE_MS / 1000)
+
+    def _rest(self, deadline: _wait.Deadline) -> None:
+        """A slice of waiting in which a session with manual progress makes progress."""
+        ms = deadline.slice()
+        if self._manual:
+            self.progress(ms / 1000)
+        else:
+            _wait.sleep(ms)
+
+    @property
+    def _manual(self) -> bool:
+        return self.site.get("session.progress") == "manual"
+
+    def progress(self, timeout: float = 0.0) -> None:
+        """Makes progress by hand, for a site with `[session] progress = manual`. Ctrl-C ends the wait."""
+        deadline = _wait.Deadline(timeout)
+        while True:
+            with self._handle as session:
+                status = lib.weft_progress(session, deadline.slice())
+                self._carrier.finish(status)
+            if deadline.passed() or not self._manual:
+                return
+
+    # ---- waiting and closing
+
+    def interrupt(self) -> None:
+        """Ends the wait that is running on another thread, or else the next one, with TimeoutExpired. Any thread."""
+        with self._handle as session:
+            self._interrupted = True
+            lib.weft_interrupt(session)
+
+    def _take_interrupt(self) -> bool:
+        was, self._interrupted = self._interrupted, False
+        return was
+
+    def _check_interrupt(self) -> None:
+        if self._take_interrupt():
+            raise failure(lib.WEFT_E_TIMEOUT, "the wait was interrupted")
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Says goodbye to the other ends and gives everything back; at most the site's close_deadline. The weights stay
+        as they are. A second call does nothing. CallError: a call runs on another thread, and nothing was closed."""
+        if self._handle.closed:
+            return
+        self._handle.close()
+        self._binding = None
+        self._carrier.finish(lib.WEFT_OK)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await aside(self.close)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is None or handle.closed or handle.foreign():
+            return
+        warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+        try:
+            handle.close()
+        except Error:
+            pass

@@ -1,0 +1,84 @@
+"""Trainer: publishes versions of its weights."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from . import _binding, _records, _wait
+from ._aside import aside
+from ._layout import Layout, Named
+from ._library import NULL, check, ffi, lib, sized
+from ._records import Update
+from ._session import Log, Session, _bytes_of
+
+
+class Trainer(Session):
+    """The trainer's end. `Trainer(site, named)` listens, copies the tensors to the shadow, and lets rollouts join.
+
+    named          a mapping from name to tensor, or pairs such as `model.named_parameters()`; None: call bind() later
+    layout         the layout, where `named` does not say it
+    first_version  number of the weights bound first
+    attachment     bytes that travel with the weights, for instance the header of a model file
+    log            `log(level, line)` gets the lines of the log inside events() and close(); None: standard error
+
+    >>> import numpy, weft
+    >>> weights = {"layer.weight": numpy.zeros((256, 256), numpy.float32)}
+    >>> site = weft.Site("[trainer]\\nlisten = 127.0.0.1:0\\n[peer.a]\\n", {"peers.provider": "loop"})
+    >>> with weft.Trainer(site, weights) as trainer:
+    ...     weights["layer.weight"][1, 2] = 0.5
+    ...     trainer.publish(1).changed
+    1
+    """
+
+    def __init__(self, site: Any, named: Named | None = None, *, layout: Layout | None = None, first_version: int = 0,
+                 incarnation: int = 0, attachment: Any = None, log: Log | None = None) -> None:  # fmt: skip
+        named = _binding.held(named)
+        super().__init__(site, named, layout, lib.weft_trainer_open, "the trainer", log, first_version, incarnation)
+        self._bind_or_close(named, attachment, False)
+
+    def bind(self, named: Named | _binding.Pieces, attachment: Any = None) -> None:
+        """Binds the tensors; later calls bind the same bits at new addresses, for weights that moved."""
+        self._bind(named, attachment, False)
+
+    def publish(self, version: int, *, stream: Any = None, attachment: Any = None) -> Update:
+        """Publishes the bound weights as a version: finds what changed, encodes it and returns. Never waits for a peer.
+
+        The weights must not change before the call returns. `version` must exceed the last one. `stream` is the device
+        stream to order against; None: torch's current one.
+        """
+        binding = self._bound()
+        info, options = sized("weft_update_info"), NULL
+        if attachment is not None:
+            options = sized("weft_publish_options")
+            options.attachment, options.attachment_bytes = _bytes_of(attachment)
+        with self._handle as session:
+            check(lib.weft_publish(session, version, self._stream(binding, stream), options, info))
+        return _records.update_of(info)
+
+    def wait(self, version: int, peers: Iterable[str] | None = None, timeout: float | None = None) -> None:
+        """Waits until peers have proved that they hold the version: those named, or all that joined and are not lost.
+
+        TimeoutExpired: the time passed, or interrupt(). PeerError: a named peer is lost, or every peer is. Ctrl-C ends
+        the wait.
+        """
+        names = [] if peers is None else [ffi.new("char[]", peer.encode()) for peer in peers]
+        array = NULL if peers is None else ffi.new("const char *[]", names)
+        deadline = _wait.Deadline(timeout)
+        while True:
+            with self._handle as session:
+                status = lib.weft_wait(session, version, array, len(names), deadline.slice())
+                if status != lib.WEFT_E_TIMEOUT or deadline.passed():
+                    check(status)
+                    return
+            self._check_interrupt()
+
+    async def publish_async(self, version: int, *, stream: Any = None, attachment: Any = None) -> Update:
+        """publish() on a thread, so that the event loop goes on."""
+        return await aside(lambda: self.publish(version, stream=stream, attachment=attachment))
+
+    async def wait_async(self, version: int, peers: Iterable[str] | None = None, timeout: float | None = None) -> None:
+        """wait() for asyncio. A cancelled task ends the wait."""
+        await aside(lambda: self.wait(version, peers, timeout), self.interrupt)
+
+    def __repr__(self) -> str:
+        return f"<Trainer of {self.layout!r}{', closed' if self.closed else ''}>"

@@ -1,0 +1,97 @@
+"""Waiting so that Ctrl-C ends it: Python's handlers run between calls of C, and never inside one."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any, Callable
+
+SLICE_MS = 50  # the longest that one call of C waits: Ctrl-C is late by that much at most
+
+
+def ms_of(seconds: float) -> int:
+    """Milliseconds, rounded up; at most what weft.h takes."""
+    return min(max(0, math.ceil(seconds * 1000)), 0xFFFFFFFF)
+
+
+class Deadline:
+    """A time to wait, taken in slices. None waits for ever."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._ms = 0
+        self._start = 0.0
+
+    def slice(self) -> int:
+        """Milliseconds of the next slice."""
+        self._start = time.monotonic()
+        left = SLICE_MS if self._end is None else ms_of(self._end - self._start)
+        self._ms = min(left, SLICE_MS)
+        return self._ms
+
+    def passed(self) -> bool:
+        return self._end is not None and time.monotonic() >= self._end
+
+    def waited(self) -> bool:
+        """Whether the last slice was waited out, so that an answer at its end is no news."""
+        return self._ms > 0 and (time.monotonic() - self._start) * 1000 >= 0.9 * self._ms
+
+
+class _Work:
+    """A call on a thread of its own. What it brings after it was given up is dropped."""
+
+    def __init__(self, call: Callable[[], Any], drop: Callable[[Any], None] | None) -> None:
+        self._call = call
+        self._drop = drop
+        self._lock = threading.Lock()
+        self._given_up = False
+        self.done = threading.Event()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self._call()
+        except BaseException as error:  # carried to the caller's thread
+            self.error = error
+        with self._lock:
+            self.done.set()
+            if self._given_up and self._drop and self.error is None:
+                self._drop(self.result)
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._given_up = True
+            if self.done.is_set() and self._drop and self.error is None:
+                self._drop(self.result)
+
+
+def interruptible(call: Callable[[], Any], interrupt: Callable[[], None] | None = None,
+                  drop: Callable[[Any], None] | None = None) -> Any:  # fmt: skip
+    """Makes a call of C that has no slices, on a thread of its own if this is the thread that gets Ctrl-C.
+
+    On Ctrl-C `interrupt` ends the call, which is then awaited. Without it the call is left to end by itself, and `drop`
+    gives back what it brings.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    work = _Work(call, drop)
+    threading.Thread(target=work.run, daemon=True, name="weft").start()
+    try:
+        work.done.wait()
+    except BaseException:
+        if interrupt:
+            interrupt()
+            work.done.wait()
+        else:
+            work.give_up()
+        raise
+    if work.error is not None:
+        raise work.error
+    return work.result
+
+
+def sleep(ms: int) -> None:
+    """Python's own sleep, which Ctrl-C ends."""
+    time.sleep(ms / 1000)

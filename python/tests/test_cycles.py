@@ -1,0 +1,74 @@
+"""Opening and closing again and again leaves nothing: no memory, no descriptor, no thread."""
+
+import ctypes
+import gc
+import os
+import unittest
+
+import support
+from support import change, pair, same, take, weights
+
+import weft
+
+CYCLES = 1000 if support.FULL else 40
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def resident():
+    """KiB of this process that are its own, after the C library gave back what it keeps for the next."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith(("Private_Dirty", "Private_Clean")))
+
+
+class Cycles(unittest.TestCase):
+    def cycle(self, version):
+        trained, served = weights(), weights()
+        with pair(trained, served) as (trainer, rollout):
+            change(trained, version)
+            trainer.publish(version)
+            take(rollout, version)
+            self.assertTrue(same(trained, served))
+        with self.assertRaises(weft.TensorError):
+            weft.Rollout(support.site(), "a", {"w": trained["embed"].T}, log=support.quiet)
+
+    def test_sessions(self):
+        for version in range(1, 11):
+            self.cycle(version)
+        before = descriptors(), threads()
+        memory, highest = resident(), 0
+        for version in range(1, CYCLES + 1):
+            self.cycle(version)
+            if version % (CYCLES // 10) == 0:
+                highest = max(highest, resident())
+        self.assertEqual((descriptors(), threads()), before)
+        print(f"{CYCLES} cycles: {memory} KiB before, {resident()} KiB after, {highest} KiB at most")
+        self.assertLess(resident() - memory, 8192)
+
+    def test_layouts_sites_and_files(self):
+        import io
+
+        base, target, file = weights(), weights(), io.BytesIO()
+        change(target, 1)
+        weft.diff(base, target, file)
+        memory = 0
+        for number in range(2200 if support.FULL else 330):
+            if number == (200 if support.FULL else 30):
+                memory = resident()
+            weft.Layout(base)
+            support.site().get("trainer.listen")
+            with weft.UpdateFile(file.getvalue()) as update:
+                update.changes(base)
+        self.assertLess(resident() - memory, 4096)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,90 @@
+"""What the documents show works: README.md and docstrings by doctest, the programs of docs/PYTHON.md as processes."""
+
+import doctest
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import support
+
+import weft
+from weft import _trainer, _update
+
+PAGE = support.ROOT / "docs" / "PYTHON.md"
+
+
+def programs():
+    """The page's Python programs by the name in their first line."""
+    blocks = re.findall(r"^```python\n(# (\w+\.py).*?)^```", PAGE.read_text(), re.M | re.S)
+    return {name: code for code, name in blocks}
+
+
+@unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
+class Documents(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def play(self, trainer, rollout):
+        """A trainer and a rollout as processes: both end well, and the last line of each is the same digest."""
+        for name in (trainer, rollout):
+            (self.folder / name).write_text(programs()[name])
+        (self.folder / "site.ini").write_text(
+            support.SITE.format(provider="tcp").replace(":0", f":{support.free_port()}")
+        )
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-B", name, "site.ini"], cwd=self.folder, stdout=subprocess.PIPE, text=True
+            )
+            for name in (trainer, rollout)
+        ]
+        said = [process.communicate(timeout=2 * support.BOUND)[0].split("\n") for process in started]
+        self.assertEqual([process.returncode for process in started], [0, 0])
+        self.assertRegex(said[0][-2], "^weights [0-9a-f]{16}$")
+        self.assertEqual(said[0][-2], said[1][-2])
+
+    def test_from_a_numpy_trainer(self):
+        self.play("numpy_trainer.py", "numpy_rollout.py")
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is missing (Debian: python3-torch)")
+    def test_from_a_torch_trainer(self):
+        self.play("torch_trainer.py", "torch_rollout.py")
+
+    def test_readme(self):
+        before = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            done = doctest.testfile(str(support.ROOT / "python" / "README.md"), module_relative=False)
+        finally:
+            os.chdir(before)
+        self.assertGreater(done.attempted, 10)
+        self.assertEqual(done.failed, 0)
+
+    def test_docstrings(self):
+        for module in (_trainer, _update):
+            done = doctest.testmod(module)
+            self.assertGreater(done.attempted, 2)
+            self.assertEqual(done.failed, 0)
+
+    def test_everything_public_is_described(self):
+        for name in weft.__all__:
+            thing = getattr(weft, name)
+            if callable(thing):
+                self.assertTrue(thing.__doc__, name)
+                for member, value in vars(thing).items() if isinstance(thing, type) else ():
+                    if (
+                        not member.startswith("_")
+                        and callable(value)
+                        and member not in ("count", "index", "of", "close")
+                    ):
+                        self.assertTrue(value.__doc__, f"{name}.{member}")
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,95 @@
+"""A libweft that is missing, older or none at all is refused by name when the package is imported."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import support
+
+import weft
+from weft import _declarations
+
+TRY = """
+try:
+    import weft
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+
+
+class Library(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def built(self, code):
+        path = Path(self.folder.name) / "libweft.so"
+        subprocess.run(
+            [os.environ.get("WEFT_CC", "cc"), "-shared", "-fPIC", "-x", "c", "-", "-o", path],
+            input=code,
+            text=True,
+            check=True,
+        )
+        return path
+
+    def said(self, path):
+        environment = {**os.environ, "WEFT_LIBRARY": str(path)}
+        done = subprocess.run([sys.executable, "-B", "-c", TRY], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_missing(self):
+        said = self.said("/nowhere/libweft.so")
+        self.assertIn("LibraryError libweft cannot be opened", said)
+        self.assertIn("/nowhere/libweft.so", said)
+        self.assertIn("WEFT_LIBRARY", said)
+
+    def test_another_library(self):
+        self.assertIn("is no libweft", self.said(self.built("int something;")))
+
+    def test_another_version(self):
+        path = self.built('const char *weft_version_string(void) { return "0.0.9"; }')
+        self.assertIn(f"is weft 0.0.9, and this package is for weft {_declarations.VERSION}", self.said(path))
+
+    def test_an_older_one_of_the_same_version(self):
+        path = self.built(f'const char *weft_version_string(void) {{ return "{_declarations.VERSION}"; }}')
+        self.assertRegex(self.said(path), r"lacks weft_\w+: it is older")
+
+    @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
+    def test_without_libfabric_there_are_update_files(self):
+        (Path(self.folder.name) / "libfabric.so.1").touch()
+        code = """
+import io, support, weft
+base, target = support.weights(), support.weights()
+support.change(target, 1)
+file = io.BytesIO()
+weft.diff(base, target, file)
+with weft.UpdateFile(file.getvalue()) as update:
+    update.apply(base)
+assert support.same(base, target)
+assert weft.libraries() == []
+try:
+    weft.Trainer(support.site(provider="tcp"), base, log=support.quiet)
+except weft.CallError as error:
+    print(error)
+"""
+        environment = {**os.environ, "LD_LIBRARY_PATH": self.folder.name}
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            cwd=support.ROOT / "python" / "tests",
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "provider tcp: install libfabric .*libfabric1")
+
+    def test_the_library_that_was_found_is_named(self):
+        self.assertTrue(weft.library_path.endswith(("libweft.so", "libweft.so.0")) or os.environ.get("WEFT_LIBRARY"))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,212 @@
+"""A trainer and rollouts: every bit the same, and what the calls say."""
+
+import json
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+import support
+from support import BOUND, arrays, change, pair, quiet, same, site, take, weights
+
+import weft
+
+
+class Identity(unittest.TestCase):
+    def test_versions_are_bit_identical(self):
+        trained, served = weights(), weights()
+        with pair(trained, served) as (trainer, rollout):
+            for version in (1, 2, 5, 6):
+                change(trained, version)
+                self.assertFalse(same(trained, served))
+                update = trainer.publish(version)
+                self.assertEqual(
+                    (update.target.number, update.elements), (version, sum(a.size for a in arrays(trained).values()))
+                )
+                staged = rollout.staged(timeout=BOUND)
+                self.assertEqual((staged.version, staged.kind, staged.changed), (version, "update", update.changed))
+                self.assertFalse(same(trained, served), "nothing is written before commit")
+                held = rollout.commit(staged.version)
+                self.assertTrue(same(trained, served))
+                self.assertEqual(held, trainer.held)
+                self.assertEqual(held.root, weft.digest(served))
+                trainer.wait(version, ["a"], timeout=BOUND)
+
+    @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
+    def test_over_libfabric_between_two_processes(self):
+        trained = weights()
+        code = """
+import sys, json, support, weft
+served = support.weights()
+with weft.Rollout(support.site(provider="tcp", trainer__listen=sys.argv[1]), "b", served, log=support.quiet) as rollout:
+    print(json.dumps({"root": support.take(rollout, 3).root, "digest": weft.digest(served)}))
+"""
+        with weft.Trainer(site(provider="tcp"), trained, log=quiet) as trainer:
+            child = subprocess.Popen(
+                [sys.executable, "-B", "-c", code, trainer.stats().listen],
+                stdout=subprocess.PIPE,
+                cwd=support.ROOT / "python" / "tests",
+            )
+            for version in (1, 2, 3):
+                change(trained, version)
+                trainer.publish(version)
+            said = json.loads(child.communicate(timeout=BOUND)[0])
+            self.assertEqual(child.returncode, 0)
+            self.assertEqual(said, {"root": trainer.held.root, "digest": weft.digest(trained)})
+
+    def test_a_rollout_that_knows_nothing(self):
+        trained = weights(3)
+        with weft.Trainer(site(), trained, first_version=7, attachment=b"header", log=quiet) as trainer:
+            layout = weft.Layout.fetch(site(trainer), "b", timeout=BOUND)
+            self.assertEqual(layout, trainer.layout)
+            served = layout.empty()
+            with weft.Rollout(site(trainer), "b", served, layout=layout, empty=True, log=quiet) as rollout:
+                self.assertIsNone(rollout.held)
+                staged = rollout.staged(timeout=BOUND)
+                self.assertEqual((staged.kind, staged.version), ("snapshot", 7))
+                self.assertEqual(rollout.commit(staged), trainer.held)
+                self.assertTrue(same(trained, served))
+                self.assertEqual(rollout.attachment, b"header")
+                rollout.scrub()
+                arrays(served)["embed"][3, 5] += 1
+                with self.assertRaises(weft.VersionError) as caught:
+                    rollout.scrub()
+                self.assertIn("embed", str(caught.exception))
+
+    def test_parts_of_a_fused_tensor_and_a_table_of_pieces(self):
+        trained = {
+            "q": np.zeros((8, 4), np.float32),
+            "k": np.zeros((4, 4), np.float32),
+            "v": np.zeros((4, 4), np.float32),
+        }
+        fused = np.zeros((16, 4), np.float32)
+        served = {"q": [fused[:2], fused[2:8]], "k": fused[8:12], "v": fused[12:]}
+        layout = weft.Layout(trained)
+        table = weft.Pieces([0, 1, 2], 0, [32, 16, 16], fused.ctypes.data + 4 * np.array([0, 32, 48]), keep=fused)
+        with pair(trained, served, layout=layout) as (trainer, rollout):
+            for version, tensors in ((1, served), (2, table)):
+                rollout.bind(tensors)
+                trained["q"][version, 1], trained["k"][3, version], trained["v"][0, 0] = 1, 2, version
+                trainer.publish(version)
+                take(rollout, version)
+                self.assertTrue((np.concatenate(list(trained.values())) == fused).all())
+
+    def test_weights_that_moved_are_bound_again(self):
+        trained, served = weights(), weights()
+        with pair(trained, served) as (trainer, rollout):
+            moved = {
+                name: weft.Typed(t.array.copy(), t.dtype) if isinstance(t, weft.Typed) else t.copy()
+                for name, t in served.items()
+            }
+            rollout.bind(moved)
+            with self.assertRaises(weft.VersionError):
+                rollout.bind(weights(9))
+            change(trained, 1)
+            trainer.publish(1)
+            take(rollout, 1)
+            self.assertTrue(same(trained, moved))
+
+    def test_attachments_travel(self):
+        trained = weights()
+        with pair(trained) as (trainer, rollout):
+            change(trained, 1)
+            trainer.publish(1, attachment=b"one")
+            take(rollout, 1)
+            change(trained, 2)
+            trainer.publish(2)
+            take(rollout, 2)
+            self.assertEqual((trainer.attachment, rollout.attachment), (b"one", b"one"))
+
+
+class Telling(unittest.TestCase):
+    def test_stats_peers_and_events(self):
+        trained = weights()
+        with pair(trained) as (trainer, rollout):
+            change(trained, 1)
+            trainer.publish(1)
+            take(rollout, 1)
+            trainer.wait(1, timeout=BOUND)
+            (peer,) = trainer.peers()
+            self.assertEqual(
+                (peer.name, peer.state, peer.provider, peer.held.number, peer.lag), ("a", "live", "loop", 1, 0)
+            )
+            self.assertEqual(rollout.peers()[0].held, peer.held)
+            self.assertEqual((trainer.stats().versions, rollout.stats().versions, len(peer.rails)), (1, 1, 1))
+            kinds = [event.kind for event in trainer.events(timeout=0.2)]
+            self.assertEqual(kinds[0], "joined")
+            self.assertIn("held", kinds)
+            self.assertIn("staged", [event.kind for event in rollout.events()])
+            self.assertEqual(list(rollout.events()), [])
+
+    def test_a_lost_trainer_is_told(self):
+        with pair() as (trainer, rollout):
+            while rollout.held is None or not trainer.peers():
+                rollout.staged(timeout=0.01)
+            trainer.close()
+            trainer.close()
+            with self.assertRaises(weft.PeerError) as caught:
+                while True:
+                    rollout.staged(timeout=BOUND)
+            self.assertEqual(caught.exception.name, "peer_lost")
+
+    def test_errors_have_scopes_and_texts(self):
+        with pair() as (trainer, rollout):
+            trainer.publish(3)
+            with self.assertRaisesRegex(weft.CallError, "must exceed 3") as caught:
+                trainer.publish(3)
+            self.assertEqual(caught.exception.name, "state")
+            with self.assertRaises(weft.TimeoutExpired):
+                trainer.wait(3, ["b"], timeout=0.1)
+            self.assertTrue(issubclass(weft.TimeoutExpired, TimeoutError))
+            with self.assertRaises(weft.CallError):
+                rollout.commit(99)
+        for call in (lambda: trainer.publish(4), rollout.staged, rollout.stats, lambda: trainer.held):
+            self.assertRaisesRegex(weft.ClosedError, "closed", call)
+
+    def test_site_errors_name_line_and_key(self):
+        with self.assertRaisesRegex(weft.CallError, r"site text:3.*sesion|site text.*sesion"):
+            weft.Site("[trainer]\nlisten = 127.0.0.1:0\n[sesion]\n")
+        with self.assertRaisesRegex(weft.CallError, "No such file"):
+            weft.Site("/nowhere/site.ini")
+        with self.assertRaisesRegex(weft.CallError, "nowhere.ini|journal"):
+            weft.Site(support.ROOT / "conf" / "local.ini", {"trainer.journal": "much"})
+        held = weft.Site(support.ROOT / "conf" / "local.ini", {"trainer.listen": "127.0.0.1:9"})
+        self.assertEqual(
+            (held.peers, held.get("trainer.listen"), held.get("peer.provider", "a")),
+            (["a", "b", "c"], "127.0.0.1:9", "tcp"),
+        )
+
+    def test_a_provider_that_is_missing_is_refused(self):
+        with self.assertRaises(weft.CallError) as caught:
+            weft.Trainer(site(provider="efa"), weights(), log=quiet)
+        self.assertEqual(caught.exception.name, "missing")
+
+    def test_log_lines_and_what_their_callback_raises(self):
+        lines = []
+        with weft.Trainer(site(), weights(), log=lambda level, line: lines.append((level, line))) as trainer:
+            trainer.publish(1)
+            list(trainer.events())
+            self.assertTrue(any(level == "info" and "version 1" in line for level, line in lines))
+
+        def broken(level, line):
+            raise KeyError(line)
+
+        trainer = weft.Trainer(site(), weights(), log=broken)
+        self.assertRaises(KeyError, lambda: list(trainer.events()))
+        trainer.publish(1)
+        self.assertRaises(KeyError, trainer.close)
+        self.assertTrue(trainer.closed)
+
+    def test_reprs_say_what_it_is(self):
+        with pair() as (trainer, rollout):
+            self.assertIn("5 tensors", repr(trainer))
+            self.assertIn("Rollout a", repr(rollout))
+        self.assertIn("closed", repr(rollout))
+        self.assertIn("2 peers", repr(site()))
+        self.assertTrue(weft.devices()[0].usable)
+        self.assertIn("loop", [provider.provider for provider in weft.providers()])
+        self.assertIsInstance(weft.libraries(), list)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,247 @@
+"""Every wait ends by Ctrl-C, by interrupt() and with its task; sessions outlive neither fork nor interpreter."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import numpy as np
+import support
+from support import BOUND, change, pair, quiet, site, take, weights
+
+import weft
+from weft import _library
+
+SOON = 20.0  # seconds: far more than a slice, far less than any of the waits
+
+
+@contextlib.contextmanager
+def ctrl_c(after=0.3):
+    """SIGINT for this process after a while, as a terminal sends it."""
+    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class CtrlC(unittest.TestCase):
+    def ends(self, wait):
+        start = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt), ctrl_c():
+            wait()
+            time.sleep(BOUND)
+        self.assertLess(time.monotonic() - start, SOON)
+
+    def test_waits_of_both_ends(self):
+        trained, served = weights(), weights()
+        with pair(trained, served) as (trainer, rollout):
+            change(trained, 1)
+            trainer.publish(1)
+            self.ends(lambda: trainer.wait(1, ["b"], BOUND))
+            self.ends(lambda: trainer.wait(1, ["b"]))
+            take(rollout, 1)
+            self.ends(lambda: rollout.staged(timeout=None))
+            self.ends(lambda: rollout.staged(timeout=BOUND))
+            list(rollout.events()), list(trainer.events())
+            self.ends(lambda: list(rollout.events(timeout=None)))
+            self.ends(lambda: asyncio.run(rollout.staged_async()))
+            change(trained, 2)
+            trainer.publish(2)
+            take(rollout, 2)  # the session is well
+
+    def test_manual_progress(self):
+        with weft.Trainer(site(session__progress="manual"), weights(), log=quiet) as trainer:
+            self.ends(lambda: trainer.progress(BOUND))
+            self.ends(lambda: trainer.events(timeout=None).__next__())
+
+    def test_asking_for_a_layout(self):
+        nobody = site(trainer__listen="127.0.0.1:1")
+        self.ends(lambda: weft.Layout.fetch(nobody, "a", timeout=BOUND))
+
+    @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
+    def test_an_open_that_waits_for_its_interface(self):
+        away = site(provider="tcp", trainer__address="weft-is-away")
+        self.ends(lambda: weft.Trainer(away, weights(), log=quiet))
+
+    def test_a_snapshot_that_comes_slowly(self):
+        trained = {"w": np.random.default_rng(1).standard_normal(1 << 22, np.float32)}
+        with weft.Trainer(site(peers__rate_limit="8Mbit/s"), trained, log=quiet) as trainer:
+            served = {"w": np.zeros(1 << 22, np.float32)}
+            with weft.Rollout(site(trainer, commit__deadline="60s"), "a", served, empty=True, log=quiet) as rollout:
+                staged = rollout.staged(timeout=BOUND)
+                self.assertEqual(staged.kind, "snapshot")
+                self.ends(lambda: rollout.commit(staged))
+                self.assertIsNone(rollout.held)
+
+
+class Interrupted(unittest.TestCase):
+    def test_another_thread_ends_a_wait_and_the_gil_is_free_meanwhile(self):
+        with pair() as (trainer, rollout):
+            info = _library.sized("weft_staged_info")
+            answers = []
+            with rollout._handle as session:  # one long call: whoever holds the GIL in it is never interrupted
+                waiter = threading.Thread(target=lambda: answers.append(_library.lib.weft_staged(session, 60000, info)))
+                waiter.start()
+                time.sleep(0.3)
+                _library.lib.weft_interrupt(session)
+                waiter.join(SOON)
+            self.assertEqual(answers, [_library.lib.WEFT_E_TIMEOUT])
+            for wait in (lambda: rollout.staged(timeout=BOUND), lambda: trainer.wait(0, ["b"], BOUND)):
+                end = rollout if wait.__code__.co_freevars == ("rollout",) else trainer
+                threading.Timer(0.2, end.interrupt).start()
+                start = time.monotonic()
+                with self.assertRaisesRegex(weft.TimeoutExpired, "interrupted"):
+                    wait()
+                self.assertLess(time.monotonic() - start, SOON)
+
+    def test_close_in_the_way_of_a_call_closes_nothing(self):
+        with pair() as (trainer, rollout):
+            waiter = threading.Thread(target=rollout.staged, args=(1.0,))
+            waiter.start()
+            time.sleep(0.2)
+            with self.assertRaisesRegex(weft.CallError, "running"):
+                rollout.close()
+            waiter.join()
+            self.assertFalse(rollout.closed)
+
+
+class Asyncio(unittest.IsolatedAsyncioTestCase):
+    async def test_a_version_by_asyncio(self):
+        trained, served = weights(), weights()
+        async with weft.Trainer(site(), trained, log=quiet) as trainer:
+            async with weft.Rollout(site(trainer), "a", served, log=quiet) as rollout:
+                for version in (1, 2):
+                    change(trained, version)
+                    published, staged = await asyncio.gather(
+                        trainer.publish_async(version), rollout.staged_async(BOUND)
+                    )
+                    while staged is None:
+                        staged = await rollout.staged_async(1.0)
+                    self.assertEqual(await rollout.commit_async(staged), published.target)
+                    await trainer.wait_async(version, ["a"], BOUND)
+                self.assertTrue(support.same(trained, served))
+                kinds = []
+                async for event in rollout.events_async():
+                    kinds.append(event.kind)
+                    if event.kind == "staged" and event.version.number == 2:
+                        break
+                self.assertEqual(kinds[0], "joined")
+
+    async def test_a_cancelled_wait_ends_and_the_session_goes_on(self):
+        with pair() as (trainer, rollout):
+            for wait in (rollout.staged_async(BOUND), trainer.wait_async(0, ["b"], BOUND)):
+                task = asyncio.create_task(wait)
+                await asyncio.sleep(0.2)
+                start = time.monotonic()
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                self.assertLess(time.monotonic() - start, SOON)
+            self.assertIsNone(rollout.staged())
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(rollout.staged_async(), 0.2)
+
+
+class Processes(unittest.TestCase):
+    def run_code(self, code, *options):
+        return subprocess.run(
+            [sys.executable, "-B", *options, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=support.ROOT / "python" / "tests",
+        )
+
+    def test_a_forked_child_is_refused_and_the_parent_goes_on(self):
+        done = self.run_code("""
+import os, sys, support, weft
+trained, served = support.weights(), support.weights()
+with support.pair(trained, served) as (trainer, rollout):
+    child = os.fork()
+    if not child:
+        calls = (rollout.staged, rollout.stats, lambda: trainer.publish(1), lambda: rollout.held, rollout.interrupt)
+        for call in calls:
+            try:
+                call()
+                os._exit(2)
+            except weft.ClosedError as error:
+                assert "forked" in str(error), error
+        sys.exit(0)  # with exits of `with` blocks, finalizers and exit handlers
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    support.change(trained, 1)
+    trainer.publish(1)
+    support.take(rollout, 1)
+    assert support.same(trained, served)
+print("well")
+""")
+        self.assertEqual((done.stdout, done.returncode), ("well\n", 0), done.stderr)
+
+    def test_a_forked_child_opens_its_own(self):
+        done = self.run_code("""
+import os, support, weft
+trained = support.weights()
+with weft.Trainer(support.site(), trained, log=support.quiet) as trainer:
+    child = os.fork()
+    if not child:
+        with support.pair() as (own, rollout):
+            support.take(rollout, 0)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("well")
+""")
+        self.assertEqual((done.stdout, done.returncode), ("well\n", 0), done.stderr)
+
+    def test_the_interpreter_ends_with_live_sessions(self):
+        for ending in ("", "sys.exit(0)", "raise SystemExit(0)"):
+            done = self.run_code(
+                f"""
+import sys, threading, support, weft
+trainer = weft.Trainer(support.site(), support.weights(), log=lambda level, line: None)
+rollout = weft.Rollout(support.site(trainer), "a", support.weights(), log=print)
+rollout.ring = rollout
+threading.Thread(target=rollout.staged, args=(None,), daemon=True).start()
+support.take
+print("end", flush=True)
+{ending}
+""",
+                "-X",
+                "dev",
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.split("\n")[0], "end")
+            self.assertNotIn("Fatal", done.stderr)
+
+    def test_a_session_that_nobody_closed_is_told_of_and_closed(self):
+        trainer = weft.Trainer(site(), weights(), log=quiet)
+        handle = trainer._handle
+        with self.assertWarns(ResourceWarning):
+            del trainer
+        self.assertTrue(handle.closed)
+
+    def test_handlers_of_signals_stay_pythons(self):
+        """Debian 12's libfabric brings a library along that takes them when it is opened."""
+        done = self.run_code("""
+import signal
+before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+import os, weft
+weft.providers()
+signal.signal(signal.SIGTERM, lambda *a: print("terminated"))
+os.kill(os.getpid(), signal.SIGTERM)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    import time; time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+""")
+        self.assertEqual((done.stdout, done.returncode), ("terminated\ninterrupted\n", 0), done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
