@@ -225,18 +225,47 @@ weft_status weft_binding_apart(const weft_binding *binding)
     return status;
 }
 
-weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding)
+static uint64_t spaced_bytes(uint64_t bytes)
+{
+    return (bytes + WEFT_SPACED_ALIGN - 1) / WEFT_SPACED_ALIGN * WEFT_SPACED_ALIGN;
+}
+
+/* Binds each tensor whole, at its place in the image. */
+static weft_status open_whole(weft_layout *layout, uint8_t *image, bool spaced, weft_binding *binding)
 {
     weft_piece *pieces = weft_mem_take(layout->count + 1, sizeof *pieces);
+    uint64_t next = 0; /* where the tensor begins, where they are spaced */
     if (!pieces)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu pieces", (unsigned long long)layout->count);
     for (uint64_t t = 0; t < layout->count; t++) {
         const weft_layout_entry *entry = &layout->entries[t];
-        pieces[t] = (weft_piece){t, 0, entry->elements, (uint8_t *)image + entry->offset};
+        pieces[t] = (weft_piece){t, 0, entry->elements, image + (spaced ? next : entry->offset)};
+        next += spaced_bytes(entry->bytes);
     }
     weft_status status = weft_binding_open(layout, pieces, layout->count, binding);
     weft_mem_give(pieces);
     return status;
+}
+
+weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding)
+{
+    return open_whole(layout, image, false, binding);
+}
+
+weft_status weft_binding_open_spaced(weft_layout *layout, void *image, weft_binding *binding)
+{
+    return open_whole(layout, image, true, binding);
+}
+
+uint64_t weft_binding_spaced_bytes(const weft_layout *layout)
+{
+    uint64_t all = 0;
+    for (uint64_t t = 0; t < layout->count; t++) {
+        const uint64_t bytes = layout->entries[t].bytes;
+        if (bytes > UINT64_MAX - WEFT_SPACED_ALIGN || __builtin_add_overflow(all, spaced_bytes(bytes), &all))
+            return UINT64_MAX;
+    }
+    return all;
 }
 
 void weft_binding_close(weft_binding *binding)

@@ -148,6 +148,12 @@ weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uin
  * there by falling coded width, then in layout order, so that each is aligned without padding; with one width that is
  * the layout's order. The image is aligned to 8 bytes. */
 weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding);
+/* Binds an image of weft_binding_spaced_bytes, in which every tensor begins on a multiple of WEFT_SPACED_ALIGN bytes,
+ * in the layout's order: devices load 16 bytes at once only where elements are aligned to that, and without the space
+ * one tensor of odd length makes every later load narrow. The image is aligned to WEFT_SPACED_ALIGN. */
+#define WEFT_SPACED_ALIGN 256u
+weft_status weft_binding_open_spaced(weft_layout *layout, void *image, weft_binding *binding);
+uint64_t weft_binding_spaced_bytes(const weft_layout *layout); /* UINT64_MAX: they overflow 64 bits */
 /* Whether no two tensors share memory, without which what is written cannot be undone. Errors: WEFT_E_LAYOUT,
  * WEFT_E_MEMORY. */
 weft_status weft_binding_apart(const weft_binding *binding);

@@ -285,6 +285,40 @@ static void spans_join_units(void **state)
     weft_layout_free(layout);
 }
 
+/* A tensor of odd length does not move those behind it off their alignment. */
+static void spaced_image_is_aligned(void **state)
+{
+    (void)state;
+    const weft_tensor tensors[] = {{"a", WEFT_U8, 1, SHAPE(3)},
+                                   {"b", WEFT_BF16, 1, SHAPE(129)},
+                                   {"c", WEFT_BF16, 1, SHAPE(0)},
+                                   {"d", WEFT_BF16, 1, SHAPE(128)},
+                                   {"e", WEFT_F64, 1, SHAPE(1)}};
+    const uint64_t wanted[] = {0, 256, 768, 768, 1024};
+    weft_layout *layout = layout_of(tensors, 5);
+    uint8_t *block = aligned_alloc(WEFT_SPACED_ALIGN, 1280);
+    weft_binding binding;
+    assert_non_null(block);
+    assert_int_equal(weft_binding_spaced_bytes(layout), 1280);
+    assert_int_equal(weft_binding_open_spaced(layout, block, &binding), WEFT_OK);
+    for (uint64_t r = 0; r < binding.run_count; r++)
+        assert_ptr_equal(binding.runs[r].data, block + wanted[binding.runs[r].tensor]);
+    weft_binding_close(&binding);
+    free(block);
+    weft_layout_free(layout);
+}
+
+/* So long a tensor that its space has no place in 64 bits. */
+static void spaced_bytes_overflow(void **state)
+{
+    (void)state;
+    const weft_tensor tensors[] = {{"a", WEFT_U8, 1, SHAPE(UINT64_MAX - 8)}};
+    weft_layout layout = {.count = 1};
+    weft_layout_entry entry = {.tensor = tensors[0], .bytes = UINT64_MAX - 8};
+    layout.entries = &entry;
+    assert_true(weft_binding_spaced_bytes(&layout) == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +326,7 @@ int main(void)
         cmocka_unit_test(pieces_go_in_any_order),       cmocka_unit_test(pieces_are_recounted_as_coded_elements),
         cmocka_unit_test(image_is_aligned_and_covered), cmocka_unit_test(nothing_binds_to_nothing),
         cmocka_unit_test(runs_cover_each_unit),         cmocka_unit_test(spans_join_units),
+        cmocka_unit_test(spaced_image_is_aligned),      cmocka_unit_test(spaced_bytes_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
