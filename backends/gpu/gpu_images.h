@@ -26,8 +26,8 @@ struct weft_gpu_image weft_gpu_image_at(size_t index);
  * last. */
 bool weft_gpu_image_choose(const char *vendor, int major, int minor, unsigned nth, struct weft_gpu_image *image);
 
-/* Returns the image itself, a zero byte behind it, in memory that weft_mem_give takes back; NULL: there is none. Drivers
- * may read it for as long as what was loaded of it is there. */
+/* Returns the image itself, a zero byte behind it, in memory that weft_mem_give takes back; NULL: there is none.
+ * Drivers may read it for as long as what was loaded of it is there. */
 void *weft_gpu_image_unpack(const struct weft_gpu_image *image);
 
 /* Returns one line on the images of this build for a vendor, or why there are none. */
