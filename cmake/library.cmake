@@ -16,7 +16,7 @@ weft_room(backends backends/*.c backends/*/*.c)
 weft_room(model model/*.c)
 
 target_link_libraries(weft_core PRIVATE weft_dep_iniparser weft_dep_xxhash weft_dep_zstd)
-target_link_libraries(weft_backends PRIVATE weft_dep_xxhash)
+target_link_libraries(weft_backends PRIVATE weft_dep_xxhash weft_dep_zstd)
 target_link_libraries(weft_model PRIVATE weft_dep_jansson)
 if(WEFT_FABRIC)
     target_link_libraries(weft_providers PRIVATE weft_dep_fabric)

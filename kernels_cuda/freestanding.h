@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define __global__              __attribute__((global))
-#define __device__              __attribute__((device))
-#define __shared__              __attribute__((shared))
-#define __launch_bounds__(size) __attribute__((launch_bounds(size)))
-#define WEFT_INLINE             static inline __device__ __attribute__((always_inline))
+#define __global__             __attribute__((global))
+#define __device__             __attribute__((device))
+#define __shared__             __attribute__((shared))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define WEFT_INLINE            static inline __device__ __attribute__((always_inline))
 
 struct weft_index {
     uint32_t x;

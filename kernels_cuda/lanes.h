@@ -10,18 +10,21 @@
 
 #define WEFT_LANES 32
 
+/* One block a multiprocessor is enough: without a number ptxas takes six for the aim, and spills a register or two. */
+#define WEFT_BOUNDS __launch_bounds__(WEFT_BLOCK, 1)
+
 #include "backends/kernels/lanes_device.h"
 
 /* The type *at a device address of a row; the compiler learns that it is device memory and no other kind. */
 #ifdef WEFT_FREESTANDING
 #define WEFT_AT(type, address) ((type *)(__attribute__((address_space(1))) type *)(uint64_t)(address))
 #else
-/* By an assumption, not a conversion: over conversions of one address in several branches nvcc 13 never ends. */
+/* The empty assembly keeps addresses apart: over conversions of one address in several branches nvcc 13 never ends, and
+ * an assumption in place of the conversion leaves most loads generic. */
 template <typename type> static inline __device__ __attribute__((always_inline)) type *weft_global(uint64_t address)
 {
-    type *at = (type *)address;
-    __builtin_assume(__isGlobal(at));
-    return at;
+    asm("" : "+l"(address));
+    return (type *)__cvta_global_to_generic((size_t)address);
 }
 #define WEFT_AT(type, address) weft_global<type>(address)
 #endif

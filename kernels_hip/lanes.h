@@ -15,6 +15,8 @@
 #error "pass -DWEFT_LANES=64 for gfx9, 32 for gfx10 and later"
 #endif
 
+#define WEFT_BOUNDS __launch_bounds__(WEFT_BLOCK)
+
 #include "backends/kernels/lanes_device.h"
 
 /* The type *at a device address of a row; the compiler learns that it is device memory and no other kind. */

@@ -239,9 +239,11 @@ void weft_gpu_device_close(weft_gpu_device *device)
     give_settle(device, "unloading the kernels", code);
     if (device->context)
         device->vendor->context_give(device->calls, device->handle);
+    weft_mem_give(device->unpacked);
     weft_mem_give(device);
 }
 
+/* Leaves the image where it is: what hangs on the device may still be read from it. */
 void weft_gpu_device_abandon(weft_gpu_device *device)
 {
     weft_mem_give(device);

@@ -15,7 +15,8 @@ struct weft_gpu_device {
     void *context;
     void *module;
     struct weft_gpu_image image; /* image that was loaded */
-    atomic_bool failed;          /* the loss of the device was reported */
+    void *unpacked;     /* its bytes, which a driver may read while the module is there; NULL: as in the image */
+    atomic_bool failed; /* the loss of the device was reported */
     void *functions[WEFT_GPU_KERNELS + 1];
 };
 

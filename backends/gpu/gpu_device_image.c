@@ -1,6 +1,7 @@
 /* gpu_device_image.c - the image that a device takes, and the kernels in it. */
 #include "backends/gpu/gpu_device.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/status.h"
 
 const char *const weft_gpu_kernel_names[] = {
@@ -20,12 +21,19 @@ static int functions_find(weft_gpu_device *device)
 
 static int image_load(weft_gpu_device *device, const struct weft_gpu_image *image)
 {
-    int code = device->calls->module_load(&device->module, image->data);
+    device->unpacked = image->packed ? weft_gpu_image_unpack(image) : NULL;
+    if (image->packed && !device->unpacked)
+        return WEFT_GPU_NO_MEMORY;
+    int code = device->calls->module_load(&device->module, image->packed ? device->unpacked : image->data);
     if (code == WEFT_GPU_DONE)
         code = functions_find(device);
     if (code != WEFT_GPU_DONE && device->module) {
         device->calls->module_unload(device->module);
         device->module = NULL;
+    }
+    if (code != WEFT_GPU_DONE) {
+        weft_mem_give(device->unpacked);
+        device->unpacked = NULL;
     }
     return code;
 }

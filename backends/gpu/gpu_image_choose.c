@@ -5,15 +5,7 @@
 
 #include "backends/gpu/gpu_images.h"
 
-/* The capability, times ten, from which on a PTX can be compiled. */
-static int ptx_least(const struct weft_gpu_image *image)
-{
-    int capability = 75; /* of the oldest device that the kernels are written for */
-    const char *target = image->data ? strstr((const char *)image->data, ".target sm_") : NULL;
-    if (target)
-        sscanf(target, ".target sm_%d", &capability);
-    return capability;
-}
+#define OLDEST 75u /* capability, times ten, of the oldest device that the kernels are written for */
 
 /* Ranks an image for a device; 0: it cannot run there. */
 static int image_rank(const struct weft_gpu_image *image, int major, int minor)
@@ -24,7 +16,7 @@ static int image_rank(const struct weft_gpu_image *image, int major, int minor)
     if (sscanf(name, "sm_%d", &capability) == 1)
         return capability / 10 == major && capability % 10 <= minor ? 2 + capability % 10 : 0;
     if (strncmp(name, "gfx", 3) != 0)
-        return 10 * major + minor >= ptx_least(image);
+        return 10 * major + minor >= (int)(image->least ? image->least : OLDEST);
     snprintf(family, sizeof family, "gfx%d%x", major, (unsigned)minor); /* what follows is the stepping */
     return strlen(name) == strlen(family) + 1 && strncmp(name, family, strlen(family)) == 0 ? 1 : 0;
 }

@@ -51,8 +51,9 @@ template <unsigned width> WEFT_DEVICE weft_class_key weft_class_key_of(uint32_t 
 
 WEFT_DEVICE uint32_t weft_class_look(const weft_class_table *table, const weft_class_key &key, uint32_t word)
 {
-    const uint32_t offset = word >> key.shift & key.mask;
-    return *(const uint32_t *)((const uint8_t *)table->of + offset);
+    /* By a variable: of bytes of an array clang knows no better alignment than theirs, and reads them one by one. */
+    const uint8_t *at = (const uint8_t *)table->of + (word >> key.shift & key.mask);
+    return *(const uint32_t *)at;
 }
 
 template <unsigned width>
@@ -77,10 +78,12 @@ WEFT_DEVICE weft_quad weft_chunk_whole(const weft_class_table *table, const weft
 {
     const uint32_t each = 16 / width;
     uint32_t eight[4] = {0, 0, 0, 0}; /* of eight elements, a byte a plane */
+    WEFT_UNROLL
     for (unsigned q = 0; q < WEFT_CHUNK / each; q++) {
         weft_quad quad = {0, 0, 0, 0};
         if (aligned)
             quad = WEFT_AT(const weft_quad, data)[q];
+        WEFT_UNROLL
         for (unsigned i = q * each; i < (q + 1) * each; i++) {
             const uint32_t cls = aligned ? weft_class_of<width>(table, key, weft_quad_element<width>(quad, i % each))
                                          : weft_class_of<width>(table, key, weft_element_load<width>(data, i));
@@ -175,6 +178,7 @@ WEFT_DEVICE void weft_ranks_count(weft_class_ranks *ranks, const weft_quad &plan
     const uint32_t low[4] = {there & ~planes.x & ~planes.y, there & planes.x & ~planes.y, there & ~planes.x & planes.y,
                              there & planes.x & planes.y};
     const uint32_t high[4] = {~planes.z & ~planes.w, planes.z & ~planes.w, ~planes.z & planes.w, planes.z & planes.w};
+    WEFT_UNROLL
     for (unsigned q = 0; q < WEFT_K_CLASSES / 4; q++) {
         if (4 * q >= classes)
             break;

@@ -79,6 +79,7 @@ WEFT_DEVICE void weft_exceptions_put(const weft_k_decode *job, const weft_k_fast
     const uint32_t first = index * WEFT_K_CHANGES + weft_thread() * WEFT_K_EACH;
     weft_exception one[WEFT_K_EACH];
     uint32_t gaps = 0, lengths = 0, all;
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         one[j] = {0, 0, false};
         if (first + j < fast->exceptions) {
@@ -91,6 +92,7 @@ WEFT_DEVICE void weft_exceptions_put(const weft_k_decode *job, const weft_k_fast
     uint64_t at = weft_magnitudes_at(job, WEFT_AT(const uint32_t, job->ends)[2 * fast->exceptions]);
     at += weft_words_before(sums, job->lengths, index, parts, &all);
     at += weft_block_prefix(sums, lengths, &all);
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         const uint32_t rank = next + one[j].gap;
         if (first + j >= fast->exceptions)
@@ -136,14 +138,17 @@ template <unsigned width> WEFT_DEVICE void weft_steps_put(const weft_k_decode *j
     typename weft_bits_of<width>::type before[WEFT_K_EACH];
     uint32_t position[WEFT_K_EACH], run[WEFT_K_EACH];
     weft_delta delta = weft_delta_begin(job, positions[first], positions[first + count - 1]);
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         const uint32_t at = j * WEFT_BLOCK + weft_thread();
         position[j] = positions[first + (at < count ? at : count - 1)];
     }
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         run[j] = delta.one ? delta.run : weft_run_at(&job->view, position[j]);
         before[j] = weft_element_load<width>(weft_run_data<width>(weft_runs(&job->view) + run[j], position[j]), 0);
     }
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         const uint32_t at = j * WEFT_BLOCK + weft_thread();
         if (at >= count)

@@ -86,6 +86,7 @@ template <unsigned width>
 WEFT_DEVICE uint32_t weft_codes_read(const weft_k_decode *job, uint32_t first, uint32_t number, weft_code *code)
 {
     uint32_t lengths = 0;
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         code[j] = {0, 0, 0, false};
         if (first + j >= job->changed)
@@ -125,6 +126,7 @@ WEFT_DEVICE void weft_lengths_sum(const weft_k_decode *job, weft_block_sums *sum
         return;
     }
     const uint32_t lengths = weft_codes_read<width>(job, first, number, code);
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         if (code[j].wrong)
             weft_fault_note(job, WEFT_K_LAUNCH_LENGTHS, WEFT_K_FAULT_MAGNITUDE);
@@ -200,6 +202,7 @@ WEFT_DEVICE void weft_magnitudes_put(const weft_k_decode *job, weft_block_sums *
     }
     at += weft_block_prefix(sums, lengths, &all);
     weft_delta delta = weft_delta_begin(job, positions[tile], positions[end - 1]);
+    WEFT_UNROLL
     for (uint32_t j = 0; j < WEFT_K_EACH; j++) {
         const uint32_t change = first + j;
         if (change >= job->changed)

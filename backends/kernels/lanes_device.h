@@ -5,8 +5,11 @@
 
 #define WEFT_BLOCK              256
 #define WEFT_DEVICE             static inline __device__ __attribute__((always_inline))
-#define WEFT_KERNEL(name)       extern "C" __global__ void __launch_bounds__(WEFT_BLOCK) weft_kernel_##name
+#define WEFT_KERNEL(name)       extern "C" __global__ void WEFT_BOUNDS weft_kernel_##name
 #define WEFT_SHARED(type, name) __shared__ type name
+
+/* Before a loop over an array of a thread's own, which lies in registers only if every index is known when compiled. */
+#define WEFT_UNROLL _Pragma("unroll")
 
 typedef struct alignas(16) weft_quad {
     uint32_t x, y, z, w;

@@ -70,6 +70,7 @@ template <unsigned width> WEFT_DEVICE weft_quad weft_walk_quad(weft_walk *walk, 
         return quad;
     }
     uint64_t half[2] = {0, 0};
+    WEFT_UNROLL
     for (uint32_t i = 0; i < each; i++) {
         if (i >= count)
             continue;

@@ -225,18 +225,69 @@ weft_status weft_binding_apart(const weft_binding *binding)
     return status;
 }
 
-weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding)
+static weft_status pieces_take(const weft_layout *layout, weft_piece **pieces)
 {
-    weft_piece *pieces = weft_mem_take(layout->count + 1, sizeof *pieces);
-    if (!pieces)
+    *pieces = weft_mem_take(layout->count + 1, sizeof **pieces);
+    if (!*pieces)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu pieces", (unsigned long long)layout->count);
-    for (uint64_t t = 0; t < layout->count; t++) {
-        const weft_layout_entry *entry = &layout->entries[t];
-        pieces[t] = (weft_piece){t, 0, entry->elements, (uint8_t *)image + entry->offset};
-    }
+    for (uint64_t t = 0; t < layout->count; t++)
+        (*pieces)[t] = (weft_piece){.tensor = t, .count = layout->entries[t].elements};
+    return WEFT_OK;
+}
+
+static weft_status pieces_bind(weft_layout *layout, weft_piece *pieces, weft_binding *binding)
+{
     weft_status status = weft_binding_open(layout, pieces, layout->count, binding);
     weft_mem_give(pieces);
     return status;
+}
+
+weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding)
+{
+    weft_piece *pieces;
+    weft_status status = pieces_take(layout, &pieces);
+    if (status != WEFT_OK)
+        return status;
+    for (uint64_t t = 0; t < layout->count; t++)
+        pieces[t].data = (uint8_t *)image + layout->entries[t].offset;
+    return pieces_bind(layout, pieces, binding);
+}
+
+/* Places the tensors of a spaced image (pieces NULL: nowhere) and returns the bytes up to its end. */
+static uint64_t place_spaced(const weft_layout *layout, uint8_t *image, weft_piece *pieces)
+{
+    uint64_t next = 0;
+    for (uint64_t u = 0; u < layout->unit_count; u++) {
+        const weft_unit *unit = &layout->units[u];
+        if (unit->first != 0) /* a tile that goes on in its tensor */
+            continue;
+        next = (next + WEFT_SPACED_ALIGN - 1) / WEFT_SPACED_ALIGN * WEFT_SPACED_ALIGN;
+        for (uint64_t t = unit->tensor; t < unit->tensor + unit->tensor_count; t++) {
+            if (pieces)
+                pieces[t].data = image + next;
+            next += layout->entries[t].bytes;
+        }
+    }
+    return next;
+}
+
+weft_status weft_binding_open_spaced(weft_layout *layout, void *image, weft_binding *binding)
+{
+    weft_piece *pieces;
+    weft_status status = pieces_take(layout, &pieces);
+    if (status != WEFT_OK)
+        return status;
+    for (uint64_t t = 0; t < layout->count; t++)
+        pieces[t].data = image; /* of what is empty */
+    place_spaced(layout, image, pieces);
+    return pieces_bind(layout, pieces, binding);
+}
+
+uint64_t weft_binding_spaced_bytes(const weft_layout *layout)
+{
+    if (layout->unit_count > (UINT64_MAX - layout->bytes) / WEFT_SPACED_ALIGN)
+        return UINT64_MAX;
+    return place_spaced(layout, NULL, NULL);
 }
 
 void weft_binding_close(weft_binding *binding)

@@ -144,10 +144,17 @@ typedef struct weft_binding {
 /* Checks that the pieces cover every tensor exactly and builds the runs. The caller gives it back with
  * weft_binding_close. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uint64_t count, weft_binding *binding);
-/* Binds a contiguous image of weft_layout_bytes, tensors at entry.offset (the shadow, a staged snapshot). Tensors lie
+/* Binds a contiguous image of weft_layout_bytes, tensors at entry.offset. Tensors lie
  * there by falling coded width, then in layout order, so that each is aligned without padding; with one width that is
  * the layout's order. The image is aligned to 8 bytes. */
 weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding);
+/* Binds an image of weft_binding_spaced_bytes, in the layout's order, in which every tensor that has units of its own,
+ * and every pack of small ones, begins on a multiple of WEFT_SPACED_ALIGN bytes; a unit lies in one piece. Devices load
+ * 16 bytes at once only where elements are aligned to that: without the space one tensor of odd length makes every
+ * later load narrow. The image is aligned to WEFT_SPACED_ALIGN. */
+#define WEFT_SPACED_ALIGN 256u
+weft_status weft_binding_open_spaced(weft_layout *layout, void *image, weft_binding *binding);
+uint64_t weft_binding_spaced_bytes(const weft_layout *layout); /* UINT64_MAX: they overflow 64 bits */
 /* Whether no two tensors share memory, without which what is written cannot be undone. Errors: WEFT_E_LAYOUT,
  * WEFT_E_MEMORY. */
 weft_status weft_binding_apart(const weft_binding *binding);

@@ -129,10 +129,16 @@ static void figures(const weft_session *session, weft_stats_info *stats)
 
 /* ---- open and close */
 
+static uint64_t image_bytes(const weft_layout *layout)
+{
+    const uint64_t bytes = weft_binding_spaced_bytes(layout);
+    return bytes ? bytes : 1;
+}
+
 static weft_status open_image(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    const uint64_t bytes = image_bytes(session->layout);
     rollout->into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
     if (!rollout->into_image)
         return WEFT_OK;
@@ -141,7 +147,7 @@ static weft_status open_image(weft_rollout *rollout)
     if (status != WEFT_OK)
         return weft_fail(status, "no memory for [commit] snapshot = staged: %s; use in_place", weft_last_error());
     rollout->image = image;
-    return weft_binding_open_image(session->layout, rollout->image, &rollout->image_binding);
+    return weft_binding_open_spaced(session->layout, rollout->image, &rollout->image_binding);
 }
 
 static weft_status check_staging(const weft_rollout *rollout)
@@ -203,7 +209,7 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 static void give_back(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    uint64_t bytes = session->layout->bytes ? session->layout->bytes : 1;
+    const uint64_t bytes = image_bytes(session->layout);
     if (rollout->relay)
         rollout->hooks->close(rollout);
     weft_join_close(rollout);

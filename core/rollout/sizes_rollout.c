@@ -22,7 +22,8 @@ weft_rollout_sizes weft_rollout_sizes_of(const weft_site *site, const weft_site_
                                          const weft_backend *backend, const weft_mem_host *memory)
 {
     const bool staged = site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
-    weft_rollout_sizes sizes = {.bucket = weft_size_bucket(layout, peer), .image = staged ? layout->bytes : 0};
+    weft_rollout_sizes sizes = {.bucket = weft_size_bucket(layout, peer),
+                                .image = staged ? weft_binding_spaced_bytes(layout) : 0};
     const uint64_t taken = sizes.image + (peer->relay[0] ? peer->relay_memory : 0);
     const weft_room_for room = weft_sizes_lists(backend, peer->device, peer->device_memory, memory, taken);
     sizes.staging = weft_size_staging(layout, peer->staging, &room);

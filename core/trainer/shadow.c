@@ -12,7 +12,8 @@
 
 static uint64_t image_bytes(const weft_trainer *trainer)
 {
-    return trainer->session->layout->bytes ? trainer->session->layout->bytes : 1;
+    const uint64_t bytes = weft_binding_spaced_bytes(trainer->session->layout);
+    return bytes ? bytes : 1;
 }
 
 /* What works on the shadow alone: the host backend where that is the host's, whatever works on the weights. */
@@ -54,11 +55,11 @@ weft_status weft_shadow_open(weft_trainer *trainer)
     trainer->shadow_kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
     weft_status status = backend->memory_take(session->device, image_bytes(trainer), trainer->shadow_kind, &image);
     if (status != WEFT_OK)
-        return weft_fail(status, "no memory for a shadow of %llu bytes: %s", (unsigned long long)session->layout->bytes,
+        return weft_fail(status, "no memory for a shadow of %llu bytes: %s", (unsigned long long)image_bytes(trainer),
                          weft_last_error());
     trainer->shadow_image = image;
     status = device ? open_windows(trainer, backend, session->device) : open_host(trainer);
-    return status == WEFT_OK ? weft_binding_open_image(session->layout, image, &trainer->shadow) : status;
+    return status == WEFT_OK ? weft_binding_open_spaced(session->layout, image, &trainer->shadow) : status;
 }
 
 void weft_shadow_close(weft_trainer *trainer)

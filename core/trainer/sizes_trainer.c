@@ -43,7 +43,7 @@ weft_trainer_sizes weft_trainer_sizes_of(const weft_site *site, const weft_layou
 {
     const bool far = site->trainer.shadow == WEFT_SHADOW_DEVICE;
     const weft_room_for room = weft_sizes_host(memory, far ? 0 : layout->bytes);
-    weft_trainer_sizes sizes = {.shadow = layout->bytes,
+    weft_trainer_sizes sizes = {.shadow = weft_binding_spaced_bytes(layout),
                                 .journal = weft_size_journal(layout, site->trainer.journal, &room),
                                 .merging = weft_bridge_need(layout) + weft_backend_find("host")->host_bytes,
                                 .encoding = workers_bytes(site, layout, backend),

@@ -21,6 +21,7 @@
     }
 #define WEFT_SHARED(type, name)                                                                                        \
     type &name = *static_cast<type *>(weft_engine::shared({__FILE__, __LINE__, #name}, sizeof(type)))
+#define WEFT_UNROLL
 #define WEFT_AT(type, address) (reinterpret_cast<type *>(static_cast<uintptr_t>(address)))
 
 struct alignas(16) weft_quad {

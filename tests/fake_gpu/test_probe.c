@@ -136,11 +136,11 @@ static const char *image_opened(const world_vendor *vendor)
 }
 
 static const struct weft_gpu_image every[] = {
-    {"cuda", "sm_75", NULL, 0},  {"cuda", "sm_80", NULL, 0},  {"cuda", "sm_86", NULL, 0},
-    {"cuda", "sm_90", NULL, 0},  {"cuda", "sm_100", NULL, 0}, {"cuda", "ptx", NULL, 0},
-    {"cuda", "ptx75", NULL, 0},  {"hip", "gfx908", NULL, 0},  {"hip", "gfx90a", NULL, 0},
-    {"hip", "gfx942", NULL, 0},  {"hip", "gfx950", NULL, 0},  {"hip", "gfx1030", NULL, 0},
-    {"hip", "gfx1100", NULL, 0}, {"hip", "gfx1200", NULL, 0}, {0}};
+    {.vendor = "cuda", .name = "sm_75"},  {.vendor = "cuda", .name = "sm_80"},  {.vendor = "cuda", .name = "sm_86"},
+    {.vendor = "cuda", .name = "sm_90"},  {.vendor = "cuda", .name = "sm_100"}, {.vendor = "cuda", .name = "ptx"},
+    {.vendor = "cuda", .name = "ptx75"},  {.vendor = "hip", .name = "gfx908"},  {.vendor = "hip", .name = "gfx90a"},
+    {.vendor = "hip", .name = "gfx942"},  {.vendor = "hip", .name = "gfx950"},  {.vendor = "hip", .name = "gfx1030"},
+    {.vendor = "hip", .name = "gfx1100"}, {.vendor = "hip", .name = "gfx1200"}, {0}};
 
 static void images_chosen(void **state)
 {
@@ -204,8 +204,7 @@ static void detail_check(world_vendor *vendor, const struct weft_gpu_image *imag
 static void images_described(void **state)
 {
     (void)state;
-    static const uint8_t later[] = ".version 8.0\n.target sm_90\n";
-    static const struct weft_gpu_image ptx[] = {{"cuda", "ptx", later, sizeof later - 1}, {0}};
+    static const struct weft_gpu_image ptx[] = {{.vendor = "cuda", .name = "ptx", .least = 90}, {0}};
     detail_check(&world[WORLD_HIP], every, 9, 0, "image gfx908 or gfx90a");
     detail_check(&world[WORLD_HIP], every, 9, 4, "image gfx942");
     detail_check(&world[WORLD_CUDA], every, 8, 9, "image sm_86");

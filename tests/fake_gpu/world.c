@@ -21,7 +21,9 @@ world_vendor world[] = {
 
 static const uint8_t bytes[] = "an image of the tests";
 static const struct weft_gpu_image usual[] = {
-    {"cuda", "sm_90", bytes, sizeof bytes - 1}, {"hip", "gfx942", bytes, sizeof bytes - 1}, {0}};
+    {.vendor = "cuda", .name = "sm_90", .data = bytes, .bytes = sizeof bytes - 1},
+    {.vendor = "hip", .name = "gfx942", .data = bytes, .bytes = sizeof bytes - 1},
+    {0}};
 const struct weft_gpu_image *world_images;
 
 struct weft_gpu_image __wrap_weft_gpu_image_at(size_t index); // NOLINT: the linker's name

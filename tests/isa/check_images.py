@@ -5,7 +5,8 @@ shared memory within bounds, the wave size that the code was written for, weight
     check_images.py FOLDER LIST [--streaming KERNEL...] [--table]
 
 LIST is backends/kernels/list.h. AMD images are ELF with metadata and are disassembled; of NVIDIA's machine code the notes
-beside it are read (stack, registers, shared memory), of PTX the text. Exit: 0, 1, 77 (no image or no disassembler)."""
+beside it are read (stack, registers, shared memory), of PTX the text: no array in local memory, and no access that has to
+find out which kind of memory it goes to. Exit: 0, 1, 77 (no image or no disassembler)."""
 import argparse
 import glob
 import os
@@ -14,10 +15,13 @@ import struct
 import sys
 
 import gcn_image
+import ptx_text
 
 SHARED_MOST = 32 * 1024 # two blocks fit a compute unit of AMD, and NVIDIA's 48 KiB are not passed
 VECTOR_MOST = 128       # registers of a lane: four waves fit a SIMD of CDNA, two blocks an SM
 BLOCK = 256
+REACHES = ("ld", "st", "atom", "red") # instructions of PTX that reach memory, and the kinds of it that they may name
+SPACES = {"global", "shared", "param"}
 STREAM = re.compile(r"global_load_(dwordx4|b128) .*(\bnt\b|glc slc|slc dlc|\bslc\b|th:TH_LOAD_NT)")
 FORBIDDEN = ("flat_", "scratch_", "buffer_load", "buffer_store", "v_accvgpr", "s_swappc", "s_setpc", "s_getpc")
 
@@ -101,17 +105,20 @@ def inspect_cubin(path, kernels, findings):
 
 
 def inspect_ptx(path, kernels, streaming, findings):
-    with open(path, encoding="ascii") as file:
-        text = file.read()
+    image = ptx_text.Image(path)
     name = os.path.basename(path).split(".")[0]
-    version = re.search(r"^\.version (\S+)", text, re.M)[1]
-    findings.hold(name, name != "ptx75" or version == "7.5", f"PTX of version {version}")
-    parts = re.split(r"\.visible \.entry (\w+)\(", text)
-    found = dict(zip(parts[1::2], parts[2::2]))
+    findings.hold(name, name != "ptx75" or image.version == "7.5", f"PTX of version {image.version}")
+    found = {f"weft_kernel_{kernel}": code for kernel, code in image.kernels.items()}
     findings.hold(name, set(found) == set(kernels), f"kernels {sorted(found)}, not {sorted(kernels)}")
     for kernel, code in found.items():
-        wide = len(re.findall(r"ld\.global\.cs\.v4", code))
-        findings.hold(f"{name} {kernel}", wide > 0 or kernel not in streaming, "no wide streaming load")
+        where = f"{name} {kernel}"
+        findings.hold(where, not code.local_arrays, f"arrays in local memory: {code.local_arrays}")
+        findings.hold(where, code.shared_bytes <= SHARED_MOST, f"{code.shared_bytes} bytes of shared memory")
+        reaches = [one for one in code.instructions() if one.words[0] in REACHES]
+        generic = [one.text for one in reaches if not SPACES.intersection(one.words)]
+        findings.hold(where, not generic, f"{len(generic)} generic accesses like {generic[:1]}")
+        wide = sum(one.words[:4] == ["ld", "global", "cs", "v4"] for one in reaches)
+        findings.hold(where, wide > 0 or kernel not in streaming, "no wide streaming load")
 
 
 def main():

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/emulation/emulation.h"
+#include "tests/isa/ptx_launch.h"
 
 enum { REGIONS = 256, CASE_NAME = 64, PAGE = 4096 };
 
@@ -59,6 +60,12 @@ void weft_record_case(const char *name, uint64_t elements)
 {
     snprintf(case_name, sizeof case_name, "%s", name);
     case_elements = elements;
+}
+
+const char *weft_record_case_now(uint64_t *elements)
+{
+    *elements = case_elements;
+    return case_name;
 }
 
 static uint64_t page_bytes(const region *of, uint64_t page)

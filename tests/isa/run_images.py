@@ -14,12 +14,11 @@ import random
 import sys
 import time
 
+import budget
 import gcn_image
 from gcn_compile import Unknown
 from gcn_memory import PAGE, ZEROS, Fault, Memory, Region
 from gcn_run import Program, launch
-
-TILE = 8192
 
 
 class Launch:
@@ -113,32 +112,6 @@ class Run:
         count[3] += program.ran(("v_",)) - before[1]
 
 
-def read_budget(path, full):
-    """{(device, kernels joined by +, case): most vector instructions a tile}; some are of the long form."""
-    found = {}
-    with open(path, encoding="ascii") as file:
-        for line in file:
-            words = line.split("#")[0].split()
-            if words:
-                device, kernels, case, most = words[:4]
-                if full or words[4:] != ["full"]:
-                    found[device, kernels, case] = float(most)
-    return found
-
-
-def passed_budget(run, budget):
-    for (device, kernels, case), most in budget.items():
-        if device != run.image.device:
-            continue
-        counts = [run.counts.get((kernel, case)) for kernel in kernels.split("+")]
-        if None in counts:
-            yield f"{kernels} in {case}: not run, though it has a budget"
-            continue
-        taken = sum(TILE * vector / elements for _, elements, _, vector in counts)
-        if taken > most:
-            yield f"{kernels} in {case}: {taken:.0f} vector instructions a tile, {most:.0f} allowed"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("launches")
@@ -152,7 +125,7 @@ def main():
     if not gcn_image.objdump():
         print("skipped: no llvm-objdump of LLVM 19 or later (Debian: llvm-22)")
         return 77
-    budget, broken = read_budget(args.budget, args.full) if args.budget else {}, 0
+    allowed, broken = budget.read(args.budget, args.full) if args.budget else {}, 0
     for path in args.images:
         start = time.monotonic()
         run = Run(path, args.seed)
@@ -161,7 +134,8 @@ def main():
             if args.case in one.case:
                 run.take(one)
                 number += 1
-        run.wrong += passed_budget(run, budget)
+        taken = {key: (elements, vector) for key, (_, elements, _, vector) in run.counts.items()}
+        run.wrong += budget.passed(run.image.device, taken, allowed)
         broken |= bool(run.wrong) or number == 0
         ran = sum(count[2] for count in run.counts.values())
         print(f"{run.image.device}: {number} launches, {len(run.programs)} kernels, {ran} wave-instructions, "
@@ -170,7 +144,7 @@ def main():
             print(f"  {said}")
         if args.counts:
             for (kernel, case), (blocks, elements, ran, vector) in sorted(run.counts.items()):
-                each = f"{ran * TILE / elements:9.0f} {vector * TILE / elements:9.0f}" if elements else f"{'':19}"
+                each = f"{ran * budget.TILE / elements:9.0f} {vector * budget.TILE / elements:9.0f}" if elements else f"{'':19}"
                 print(f"  {run.image.device} {kernel:20} {case:24} {blocks:5} {each} {ran:9}")
     return int(broken)
 

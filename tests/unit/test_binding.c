@@ -285,6 +285,45 @@ static void spans_join_units(void **state)
     weft_layout_free(layout);
 }
 
+/* A tensor of odd length does not move those behind it off their alignment, and each unit lies in one piece. */
+static void spaced_image_is_aligned(void **state)
+{
+    (void)state;
+    const weft_tensor tensors[] = {{"a", WEFT_U8, 1, SHAPE(3)},   {"b", WEFT_U8, 1, SHAPE((5 << 18) + 1)},
+                                   {"c", WEFT_BF16, 1, SHAPE(5)}, {"d", WEFT_BF16, 1, SHAPE(0)},
+                                   {"e", WEFT_BF16, 1, SHAPE(7)}, {"f", WEFT_BF16, 1, SHAPE((3 << 18) + 1)},
+                                   {"g", WEFT_F64, 1, SHAPE(1)}};
+    weft_layout *layout = layout_of(tensors, 7);
+    const uint64_t bytes = weft_binding_spaced_bytes(layout),
+                   round = (bytes / WEFT_SPACED_ALIGN + 1) * WEFT_SPACED_ALIGN;
+    uint8_t *block = aligned_alloc(WEFT_SPACED_ALIGN, round), *end = block;
+    weft_binding binding;
+    assert_non_null(block);
+    assert_in_range(bytes, weft_layout_bytes(layout), weft_layout_bytes(layout) + 5 * WEFT_SPACED_ALIGN);
+    assert_int_equal(weft_binding_open_spaced(layout, block, &binding), WEFT_OK);
+    for (uint64_t u = 0; u < layout->unit_count; u++) {
+        const weft_view view = weft_binding_view(&binding, u);
+        if (layout->units[u].first == 0)
+            end = block + ((uint64_t)(end - block) + WEFT_SPACED_ALIGN - 1) / WEFT_SPACED_ALIGN * WEFT_SPACED_ALIGN;
+        for (uint32_t r = 0; r < view.run_count; r++) {
+            assert_ptr_equal(view.runs[r].data, end);
+            end += (uint64_t)view.runs[r].count * view.width;
+        }
+    }
+    assert_ptr_equal(end, block + bytes);
+    weft_binding_close(&binding);
+    free(block);
+    weft_layout_free(layout);
+}
+
+/* The space of so long a tensor has no place in 64 bits. */
+static void spaced_bytes_overflow(void **state)
+{
+    (void)state;
+    const weft_layout layout = {.bytes = UINT64_MAX - 8, .unit_count = 1};
+    assert_true(weft_binding_spaced_bytes(&layout) == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +331,7 @@ int main(void)
         cmocka_unit_test(pieces_go_in_any_order),       cmocka_unit_test(pieces_are_recounted_as_coded_elements),
         cmocka_unit_test(image_is_aligned_and_covered), cmocka_unit_test(nothing_binds_to_nothing),
         cmocka_unit_test(runs_cover_each_unit),         cmocka_unit_test(spans_join_units),
+        cmocka_unit_test(spaced_image_is_aligned),      cmocka_unit_test(spaced_bytes_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
