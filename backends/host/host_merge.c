@@ -96,6 +96,35 @@ static uint64_t bits_between(uint64_t first, uint64_t end)
     return end - first / 64 * 64 < 64 ? bits & ~(UINT64_MAX << (end % 64)) : bits;
 }
 
+/* Every element's steps, which are 0 where nothing changed. */
+WEFT_ALWAYS_INLINE void words_add(const room *to, uint64_t first, const weft_frame *frame, unsigned width)
+{
+    for (uint32_t i = 0; i < frame->count; i++) {
+        const uint64_t index = first + i, bit = bit_of(index), steps = weft_element_get(frame->payload, i, width);
+        const bool moves = to->absolute[index / 64] & bit && to->is_float;
+        const uint64_t place = weft_element_order(weft_element_get(to->word, index, width), width, moves) + steps;
+        weft_element_put(to->word, index, weft_element_order(place & weft_element_mask(width), width, moves), width);
+        to->touched[index / 64] |= steps != 0 ? bit : 0;
+    }
+}
+
+static void full_steps_add(const room *to, uint64_t first, const weft_frame *frame)
+{
+    switch (to->width) {
+    case 1:
+        words_add(to, first, frame, 1);
+        return;
+    case 2:
+        words_add(to, first, frame, 2);
+        return;
+    case 4:
+        words_add(to, first, frame, 4);
+        return;
+    default:
+        words_add(to, first, frame, 8);
+    }
+}
+
 static void full_add(const room *to, uint64_t first, const weft_frame *frame)
 {
     uint64_t end = first + frame->count;
@@ -137,10 +166,14 @@ weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job)
     const room to = room_of(job->layout, job->unit, job->units, job->room);
     uint32_t before = (uint32_t)(frame->header.unit - job->unit);
     uint64_t first = before ? weft_layout_count_units(job->layout, job->unit, before) : 0;
-    bool steps = frame->header.level == WEFT_LEVEL_FAST;
+    const bool steps = frame->header.level == WEFT_LEVEL_FAST;
     if (frame->header.level == WEFT_LEVEL_TIGHT)
         return weft_fail(WEFT_E_ARGUMENT, "frame of unit %u: level tight says nothing without its base",
                          frame->header.unit);
+    if (weft_frame_has_full_steps(&frame->header)) {
+        full_steps_add(&to, first, frame);
+        return WEFT_OK;
+    }
     if (frame->header.level == WEFT_LEVEL_FULL) {
         full_add(&to, first, frame);
         job->room->absolute = true;

@@ -102,7 +102,7 @@ static inline bool weft_encode_fits(const weft_encode_job *job, uint64_t payload
 }
 
 /* decode: turns an admitted frame into changes against `base`, which is only read, and proves that every position is in
- * range and in order. A `full` frame yields only the elements that differ. */
+ * range and in order. A `full` frame, of new bits or of steps, yields only the elements that differ. */
 typedef struct weft_decode_job {
     weft_frame frame;
     weft_view base;                    /* weights of the frame's units */
@@ -184,7 +184,7 @@ typedef struct weft_merge_job {
 
 /* drain: writes the added-up frames at one level, as encode would write them from the weights, and clears the room. For
  * an element either the steps are known or the new bits, and a frame needs the same of the two for all that it codes. A
- * unit without such a frame ends the job with `needs_base`. */
+ * unit without such a frame ends the job with `needs_base`. Steps alone always have a frame. */
 typedef struct weft_drain_job {
     const weft_layout *layout;
     uint64_t unit;
