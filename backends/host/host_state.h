@@ -76,6 +76,7 @@ weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job);
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
 weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job);
 weft_status weft_host_drain(weft_backend_state *state, weft_drain_job *job);
+weft_status weft_host_invert(weft_backend_state *state, weft_invert_job *job);
 
 /* The first change from `from` on at position `limit` or behind. */
 static inline uint32_t weft_host_changes_below(const weft_changes *changes, uint32_t from, uint64_t limit)

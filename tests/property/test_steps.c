@@ -1,4 +1,5 @@
-/* Units that change nearly everywhere: full frames of steps, by their law, against every base, back and forth. */
+/* Units that change nearly everywhere: full frames of steps, by their law, against every base, back and forth; and the
+ * frames that lead back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,6 +155,103 @@ static void dense_units_are_steps(void **state)
     }
 }
 
+/* ---- frames turned round */
+
+/* The frame from one image to another; its bytes. */
+static uint32_t encode_between(dense_world *w, const weft_binding *from, const weft_binding *to, weft_level level,
+                               uint8_t *bytes)
+{
+    weft_frame_sink sinks[WEFT_LEVEL_COUNT] = {{0}};
+    sinks[level] = (weft_frame_sink){.data = bytes, .capacity = w->pair.layout->largest_frame};
+    weft_encode_job job = {.now = weft_binding_view(to, 0),
+                           .shadow = weft_binding_view(from, 0),
+                           .levels = 1u << level,
+                           .sinks = sinks,
+                           .tensor_delta = w->delta};
+    pair_must(weft_backend_host.encode(w->pair.state, &job), "encode");
+    return job.frame_bytes[level];
+}
+
+static weft_status invert(dense_world *w, const uint8_t *bytes, uint32_t length, uint8_t *out)
+{
+    uint64_t taken;
+    weft_invert_job job = {.layout = w->pair.layout, .bytes = out};
+    pair_must(weft_planes_admit(&w->unpacker, w->pair.layout, bytes, length, &job.frame, &taken), "admit");
+    return weft_backend_host.invert(w->pair.state, &job);
+}
+
+/* Some elements change, in every way; `whole`: all of them. */
+static void target_change(dense_world *w, uint64_t *seed, const weft_dtype_row *row, bool whole)
+{
+    const uint64_t sparse = 2 + pair_below(seed, 40);
+    for (uint64_t i = 0; i < w->pair.layout->elements; i++) {
+        const uint64_t from = place(pair_get(w->pair.base, i, row->width), row);
+        const uint64_t steps[] = {1, UINT64_MAX, 2 + pair_below(seed, 5), top_of(row->width), pair_random(seed)};
+        const bool same = !whole && pair_below(seed, sparse) > 0;
+        const uint64_t step = same ? 0 : steps[whole && i % 9 > 0 ? 4 : pair_below(seed, 4)];
+        pair_put(w->pair.target, i, place((from + step) & mask_of(row->width), row), row->width);
+    }
+}
+
+/* The very bytes of the way back, of frames of level fast and of full ones; and those inverted are the way there. */
+static void inverted_frames_lead_back(void **state)
+{
+    (void)state;
+    uint32_t full = 0, rounds = 0;
+    for (weft_dtype dtype = 1; dtype <= WEFT_DTYPE_LAST; dtype++) {
+        for (uint32_t i = 0; i < 8; i++, rounds++) {
+            uint64_t seed = 1000 * dtype + i;
+            dense_world w;
+            world_open(&w, &seed, dtype, sets[i % 2]);
+            const uint64_t room = w.pair.layout->largest_frame;
+            uint8_t *back = pair_memory(room), *made = pair_memory(room), *again = pair_memory(room);
+            target_change(&w, &seed, weft_dtype_find(dtype), i >= 6);
+            w.bytes = encode_between(&w, &w.pair.base_binding, &w.pair.target_binding, WEFT_LEVEL_FAST, w.frame);
+            const uint32_t bytes =
+                encode_between(&w, &w.pair.target_binding, &w.pair.base_binding, WEFT_LEVEL_FAST, back);
+            assert_int_equal(bytes, w.bytes);
+            pair_must(invert(&w, w.frame, w.bytes, made), "invert");
+            assert_memory_equal(made, back, bytes);
+            pair_must(invert(&w, made, bytes, again), "invert");
+            assert_memory_equal(again, w.frame, bytes);
+            frame_leads(&w, made, bytes, &w.pair.target_binding, &w.pair.base_binding);
+            full += (w.frame[7] & 0x0f) == WEFT_LEVEL_FULL;
+            free(again);
+            free(made);
+            free(back);
+            world_close(&w);
+        }
+    }
+    assert_in_range(full, 10, rounds - 10);
+}
+
+/* New bits say nothing of what was before; tight says nothing without its base; and planes are believed only when read.
+ * Nothing is written then. */
+static void what_has_no_opposite_is_refused(void **state)
+{
+    (void)state;
+    static const weft_level none[] = {WEFT_LEVEL_FULL, WEFT_LEVEL_PAIRS, WEFT_LEVEL_TIGHT};
+    uint64_t seed = 3;
+    dense_world w;
+    world_open(&w, &seed, WEFT_BF16, "auto");
+    const uint64_t room = w.pair.layout->largest_frame;
+    uint8_t *out = pair_memory(room), *untouched = pair_memory(room);
+    memcpy(w.pair.target, w.pair.base, w.pair.layout->bytes);
+    w.pair.target[0] ^= 1;
+    w.pair.target[900] ^= 1;
+    for (size_t i = 0; i < COUNT(none); i++) {
+        w.bytes = encode_between(&w, &w.pair.base_binding, &w.pair.target_binding, none[i], w.frame);
+        assert_int_equal(invert(&w, w.frame, w.bytes, out), WEFT_E_ARGUMENT);
+    }
+    w.bytes = encode_between(&w, &w.pair.base_binding, &w.pair.target_binding, WEFT_LEVEL_FAST, w.frame);
+    w.frame[w.bytes - 1] |= 0x80;
+    assert_int_equal(invert(&w, w.frame, w.bytes, out), WEFT_E_CORRUPT);
+    assert_memory_equal(out, untouched, room);
+    free(untouched);
+    free(out);
+    world_close(&w);
+}
+
 /* Steps that are small in magnitude have zeros above: in planes they take less than a byte each and some. */
 static void small_steps_pack(void **state)
 {
@@ -188,6 +286,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_units_are_steps),
         cmocka_unit_test(small_steps_pack),
+        cmocka_unit_test(inverted_frames_lead_back),
+        cmocka_unit_test(what_has_no_opposite_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
