@@ -99,12 +99,20 @@ static uint64_t bits_between(uint64_t first, uint64_t end)
 /* Every element's steps, which are 0 where nothing changed. */
 WEFT_ALWAYS_INLINE void words_add(const room *to, uint64_t first, const weft_frame *frame, unsigned width)
 {
-    for (uint32_t i = 0; i < frame->count; i++) {
-        const uint64_t index = first + i, bit = bit_of(index), steps = weft_element_get(frame->payload, i, width);
-        const bool moves = to->absolute[index / 64] & bit && to->is_float;
-        const uint64_t place = weft_element_order(weft_element_get(to->word, index, width), width, moves) + steps;
-        weft_element_put(to->word, index, weft_element_order(place & weft_element_mask(width), width, moves), width);
-        to->touched[index / 64] |= steps != 0 ? bit : 0;
+    const uint64_t end = first + frame->count;
+    for (uint64_t at = first, stop; at < end; at = stop) {
+        const uint64_t absolute = to->is_float ? to->absolute[at / 64] : 0;
+        uint64_t bits = 0;
+        stop = at / 64 * 64 + 64 < end ? at / 64 * 64 + 64 : end;
+        for (uint64_t index = at; index < stop; index++) {
+            const bool moves = absolute >> index % 64 & 1;
+            const uint64_t steps = weft_element_get(frame->payload, index - first, width);
+            const uint64_t word = weft_element_get(to->word, index, width);
+            const uint64_t sum = (weft_element_order(word, width, moves) + steps) & weft_element_mask(width);
+            weft_element_put(to->word, index, weft_element_order(sum, width, moves), width);
+            bits |= (uint64_t)(steps != 0) << index % 64;
+        }
+        to->touched[at / 64] |= bits;
     }
 }
 
