@@ -802,7 +802,7 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
  *
  * Elements that return to their old bits are no change. Without the base no weight is read, and the target is proved
  * only where the update is applied. Updates of level "tight" need their base. Updates of "fast" and "full" become one,
- * and so do updates of "pairs" and "full". One case fails: the merged changes of some unit are as large as the unit.
+ * and so do updates of "pairs" and "full". One case fails: "pairs" that together are as large as some unit.
  * "pairs" and "fast" do not mix.
  *
  * updates  array of `count`; each starts at the root where the one before ends. The newest attachment goes along. The

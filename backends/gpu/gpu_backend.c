@@ -80,6 +80,11 @@ static weft_status slot_drain(weft_backend_state *state, weft_drain_job *job)
     return weft_backend_host.drain(gpu_of(state)->host, job);
 }
 
+static weft_status slot_invert(weft_backend_state *state, weft_invert_job *job)
+{
+    return weft_backend_host.invert(gpu_of(state)->host, job);
+}
+
 /* ---- the vendors */
 
 #define SLOT(kind) .kind = slot_##kind,
@@ -87,7 +92,7 @@ static weft_status slot_drain(weft_backend_state *state, weft_drain_job *job)
     .abi = WEFT_BACKEND_ABI, .depth = WEFT_GPU_DEPTH,                                                                  \
     .host_bytes = WEFT_GPU_SLABS * (WEFT_GPU_PINNED_BYTES + WEFT_GPU_PLAIN_BYTES), .close = slot_close,                \
     .kernels = slot_kernels, .memory_take = slot_memory_take, .memory_give = slot_memory_give, .runs = slot_runs,      \
-    .check = slot_check, KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .poll = slot_poll
+    .check = slot_check, KINDS(SLOT).merge = slot_merge, .drain = slot_drain, .invert = slot_invert, .poll = slot_poll
 
 #define VENDOR(vendor, VENDORS)                                                                                        \
     static size_t vendor##_probe(weft_device_info *devices, size_t capacity)                                           \

@@ -199,15 +199,18 @@ static weft_status tight_plan(weft_gpu_decode_plan *plan, const weft_decode_job 
 
 /* ---- levels full and pairs */
 
-static void dense_plan(weft_gpu_decode_plan *plan, weft_gpu_decoding *frame, weft_k_decode *row, bool pairs)
+static void dense_plan(weft_gpu_decode_plan *plan, const weft_frame_header *header, weft_gpu_decoding *frame,
+                       weft_k_decode *row)
 {
+    const bool pairs = header->level == WEFT_LEVEL_PAIRS;
     void *made;
     const uint32_t parts =
         pairs ? weft_gpu_parts(row->changed, WEFT_K_CHANGES) : weft_gpu_parts(row->view.count, WEFT_K_ELEMENTS);
     row->level = weft_gpu_sheet_take(&plan->rows, sizeof(weft_k_dense), &made);
     *(weft_k_dense *)made = (weft_k_dense){.masks = words_take(&plan->scratch, (uint64_t)parts * WEFT_GPU_BLOCK),
                                            .counts = words_take(&plan->scratch, parts),
-                                           .parts = parts};
+                                           .parts = parts,
+                                           .steps = weft_frame_has_full_steps(header)};
     frame->parts[pairs ? WEFT_GPU_CUT_PAIRS : WEFT_GPU_CUT_FULL] = parts;
 }
 
@@ -233,7 +236,7 @@ static weft_status level_plan(weft_gpu_decode_plan *plan, const weft_decode_job 
     case WEFT_LEVEL_TIGHT:
         return tight_plan(plan, job, frame, row);
     default:
-        dense_plan(plan, frame, row, job->frame.header.level == WEFT_LEVEL_PAIRS);
+        dense_plan(plan, &job->frame.header, frame, row);
         return WEFT_OK;
     }
 }

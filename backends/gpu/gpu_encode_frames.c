@@ -36,7 +36,8 @@ static bool frame_take(weft_gpu_batch *batch, weft_gpu_encoding *encoding, weft_
     if (!coded)
         header = (weft_frame_header){.level = WEFT_LEVEL_FULL,
                                      .payload_bytes = (uint32_t)weft_frame_full_payload(job->now.count, job->now.width),
-                                     .changed = job->now.count};
+                                     .changed = job->now.count,
+                                     .parameters = wanted >= WEFT_LEVEL_FAST ? WEFT_FULL_STEPS : WEFT_FULL_BITS};
     header.unit = job->now.unit;
     header.units = job->now.units;
     *frame = (weft_gpu_frame){.header = header,
@@ -60,8 +61,10 @@ typedef struct plane_rows {
 static void full_put(const weft_gpu_encoding *encoding, const weft_gpu_frame *frame, plane_rows *rows)
 {
     for (uint32_t t = 0; t < encoding->pair.tile_count; t++)
-        rows->full[rows->full_count++] =
-            (weft_k_full_write){.tile = encoding->pair.tiles + t * sizeof(weft_k_diff), .payload = frame->payload};
+        rows->full[rows->full_count++] = (weft_k_full_write){.tile = encoding->pair.tiles + t * sizeof(weft_k_diff),
+                                                             .payload = frame->payload,
+                                                             .steps = weft_frame_has_full_steps(&frame->header),
+                                                             .is_float = encoding->job->now.is_float};
 }
 
 static void fast_put(weft_gpu_batch *batch, weft_gpu_encoding *encoding, plane_rows *rows)

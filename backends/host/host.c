@@ -287,5 +287,6 @@ const weft_backend weft_backend_host = {
     .store = host_store,
     .merge = weft_host_merge,
     .drain = weft_host_drain,
+    .invert = weft_host_invert,
     .poll = host_poll,
 };

@@ -67,9 +67,13 @@ weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_ch
     return WEFT_OK;
 }
 
-/* The payload of a full frame, which lies in one piece, as the other view of the unit. */
+/* New bits, which lie in one piece, are the other view of the unit. */
 static void full_decode(const weft_host_kernels *kernels, const weft_decode_job *job)
 {
+    if (weft_frame_has_full_steps(&job->frame.header)) {
+        weft_host_steps_read(job->frame.payload, &job->base, job->changes);
+        return;
+    }
     weft_run run = {.data = (uint8_t *)(uintptr_t)job->frame.payload, .count = job->base.count};
     weft_view now = job->base;
     now.runs = &run;

@@ -43,6 +43,21 @@ static uint32_t full_write(const weft_view *now, weft_frame_sink *sink)
     return frame_bytes(&header);
 }
 
+static uint32_t steps_write(const weft_changes *changes, const weft_view *now, weft_frame_sink *sink)
+{
+    const weft_frame_header header = {.unit = now->unit,
+                                      .units = 1,
+                                      .level = WEFT_LEVEL_FULL,
+                                      .payload_bytes = (uint32_t)weft_frame_full_payload(now->count, now->width),
+                                      .changed = now->count,
+                                      .parameters = WEFT_FULL_STEPS};
+    uint8_t *payload = frame_begin(sink, &header);
+    if (!payload)
+        return 0;
+    weft_host_steps_write(changes, now->width, now->is_float, payload, header.payload_bytes);
+    return frame_bytes(&header);
+}
+
 static uint32_t pairs_write(const weft_changes *changes, const weft_view *now, weft_frame_sink *sink)
 {
     weft_frame_header header = {.unit = now->unit, .units = 1, .level = WEFT_LEVEL_PAIRS, .changed = changes->count};
@@ -124,9 +139,12 @@ static uint32_t coded_write(weft_backend_state *state, const weft_encode_job *jo
 void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft_level level)
 {
     weft_frame_sink *sink = &job->sinks[level];
+    const bool steps = level >= WEFT_LEVEL_FAST;
     uint32_t bytes = coded_write(state, job, level, sink);
-    if (bytes == FULL_INSTEAD && (job->now.units > 1 || job->now.run_count == 0))
+    if (bytes != FULL_INSTEAD)
+        job->frame_bytes[level] = bytes;
+    else if (job->now.units > 1 || (!steps && job->now.run_count == 0))
         job->alone |= 1u << level;
     else
-        job->frame_bytes[level] = bytes == FULL_INSTEAD ? full_write(&job->now, sink) : bytes;
+        job->frame_bytes[level] = steps ? steps_write(&state->changes, &job->now, sink) : full_write(&job->now, sink);
 }

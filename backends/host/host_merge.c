@@ -96,6 +96,43 @@ static uint64_t bits_between(uint64_t first, uint64_t end)
     return end - first / 64 * 64 < 64 ? bits & ~(UINT64_MAX << (end % 64)) : bits;
 }
 
+/* Every element's steps, which are 0 where nothing changed. */
+WEFT_ALWAYS_INLINE void words_add(const room *to, uint64_t first, const weft_frame *frame, unsigned width)
+{
+    const uint64_t end = first + frame->count;
+    for (uint64_t at = first, stop; at < end; at = stop) {
+        const uint64_t absolute = to->is_float ? to->absolute[at / 64] : 0;
+        uint64_t bits = 0;
+        stop = at / 64 * 64 + 64 < end ? at / 64 * 64 + 64 : end;
+        for (uint64_t index = at; index < stop; index++) {
+            const bool moves = absolute >> index % 64 & 1;
+            const uint64_t steps = weft_element_get(frame->payload, index - first, width);
+            const uint64_t word = weft_element_get(to->word, index, width);
+            const uint64_t sum = (weft_element_order(word, width, moves) + steps) & weft_element_mask(width);
+            weft_element_put(to->word, index, weft_element_order(sum, width, moves), width);
+            bits |= (uint64_t)(steps != 0) << index % 64;
+        }
+        to->touched[at / 64] |= bits;
+    }
+}
+
+static void full_steps_add(const room *to, uint64_t first, const weft_frame *frame)
+{
+    switch (to->width) {
+    case 1:
+        words_add(to, first, frame, 1);
+        return;
+    case 2:
+        words_add(to, first, frame, 2);
+        return;
+    case 4:
+        words_add(to, first, frame, 4);
+        return;
+    default:
+        words_add(to, first, frame, 8);
+    }
+}
+
 static void full_add(const room *to, uint64_t first, const weft_frame *frame)
 {
     uint64_t end = first + frame->count;
@@ -137,10 +174,14 @@ weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job)
     const room to = room_of(job->layout, job->unit, job->units, job->room);
     uint32_t before = (uint32_t)(frame->header.unit - job->unit);
     uint64_t first = before ? weft_layout_count_units(job->layout, job->unit, before) : 0;
-    bool steps = frame->header.level == WEFT_LEVEL_FAST;
+    const bool steps = frame->header.level == WEFT_LEVEL_FAST;
     if (frame->header.level == WEFT_LEVEL_TIGHT)
         return weft_fail(WEFT_E_ARGUMENT, "frame of unit %u: level tight says nothing without its base",
                          frame->header.unit);
+    if (weft_frame_has_full_steps(&frame->header)) {
+        full_steps_add(&to, first, frame);
+        return WEFT_OK;
+    }
     if (frame->header.level == WEFT_LEVEL_FULL) {
         full_add(&to, first, frame);
         job->room->absolute = true;

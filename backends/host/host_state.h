@@ -51,9 +51,10 @@ bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, cons
 void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
                      uint64_t *tensor_delta);
 
-/* Writes the job's frame of one level for state->changes, or a full one where that is not larger. A run that cannot be
- * one frame goes into job->alone, and so does a unit that would be a full one but has no weights (job->now without
- * runs). Nothing is written if it does not fit (the sink is full then). */
+/* Writes the job's frame of one level for state->changes, or a full one where that is not larger: of steps in place of
+ * levels fast and tight, else of new bits. Several units that cannot be one frame go into job->alone. So does a unit
+ * that would be new bits but has no weights (job->now without runs). Nothing is written if the frame does not fit (the
+ * sink is full then). */
 void weft_host_write_frame(weft_backend_state *state, weft_encode_job *job, weft_level level);
 
 /* The next `bytes` of the sink, NULL (and sink->full) if it has no room or was full before. */
@@ -61,6 +62,11 @@ uint8_t *weft_host_sink_take(weft_frame_sink *sink, uint64_t bytes);
 
 /* Reads the elements at the listed positions into changes->before. */
 void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, weft_changes *changes);
+
+/* A payload of `bytes` bytes, for full frames of steps: those of the listed changes, 0 where nothing changed. */
+void weft_host_steps_write(const weft_changes *changes, uint8_t width, bool is_float, uint8_t *payload, uint64_t bytes);
+/* The way back: lists what such a payload changes in a base, with the bits before and after. */
+void weft_host_steps_read(const uint8_t *payload, const weft_view *base, weft_changes *changes);
 
 /* Positions and new bits of a pairs frame, proved in order and in range. Errors: WEFT_E_CORRUPT. */
 weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_changes *changes);
@@ -70,6 +76,7 @@ weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job);
 weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job);
 weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job);
 weft_status weft_host_drain(weft_backend_state *state, weft_drain_job *job);
+weft_status weft_host_invert(weft_backend_state *state, weft_invert_job *job);
 
 /* The first change from `from` on at position `limit` or behind. */
 static inline uint32_t weft_host_changes_below(const weft_changes *changes, uint32_t from, uint64_t limit)

@@ -1,4 +1,4 @@
-/* decode_dense.h - frames that say new bits, full and pairs: what differs from the base is listed.
+/* decode_dense.h - full frames and pairs: what differs from the base is listed. Full frames of steps say so themselves.
  *
  *   decode_differ, decode_pairs   mark the elements or pairs that differ, and count them for each part
  *   decode_elements, decode_kept  list them */
@@ -15,13 +15,14 @@ WEFT_DEVICE const weft_k_dense *weft_dense_of(const weft_k_decode *job)
 template <unsigned width> WEFT_DEVICE uint32_t weft_elements_differ(const weft_k_decode *job, uint32_t first)
 {
     const uint32_t count = weft_share_of(job, first), each = 16 / width;
+    const bool steps = weft_dense_of(job)->steps != 0;
     uint32_t mask = 0;
     if (count == 0)
         return 0;
     weft_walk base = weft_walk_from<width>(&job->view, first);
     weft_walk now = weft_walk_piece(job->payload + (uint64_t)first * width, count);
     for (uint32_t done = 0; done < count; done += each) {
-        const weft_quad old = weft_walk_quad<width>(&base, count - done);
+        const weft_quad old = steps ? weft_quad{0, 0, 0, 0} : weft_walk_quad<width>(&base, count - done);
         const weft_quad fresh = weft_walk_quad<width>(&now, count - done);
         const weft_quad other = {old.x ^ fresh.x, old.y ^ fresh.y, old.z ^ fresh.z, old.w ^ fresh.w};
         for (uint32_t i = 0; i < each; i++)
@@ -73,14 +74,16 @@ WEFT_KERNEL(decode_differ)(const weft_k_decode_differ *rows)
     weft_mask_keep(job, &sums, part->index, mask);
 }
 
-/* Lists change number `change`. */
+/* Lists change number `change`, of which the frame has a word. */
 template <unsigned width>
 WEFT_DEVICE void weft_change_put(const weft_k_decode *job, weft_delta *delta, uint32_t change, uint32_t position,
-                                 typename weft_bits_of<width>::type after)
+                                 typename weft_bits_of<width>::type word)
 {
     const uint32_t run = delta->one ? delta->run : weft_run_at(&job->view, position);
     const typename weft_bits_of<width>::type before =
         weft_element_load<width>(weft_run_data<width>(weft_runs(&job->view) + run, position), 0);
+    const typename weft_bits_of<width>::type after =
+        weft_dense_of(job)->steps ? weft_element_step<width>(before, word, job->view.is_float != 0) : word;
     WEFT_AT(uint32_t, job->position)[change] = position;
     weft_element_store<width>(job->before, change, before);
     weft_element_store<width>(job->after, change, after);

@@ -1,9 +1,9 @@
-/* encode_plain.h - levels pairs and full: elements as they are. */
+/* encode_plain.h - levels pairs and full: elements as they are, or the steps to them. */
 #ifndef WEFT_BACKENDS_KERNELS_ENCODE_PLAIN_H
 #define WEFT_BACKENDS_KERNELS_ENCODE_PLAIN_H
 
-#include "backends/kernels/element.h"
-#include "backends/kernels/pieces.h"
+#include "backends/kernels/diff.h"
+#include "backends/kernels/steps.h"
 
 /* New elements lie behind the positions, on a multiple of 4 bytes. */
 template <unsigned width>
@@ -60,6 +60,54 @@ WEFT_DEVICE void weft_full_copy(uint64_t to, uint64_t from, uint32_t count, uint
         weft_element_store<width>(to, i, weft_element_load<width>(from, i));
 }
 
+template <unsigned width>
+WEFT_DEVICE typename weft_bits_of<width>::type weft_k_step(typename weft_bits_of<width>::type from,
+                                                           typename weft_bits_of<width>::type to, bool is_float)
+{
+    typedef typename weft_bits_of<width>::type word;
+    const word top = (word)1 << (8 * width - 1);
+    return (weft_k_place<width>(to, is_float) - weft_k_place<width>(from, is_float)) & (top | (top - 1));
+}
+
+template <unsigned width>
+WEFT_DEVICE weft_quad weft_quad_steps(const weft_quad &from, const weft_quad &to, bool is_float)
+{
+    uint64_t half[2] = {0, 0};
+    for (unsigned i = 0; i < 16 / width; i++)
+        half[i * width / 8] |=
+            (uint64_t)weft_k_step<width>(weft_quad_element<width>(from, i), weft_quad_element<width>(to, i), is_float)
+            << i * width % 8 * 8;
+    return {(uint32_t)half[0], (uint32_t)(half[0] >> 32), (uint32_t)half[1], (uint32_t)(half[1] >> 32)};
+}
+
+/* Those of the elements from `first` to below `end`, one of `stride` of them. */
+template <unsigned width>
+WEFT_DEVICE void weft_steps_some(uint64_t to, const weft_diff_part *part, bool is_float, uint32_t first, uint32_t end,
+                                 uint32_t stride)
+{
+    for (uint32_t i = first; i < end; i += stride)
+        weft_element_store<width>(to, i,
+                                  weft_k_step<width>(weft_element_load<width>(part->shadow, i),
+                                                     weft_element_load<width>(part->now, i), is_float));
+}
+
+/* The steps of elements, to one place, by one of `ranks` threads. */
+template <unsigned width>
+WEFT_DEVICE void weft_full_steps(uint64_t to, const weft_diff_part *part, bool is_float, uint32_t rank, uint32_t ranks)
+{
+    const bool quads = to % 16 == part->now % 16, aligned = (part->shadow - part->now) % 16 == 0;
+    const uint32_t head = quads ? weft_head_of<width>(part->now, part->count) : part->count, each = 16 / width;
+    const uint32_t whole = (part->count - head) / each;
+    for (uint32_t q = rank; q < whole; q += ranks) {
+        const uint64_t offset = (uint64_t)head * width + (uint64_t)q * 16;
+        *WEFT_AT(weft_quad, to + offset) =
+            weft_quad_steps<width>(weft_load_any<width>(part->shadow + offset, aligned),
+                                   weft_load_stream(WEFT_AT(const weft_quad, part->now + offset)), is_float);
+    }
+    weft_steps_some<width>(to, part, is_float, rank, head, ranks);
+    weft_steps_some<width>(to, part, is_float, head + whole * each + rank, part->count, ranks);
+}
+
 template <unsigned width> WEFT_DEVICE void weft_full_slice(const weft_k_full_write *row, const weft_k_diff *tile)
 {
     const weft_k_slice slice = weft_slice_of(tile);
@@ -69,8 +117,13 @@ template <unsigned width> WEFT_DEVICE void weft_full_slice(const weft_k_full_wri
         const weft_overlap part = weft_overlap_of(pieces + p, &slice);
         if (part.count == 0)
             break;
-        weft_full_copy<width>(row->payload + (uint64_t)(slice.first + part.at) * width,
-                              pieces[p].now + (uint64_t)part.skip * width, part.count, share.rank, share.ranks);
+        const uint64_t to = row->payload + (uint64_t)(slice.first + part.at) * width;
+        const uint64_t skip = (uint64_t)part.skip * width;
+        const weft_diff_part both = {pieces[p].now + skip, pieces[p].shadow + skip, part.at, part.count};
+        if (row->steps)
+            weft_full_steps<width>(to, &both, row->is_float != 0, share.rank, share.ranks);
+        else
+            weft_full_copy<width>(to, both.now, both.count, share.rank, share.ranks);
     }
 }
 

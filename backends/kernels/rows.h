@@ -187,7 +187,7 @@ typedef struct weft_k_dense {
     uint64_t masks;  /* scratch: u32 for each thread of each part */
     uint64_t counts; /* scratch: u32 for each part */
     uint32_t parts;  /* of WEFT_K_ELEMENTS elements, or of WEFT_K_CHANGES pairs */
-    uint32_t spare;
+    uint32_t steps;  /* level full: the payload has steps, and not new bits */
 } weft_k_dense;
 
 /* Rows by kernel. */
@@ -287,10 +287,12 @@ typedef struct weft_k_pairs_write {
     uint64_t payload; /* aligned to 4 bytes */
 } weft_k_pairs_write;
 
-/* full_write: WEFT_K_SLICES blocks a row copy the elements of a tile. */
+/* full_write: WEFT_K_SLICES blocks a row write a word for each element of a tile: its bits, or the steps to them. */
 typedef struct weft_k_full_write {
     uint64_t tile;    /* weft_k_diff */
-    uint64_t payload; /* where the job's first element goes; aligned to 16 bytes */
+    uint64_t payload; /* where the job's first word goes; aligned to 16 bytes */
+    uint32_t steps;   /* 1: steps from the shadow */
+    uint32_t is_float;
 } weft_k_full_write;
 
 /* Classes of a job's elements, and the sizes of their sets. */

@@ -64,12 +64,9 @@ static weft_status header_check(const weft_frame_header *header, uint64_t availa
     return WEFT_OK;
 }
 
-/* A payload of exactly `used` bytes and zeros up to the alignment; the parameters zero. */
+/* A payload of exactly `used` bytes and zeros up to the alignment. */
 static weft_status plain_check(const weft_frame_header *header, const uint8_t *payload, uint64_t used)
 {
-    if (header->parameters != 0)
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: level %s has no parameters, got 0x%08x", header->unit,
-                         weft_level_name(header->level), header->parameters);
     if (header->payload_bytes != weft_frame_pad(used))
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: payload of %u bytes, %llu expected for %u elements (%s)",
                          header->unit, header->payload_bytes, (unsigned long long)weft_frame_pad(used), header->changed,
@@ -108,6 +105,9 @@ static weft_status full_check(const weft_frame_header *header, const uint8_t *pa
     if (header->changed != units->count)
         return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: full with %u of %u elements", header->unit, header->changed,
                          units->count);
+    if (header->parameters > WEFT_FULL_STEPS)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: level full has parameters 0 to %u, got 0x%08x",
+                         header->unit, WEFT_FULL_STEPS, header->parameters);
     if (weft_frame_has_planes(header))
         return smaller_check(header, units);
     return plain_check(header, payload, (uint64_t)units->count * units->width);
@@ -115,6 +115,9 @@ static weft_status full_check(const weft_frame_header *header, const uint8_t *pa
 
 static weft_status pairs_check(const weft_frame_header *header, const uint8_t *payload, const span *units)
 {
+    if (header->parameters != 0)
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: level pairs has no parameters, got 0x%08x", header->unit,
+                         header->parameters);
     weft_status status = plain_check(header, payload, (uint64_t)header->changed * (4u + units->width));
     return status == WEFT_OK ? smaller_check(header, units) : status;
 }

@@ -7,7 +7,7 @@
 
 /* How a frame is coded. The numbers are on the wire. */
 typedef enum weft_level {
-    WEFT_LEVEL_FULL = 0,  /* absolute values, no base: snapshots, repair, and the fallback of every level */
+    WEFT_LEVEL_FULL = 0,  /* every element: new bits, or steps where level fast or tight would not be smaller */
     WEFT_LEVEL_PAIRS = 1, /* u32 position + value */
     WEFT_LEVEL_FAST = 2,  /* Rice-coded gaps, directions, magnitudes: base-free */
     WEFT_LEVEL_TIGHT = 3  /* positions by class of the old exponent: decoding reads the base */
@@ -48,12 +48,24 @@ typedef struct weft_frame_header {
     uint32_t parameters;    /* the level's */
 } weft_frame_header;
 
-/* Parameters word of a `full` frame whose elements are coded in byte planes: see planes.h. */
-#define WEFT_FULL_PLANES 1u
+/* Parameters word of a `full` frame. New bits need no base: snapshots and repairs have them. Steps are the differences
+ * of level fast: updates have them, because steps add up and can be undone. */
+#define WEFT_FULL_BITS        0u /* new bits, as words */
+#define WEFT_FULL_PLANES      1u /* new bits, in byte planes: see planes.h */
+#define WEFT_FULL_STEP_PLANES 2u /* steps, in byte planes */
+#define WEFT_FULL_STEPS       3u /* steps, as words */
 
 static inline bool weft_frame_has_planes(const weft_frame_header *header)
 {
-    return header->level == WEFT_LEVEL_FULL && header->parameters == WEFT_FULL_PLANES;
+    return header->level == WEFT_LEVEL_FULL &&
+           (header->parameters == WEFT_FULL_PLANES || header->parameters == WEFT_FULL_STEP_PLANES);
+}
+
+/* Whether a `full` frame has steps, and not new bits. */
+static inline bool weft_frame_has_full_steps(const weft_frame_header *header)
+{
+    return header->level == WEFT_LEVEL_FULL &&
+           (header->parameters == WEFT_FULL_STEPS || header->parameters == WEFT_FULL_STEP_PLANES);
 }
 
 /* A frame whose header, lengths and counts were checked against the layout; payload not yet decoded. Only

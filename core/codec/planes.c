@@ -26,30 +26,59 @@ typedef enum plane_kind { PLANE_VERBATIM = 0, PLANE_CONSTANT = 1, PLANE_ZSTD = 2
 
 /* ---- splitting and joining: one pass over the words */
 
-#define ROTATE_LEFT(x, bits)  ((x) << 1 | (x) >> ((bits)-1))
-#define ROTATE_RIGHT(x, bits) ((x) >> 1 | (x) << ((bits)-1))
+/* How a word is turned before it is split: the one bit that says which way goes below the others. */
+typedef enum word_turn {
+    TURN_NONE, /* new bits of integers */
+    TURN_SIGN, /* of floats, as it is: a rotation */
+    TURN_STEPS /* steps: the smallest in magnitude become the smallest words, up before down */
+} word_turn;
 
-/* One pair of loops a width, so that compilers see the constants. */
+static word_turn turn_of(const weft_unit *unit, bool steps)
+{
+    return steps ? TURN_STEPS : unit->is_float ? TURN_SIGN : TURN_NONE;
+}
+
+/* The top bit as a word of ones or of zeros, and the lowest. */
+#define TOP_SPREAD(x, bits) ((uint##bits##_t)(0 - ((x) >> ((bits)-1))))
+#define LOW_SPREAD(x, bits) ((uint##bits##_t)(0 - ((x)&1)))
+
+/* A pair of loops for each width, and in them one for each turn, so that compilers see the constants. */
+#define SPLIT(bits, turned)                                                                                            \
+    for (uint32_t i = 0; i < count; i++) {                                                                             \
+        uint##bits##_t x;                                                                                              \
+        memcpy(&x, dense + (uint64_t)i * (bits / 8), bits / 8);                                                        \
+        x = (uint##bits##_t)(turned);                                                                                  \
+        for (uint32_t p = 0; p < bits / 8; p++)                                                                        \
+            planes[(uint64_t)p * count + i] = (uint8_t)(x >> 8 * p);                                                   \
+    }
+
+#define JOIN(bits, turned)                                                                                             \
+    for (uint32_t i = 0; i < count; i++) {                                                                             \
+        uint##bits##_t x = 0;                                                                                          \
+        for (uint32_t p = 0; p < bits / 8; p++)                                                                        \
+            x = (uint##bits##_t)(x | (uint##bits##_t)plane[p][i] << 8 * p);                                            \
+        x = (uint##bits##_t)(turned);                                                                                  \
+        memcpy(dense + (uint64_t)i * (bits / 8), &x, bits / 8);                                                        \
+    }
+
 #define WORDS(bits)                                                                                                    \
-    static void split_##bits(const uint8_t *restrict dense, uint32_t count, bool turn, uint8_t *restrict planes)       \
+    static void split_##bits(const uint8_t *restrict dense, uint32_t count, word_turn turn, uint8_t *restrict planes)  \
     {                                                                                                                  \
-        for (uint32_t i = 0; i < count; i++) {                                                                         \
-            uint##bits##_t x;                                                                                          \
-            memcpy(&x, dense + (uint64_t)i * (bits / 8), bits / 8);                                                    \
-            x = turn ? (uint##bits##_t)ROTATE_LEFT(x, bits) : x;                                                       \
-            for (uint32_t p = 0; p < bits / 8; p++)                                                                    \
-                planes[(uint64_t)p * count + i] = (uint8_t)(x >> 8 * p);                                               \
-        }                                                                                                              \
+        if (turn == TURN_NONE)                                                                                         \
+            SPLIT(bits, x)                                                                                             \
+        else if (turn == TURN_SIGN)                                                                                    \
+            SPLIT(bits, x << 1 | x >> (bits - 1))                                                                      \
+        else                                                                                                           \
+            SPLIT(bits, x << 1 ^ TOP_SPREAD(x, bits))                                                                  \
     }                                                                                                                  \
-    static void join_##bits(const uint8_t *const plane[8], uint32_t count, bool turn, uint8_t *restrict dense)         \
+    static void join_##bits(const uint8_t *const plane[8], uint32_t count, word_turn turn, uint8_t *restrict dense)    \
     {                                                                                                                  \
-        for (uint32_t i = 0; i < count; i++) {                                                                         \
-            uint##bits##_t x = 0;                                                                                      \
-            for (uint32_t p = 0; p < bits / 8; p++)                                                                    \
-                x = (uint##bits##_t)(x | (uint##bits##_t)plane[p][i] << 8 * p);                                        \
-            x = turn ? (uint##bits##_t)ROTATE_RIGHT(x, bits) : x;                                                      \
-            memcpy(dense + (uint64_t)i * (bits / 8), &x, bits / 8);                                                    \
-        }                                                                                                              \
+        if (turn == TURN_NONE)                                                                                         \
+            JOIN(bits, x)                                                                                              \
+        else if (turn == TURN_SIGN)                                                                                    \
+            JOIN(bits, x >> 1 | x << (bits - 1))                                                                       \
+        else                                                                                                           \
+            JOIN(bits, x >> 1 ^ LOW_SPREAD(x, bits))                                                                   \
     }
 
 WORDS(8)
@@ -57,37 +86,37 @@ WORDS(16)
 WORDS(32)
 WORDS(64)
 
-static void split(const weft_unit *unit, const uint8_t *dense, uint8_t *planes)
+static void split(const weft_unit *unit, word_turn turn, const uint8_t *dense, uint8_t *planes)
 {
     switch (unit->width) {
     case 1:
-        split_8(dense, unit->count, unit->is_float, planes);
+        split_8(dense, unit->count, turn, planes);
         return;
     case 2:
-        split_16(dense, unit->count, unit->is_float, planes);
+        split_16(dense, unit->count, turn, planes);
         return;
     case 4:
-        split_32(dense, unit->count, unit->is_float, planes);
+        split_32(dense, unit->count, turn, planes);
         return;
     default:
-        split_64(dense, unit->count, unit->is_float, planes);
+        split_64(dense, unit->count, turn, planes);
     }
 }
 
-static void join(const weft_unit *unit, const uint8_t *const plane[8], uint8_t *dense)
+static void join(const weft_unit *unit, word_turn turn, const uint8_t *const plane[8], uint8_t *dense)
 {
     switch (unit->width) {
     case 1:
-        join_8(plane, unit->count, unit->is_float, dense);
+        join_8(plane, unit->count, turn, dense);
         return;
     case 2:
-        join_16(plane, unit->count, unit->is_float, dense);
+        join_16(plane, unit->count, turn, dense);
         return;
     case 4:
-        join_32(plane, unit->count, unit->is_float, dense);
+        join_32(plane, unit->count, turn, dense);
         return;
     default:
-        join_64(plane, unit->count, unit->is_float, dense);
+        join_64(plane, unit->count, turn, dense);
     }
 }
 
@@ -185,18 +214,21 @@ uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *f
 {
     const uint8_t *plane[8];
     uint8_t *payload = frame + WEFT_FRAME_HEADER_BYTES;
+    const bool steps = weft_bytes_get(frame + 12, 4) == WEFT_FULL_STEPS;
+    const word_turn turn = turn_of(unit, steps);
     uint32_t dense = (uint32_t)weft_frame_full_payload(unit->count, unit->width);
     weft_frame_header header = {(uint32_t)weft_bytes_get(frame, 4), 1, WEFT_LEVEL_FULL, 0, unit->count, 0};
-    split(unit, payload, packer->split);
+    split(unit, turn, payload, packer->split);
     header.payload_bytes = planes_pack(packer, unit, payload, dense - WEFT_FRAME_ALIGN);
-    header.parameters = header.payload_bytes ? WEFT_FULL_PLANES : 0;
+    header.parameters = steps ? WEFT_FULL_STEP_PLANES : WEFT_FULL_PLANES;
     if (header.payload_bytes == 0) { /* what stood here was overwritten in part */
         uint64_t elements = (uint64_t)unit->count * unit->width;
         for (uint32_t p = 0; p < 8; p++) /* those beyond the width are not read */
             plane[p] = packer->split + (uint64_t)(p < unit->width ? p : 0) * unit->count;
-        join(unit, plane, payload);
+        join(unit, turn, plane, payload);
         memset(payload + elements, 0, dense - elements);
         header.payload_bytes = dense;
+        header.parameters = steps ? WEFT_FULL_STEPS : WEFT_FULL_BITS;
     }
     weft_frame_write_header(frame, &header);
     return WEFT_FRAME_HEADER_BYTES + header.payload_bytes;
@@ -306,7 +338,7 @@ static weft_status planes_unpack(weft_unpacker *unpacker, const weft_frame *fram
         at += entry.bytes;
     }
     uint64_t elements = (uint64_t)unit->count * unit->width;
-    join(unit, plane, unpacker->dense);
+    join(unit, turn_of(unit, weft_frame_has_full_steps(&frame->header)), plane, unpacker->dense);
     memset(unpacker->dense + elements, 0, weft_frame_pad(elements) - elements);
     return WEFT_OK;
 }
@@ -327,7 +359,7 @@ weft_status weft_planes_admit(weft_unpacker *unpacker, const weft_layout *layout
         if (status != WEFT_OK)
             return status;
         packed.header.payload_bytes = (uint32_t)weft_frame_full_payload(unit->count, unit->width);
-        packed.header.parameters = 0;
+        packed.header.parameters = weft_frame_has_full_steps(&packed.header) ? WEFT_FULL_STEPS : WEFT_FULL_BITS;
         packed.payload = unpacker->dense;
     }
     *frame = packed;

@@ -1,9 +1,10 @@
-/* planes.h - full frames in byte planes: the coding of absolute values, for snapshots and whole tiles.
+/* planes.h - full frames in byte planes: how every element of a unit is packed, for snapshots and dense updates.
  *
- * A unit's elements are split into planes, one for each byte of the word; floats are first rotated left by one bit, so
- * that an exponent of eight bits fills a byte of its own and the sign joins the mantissa. Exponents are far from random
- * and are packed with zstd; mantissas stay as they are. It is the one coding whose bytes are not a pure function of the
- * weights (zstd's depend on its version): the decoding is the law.
+ * A unit's words are split into planes, one for each byte of the word. First the sign goes to the lowest bit: floats
+ * are rotated left by one bit, so that an exponent of eight bits fills a byte of its own, and steps are folded, so that
+ * small ones of either direction have zeros above. Exponents and small steps are far from random, and zstd packs them;
+ * mantissas stay as they are. This is the one coding whose bytes are no pure function of the weights, because zstd's
+ * bytes depend on its version: the decoding is the law.
  *
  * Packer and unpacker take all their memory at open; each serves one thread at a time. */
 #ifndef WEFT_CORE_CODEC_PLANES_H
@@ -36,13 +37,13 @@ weft_status weft_unpacker_open(weft_unpacker *unpacker);
 void weft_unpacker_close(weft_unpacker *unpacker);
 uint64_t weft_unpacker_need(void);
 
-/* Packs in place the verbatim `full` frame of `unit` at `frame`, which this process made; returns the bytes it has
- * now. One that would not become smaller is left as it is. */
+/* Packs in place the verbatim `full` frame of `unit` at `frame`, of new bits or of steps, which this process made, and
+ * returns the bytes it has now. A frame that would not become smaller is left as it is. */
 uint32_t weft_planes_pack(weft_packer *packer, const weft_unit *unit, uint8_t *frame);
 
 /* weft_frame_admit for readers that can unpack: a full frame with planes comes out as the verbatim frame it stands for,
- * its payload in the unpacker's memory until the next call. `length` is what the frame takes at `bytes`; written on
- * WEFT_OK only, as is `frame`. Errors: WEFT_E_CORRUPT with the values. */
+ * its payload, new bits or steps, in the unpacker's memory until the next call. `length` is what the frame takes at
+ * `bytes`; written on WEFT_OK only, as is `frame`. Errors: WEFT_E_CORRUPT with the values. */
 weft_status weft_planes_admit(weft_unpacker *unpacker, const weft_layout *layout, const uint8_t *bytes,
                               uint64_t available, weft_frame *frame, uint64_t *length);
 

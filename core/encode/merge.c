@@ -126,36 +126,19 @@ static weft_status region_add(weft_merger *merger, const weft_merge_pass *pass, 
     return WEFT_OK;
 }
 
-/* What is known of a unit gives way to all its bits. */
-static weft_status region_tell(weft_merger *merger, const weft_merge_pass *pass, const region *where, uint64_t unit)
-{
-    const weft_merge_source alone = {.level = WEFT_LEVEL_FULL};
-    const uint8_t *frame;
-    uint64_t bytes;
-    weft_status status = pass->whole(pass->user, unit, &frame, &bytes);
-    return status == WEFT_OK ? frame_add(merger, &alone, where, frame, bytes) : status;
-}
-
 static weft_status region_write(weft_merger *merger, weft_merge_pass *pass, const region *where)
 {
-    const weft_drain_job begun = {.layout = merger->layout,
-                                  .unit = where->unit,
-                                  .units = where->units,
-                                  .room = &merger->room,
-                                  .level = pass->level,
-                                  .run_shift = pass->run_shift,
-                                  .sink = &merger->sink,
-                                  .changed = pass->changed};
-    weft_drain_job job;
-    weft_status status = WEFT_OK;
-    do {
-        merger->sink.used = 0;
-        job = begun;
-        status = weft_backend_wait(merger->backend, merger->device, merger->backend->drain(merger->device, &job), &job);
-        if (status != WEFT_OK || !job.needs_base || !pass->whole)
-            break;
-        status = region_tell(merger, pass, where, job.stuck);
-    } while (status == WEFT_OK);
+    weft_drain_job job = {.layout = merger->layout,
+                          .unit = where->unit,
+                          .units = where->units,
+                          .room = &merger->room,
+                          .level = pass->level,
+                          .run_shift = pass->run_shift,
+                          .sink = &merger->sink,
+                          .changed = pass->changed};
+    merger->sink.used = 0;
+    weft_status status =
+        weft_backend_wait(merger->backend, merger->device, merger->backend->drain(merger->device, &job), &job);
     pass->changed = job.changed;
     if (status == WEFT_OK && job.needs_base)
         return weft_fail(

@@ -3,9 +3,10 @@
  * The frames of all updates are walked in the order of units, stretch by stretch: a room is as long as the longest run
  * of any of them, since a run's shift cuts a stretch by place and shorter runs nest in longer ones. What is added up
  * there is written as frames of the merged update, whose bytes are those of a direct encode at the same parameters.
+ * Updates of level `fast` merge always, because all their frames are steps.
  *
  * Frames of level `tight` say nothing without their base; nor do mixtures: where an element's steps are known and
- * another's new bits, no frame of one level holds both. */
+ * another's new bits, no frame holds both. */
 #ifndef WEFT_CORE_MERGE_H
 #define WEFT_CORE_MERGE_H
 
@@ -33,9 +34,6 @@ typedef struct weft_merge_pass {
     uint32_t run_shift;
     weft_merge_emit emit;
     void *user;
-    /* NULL, or gives the full frame of a unit as the last update leaves it, where no frame tells what the updates say
-     * of it; in private memory that stays until the next call. */
-    weft_status (*whole)(void *user, uint64_t unit, const uint8_t **frame, uint64_t *bytes);
     /* NULL, or told in turn up to which unit all is handed on; another status than WEFT_OK ends the pass. */
     weft_status (*moved)(void *user, uint64_t unit);
     uint64_t unit;    /* where to begin, at which a longest run does; what sources have before it was taken from them */
@@ -54,8 +52,8 @@ typedef struct weft_merger {
 } weft_merger;
 
 /* The level at which updates of these levels can be one without a base: fast if one of them is, else pairs if one of
- * them is, else full. Units of which all bits are known are full frames at any level, so that only pairs with fast are
- * a mixture. Errors: WEFT_E_ARGUMENT (tight among them). */
+ * them is, else full. Units of which all new bits are known are full frames at any level, so that only pairs with fast
+ * are a mixture. Errors: WEFT_E_ARGUMENT (tight among them). */
 weft_status weft_merge_level(const weft_merge_source *sources, size_t count, weft_level *level);
 /* The run shift of the merged update: the least among those of level fast, so that it does not matter in which order
  * updates are merged. */

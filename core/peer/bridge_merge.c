@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "encode/staging.h"
 #include "peer/peer.h"
-#include "peer/rebuild.h"
 
 /* A publish that encodes has the processor to itself but for a stretch of a merge every so often: merges of a trainer
  * that publishes all the time must come to an end too. */
@@ -119,17 +118,6 @@ static weft_status emit(void *user, const uint8_t *frames, uint64_t bytes)
     return status;
 }
 
-/* A unit of which the versions together change nearly all: its bits, from the shadow. */
-static weft_status whole(void *user, uint64_t unit, const uint8_t **frame, uint64_t *bytes)
-{
-    const writer *to = user;
-    uint32_t length = 0;
-    weft_status status = weft_rebuild_frame(to->bridge, to->update->order, unit, &length);
-    *frame = to->bridge->frame;
-    *bytes = length;
-    return status;
-}
-
 static weft_status moved(void *user, uint64_t unit)
 {
     (void)unit;
@@ -154,7 +142,6 @@ weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_cat
                             .unit = weft_bridge_start_of(bridge, catch_up),
                             .emit = emit,
                             .user = &to,
-                            .whole = whole,
                             .moved = moved};
     for (uint64_t i = 0; i < bridge->source_count; i++)
         bridge->merge_sources[i] = (weft_merge_source){&bridge->sources[i], next, WEFT_LEVEL_FAST,

@@ -53,12 +53,10 @@ static weft_status sources_begin(const work *w)
     return WEFT_OK;
 }
 
-/* The bits of both ends. Units of which the base's are lost are sent whole: those of the target must be there. */
+/* The bits of both ends. */
 static weft_status ends_rebuild(const work *w, uint64_t unit)
 {
     weft_status status = weft_rebuild_target(w->bridge, w->update->order, unit, w->shift);
-    if (status == WEFT_OK && w->bridge->rebuilder->target.lost)
-        status = WEFT_E_BUDGET;
     return status == WEFT_OK ? weft_rebuild_base(w->bridge, w->update->from) : status;
 }
 
@@ -101,8 +99,7 @@ static weft_status block_survey(const work *w, uint64_t unit, uint32_t units, vo
                                plan->stride,
                                w->bridge->encoder.surveys,
                                NULL};
-        if (!weft_image_lost(&r->base, at))
-            status = weft_backend_wait(backend, w->bridge->device, backend->survey(w->bridge->device, &job), &job);
+        status = weft_backend_wait(backend, w->bridge->device, backend->survey(w->bridge->device, &job), &job);
     }
     return status;
 }
@@ -129,32 +126,13 @@ static weft_status emit(void *user, weft_level level, const uint8_t *frame, uint
     return weft_bridge_append(w->bridge, w->update, level, frame, bytes);
 }
 
-static weft_status unit_whole(const work *w, uint64_t unit)
-{
-    uint32_t bytes = weft_rebuild_full(w->bridge, unit);
-    w->update->changed += layout_of(w)->units[unit].count;
-    return weft_bridge_append(w->bridge, w->update, WEFT_LEVEL_TIGHT, w->bridge->frame, bytes);
-}
-
-static weft_status run_encode(const work *w, weft_encode_pass *pass, uint64_t unit, uint32_t units)
-{
-    const weft_image *base = &w->bridge->rebuilder->base;
-    const uint64_t lost = base->lost >> (unit - base->unit) << (64 - units);
-    weft_status status = WEFT_OK;
-    if (lost == 0)
-        return weft_encoder_one(&w->bridge->encoder, pass, unit, units);
-    for (uint64_t at = unit; at < unit + units && status == WEFT_OK; at++)
-        status = weft_image_lost(base, at) ? unit_whole(w, at) : weft_encoder_one(&w->bridge->encoder, pass, at, 1);
-    return status;
-}
-
 static weft_status block_encode(const work *w, uint64_t unit, uint32_t units, void *user)
 {
     const uint64_t end = unit + units;
     weft_status status = WEFT_OK;
     for (; unit < end && status == WEFT_OK; unit += units) {
         units = weft_layout_run(layout_of(w), unit, w->update->parameters.run_shift);
-        status = run_encode(w, user, unit, units);
+        status = weft_encoder_one(&w->bridge->encoder, user, unit, units);
     }
     return status;
 }

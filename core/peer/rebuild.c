@@ -117,7 +117,6 @@ static void place_block(weft_trainer *trainer, uint64_t order, uint64_t unit, ui
     image->unit = unit - (layout->units[unit].place & ((1u << shift) - 1));
     image->units = weft_layout_run(layout, image->unit, shift);
     image->order = trainer->newest_order;
-    image->lost = 0;
     place_runs(&trainer->shadow, image);
 }
 
@@ -200,28 +199,13 @@ static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft
     weft_rebuilder *r = bridge->rebuilder;
     const uint64_t unit = frame->header.unit;
     weft_decode_job job = {.frame = *frame, .changes = &r->changes, .tensor_delta = r->discard};
-    if (frame->header.level != WEFT_LEVEL_FAST) { /* it says what the unit became, not what it was */
-        image->lost |= UINT64_C(1) << (unit - image->unit);
-        return WEFT_OK;
-    }
+    if (frame->header.level != WEFT_LEVEL_FAST && !weft_frame_has_full_steps(&frame->header))
+        return WEFT_E_BUDGET; /* new bits, which the journal never has, do not lead back */
     job.base = weft_binding_span(&image->bound, unit, frame->header.units);
     weft_status status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
     if (status == WEFT_OK)
         step_back(&job.base, &r->changes, weft_image_at(layout, image, unit));
     return status;
-}
-
-/* What the update itself gives whole is known whatever came later. */
-static weft_status mend_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
-{
-    const weft_layout *layout = bridge->trainer->session->layout;
-    const uint64_t unit = frame->header.unit, bit = UINT64_C(1) << (unit - image->unit);
-    if (frame->header.level == WEFT_LEVEL_FULL && frame->header.parameters == 0 && image->lost & bit) {
-        memcpy(weft_image_at(layout, image, unit), frame->payload,
-               (uint64_t)layout->units[unit].count * layout->units[unit].width);
-        image->lost &= ~bit;
-    }
-    return WEFT_OK;
 }
 
 /* The next frame of an update that lies in the block, copied; its bytes, 0: none. False: the update has no frames any
@@ -244,9 +228,8 @@ static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor
     return there;
 }
 
-/* Goes through the frames of the update whose bits stand in the image. */
-static weft_status each_frame(weft_bridge *bridge, weft_image *image,
-                              weft_status (*act)(weft_bridge *, weft_image *, const weft_frame *))
+/* Takes back the update whose bits stand in the image, frame by frame. */
+static weft_status undo_update(weft_bridge *bridge, weft_image *image)
 {
     const weft_layout *layout = bridge->trainer->session->layout;
     weft_cursor cursor;
@@ -260,7 +243,7 @@ static weft_status each_frame(weft_bridge *bridge, weft_image *image,
             return WEFT_OK;
         weft_status status = weft_frame_admit(layout, bridge->frame, bytes, &frame);
         if (status == WEFT_OK)
-            status = act(bridge, image, &frame);
+            status = undo_frame(bridge, image, &frame);
         if (status != WEFT_OK)
             return status;
     }
@@ -270,7 +253,7 @@ static weft_status rewind_to(weft_bridge *bridge, weft_image *image, uint64_t or
 {
     weft_status status = WEFT_OK;
     for (; status == WEFT_OK && image->order > order; image->order--)
-        status = each_frame(bridge, image, undo_frame);
+        status = undo_update(bridge, image);
     if (status == WEFT_OK && image->order != order)
         status = WEFT_E_BUDGET;
     if (status != WEFT_OK)
@@ -290,8 +273,6 @@ weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t un
         status = copy_block(bridge, order, unit, shift, image);
     if (status == WEFT_OK)
         status = rewind_to(bridge, image, order);
-    if (status == WEFT_OK && image->lost)
-        each_frame(bridge, image, mend_frame); /* whatever it comes to: what it does not mend stays lost */
     if (status != WEFT_OK)
         image->units = 0;
     return status == WEFT_AGAIN ? WEFT_E_BUDGET : status;
@@ -308,32 +289,24 @@ weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
     image->unit = from->unit;
     image->units = from->units;
     image->order = from->order;
-    image->lost = from->lost;
     memcpy(image->dense, from->dense, (uint64_t)elements * trainer->session->layout->units[from->unit].width);
     place_runs(&trainer->shadow, image);
     return rewind_to(bridge, image, order);
 }
 
-uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit)
+weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
 {
     const weft_layout *layout = bridge->trainer->session->layout;
     const weft_unit *u = &layout->units[unit];
     uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
-    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
-    uint8_t *frame = bridge->frame;
-    weft_frame_write_header(frame, &header);
-    memcpy(frame + WEFT_FRAME_HEADER_BYTES, weft_image_at(layout, &bridge->rebuilder->target, unit), dense);
-    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    return WEFT_FRAME_HEADER_BYTES + payload;
-}
-
-weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
-{
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, WEFT_FULL_BITS};
+    uint8_t *frame = bridge->frame; /* taken for the frames that are undone before it is written */
     weft_status status = weft_rebuild_target(bridge, order, unit, 0);
     if (status != WEFT_OK)
         return status;
-    if (weft_image_lost(&bridge->rebuilder->target, unit))
-        return WEFT_E_BUDGET;
-    *bytes = weft_rebuild_full(bridge, unit);
+    weft_frame_write_header(frame, &header);
+    memcpy(frame + WEFT_FRAME_HEADER_BYTES, weft_image_at(layout, &bridge->rebuilder->target, unit), dense);
+    memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
+    *bytes = WEFT_FRAME_HEADER_BYTES + payload;
     return WEFT_OK;
 }

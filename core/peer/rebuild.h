@@ -12,7 +12,6 @@ typedef struct weft_image {
     uint64_t unit;  /* the first */
     uint32_t units; /* at most 2^WEFT_RUN_SHIFT_MAX; 0: nothing stands in it */
     uint64_t order; /* of that update */
-    uint64_t lost;  /* mask, bit 0 the first unit: their bits cannot be told */
     uint8_t *dense;
     weft_binding bound; /* the shadow's runs, of which those of the block point to `dense` */
 } weft_image;
@@ -31,27 +30,17 @@ void weft_rebuilder_close(weft_rebuilder *rebuilder);
 /* Bytes that it takes at open, if all of them were touched. */
 uint64_t weft_rebuilder_need(const weft_layout *layout);
 
-/* Makes `target` hold the run of 2^shift units around `unit`, or a longer one, as it was after update `order`. A later
- * version that gives a unit whole, and not what changed, loses it, unless `order` does too.
+/* Makes `target` hold the run of 2^shift units around `unit`, or a longer one, as it was after update `order`.
  * Errors: WEFT_E_BUDGET (a later version's frames are gone, or versions are published faster than they can be undone),
  * WEFT_AGAIN (the work is broken off). */
 weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift);
 /* Makes `base` hold the same block as `target`, as it was after the earlier update `order`; no frame in between may
  * cross it. Errors: as above. */
 weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order);
-/* Whether the image does not know a unit of its block. */
-static inline bool weft_image_lost(const weft_image *image, uint64_t unit)
-{
-    return image->lost >> (unit - image->unit) & 1;
-}
-
 /* Its bits. */
 uint8_t *weft_image_at(const weft_layout *layout, const weft_image *image, uint64_t unit);
 
-/* Writes a unit of `target`, which knows it, as a full frame into bridge->frame; its bytes. */
-uint32_t weft_rebuild_full(weft_bridge *bridge, uint64_t unit);
-/* Writes a unit as it was after update `order` as a full frame into bridge->frame. Errors: as above; WEFT_E_BUDGET too
- * if it is lost. */
+/* Writes a unit as it was after update `order`, as a full frame of its bits, into bridge->frame. Errors: as above. */
 weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes);
 
 #endif

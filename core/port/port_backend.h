@@ -13,7 +13,7 @@
  *
  * Weights are named by address alone and lie where the backend works (`check`). Core reads and writes neither weights
  * nor memory of the kinds LISTS and DEVICE. Frames, sinks, dense bytes, digests, surveys and the records of change
- * lists lie in host memory. merge and drain name host memory only.
+ * lists lie in host memory. merge, drain and invert name host memory only.
  *
  * A `stream` is the caller's; NULL is the default one. A job reads or writes weights after the work queued on the
  * stream before it. Work queued afterwards comes after the job's last access to the weights. For encode that is the
@@ -29,7 +29,7 @@
 #include "codec/survey.h"
 #include "layout/layout.h"
 
-#define WEFT_BACKEND_ABI 3u
+#define WEFT_BACKEND_ABI 4u
 
 /* `caps`: the backend has memory of kind DEVICE, and core cannot read weights. The bit also says whose memory that is,
  * to those that hand it on. */
@@ -102,7 +102,7 @@ static inline bool weft_encode_fits(const weft_encode_job *job, uint64_t payload
 }
 
 /* decode: turns an admitted frame into changes against `base`, which is only read, and proves that every position is in
- * range and in order. A `full` frame yields only the elements that differ. */
+ * range and in order. A `full` frame, of new bits or of steps, yields only the elements that differ. */
 typedef struct weft_decode_job {
     weft_frame frame;
     weft_view base;                    /* weights of the frame's units */
@@ -184,7 +184,7 @@ typedef struct weft_merge_job {
 
 /* drain: writes the added-up frames at one level, as encode would write them from the weights, and clears the room. For
  * an element either the steps are known or the new bits, and a frame needs the same of the two for all that it codes. A
- * unit without such a frame ends the job with `needs_base`. */
+ * unit without such a frame ends the job with `needs_base`. Steps alone always have a frame. */
 typedef struct weft_drain_job {
     const weft_layout *layout;
     uint64_t unit;
@@ -197,6 +197,15 @@ typedef struct weft_drain_job {
     bool needs_base;       /* out: the unit at `stuck` has no frame; the room stays as it was */
     uint64_t stuck;
 } weft_drain_job;
+
+/* invert: writes the frame that leads back, with each step as its opposite. The frame has as many bytes, and is the
+ * very one that encode makes with both ends exchanged. No weight is read. A frame of level tight, or of new bits, has
+ * no opposite without its base: WEFT_E_ARGUMENT. A job that fails writes no header. */
+typedef struct weft_invert_job {
+    const weft_layout *layout;
+    weft_frame frame;
+    uint8_t *bytes; /* out: header and payload; other memory than the frame's */
+} weft_invert_job;
 
 typedef struct weft_backend {
     uint32_t abi;
@@ -228,6 +237,7 @@ typedef struct weft_backend {
     weft_status (*store)(weft_backend_state *state, weft_store_job *job);
     weft_status (*merge)(weft_backend_state *state, weft_merge_job *job);
     weft_status (*drain)(weft_backend_state *state, weft_drain_job *job);
+    weft_status (*invert)(weft_backend_state *state, weft_invert_job *job);
     weft_status (*poll)(weft_backend_state *state, void *job);
 } weft_backend;
 

@@ -138,9 +138,11 @@ static void start_over(weft_rollout *rollout)
 static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
 {
     weft_pipeline *window = &rollout->session->steps;
-    if (frame->header.level != WEFT_LEVEL_FULL || frame->header.unit != rollout->book.next_unit)
-        return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s, expected unit %llu as full", frame->header.unit,
-                         weft_level_name(frame->header.level), (unsigned long long)rollout->book.next_unit);
+    const bool steps = weft_frame_has_full_steps(&frame->header);
+    if (frame->header.level != WEFT_LEVEL_FULL || steps || frame->header.unit != rollout->book.next_unit)
+        return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s%s, expected unit %llu as full", frame->header.unit,
+                         weft_level_name(frame->header.level), steps ? " of steps" : "",
+                         (unsigned long long)rollout->book.next_unit);
     weft_pipeline_next(window)->store = (weft_store_job){
         weft_binding_view(weft_stage_target(rollout), frame->header.unit), frame->payload, rollout->stream};
     weft_pipeline_begin(window, WEFT_JOB_STORE);
@@ -158,8 +160,8 @@ static weft_status tile_frames(weft_rollout *rollout)
         status = tiles_end(rollout, window->depth - 1, &stored);
         if (status == WEFT_OK)
             status = next_frame(rollout, &frame);
-        if (status == WEFT_OK && frame.header.level == WEFT_LEVEL_FULL && frame.header.unit == 0 &&
-            rollout->book.next_unit > 0) {
+        if (status == WEFT_OK && frame.header.level == WEFT_LEVEL_FULL && !weft_frame_has_full_steps(&frame.header) &&
+            frame.header.unit == 0 && rollout->book.next_unit > 0) {
             status = tiles_end(rollout, 0, &stored);
             stored = 0;
             start_over(rollout);

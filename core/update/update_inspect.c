@@ -103,8 +103,8 @@ static weft_status base_judge(sums *s)
                      (unsigned long long)root, (unsigned long long)base->root, (unsigned long long)base->number);
 }
 
-/* Where positions are unknown, each tensor gets a share by its elements. A full frame does not say which of its
- * elements differ from the base. */
+/* Where positions are unknown, each tensor gets a share by its elements. New bits do not say which of the elements that
+ * a frame codes differ from the base. */
 static void share_out(sums *s, const weft_view *view, const weft_frame_header *header, uint64_t bytes)
 {
     for (uint32_t r = 0; r < view->run_count; r++) {
@@ -138,7 +138,9 @@ static weft_status frame_count(sums *s, const uint8_t *bytes, uint64_t length)
         return status;
     const weft_frame_header *header = &job.frame.header;
     job.base = weft_binding_span(&s->base, header->unit, header->units);
-    if (!s->bound && (header->level == WEFT_LEVEL_TIGHT || header->level == WEFT_LEVEL_FULL)) {
+    const bool told =
+        header->level == WEFT_LEVEL_FAST || header->level == WEFT_LEVEL_PAIRS || weft_frame_has_full_steps(header);
+    if (!s->bound && !told) {
         share_out(s, &job.base, header, length);
         return WEFT_OK;
     }

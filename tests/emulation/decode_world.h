@@ -114,12 +114,14 @@ static inline void world_close(decode_world *w)
     free(w->live);
 }
 
-/* Moves elements of the target: so many of a million, mostly by a step. */
+/* Moves elements of the target: so many of a million, mostly by a step; above a million all, to any bits. */
 static inline void world_change(decode_world *w, uint64_t *seed, uint64_t per_million)
 {
     for (uint64_t i = 0; i < w->layout->elements; i++) {
         uint64_t bits = pair_get(w->base, i, w->row->width);
-        if (pair_below(seed, 1000000) < per_million) {
+        if (per_million > 1000000) {
+            bits = pair_random(seed);
+        } else if (pair_below(seed, 1000000) < per_million) {
             const uint64_t how = pair_below(seed, 8);
             bits = how == 0   ? pair_bits(seed, w->row)
                    : how == 1 ? bits + pair_below(seed, 64)

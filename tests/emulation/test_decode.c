@@ -61,6 +61,26 @@ static void random_frames_are_read_alike(void **state)
     }
 }
 
+/* Every element any other: at levels fast and tight frames are full, of steps. */
+static void dense_frames_are_read_alike(void **state)
+{
+    (void)state;
+    for (uint64_t d = 0; d < COUNT(dtypes); d++) {
+        uint64_t seed = 200 + d;
+        const uint64_t sizes[] = {1 + pair_below(&seed, 9000), 1 + pair_below(&seed, 70), 300};
+        uint8_t *bytes;
+        decode_world w;
+        world_open(&w, &seed, dtypes[d], sizes, COUNT(sizes), 20);
+        world_change(&w, &seed, 2000000);
+        assert_true(world_encode(&w, 0, 1, WEFT_LEVEL_FAST, &bytes) > 0);
+        assert_int_equal(bytes[7] & 0x0f, WEFT_LEVEL_FULL);
+        assert_int_equal(bytes[12], WEFT_FULL_STEPS);
+        free(bytes);
+        world_decode(&w, &seed, d % 2 ? 32 : 64);
+        world_close(&w);
+    }
+}
+
 /* More than one part of everything there is: bits of the plane, members, changes, elements. */
 static void large_frames_are_read_alike(void **state)
 {
@@ -249,11 +269,9 @@ int main(void)
     weft_log_sink quiet = {.level = WEFT_LOG_ERROR};
     weft_log_enter(&quiet);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_frames_are_read_alike),
-        cmocka_unit_test(large_frames_are_read_alike),
-        cmocka_unit_test(packs_are_read_alike),
-        cmocka_unit_test(runs_are_read_alike),
-        cmocka_unit_test(altered_frames_are_judged_alike),
+        cmocka_unit_test(random_frames_are_read_alike), cmocka_unit_test(dense_frames_are_read_alike),
+        cmocka_unit_test(large_frames_are_read_alike),  cmocka_unit_test(packs_are_read_alike),
+        cmocka_unit_test(runs_are_read_alike),          cmocka_unit_test(altered_frames_are_judged_alike),
         cmocka_unit_test(noise_is_judged_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,6 +204,27 @@ static const world_change changes[] = {
 #define CHANGES (sizeof changes / sizeof *changes)
 
 #ifndef WEFT_EMULATION_THREADS
+/* Whether the host codes a unit as steps. */
+static bool is_steps(emulation_world *world, uint64_t unit)
+{
+    weft_frame_sink sinks[WEFT_LEVEL_COUNT] = {{0}};
+    uint8_t *data = calloc(world->layout->largest_frame, 1);
+    uint64_t *delta = calloc(world->layout->part_count, sizeof *delta);
+    sinks[WEFT_LEVEL_FAST] = (weft_frame_sink){.data = data, .capacity = world->layout->largest_frame};
+    weft_encode_job job = {.now = weft_binding_span(&world->now, unit, 1),
+                           .shadow = weft_binding_span(&world->shadow, unit, 1),
+                           .largest_frame = world->layout->largest_frame,
+                           .levels = 1u << WEFT_LEVEL_FAST,
+                           .sinks = sinks,
+                           .tensor_delta = delta};
+    assert_int_equal(weft_backend_host.encode(host, &job), WEFT_OK);
+    const bool steps = sinks[WEFT_LEVEL_FAST].used > 0 && (data[7] & 0x0f) == WEFT_LEVEL_FULL;
+    assert_true(!steps || data[12] == WEFT_FULL_STEPS);
+    free(delta);
+    free(data);
+    return steps;
+}
+
 static const weft_dtype dtypes[] = {WEFT_I8, WEFT_F8_E4M3, WEFT_BF16, WEFT_U16, WEFT_F32, WEFT_I32, WEFT_F64, WEFT_U64};
 #define DTYPES (sizeof dtypes / sizeof *dtypes)
 
@@ -222,6 +243,26 @@ static void packs_are_the_hosts(void **state)
             world_step(&world, &changes[c]);
             world_check(&world, wave(), LEVELS, 0, parameters_make(&world, &parameters));
         }
+        world_drop(&world);
+    }
+}
+
+/* Every element any other: at levels fast and tight the units are steps. */
+static void dense_units_are_the_hosts(void **state)
+{
+    static const world_change any = {.per_million = 2000000, .wild = 100};
+    emulation_world world;
+    weft_parameters parameters;
+    (void)state;
+    for (uint32_t d = 0; d < DTYPES; d++) {
+        const world_kind kind = {.dtype = dtypes[d], .tensors = 3, .elements = 700, .pieces = 1 + d % 3};
+        uint32_t full = 0;
+        world_make(&world, &kind, 700 + d);
+        world_step(&world, &any);
+        for (uint64_t u = 0; u < world.layout->unit_count; u++)
+            full += is_steps(&world, u);
+        assert_true(full > 0);
+        world_check(&world, wave(), LEVELS, 0, parameters_make(&world, &parameters));
         world_drop(&world);
     }
 }
@@ -327,7 +368,8 @@ int main(void)
         cmocka_unit_test(small_worlds_are_the_hosts), cmocka_unit_test(empty_runs_are_passed_over),
 #ifndef WEFT_EMULATION_THREADS
         cmocka_unit_test(packs_are_the_hosts),        cmocka_unit_test(tiles_are_the_hosts),
-        cmocka_unit_test(runs_are_the_hosts),         cmocka_unit_test(many_jobs_are_the_hosts),
+        cmocka_unit_test(dense_units_are_the_hosts),  cmocka_unit_test(runs_are_the_hosts),
+        cmocka_unit_test(many_jobs_are_the_hosts),
 #endif
     };
     return cmocka_run_group_tests(tests, both_open, both_close);

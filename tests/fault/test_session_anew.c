@@ -94,18 +94,32 @@ static void send_bucket(const weft_version *base, const uint8_t *frame, uint32_t
     told.frame_bytes += bytes;
 }
 
+/* Where a unit's bytes lie in a dense image. */
+static uint64_t unit_at(const fleet *f, uint64_t unit)
+{
+    uint64_t at = 0;
+    for (uint64_t i = 0; i < unit; i++)
+        at += (uint64_t)f->layout->units[i].count * f->layout->units[i].width;
+    return at;
+}
+
+/* The words of a unit as one frame; `parameters` say whether they are new bits or steps. */
+static void send_words(const fleet *f, uint64_t unit, const uint8_t *words, uint32_t parameters,
+                       const weft_version *base)
+{
+    const weft_unit *u = &f->layout->units[unit];
+    uint64_t bytes = (uint64_t)u->count * u->width, payload = weft_frame_full_payload(u->count, u->width);
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, (uint32_t)payload, u->count, parameters};
+    memset(fake.memory, 0, WEFT_FRAME_HEADER_BYTES + payload);
+    weft_frame_write_header(fake.memory, &header);
+    memcpy(fake.memory + WEFT_FRAME_HEADER_BYTES, words, bytes);
+    send_bucket(base, fake.memory, (uint32_t)(WEFT_FRAME_HEADER_BYTES + payload));
+}
+
 /* A unit whole, with the bits that it has in `dense`. */
 static void send_unit(const fleet *f, uint64_t unit, const uint8_t *dense, const weft_version *base)
 {
-    const weft_unit *u = &f->layout->units[unit];
-    uint64_t at = 0, bytes = (uint64_t)u->count * u->width, payload = weft_frame_full_payload(u->count, u->width);
-    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, (uint32_t)payload, u->count, 0};
-    for (uint64_t i = 0; i < unit; i++)
-        at += (uint64_t)f->layout->units[i].count * f->layout->units[i].width;
-    memset(fake.memory, 0, WEFT_FRAME_HEADER_BYTES + payload);
-    weft_frame_write_header(fake.memory, &header);
-    memcpy(fake.memory + WEFT_FRAME_HEADER_BYTES, dense + at, bytes);
-    send_bucket(base, fake.memory, (uint32_t)(WEFT_FRAME_HEADER_BYTES + payload));
+    send_words(f, unit, dense + unit_at(f, unit), WEFT_FULL_BITS, base);
 }
 
 static void send_tiles(const fleet *f, uint64_t count, const uint8_t *dense)
@@ -207,6 +221,42 @@ static void goes_on_where_it_was(void **state)
     must_break_off(f, "expected unit 1");
 }
 
+/* What lies under a tile is nobody's base. */
+static void tile_of_steps(void **state)
+{
+    fleet *f = *state;
+    send_tiles(f, 1, f->dense);
+    send_words(f, 1, f->dense + unit_at(f, 1), WEFT_FULL_STEPS, &nothing);
+    must_break_off(f, "unit 1 as full of steps, expected unit 1 as full");
+}
+
+/* A tile and steps from it on make the bits that the trainer has. */
+static void delta_of_steps(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info info = {.size = sizeof info};
+    const weft_unit *u = &f->layout->units[1];
+    const uint64_t at = unit_at(f, 1), top = UINT64_C(1) << (8 * u->width - 1);
+    uint8_t *steps = malloc((uint64_t)u->count * u->width);
+    assert_non_null(steps);
+    memcpy(f->scratch_dense, f->dense, f->bytes);
+    for (uint64_t i = 0; i < u->count; i++) {
+        uint8_t *bits = f->scratch_dense + at + i * u->width;
+        const uint64_t now = weft_bytes_get(bits, u->width), old = now ^ (i * 0x9e3779b97f4a7c15u & (2 * top - 1));
+        const uint64_t flip = u->is_float ? top - 1 : 0;
+        const uint64_t to = now & top ? now ^ flip : now, from = old & top ? old ^ flip : old;
+        weft_bytes_put(bits, old, u->width);
+        weft_bytes_put(steps + i * u->width, to - from, u->width);
+    }
+    send_tiles(f, f->layout->unit_count, f->scratch_dense);
+    send_words(f, 1, steps, WEFT_FULL_STEPS, &before);
+    send_trailer(f);
+    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(weft_commit(f->rollouts[0].session, 2, NULL, 0, NULL), WEFT_OK);
+    fleet_check_bytes(f, 0, f->dense);
+    free(steps);
+}
+
 static void ends_at_once(void **state)
 {
     fleet *f = *state;
@@ -220,8 +270,13 @@ static void ends_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(in_between),           TEST(when_all_came), TEST(counts_of_the_rest_alone), TEST(delta_for_a_void_tile),
-        TEST(goes_on_where_it_was), TEST(ends_at_once)};
+    const struct CMUnitTest tests[] = {TEST(in_between),
+                                       TEST(when_all_came),
+                                       TEST(counts_of_the_rest_alone),
+                                       TEST(delta_for_a_void_tile),
+                                       TEST(goes_on_where_it_was),
+                                       TEST(ends_at_once),
+                                       TEST(tile_of_steps),
+                                       TEST(delta_of_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

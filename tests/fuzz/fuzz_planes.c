@@ -4,18 +4,19 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/world.h"
 
-#define FLAG_PLANES 4u /* the header says full, of every element, in planes */
+#define FLAG_PLANES 4u /* the header says full, of every element, in planes .. */
+#define FLAG_STEPS  8u /* .. of steps */
 
 static weft_packer packer;
 static weft_unpacker unpacker;
 
 /* A header that passes, so that the planes behind it are met. */
-static void header_force(const weft_layout *layout, uint8_t *bytes, uint64_t length)
+static void header_force(const weft_layout *layout, uint32_t parameters, uint8_t *bytes, uint64_t length)
 {
     if (length < WEFT_FRAME_HEADER_BYTES)
         return;
     uint64_t unit = weft_bytes_get(bytes, 4) % layout->unit_count;
-    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, 0, 0, WEFT_FULL_PLANES};
+    weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, 0, 0, parameters};
     header.payload_bytes = (uint32_t)((length - WEFT_FRAME_HEADER_BYTES) & ~(uint64_t)(WEFT_FRAME_ALIGN - 1));
     header.changed = layout->units[unit].count;
     weft_frame_write_header(bytes, &header);
@@ -55,7 +56,7 @@ static void frame_read(const weft_layout *layout, const uint8_t *bytes, uint64_t
     if (status != WEFT_OK || frame.header.level != WEFT_LEVEL_FULL)
         return;
     const weft_unit *unit = &layout->units[frame.header.unit];
-    FUZZ_MUST(frame.header.parameters == 0);
+    FUZZ_MUST(frame.header.parameters == WEFT_FULL_BITS || frame.header.parameters == WEFT_FULL_STEPS);
     FUZZ_MUST(frame.header.changed == unit->count);
     FUZZ_MUST(frame.header.payload_bytes == weft_frame_full_payload(unit->count, unit->width));
     packs_again(layout, &frame);
@@ -73,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint64_t length = size - FUZZ_CHOICES - 1;
     uint8_t *bytes = fuzz_copy(data + FUZZ_CHOICES + 1, length);
     if (data[FUZZ_CHOICES] & FLAG_PLANES)
-        header_force(layout, bytes, length);
+        header_force(layout, data[FUZZ_CHOICES] & FLAG_STEPS ? WEFT_FULL_STEP_PLANES : WEFT_FULL_PLANES, bytes, length);
     frame_read(layout, bytes, length);
     free(bytes);
     return 0;

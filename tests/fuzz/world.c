@@ -123,6 +123,7 @@ fuzz_world *fuzz_world_of(const uint8_t choices[FUZZ_CHOICES])
 
 #define FLAG_LENGTH 1u /* the header's length becomes the true one */
 #define FLAG_COUNTS 2u /* unit and count become possible ones */
+#define FLAG_FULL   4u /* level full, of every element of a unit: of new bits or of steps */
 
 /* Random bytes seldom pass the first checks: with these flags they meet the planes behind. */
 static void header_mend(const fuzz_world *world, unsigned flags, uint8_t *bytes, size_t length)
@@ -133,7 +134,14 @@ static void header_mend(const fuzz_world *world, unsigned flags, uint8_t *bytes,
         uint64_t payload = (length - WEFT_FRAME_HEADER_BYTES) & ~(uint64_t)(WEFT_FRAME_ALIGN - 1);
         weft_bytes_put(bytes + 4, payload, 3);
     }
-    if (flags & FLAG_COUNTS) {
+    if (flags & FLAG_FULL) {
+        uint64_t unit = weft_bytes_get(bytes, 4) % world->layout->unit_count, count = world->layout->units[unit].count;
+        uint64_t payload = weft_frame_full_payload((uint32_t)count, world->layout->units[unit].width);
+        weft_bytes_put(bytes, unit, 4);
+        weft_bytes_put(bytes + 4, payload, 4);
+        weft_bytes_put(bytes + 8, count, 4);
+        weft_bytes_put(bytes + 12, weft_bytes_get(bytes + 12, 4) % 2 * WEFT_FULL_STEPS, 4);
+    } else if (flags & FLAG_COUNTS) {
         uint64_t unit = weft_bytes_get(bytes, 4) % world->layout->unit_count, counts = weft_bytes_get(bytes + 8, 4);
         weft_bytes_put(bytes, unit, 4);
         weft_bytes_put(bytes + 8, (counts & 0xfff00000u) | (1 + (counts & 0xfffffu) % world->layout->units[unit].count),

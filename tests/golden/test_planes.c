@@ -1,5 +1,6 @@
-/* Full frames in byte planes: planes_plain.bin, which has no plane of zstd's, is packed byte for byte; planes_zstd.bin
- * only has to be read, since zstd's bytes depend on its version; the bad ones are refused. */
+/* Full frames in byte planes: planes_plain.bin and planes_steps_plain.bin, which have no plane of zstd's, are packed
+ * byte for byte; planes_zstd.bin and planes_steps_zstd.bin only have to be read, since zstd's bytes depend on its
+ * version; the bad ones are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,11 @@ static const struct {
     uint8_t byte;     /* .. is this one */
     const char *words;
 } bad[] = {
-    {"bad_planes_parameters.bin", "planes_plain.bin", 12, 0x03, "full has no parameters"},
+    {"bad_planes_parameters.bin", "planes_plain.bin", 12, 0x04, "full has parameters 0 to 3"},
+    {"bad_planes_steps_words.bin", "planes_steps_plain.bin", 12, 0x03, "76 bytes, 128 expected"},
+    {"bad_planes_steps_kind.bin", "planes_steps_plain.bin", 16 + 3, 0x03, "plane 0 of kind 3"},
+    {"bad_planes_steps_end.bin", "planes_steps_plain.bin", 4, 0x48, "planes reach to byte 73 of 72"},
+    {"bad_planes_steps_padding.bin", "planes_steps_plain.bin", 16 + 74, 0x80, "padding byte 74 is 0x80"},
     {"bad_planes_kind.bin", "planes_plain.bin", 16 + 7, 0x03, "plane 1 of kind 3"},
     {"bad_planes_reserved.bin", "planes_plain.bin", 16 + 3, 0x80, "plane 0 of kind 128"},
     {"bad_planes_length.bin", "planes_plain.bin", 16, 0x3f, "plane 0 of kind 0 has 63 bytes for 64 elements"},
@@ -52,21 +57,29 @@ static uint16_t element(uint32_t unit, uint32_t i)
     return (uint16_t)((noise >> 31) << 15 | exponent << 7 | (noise & 0x7f));
 }
 
-static uint64_t pack(uint32_t unit, uint8_t bytes[GOLDEN_MOST])
+/* The step of an element from a base of zeros; none goes down further than the most negative float. */
+static uint16_t step(uint32_t unit, uint32_t i)
+{
+    const uint16_t bits = element(unit, i);
+    return bits & 0x8000 ? bits ^ 0x7fff : bits;
+}
+
+static uint64_t pack(uint32_t unit, bool steps, uint8_t bytes[GOLDEN_MOST])
 {
     const weft_unit *of = &layout->units[unit];
     uint32_t payload = (uint32_t)weft_frame_full_payload(of->count, of->width);
-    const weft_frame_header header = {unit, 1, WEFT_LEVEL_FULL, payload, of->count, 0};
+    const weft_frame_header header = {unit,    1,         WEFT_LEVEL_FULL,
+                                      payload, of->count, steps ? WEFT_FULL_STEPS : WEFT_FULL_BITS};
     memset(bytes, 0, GOLDEN_MOST);
     weft_frame_write_header(bytes, &header);
     for (uint32_t i = 0; i < of->count; i++) {
-        uint16_t bits = element(unit, i);
+        uint16_t bits = steps ? step(unit, i) : element(unit, i);
         memcpy(bytes + WEFT_FRAME_HEADER_BYTES + 2 * (uint64_t)i, &bits, 2);
     }
     return weft_planes_pack(&packer, of, bytes);
 }
 
-static void gives_its_elements(const char *name, uint32_t unit)
+static void gives_its_elements(const char *name, uint32_t unit, bool steps)
 {
     uint8_t bytes[GOLDEN_MOST];
     uint64_t count = golden_read(name, bytes), length;
@@ -75,10 +88,11 @@ static void gives_its_elements(const char *name, uint32_t unit)
         fail_msg("%s: %s", name, weft_last_error());
     assert_int_equal(length, count);
     assert_int_equal(frame.header.unit, unit);
+    assert_int_equal(frame.header.parameters, steps ? WEFT_FULL_STEPS : WEFT_FULL_BITS);
     for (uint32_t i = 0; i < layout->units[unit].count; i++) {
         uint16_t bits;
         memcpy(&bits, frame.payload + 2 * (uint64_t)i, 2);
-        assert_int_equal(bits, element(unit, i));
+        assert_int_equal(bits, steps ? step(unit, i) : element(unit, i));
     }
 }
 
@@ -101,19 +115,24 @@ static void plain_planes_are_these_bytes(void **state)
 {
     (void)state;
     uint8_t made[GOLDEN_MOST];
-    golden_is("planes_plain.bin", made, pack(0, made));
-    gives_its_elements("planes_plain.bin", 0);
+    golden_is("planes_plain.bin", made, pack(0, false, made));
+    gives_its_elements("planes_plain.bin", 0, false);
+    golden_is("planes_steps_plain.bin", made, pack(0, true, made));
+    gives_its_elements("planes_steps_plain.bin", 0, true);
 }
 
 static void kept_zstd_gives_its_elements(void **state)
 {
     (void)state;
-    uint8_t made[GOLDEN_MOST];
-    uint64_t count = pack(1, made);
-    assert_true(count < WEFT_FRAME_HEADER_BYTES + 2 * REGULAR * 3 / 4);
-    if (golden_writing())
-        golden_write("planes_zstd.bin", made, count);
-    gives_its_elements("planes_zstd.bin", 1);
+    const char *const names[] = {"planes_zstd.bin", "planes_steps_zstd.bin"};
+    for (uint32_t steps = 0; steps < 2; steps++) {
+        uint8_t made[GOLDEN_MOST];
+        uint64_t count = pack(1, steps, made);
+        assert_true(count < WEFT_FRAME_HEADER_BYTES + 2 * REGULAR * 7 / 8);
+        if (golden_writing())
+            golden_write(names[steps], made, count);
+        gives_its_elements(names[steps], 1, steps);
+    }
 }
 
 static void bad_planes_are_refused(void **state)

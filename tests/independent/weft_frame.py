@@ -66,7 +66,7 @@ def decode(layout, data, base, parameters):
         corrupt("a payload that reaches the dense payload")
     payload = bytes(data[16 : 16 + header.payload])
     if header.level == FULL:
-        news = full(header, payload, n, dtype)
+        news = full(header, payload, n, dtype, base)
     elif header.level == PAIRS:
         news = pairs(header, payload, n, dtype)
     else:
@@ -80,14 +80,17 @@ def words(data, width):
     return [int.from_bytes(data[i : i + width], "little") for i in range(0, len(data), width)]
 
 
-def full(header, payload, n, dtype):
+def full(header, payload, n, dtype, base):
     w = dtype.width
-    if header.changed != n or header.parameters > 1:
+    if header.changed != n or header.parameters > 3:
         corrupt("full: m or parameters")
-    if header.parameters == 1:
-        return enumerate(weft_planes.elements(payload, n, dtype))
-    zeros(payload, n * w)
-    return enumerate(words(payload[: n * w], w))
+    steps = header.parameters in (2, 3)
+    if header.parameters in (1, 2):
+        elements = weft_planes.elements(payload, n, dtype, steps)
+    else:
+        zeros(payload, n * w)
+        elements = words(payload[: n * w], w)
+    return [(p, step(base(p), dtype, word) if steps else word) for p, word in enumerate(elements)]
 
 
 def pairs(header, payload, n, dtype):

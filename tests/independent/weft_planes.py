@@ -9,7 +9,7 @@ class Missing(Exception):
     """What this host lacks to decode a frame."""
 
 
-def elements(payload, n, dtype):
+def elements(payload, n, dtype, steps):
     w = dtype.width
     if len(payload) >= (n * w + 3) // 4 * 4 or len(payload) < 4 * w:
         corrupt("planes: size of the payload")
@@ -23,11 +23,16 @@ def elements(payload, n, dtype):
         at += length
     if (at + 3) // 4 * 4 != len(payload) or any(payload[at:]):
         corrupt("planes: do not end, padded, at the payload's last byte")
-    return [unrotated(sum(planes[p][i] << 8 * p for p in range(w)), dtype) for i in range(n)]
+    turned = [sum(planes[p][i] << 8 * p for p in range(w)) for i in range(n)]
+    return [unfolded(word, w) if steps else unrotated(word, dtype) for word in turned]
 
 
 def unrotated(word, dtype):
     return word >> 1 | (word & 1) << (8 * dtype.width - 1) if dtype.exponent else word
+
+
+def unfolded(word, width):
+    return (1 << 8 * width) - (word + 1) // 2 if word % 2 else word // 2
 
 
 def plane(data, kind, n):

@@ -7,6 +7,7 @@
 #include "tests/support/unit_pair.h"
 
 enum { TENSORS = 5, UNITS = 32, LARGE = 1 << 17 };
+enum { ANY = 2000000 }; /* of a million elements: all, to any bits */
 
 typedef struct world {
     weft_layout *layout;
@@ -84,7 +85,9 @@ static void world_change(world *w, uint64_t *seed, uint64_t per_million, uint8_t
 {
     memcpy(w->target, w->base, w->layout->bytes);
     for (uint64_t i = 0; i < w->layout->elements; i++) {
-        if (pair_below(seed, 1000000) >= per_million)
+        if (per_million == ANY)
+            pair_put(w->target, i, pair_random(seed), width);
+        if (per_million == ANY || pair_below(seed, 1000000) >= per_million)
             continue;
         const uint64_t bits = pair_get(w->base, i, width);
         pair_put(w->target, i, pair_below(seed, 8) ? bits + (pair_below(seed, 2) ? 1 : UINT64_MAX) : pair_random(seed),
@@ -313,6 +316,7 @@ void weft_cases_codec(int full)
     const int all = (1 << WEFT_LEVEL_COUNT) - 1;
     record(WEFT_BF16, 16384, 10000, "1%", all);
     record(WEFT_F32, 2000, 300000, "30%", all);
+    record(WEFT_BF16, 4000, ANY, "any", 1 << WEFT_LEVEL_FAST); /* steps */
     if (!full)
         return;
     record(WEFT_BF16, LARGE, 10000, "1%-large", 1 << WEFT_LEVEL_FAST | 1 << WEFT_LEVEL_TIGHT);
@@ -323,4 +327,7 @@ void weft_cases_codec(int full)
     record(WEFT_U8, 9000, 50000, "5%", all);
     record(WEFT_F64, 3000, 50000, "5%", all);
     record(WEFT_I64, 3000, 900000, "90%", all);
+    record(WEFT_U8, 3000, ANY, "any", 1 << WEFT_LEVEL_FAST);
+    record(WEFT_F32, 3000, ANY, "any", 1 << WEFT_LEVEL_TIGHT);
+    record(WEFT_F64, 3000, ANY, "any", 1 << WEFT_LEVEL_FAST);
 }

@@ -284,6 +284,7 @@ static void dense_changes_fall_back_to_full(void **state)
         uint32_t bytes = pair_encode(&pair, 0, levels[i], &sink, ignored.word);
         pair_must(weft_frame_admit(pair.layout, sink.data, bytes, &frame), "admit");
         assert_int_equal(frame.header.level, WEFT_LEVEL_FULL);
+        assert_int_equal(frame.header.parameters, levels[i] >= WEFT_LEVEL_FAST ? WEFT_FULL_STEPS : WEFT_FULL_BITS);
         assert_int_equal(bytes, WEFT_FRAME_HEADER_BYTES + size);
     }
     free(sink.data);

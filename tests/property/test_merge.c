@@ -24,14 +24,6 @@ static weft_merger merger_of(merge_world *w)
     return merger;
 }
 
-static bool any_full(const update_frames *updates, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (frames_have_full(&updates[i]))
-            return true;
-    return false;
-}
-
 static void free_all(update_frames *updates, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -40,31 +32,24 @@ static void free_all(update_frames *updates, size_t count)
 
 /* ---- level fast */
 
-/* The merge of the chain from version 0 gives the bits of the chain's end. If the direct update has no dense unit, it
- * gives that update's very bytes. */
-static void chain_merges(merge_world *w, weft_merger *merger, update_frames *updates, size_t count)
+/* The merge of the chain from version 0 gives the bits of the chain's end, by the very bytes of the direct update. True
+ * if some of those are of dense units. */
+static bool chain_merges(merge_world *w, weft_merger *merger, update_frames *updates, size_t count)
 {
     update_frames direct = world_encode(w, 0, (uint32_t)count, WEFT_LEVEL_FAST, updates[0].shift);
     update_frames merged;
-    bool mixed = any_full(updates, count);
+    const bool dense = frames_have_full(&direct);
     for (size_t i = 1; i < count; i++)
         assert_true(updates[i].shift >= updates[0].shift);
-    weft_status status = world_merge(w, merger, updates, count, &merged);
-    if (status == WEFT_E_ARGUMENT) {
-        assert_true(frames_have_full(&direct));
-    } else {
-        pair_must(status, "merge");
-        world_apply(w, 0, &merged);
-        assert_true(world_is(w, (uint32_t)count));
-        if (!mixed) {
-            assert_false(frames_have_full(&direct));
-            assert_int_equal(merged.bytes, direct.bytes);
-            assert_memory_equal(merged.data, direct.data, direct.bytes);
-            assert_int_equal(merged.changed, direct.changed);
-        }
-    }
+    pair_must(world_merge(w, merger, updates, count, &merged), "merge");
+    world_apply(w, 0, &merged);
+    assert_true(world_is(w, (uint32_t)count));
+    assert_int_equal(merged.bytes, direct.bytes);
+    assert_memory_equal(merged.data, direct.data, direct.bytes);
+    assert_int_equal(merged.changed, direct.changed);
     frames_free(&merged);
     frames_free(&direct);
+    return dense;
 }
 
 /* Chains of any length, of sparse and dense updates, each with its own runs. The first has the shortest ones. */
@@ -91,27 +76,39 @@ static void chains_become_the_direct_update(void **state)
     }
 }
 
-/* Every element of every update: merged, a unit reaches its dense bytes and needs the base; where updates carry it
- * dense, it does not. */
+/* Chains of updates that change everything, by any steps or by few: units as steps add up among themselves and with
+ * level fast, packed in planes or not. */
 static void everything_changes(void **state)
 {
     (void)state;
+    uint32_t dense = 0;
     for (size_t d = 0; d < COUNT(dtypes); d++) {
         uint64_t seed = 100 + d;
         const uint64_t sizes[] = {3000, 500};
         merge_world w;
-        update_frames updates[3];
-        world_open(&w, &seed, dtypes[d], sizes, 2);
+        update_frames updates[6];
+        world_open(&w, &seed, dtypes[d], d % 3 ? sizes : few, d % 3 ? 2 : 4);
         weft_merger merger = merger_of(&w);
-        for (uint32_t i = 0; i < 3; i++) {
-            world_step(&w, &seed, 1000000);
+        for (uint32_t i = 0; i < COUNT(updates); i++) {
+            if ((i + d) % 3)
+                world_scatter(&w, &seed);
+            else
+                world_step(&w, &seed, 1000000);
             updates[i] = world_encode(&w, i, i + 1, WEFT_LEVEL_FAST, 1);
+            assert_true((i + d) % 3 == 0 || frames_have_full(&updates[i]));
+            if (i % 2) {
+                update_frames plain = updates[i];
+                updates[i] = world_pack(&w, &plain);
+                frames_free(&plain);
+            }
         }
-        chain_merges(&w, &merger, updates, 3);
-        free_all(updates, 3);
+        for (uint32_t count = 1; count <= COUNT(updates); count++)
+            dense += chain_merges(&w, &merger, updates, count);
+        free_all(updates, COUNT(updates));
         weft_merger_close(&merger);
         world_close(&w);
     }
+    assert_in_range(dense, 30, 60);
 }
 
 /* Back to where it began: nothing is left. */
@@ -129,6 +126,14 @@ static void a_way_back_is_nothing(void **state)
     pair_must(world_merge(&w, &merger, updates, 2, &merged), "merge");
     assert_int_equal(merged.bytes, 0);
     assert_int_equal(merged.changed, 0);
+    frames_free(&merged);
+    free_all(updates, 2);
+    world_scatter(&w, &seed);
+    updates[0] = world_encode(&w, 1, 2, WEFT_LEVEL_FAST, 1);
+    updates[1] = world_encode(&w, 2, 1, WEFT_LEVEL_FAST, 0);
+    assert_true(frames_have_full(&updates[0]) && frames_have_full(&updates[1]));
+    pair_must(world_merge(&w, &merger, updates, 2, &merged), "merge");
+    assert_int_equal(merged.bytes, 0);
     frames_free(&merged);
     free_all(updates, 2);
     weft_merger_close(&merger);
@@ -163,7 +168,10 @@ static void units_of_several_versions_meet(void **state)
         uint64_t sent = 0;
         for (uint32_t v = 1; v <= VERSIONS; v++) {
             sent += pair_below(&seed, w.layout->unit_count - sent + 1);
-            world_step(&w, &seed, 10000);
+            if (rounds % 6 == 0 && v % 2)
+                world_scatter(&w, &seed);
+            else
+                world_step(&w, &seed, 10000);
             updates[v - 1] = world_encode(&w, v - 1, v, WEFT_LEVEL_FAST, (uint32_t)pair_below(&seed, 4));
             updates[v - 1].unit_limit = sent;
             for (uint64_t unit = sent; unit < w.layout->unit_count; unit++)
@@ -196,7 +204,10 @@ static void merging_is_associative(void **state)
         world_open(&w, &seed, dtypes[round], round % 2 ? many : few, round % 2 ? 6 : 4);
         weft_merger merger = merger_of(&w);
         for (uint32_t i = 0; i < 4; i++) {
-            world_step(&w, &seed, 500 + 4000 * pair_below(&seed, 3));
+            if (round == 5 && i == 2)
+                world_scatter(&w, &seed);
+            else
+                world_step(&w, &seed, 500 + 4000 * pair_below(&seed, 3));
             u[i] = world_encode(&w, i, i + 1, WEFT_LEVEL_FAST, (uint32_t)pair_below(&seed, 4));
         }
         pair_must(world_merge(&w, &merger, u, 4, &at_once), "merge");
@@ -237,7 +248,10 @@ static bool mixture_merges(uint64_t seed, uint32_t mask, bool packed, uint64_t p
         do
             level = (uint32_t)pair_below(&seed, 3);
         while (!(mask & 1u << level));
-        world_step(&w, &seed, per_million);
+        if (level == WEFT_LEVEL_FAST && pair_below(&seed, 8) == 0)
+            world_scatter(&w, &seed); /* which says nothing of bits */
+        else
+            world_step(&w, &seed, per_million);
         updates[i] = world_encode(&w, i, i + 1, (weft_level)level, (uint32_t)pair_below(&seed, 3));
         if (packed) {
             update_frames plain = updates[i];

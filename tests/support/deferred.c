@@ -235,6 +235,11 @@ static weft_status drain(weft_backend_state *state, weft_drain_job *job)
     return weft_backend_host.drain(state->host, job);
 }
 
+static weft_status invert(weft_backend_state *state, weft_invert_job *job)
+{
+    return weft_backend_host.invert(state->host, job);
+}
+
 void deferred_lend(uint32_t depth)
 {
     table = weft_backend_host;
@@ -257,6 +262,7 @@ void deferred_lend(uint32_t depth)
     table.store = store;
     table.merge = merge;
     table.drain = drain;
+    table.invert = invert;
     table.poll = poll;
     jobs = fails_in = largest = 0;
     dead = false;

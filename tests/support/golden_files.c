@@ -9,8 +9,10 @@
 #include <cmocka.h>
 
 const golden_good golden_good_rows[] = {
-    {"full.bin", 0, WEFT_LEVEL_FULL},     {"pairs.bin", 0, WEFT_LEVEL_PAIRS}, {"fast.bin", 0, WEFT_LEVEL_FAST},
-    {"fast_f32.bin", 1, WEFT_LEVEL_FAST}, {"tight.bin", 0, WEFT_LEVEL_TIGHT}, {"tight_f32.bin", 1, WEFT_LEVEL_TIGHT},
+    {"full.bin", 0, WEFT_LEVEL_FULL, false},     {"steps.bin", 0, WEFT_LEVEL_FULL, true},
+    {"steps_f32.bin", 1, WEFT_LEVEL_FULL, true}, {"pairs.bin", 0, WEFT_LEVEL_PAIRS, false},
+    {"fast.bin", 0, WEFT_LEVEL_FAST, false},     {"fast_f32.bin", 1, WEFT_LEVEL_FAST, false},
+    {"tight.bin", 0, WEFT_LEVEL_TIGHT, false},   {"tight_f32.bin", 1, WEFT_LEVEL_TIGHT, false},
 };
 const size_t golden_good_count = sizeof golden_good_rows / sizeof *golden_good_rows;
 
@@ -19,6 +21,12 @@ const golden_bad golden_bad_rows[] = {
     {"bad_reserved.bin", "fast.bin", 7, 0x12, 0, WEFT_E_CORRUPT, "reserved bits"},
     {"bad_unit.bin", "fast.bin", 0, 0x02, 0, WEFT_E_CORRUPT, "the layout has 2 units"},
     {"bad_changed.bin", "full.bin", 8, 0x3f, 0, WEFT_E_CORRUPT, "full with 63 of 64"},
+    {"bad_full_parameters.bin", "full.bin", 12, 0x04, 0, WEFT_E_CORRUPT, "level full has parameters 0 to 3"},
+    {"bad_steps_changed.bin", "steps.bin", 8, 0x3f, 0, WEFT_E_CORRUPT, "full with 63 of 64"},
+    {"bad_steps_length.bin", "steps.bin", 4, 0x7c, 0, WEFT_E_CORRUPT, "124 bytes, 128 expected"},
+    {"bad_steps_cut.bin", "steps_f32.bin", 0, 0x01, 4, WEFT_E_CORRUPT, "are there"},
+    {"bad_steps_units.bin", "steps.bin", 10, 0x10, 0, WEFT_E_CORRUPT, "2 units in one frame (full)"},
+    {"bad_steps_pairs.bin", "pairs.bin", 12, 0x03, 0, WEFT_E_CORRUPT, "level pairs has no parameters"},
     {"bad_exceptions.bin", "fast.bin", 12, 0x06, 0, WEFT_E_CORRUPT, "6 exceptions among 5"},
     {"bad_cut.bin", "fast.bin", 0, 0x00, 4, WEFT_E_CORRUPT, "are there"},
     {"bad_position.bin", "pairs.bin", 16 + 16, 0x40, 0, WEFT_E_CORRUPT, "position 64 of 64"},

@@ -17,6 +17,7 @@ typedef struct golden_good {
     const char *file;
     uint32_t unit;
     weft_level level;
+    bool steps; /* level full: of steps, where an encoder has a smaller frame */
 } golden_good;
 
 typedef struct golden_bad {

@@ -101,6 +101,15 @@ static inline void world_step(merge_world *w, uint64_t *seed, uint64_t per_milli
     }
 }
 
+/* A further version of which every element has any bits. */
+static inline void world_scatter(merge_world *w, uint64_t *seed)
+{
+    uint32_t v = w->versions++;
+    w->image[v] = world_image(w, &w->binding[v]);
+    for (uint64_t i = 0; i < w->layout->elements; i++)
+        pair_put(w->image[v], i, pair_random(seed), w->row->width);
+}
+
 static inline void frames_free(update_frames *frames)
 {
     free(frames->data);
@@ -235,7 +244,7 @@ static inline bool world_is(const merge_world *w, uint32_t version)
     return memcmp(w->work, w->image[version], w->layout->bytes) == 0;
 }
 
-/* True if a unit is coded as its dense bytes. */
+/* True if a unit is coded as a word for each element. */
 static inline bool frames_have_full(const update_frames *update)
 {
     for (uint64_t at = 0, length; at < update->bytes; at += length) {

@@ -120,7 +120,10 @@ static void good_headers_are_admitted(void **state)
 {
     (void)state;
     weft_frame_header small = {.unit = 1, .units = 1, .level = WEFT_LEVEL_FULL, .payload_bytes = 4, .changed = 3};
+    weft_frame_header steps = full();
+    steps.parameters = WEFT_FULL_STEPS;
     admitted(full());
+    admitted(steps);
     admitted(small);
     admitted(pairs(1));
     admitted(pairs(332));
@@ -169,12 +172,18 @@ static void bad_sizes_are_refused(void **state)
     h.payload_bytes += 4;
     refused(h, "2000 expected");
     h = full();
-    h.parameters = 2;
-    refused(h, "full has no parameters");
-    h.parameters = WEFT_FULL_PLANES;
-    refused(h, "reaches the dense 2000");
-    h.payload_bytes -= 4;
-    refused(h, "in byte planes where none are taken");
+    h.parameters = 4;
+    refused(h, "full has parameters 0 to 3, got 0x00000004");
+    h.parameters = WEFT_FULL_STEPS | 1u << 31;
+    refused(h, "got 0x80000003");
+    for (h.parameters = WEFT_FULL_PLANES; h.parameters <= WEFT_FULL_STEP_PLANES; h.parameters++) {
+        h.payload_bytes = 2 * ELEMENTS;
+        refused(h, "reaches the dense 2000");
+        h.payload_bytes -= 4;
+        refused(h, "in byte planes where none are taken");
+    }
+    h.parameters = WEFT_FULL_STEPS;
+    refused(h, "1996 bytes, 2000 expected");
     h = pairs(10);
     h.payload_bytes -= 4;
     refused(h, "60 expected");

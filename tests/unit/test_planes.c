@@ -206,27 +206,29 @@ static void bad_directories_are_refused(void **state)
     (void)state;
     static const struct {
         uint8_t payload[20];
-        uint32_t bytes, parameters;
+        uint32_t bytes;
         const char *words;
     } cases[] = {
-        {{1, 0, 0, 1, 1, 0, 0, 1, 7, 8}, 12, 2, "full has no parameters"},
-        {{1, 0, 0, 1, 8, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8}, 20, 1, "reaches the dense 16"},
-        {{1, 0, 0, 1}, 4, 1, "planes reach to byte 8 of 4"},
-        {{1, 0, 0, 1, 1, 0, 0, 1}, 8, 1, "planes reach to byte 9 of 8"},
-        {{2, 0, 0, 1, 1, 0, 0, 1, 7, 8}, 12, 1, "plane 0 of kind 1 has 2 bytes for 8 elements"},
-        {{0, 0, 0, 1, 1, 0, 0, 1, 7, 8}, 12, 1, "plane 0 of kind 1 has 0 bytes"},
-        {{1, 0, 0, 1, 7, 0, 0, 0, 7, 8}, 12, 1, "plane 1 of kind 0 has 7 bytes"},
-        {{1, 0, 0, 1, 0, 0, 0, 2, 7, 8}, 12, 1, "plane 1 of kind 2 has 0 bytes"},
-        {{1, 0, 0, 1, 8, 0, 0, 2, 7, 8}, 12, 1, "plane 1 of kind 2 has 8 bytes"},
-        {{1, 0, 0, 1, 1, 0, 0, 3, 7, 8}, 12, 1, "plane 1 of kind 3"},
-        {{1, 0, 0, 1, 1, 0, 0, 0x11, 7, 8}, 12, 1, "plane 1 of kind 17"},
-        {{1, 0, 0, 1, 0xff, 0xff, 0xff, 0, 7, 8}, 12, 1, "plane 1 of kind 0 has 16777215 bytes"},
-        {{1, 0, 0, 1, 1, 0, 0, 1, 7, 8, 0, 1}, 12, 1, "padding byte 11 is 0x01"},
-        {{1, 0, 0, 1, 2, 0, 0, 2, 7, 8, 9}, 12, 1, "plane 1 is no zstd frame of 8 bytes"},
+        {{1, 0, 0, 1, 8, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8}, 20, "reaches the dense 16"},
+        {{1, 0, 0, 1}, 4, "planes reach to byte 8 of 4"},
+        {{1, 0, 0, 1, 1, 0, 0, 1}, 8, "planes reach to byte 9 of 8"},
+        {{2, 0, 0, 1, 1, 0, 0, 1, 7, 8}, 12, "plane 0 of kind 1 has 2 bytes for 8 elements"},
+        {{0, 0, 0, 1, 1, 0, 0, 1, 7, 8}, 12, "plane 0 of kind 1 has 0 bytes"},
+        {{1, 0, 0, 1, 7, 0, 0, 0, 7, 8}, 12, "plane 1 of kind 0 has 7 bytes"},
+        {{1, 0, 0, 1, 0, 0, 0, 2, 7, 8}, 12, "plane 1 of kind 2 has 0 bytes"},
+        {{1, 0, 0, 1, 8, 0, 0, 2, 7, 8}, 12, "plane 1 of kind 2 has 8 bytes"},
+        {{1, 0, 0, 1, 1, 0, 0, 3, 7, 8}, 12, "plane 1 of kind 3"},
+        {{1, 0, 0, 1, 1, 0, 0, 0x11, 7, 8}, 12, "plane 1 of kind 17"},
+        {{1, 0, 0, 1, 0xff, 0xff, 0xff, 0, 7, 8}, 12, "plane 1 of kind 0 has 16777215 bytes"},
+        {{1, 0, 0, 1, 1, 0, 0, 1, 7, 8, 0, 1}, 12, "padding byte 11 is 0x01"},
+        {{1, 0, 0, 1, 2, 0, 0, 2, 7, 8, 9}, 12, "plane 1 is no zstd frame of 8 bytes"},
     };
     sample made = sample_make(WEFT_BF16, 8, zero_bits, 1);
     for (size_t i = 0; i < COUNT(cases); i++)
-        refused(&made, cases[i].payload, cases[i].bytes, cases[i].parameters, cases[i].words);
+        for (uint32_t parameters = WEFT_FULL_PLANES; parameters <= WEFT_FULL_STEP_PLANES; parameters++)
+            refused(&made, cases[i].payload, cases[i].bytes, parameters, cases[i].words);
+    refused(&made, cases[0].payload, 12, 4, "full has parameters 0 to 3");
+    refused(&made, cases[0].payload, 12, WEFT_FULL_STEPS, "12 bytes, 16 expected");
     sample_free(&made);
 }
 
@@ -239,7 +241,9 @@ static void zstd_refused(void *user, const char *what, const uint8_t *packed, ui
         return; /* no length of a plane */
     weft_bytes_put(payload + 4, bytes | 2u << 24, 4);
     memcpy(payload + 9, packed, bytes);
-    refused(user, payload, (uint32_t)weft_frame_pad(9 + bytes), 1, "plane 1 is no zstd frame of 1000 bytes");
+    for (uint32_t parameters = WEFT_FULL_PLANES; parameters <= WEFT_FULL_STEP_PLANES; parameters++)
+        refused(user, payload, (uint32_t)weft_frame_pad(9 + bytes), parameters,
+                "plane 1 is no zstd frame of 1000 bytes");
 }
 
 static void bad_zstd_is_refused(void **state)

@@ -1,0 +1,76 @@
+/* host_steps.c - full frames of steps: a word for each element of a unit, the difference of its place before and after,
+ * modulo 2^(8w). 0 is no change. */
+#include "backends/host/host_element.h"
+#include "backends/host/host_state.h"
+
+/* ---- written from a list, whose gaps are zeros */
+
+WEFT_ALWAYS_INLINE void steps_put(const weft_changes *changes, bool is_float, uint8_t *words, unsigned width)
+{
+    const uint8_t *before = changes->before, *after = changes->after;
+    for (uint32_t i = 0; i < changes->count; i++)
+        weft_element_put(
+            words, changes->position[i],
+            weft_element_steps(weft_element_get(before, i, width), weft_element_get(after, i, width), width, is_float),
+            width);
+}
+
+void weft_host_steps_write(const weft_changes *changes, uint8_t width, bool is_float, uint8_t *payload, uint64_t bytes)
+{
+    memset(payload, 0, bytes);
+    switch (width) {
+    case 1:
+        steps_put(changes, is_float, payload, 1);
+        return;
+    case 2:
+        steps_put(changes, is_float, payload, 2);
+        return;
+    case 4:
+        steps_put(changes, is_float, payload, 4);
+        return;
+    default:
+        steps_put(changes, is_float, payload, 8);
+    }
+}
+
+/* ---- read against a base */
+
+/* Lists what a run's steps change. The list has room for every element, so that each is written where the next change
+ * goes, and counted if it is one. */
+WEFT_ALWAYS_INLINE uint32_t steps_take(const weft_run *run, uint32_t first, const uint8_t *words, weft_changes *changes,
+                                       bool is_float, unsigned width)
+{
+    uint32_t kept = changes->count;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const uint64_t steps = weft_element_get(words, first + i, width), bits = weft_element_get(run->data, i, width);
+        const uint64_t place = weft_element_order(bits, width, is_float) + steps;
+        changes->position[kept] = first + i;
+        weft_element_put(changes->before, kept, bits, width);
+        weft_element_put(changes->after, kept, weft_element_order(place & weft_element_mask(width), width, is_float),
+                         width);
+        kept += steps != 0;
+    }
+    return kept;
+}
+
+void weft_host_steps_read(const uint8_t *payload, const weft_view *base, weft_changes *changes)
+{
+    changes->count = 0;
+    for (uint32_t r = 0; r < base->run_count; r++) {
+        const weft_run *run = &base->runs[r];
+        const uint32_t first = weft_run_position(base, run);
+        switch (base->width) {
+        case 1:
+            changes->count = steps_take(run, first, payload, changes, base->is_float, 1);
+            break;
+        case 2:
+            changes->count = steps_take(run, first, payload, changes, base->is_float, 2);
+            break;
+        case 4:
+            changes->count = steps_take(run, first, payload, changes, base->is_float, 4);
+            break;
+        default:
+            changes->count = steps_take(run, first, payload, changes, base->is_float, 8);
+        }
+    }
+}
