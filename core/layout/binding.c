@@ -6,15 +6,9 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "layout/box.h"
 #include "layout/part.h"
-
-/* A piece in coded elements, checked against its tensor. */
-typedef struct stretch {
-    uint64_t tensor;
-    uint64_t first;
-    uint64_t count;
-    uint8_t *data;
-} stretch;
+#include "layout/stretch.h"
 
 static weft_status piece_check(const weft_layout *layout, const weft_piece *piece, uint64_t number)
 {
@@ -45,7 +39,7 @@ static weft_status piece_check(const weft_layout *layout, const weft_piece *piec
 
 static int stretch_order(const void *left, const void *right)
 {
-    const stretch *a = left, *b = right;
+    const weft_stretch *a = left, *b = right;
     if (a->tensor != b->tensor)
         return a->tensor < b->tensor ? -1 : 1;
     return a->first < b->first ? -1 : a->first > b->first;
@@ -53,7 +47,7 @@ static int stretch_order(const void *left, const void *right)
 
 /* Pieces that hold elements, checked, as stretches in order of tensor and element. */
 static weft_status stretches_take(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
-                                  stretch *stretches, uint64_t *stretch_count)
+                                  weft_stretch *stretches, uint64_t *stretch_count)
 {
     uint64_t used = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -64,8 +58,8 @@ static weft_status stretches_take(const weft_layout *layout, const weft_piece *p
             continue;
         const weft_dtype_row *row = layout->entries[pieces[i].tensor].row;
         uint64_t unit_bits = 8 * (uint64_t)row->width;
-        stretches[used++] = (stretch){pieces[i].tensor, pieces[i].first * row->bits / unit_bits,
-                                      pieces[i].count * row->bits / unit_bits, pieces[i].data};
+        stretches[used++] = (weft_stretch){pieces[i].tensor, pieces[i].first * row->bits / unit_bits,
+                                           pieces[i].count * row->bits / unit_bits, pieces[i].data};
     }
     qsort(stretches, used, sizeof *stretches, stretch_order);
     *stretch_count = used;
@@ -79,7 +73,7 @@ static unsigned long long elements_of(const weft_layout_entry *entry, uint64_t c
 }
 
 /* Every tensor is covered exactly: each stretch begins where the one before it ends. */
-static weft_status stretches_cover(const weft_layout *layout, const stretch *stretches, uint64_t count)
+static weft_status stretches_cover(const weft_layout *layout, const weft_stretch *stretches, uint64_t count)
 {
     uint64_t at = 0;
     for (uint64_t t = 0; t < layout->count; t++) {
@@ -100,11 +94,11 @@ static weft_status stretches_cover(const weft_layout *layout, const stretch *str
 }
 
 /* Joins neighbours that lie one behind the other in memory too. */
-static void stretches_join(const weft_layout *layout, stretch *stretches, uint64_t count)
+static void stretches_join(const weft_layout *layout, weft_stretch *stretches, uint64_t count)
 {
     uint64_t used = 0;
     for (uint64_t i = 0; i < count; i++) {
-        stretch *last = used > 0 ? &stretches[used - 1] : NULL;
+        weft_stretch *last = used > 0 ? &stretches[used - 1] : NULL;
         uint64_t width = layout->entries[stretches[i].tensor].row->width;
         if (last && last->tensor == stretches[i].tensor && last->data + last->count * width == stretches[i].data)
             last->count += stretches[i].count;
@@ -115,7 +109,7 @@ static void stretches_join(const weft_layout *layout, stretch *stretches, uint64
 
 /* Cuts stretches at unit borders. Units and stretches both go through the coded elements in layout order, so that one
  * pass suffices. Without binding->runs it only counts. */
-static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
+static uint64_t runs_cut(weft_binding *binding, const weft_stretch *stretches)
 {
     const weft_layout *layout = binding->layout;
     uint64_t runs = 0, used = 0; /* elements used of *stretches */
@@ -132,7 +126,7 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
             uint32_t room = unit->count - position;
             uint32_t count = left < room ? (uint32_t)left : room;
             if (binding->runs)
-                binding->runs[runs] = (weft_run){.data = stretches->data + used * unit->width,
+                binding->runs[runs] = (weft_run){.data = stretches->data ? stretches->data + used * unit->width : NULL,
                                                  .tensor = stretches->tensor,
                                                  .element = stretches->first + used,
                                                  .position = begin + position,
@@ -150,9 +144,10 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
     return runs;
 }
 
-static weft_status binding_fill(weft_binding *binding, const stretch *stretches)
+weft_status weft_binding_fill(weft_binding *binding, weft_stretch *stretches, uint64_t count)
 {
     uint64_t units = binding->layout->unit_count;
+    stretches_join(binding->layout, stretches, count);
     binding->run_count = runs_cut(binding, stretches);
     binding->first_run = weft_mem_take(units + 1, sizeof *binding->first_run);
     binding->runs = weft_mem_take(binding->run_count + 1, sizeof *binding->runs);
@@ -168,60 +163,17 @@ weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uin
 {
     weft_binding made = {.layout = layout};
     uint64_t used = 0;
-    stretch *stretches = count < UINT64_MAX ? weft_mem_take(count + 1, sizeof *stretches) : NULL;
+    weft_stretch *stretches = count < UINT64_MAX ? weft_mem_take(count + 1, sizeof *stretches) : NULL;
     if (!stretches)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu pieces", (unsigned long long)count);
     weft_status status = stretches_take(layout, pieces, count, stretches, &used);
     if (status == WEFT_OK)
         status = stretches_cover(layout, stretches, used);
-    if (status == WEFT_OK) {
-        stretches_join(layout, stretches, used);
-        status = binding_fill(&made, stretches);
-    }
+    if (status == WEFT_OK)
+        status = weft_binding_fill(&made, stretches, used);
     weft_mem_give(stretches);
     if (status == WEFT_OK)
         *binding = made;
-    return status;
-}
-
-static uint64_t run_bytes(const weft_binding *binding, const weft_run *run)
-{
-    return (uint64_t)run->count * binding->layout->entries[run->tensor].row->width;
-}
-
-typedef struct placed {
-    const weft_run *run;
-} placed;
-
-static int placed_order(const void *left, const void *right)
-{
-    const placed *a = left, *b = right;
-    return (a->run->data > b->run->data) - (a->run->data < b->run->data);
-}
-
-/* Runs in order of address: each ends before the next begins. */
-static weft_status runs_apart(const weft_binding *binding, placed *runs)
-{
-    const weft_layout_entry *entries = binding->layout->entries;
-    for (uint64_t i = 0; i < binding->run_count; i++)
-        runs[i].run = &binding->runs[i];
-    qsort(runs, binding->run_count, sizeof *runs, placed_order);
-    for (uint64_t i = 1; i < binding->run_count; i++) {
-        const weft_run *before = runs[i - 1].run, *run = runs[i].run;
-        if ((uintptr_t)run->data - (uintptr_t)before->data < run_bytes(binding, before))
-            return weft_fail(WEFT_E_LAYOUT, "tensors %s and %s share memory at %p: leave all but one out of the layout",
-                             entries[before->tensor].tensor.name, entries[run->tensor].tensor.name, (void *)run->data);
-    }
-    return WEFT_OK;
-}
-
-weft_status weft_binding_apart(const weft_binding *binding)
-{
-    placed *runs = weft_mem_take(binding->run_count + 1, sizeof *runs);
-    if (!runs)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu runs", (unsigned long long)binding->run_count);
-    weft_status status = runs_apart(binding, runs);
-    weft_mem_give(runs);
     return status;
 }
 
@@ -241,6 +193,7 @@ weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_bindi
 
 void weft_binding_close(weft_binding *binding)
 {
+    weft_boxes_free(binding->boxes);
     weft_mem_give(binding->runs);
     weft_mem_give(binding->first_run);
     *binding = (weft_binding){0};
@@ -251,11 +204,20 @@ weft_view weft_binding_view(const weft_binding *binding, uint64_t unit)
     return weft_binding_span(binding, unit, 1);
 }
 
+/* The boxes, if a run of these units lies in them. */
+static const weft_boxes *boxes_of(const weft_binding *binding, uint64_t unit, uint32_t units)
+{
+    const weft_unit *first = &binding->layout->units[unit], *last = first + units - 1;
+    const weft_boxes *boxes = binding->boxes;
+    return boxes && boxes->first[last->tensor + last->tensor_count] > boxes->first[first->tensor] ? boxes : NULL;
+}
+
 weft_view weft_binding_span(const weft_binding *binding, uint64_t unit, uint32_t units)
 {
     const weft_unit *grid = &binding->layout->units[unit];
     uint64_t first = binding->first_run[unit];
     return (weft_view){.runs = binding->runs + first,
+                       .boxes = boxes_of(binding, unit, units),
                        .run_count = (uint32_t)(binding->first_run[unit + units] - first),
                        .count = weft_layout_count_units(binding->layout, unit, units),
                        .first = binding->runs[first].position,

@@ -104,9 +104,10 @@ uint64_t weft_layout_wire_bytes(const weft_layout *layout);
 void weft_layout_write(const weft_layout *layout, uint8_t *out);
 weft_status weft_layout_parse(const uint8_t *bytes, uint64_t length, weft_layout **layout);
 
-/* A run of a unit's coded elements that lie consecutively in memory and in one tensor, so in one part. */
+/* A run of a unit's coded elements that are consecutive in one tensor, so in one part. They lie consecutively in
+ * memory, or in the boxes of the tensor. */
 typedef struct weft_run {
-    uint8_t *data;     /* address of the first element */
+    uint8_t *data;     /* address of the first element; NULL: they lie in boxes of the view */
     uint64_t tensor;   /* number in the layout */
     uint64_t element;  /* coded element in the tensor: the index the digest uses */
     uint32_t position; /* coded element in the stretch, mod 2^32: see weft_run_position */
@@ -117,6 +118,7 @@ typedef struct weft_run {
 /* The elements of one unit or of a run of units in memory: runs in order of position, covering them exactly. */
 typedef struct weft_view {
     const weft_run *runs;
+    const struct weft_boxes *boxes; /* box.h: for runs without an address; NULL: every run has one */
     uint32_t run_count;
     uint32_t count; /* coded elements */
     uint32_t first; /* position of the first of them in the stretch, mod 2^32 */
@@ -133,22 +135,26 @@ static inline uint32_t weft_run_position(const weft_view *view, const weft_run *
     return run->position - view->first;
 }
 
-/* A layout bound to memory: runs for every unit. */
+/* A layout bound to memory: runs for every unit, and the boxes that some of them lie in. */
 typedef struct weft_binding {
     weft_layout *layout; /* borrowed */
     weft_run *runs;
     uint64_t run_count;
-    uint64_t *first_run; /* unit_count + 1 entries */
+    uint64_t *first_run;      /* unit_count + 1 entries */
+    struct weft_boxes *boxes; /* of blocks that do not lie as their tensors do; NULL: there are none */
 } weft_binding;
 
 /* Checks that the pieces cover every tensor exactly and builds the runs. The caller gives it back with
  * weft_binding_close. Errors: WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uint64_t count, weft_binding *binding);
+/* The same from blocks, of which it keeps the strides. Errors: those of weft_bind_blocks. */
+weft_status weft_binding_open_blocks(weft_layout *layout, const weft_block *blocks, uint64_t count,
+                                     weft_binding *binding);
 /* Binds a contiguous image of weft_layout_bytes, tensors at entry.offset (the shadow, a staged snapshot). Tensors lie
  * there by falling coded width, then in layout order, so that each is aligned without padding; with one width that is
  * the layout's order. The image is aligned to 8 bytes. */
 weft_status weft_binding_open_image(weft_layout *layout, void *image, weft_binding *binding);
-/* Whether no two tensors share memory, without which what is written cannot be undone. Errors: WEFT_E_LAYOUT,
+/* Whether no two tensors or blocks share memory, without which writing cannot be undone. Errors: WEFT_E_LAYOUT,
  * WEFT_E_MEMORY. */
 weft_status weft_binding_apart(const weft_binding *binding);
 void weft_binding_close(weft_binding *binding);

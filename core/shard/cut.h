@@ -10,7 +10,7 @@
 #ifndef WEFT_CORE_CUT_H
 #define WEFT_CORE_CUT_H
 
-#include "shard/slice.h"
+#include "layout/slice.h"
 
 #define WEFT_CUT_NAME   64u  /* a name and its terminator */
 #define WEFT_CUT_MOST   256u /* cuts of one site */

@@ -1,20 +1,10 @@
-/* slice.h - boxes of tensors. A tensor is seen as a matrix: its last dimension are the columns, all others together the
- * rows; a tensor of rank 0 or 1 is one row. */
+/* slice.h - boxes of tensors (weft_slice of weft.h): made, met, checked and named. */
 #ifndef WEFT_CORE_SLICE_H
 #define WEFT_CORE_SLICE_H
 
 #include "layout/layout.h"
 
 #define WEFT_SLICE_TEXT 224u /* holds any slice's name, its terminator too */
-
-/* A box of one tensor, in elements of its dtype. */
-typedef struct weft_slice {
-    uint64_t tensor; /* number in the layout */
-    uint64_t row;    /* first */
-    uint64_t rows;
-    uint64_t column; /* first */
-    uint64_t columns;
-} weft_slice;
 
 /* The slice that is all of a tensor. */
 weft_slice weft_slice_whole(const weft_layout *layout, uint64_t tensor);

@@ -1,5 +1,4 @@
-/* slice.c - boxes of tensors: made, met, checked and named. */
-#include "shard/slice.h"
+#include "layout/slice.h"
 
 #include <stdio.h>
 #include <string.h>
