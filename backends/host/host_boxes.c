@@ -5,7 +5,7 @@
 #include "backends/host/host_element.h"
 
 #define LINE       64u /* bytes */
-#define AHEAD      4096u
+#define AHEAD      4096u /* bytes of rows that are asked for before they are copied */
 #define GROUP_MOST 32u /* rows that are copied together, element by element */
 
 /* Rows and columns of one box, and where they go to or come from. */
@@ -53,14 +53,15 @@ WEFT_ALWAYS_INLINE void row_move(const patch *p, uint8_t *dense, uint8_t *boxed,
     }
 }
 
+/* Into the second cache, because the first takes few lines at a time. */
 static void lines_ask(const uint8_t *at, uint64_t bytes)
 {
     for (uint64_t byte = 0; byte < bytes; byte += LINE)
-        __builtin_prefetch(at + byte);
+        __builtin_prefetch(at + byte, 0, 1);
 }
 
-/* Rows of one segment each, a stride apart: those to come are asked for, because the CPU follows no stream across the
- * pages that lie between them. */
+/* Rows of one segment each, a stride apart. Those to come are asked for, beyond the patch too: the CPU follows no stream
+ * across the pages that lie between rows. */
 WEFT_ALWAYS_INLINE void rows_stride(const patch *p, uint64_t width, bool store)
 {
     const weft_box *box = p->box;
@@ -68,8 +69,7 @@ WEFT_ALWAYS_INLINE void rows_stride(const patch *p, uint64_t width, bool store)
     uint8_t *boxed = box->data + weft_box_offset(&box->row_at, p->row) + weft_box_offset(&box->column_at, p->column);
     uint8_t *dense = p->dense;
     for (uint64_t r = 0; r < p->rows; r++, dense += p->pitch, boxed += stride) {
-        if (r + ahead < p->rows)
-            lines_ask(boxed + ahead * stride, bytes);
+        lines_ask((const uint8_t *)((uintptr_t)boxed + ahead * stride), bytes);
         segment_move(dense, boxed, bytes, store);
     }
 }

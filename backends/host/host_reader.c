@@ -1,9 +1,10 @@
 /* host_reader.c - a view read in order, fragment by fragment. */
 #include "backends/host/host_boxes.h"
 
-/* Bytes that are copied out of boxes at once: they stay in the caches until they are read. Where single elements are
- * copied the tile is filled, because lines of memory have elements of many rows. */
-#define CHUNK_BYTES (1u << 16)
+/* Bytes that are copied out of boxes at once: they are still in the first cache when they are read, and memory brings
+ * the rows to come meanwhile (bench/NOTES.md). Where single elements are copied the tile is filled, because lines of
+ * memory have elements of many rows. */
+#define CHUNK_BYTES (1u << 11)
 
 /* Elements of a run that are copied at once: whole rows where there are any. */
 static uint32_t chunk_of(const weft_boxes *boxes, uint64_t tensor, uint64_t element, uint32_t left, uint8_t width)
