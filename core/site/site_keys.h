@@ -10,10 +10,12 @@ typedef enum weft_text_rule {
     WEFT_TEXT_ADDRESS,
     WEFT_TEXT_LISTEN,
     WEFT_TEXT_VIA,
-    WEFT_TEXT_PORTS
+    WEFT_TEXT_PORTS,
+    WEFT_TEXT_NUMBERS
 } weft_text_rule;
 
-/* One row. Offsets are into weft_site_peer for section "peer", weft_site_provider for "provider", weft_site else. */
+/* One row. Offsets are into weft_site_peer for section "peer", weft_site_provider for "provider", weft_site_cut for
+ * "cut", weft_site else. */
 typedef struct weft_site_field {
     weft_key key;
     uint32_t offset;
@@ -26,7 +28,7 @@ typedef struct weft_site_field {
 } weft_site_field;
 
 /* Room for an index per row. */
-#define WEFT_SITE_ROWS 56
+#define WEFT_SITE_ROWS 64
 
 /* index from 0; NULL past the last. */
 const weft_site_field *weft_site_field_at(uint64_t index);

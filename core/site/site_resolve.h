@@ -26,6 +26,10 @@ void weft_site_fill(const weft_site_source *source, const weft_site_layers *laye
  * Needs `site` filled but for peers. Errors: WEFT_E_CONFIG. */
 weft_status weft_site_rules(const weft_site *site);
 
+/* ---- site_cuts.c */
+/* Fills site->cuts from the sections. Errors: WEFT_E_CONFIG (keys that do not go together), WEFT_E_MEMORY. */
+weft_status weft_site_fill_cuts(weft_site *site);
+
 /* ---- site_relays.c */
 /* Every `via` names a relay with a section of its own, none stands behind itself, no chain has more than
  * WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */

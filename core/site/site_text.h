@@ -30,6 +30,10 @@ bool weft_site_is_via(const char *text);
 /* Whether the text is one to WEFT_SITE_RAILS different hosts of at most 63 bytes between commas. */
 bool weft_site_is_addresses(const char *text);
 
+/* Cuts a list of rising numbers between commas and counts them; 0: it is none. `list`, unless NULL, holds
+ * WEFT_SITE_NUMBERS of them. */
+uint32_t weft_site_numbers(const char *text, uint64_t *list);
+
 /* The next name of a list between commas and blanks, from *at on, which moves behind it; NULL at the end. `bytes`
  * receives its length, which may be that of no name. */
 const char *weft_site_via_next(const char **at, size_t *bytes);

@@ -169,6 +169,31 @@ static void a_device_refuses_strides_by_name(void **state)
     fleet_close(f);
 }
 
+/* ---- cuts */
+
+static uint64_t bytes_with(const char *const *overrides, uint64_t *root)
+{
+    weft_update_info info = {.size = sizeof info};
+    fleet *f = start(FLEET_TILES, overrides);
+    fleet_change(f->layout, f->dense, 30, &f->seed);
+    fleet_model_put(&f->trainer.model, f->dense);
+    assert_int_equal(weft_publish(f->trainer.session, 1, NULL, NULL, &info), WEFT_OK);
+    fleet_close(f);
+    *root = info.target.root;
+    return info.bytes;
+}
+
+/* One source sends whole models, whatever the site's cuts are. */
+static void cuts_of_the_site_change_no_byte(void **state)
+{
+    static const char *const overrides[] = {"cut.wide.tensors=wide", "cut.wide.rows=1", "cut.norms.tensors=norm.*",
+                                            NULL};
+    uint64_t root, cut_root;
+    (void)state;
+    assert_int_equal(bytes_with(NULL, &root), bytes_with(overrides, &cut_root));
+    assert_true(root == cut_root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(updates_of_every_level_land),
@@ -177,6 +202,7 @@ int main(void)
                                        cmocka_unit_test(a_commit_that_meets_another_weight_is_undone),
                                        cmocka_unit_test(ends_rebind),
                                        cmocka_unit_test(only_ends_that_write_need_memory_of_their_own),
-                                       cmocka_unit_test(a_device_refuses_strides_by_name)};
+                                       cmocka_unit_test(a_device_refuses_strides_by_name),
+                                       cmocka_unit_test(cuts_of_the_site_change_no_byte)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
