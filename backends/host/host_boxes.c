@@ -4,9 +4,9 @@
 
 #include "backends/host/host_element.h"
 
-#define LINE       64u /* bytes */
+#define LINE       64u   /* bytes */
 #define AHEAD      4096u /* bytes of rows that are asked for before they are copied */
-#define GROUP_MOST 32u /* rows that are copied together, element by element */
+#define GROUP_MOST 32u   /* rows that are copied together, element by element */
 
 /* Rows and columns of one box, and where they go to or come from. */
 typedef struct patch {
@@ -60,8 +60,8 @@ static void lines_ask(const uint8_t *at, uint64_t bytes)
         __builtin_prefetch(at + byte, 0, 1);
 }
 
-/* Rows of one segment each, a stride apart. Those to come are asked for, beyond the patch too: the CPU follows no stream
- * across the pages that lie between rows. */
+/* Rows of one segment each, a stride apart. Those to come are asked for, beyond the patch too: the CPU follows no
+ * stream across the pages that lie between rows. */
 WEFT_ALWAYS_INLINE void rows_stride(const patch *p, uint64_t width, bool store)
 {
     const weft_box *box = p->box;
@@ -134,13 +134,13 @@ WEFT_ALWAYS_INLINE void patch_move(const patch *p, uint8_t width, bool store)
     const weft_box *box = p->box;
     if (box->side == 1)
         scattered_move(p, width, store);
-    else if (box->side == box->columns && box->column_at.from == 0 && box->row_at.count == 1)
+    else if (box->side == box->columns && box->row_at.count == 1)
         rows_stride(p, width, store);
     else
         rows_segments(p, width, store);
 }
 
-/* What a box has of `rows` rows from `row` on, and of their columns below `end` from `column` on. */
+/* Takes the elements that a box has of `rows` rows from `row` on, in the columns from `column` to `end`. */
 WEFT_ALWAYS_INLINE void rows_take(const weft_box *box, const weft_host_range *range, uint8_t *bytes, uint64_t row,
                                   uint64_t rows, uint64_t column, uint64_t end, bool store)
 {

@@ -1,4 +1,4 @@
-/* binding_blocks.c - a layout bound to blocks: boxes where strides are needed, stretches of memory where they are not.
+/* binding_blocks.c - a layout bound to blocks: boxes where strides are needed, pieces of memory where they are not.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -6,18 +6,18 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/box.h"
-#include "layout/stretch.h"
+#include "layout/coded_piece.h"
 
 typedef unsigned long long ull;
 
 /* Blocks on their way into a binding. */
 typedef struct taking {
     weft_layout *layout;
-    weft_box_read *reads; /* those that hold elements, by tensor, row and column */
+    weft_box_read *reads; /* blocks that hold elements, by tensor, row and column */
     uint64_t count;
     weft_boxes *boxes;
-    weft_stretch *stretches;
-    uint64_t stretch_count;
+    weft_coded_piece *pieces;
+    uint64_t piece_count;
 } taking;
 
 void weft_boxes_free(weft_boxes *boxes)
@@ -67,7 +67,7 @@ static weft_status reads_take(taking *t, const weft_block *blocks, uint64_t coun
     return WEFT_OK;
 }
 
-/* Puts the boxes of a tensor behind those that are kept. */
+/* Puts the boxes of a tensor after the boxes that are kept. */
 static void boxes_put(weft_boxes *boxes, const weft_box_read *reads, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -77,14 +77,14 @@ static void boxes_put(weft_boxes *boxes, const weft_box_read *reads, uint64_t co
     }
 }
 
-static void stretches_put(taking *t, const weft_box_read *reads, uint64_t count)
+static void pieces_put(taking *t, const weft_box_read *reads, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        t->stretches[t->stretch_count++] =
-            (weft_stretch){reads[i].slice.tensor, reads[i].first, reads[i].count, reads[i].box.data};
+        t->pieces[t->piece_count++] =
+            (weft_coded_piece){reads[i].slice.tensor, reads[i].first, reads[i].count, reads[i].box.data};
 }
 
-/* A tensor of which one block has strides lies in boxes altogether. */
+/* Takes all blocks of a tensor as boxes if one of them needs its strides. */
 static weft_status tensor_take(taking *t, uint64_t tensor, const weft_box_read *reads, uint64_t count)
 {
     weft_boxes *boxes = t->boxes;
@@ -92,16 +92,16 @@ static weft_status tensor_take(taking *t, uint64_t tensor, const weft_box_read *
     for (uint64_t i = 0; i < count; i++)
         flat = flat && reads[i].flat;
     boxes->first[tensor] = boxes->count;
-    boxes_put(boxes, reads, count); /* the next tensor's take their place where they are not kept */
+    boxes_put(boxes, reads, count); /* the next tensor's boxes take their place if these are not kept */
     weft_status status = weft_boxes_cover(t->layout, tensor, boxes->box + boxes->count, count);
     if (status != WEFT_OK)
         return status;
     if (flat) {
-        stretches_put(t, reads, count);
+        pieces_put(t, reads, count);
         return WEFT_OK;
     }
     boxes->count += count;
-    t->stretches[t->stretch_count++] = (weft_stretch){tensor, 0, t->layout->entries[tensor].coded, NULL};
+    t->pieces[t->piece_count++] = (weft_coded_piece){tensor, 0, t->layout->entries[tensor].coded, NULL};
     return WEFT_OK;
 }
 
@@ -129,7 +129,7 @@ static weft_status taking_fill(taking *t, weft_binding *binding)
     weft_binding made = {.layout = t->layout};
     weft_status status = tensors_take(t);
     if (status == WEFT_OK)
-        status = weft_binding_fill(&made, t->stretches, t->stretch_count);
+        status = weft_binding_fill(&made, t->pieces, t->piece_count);
     if (status != WEFT_OK)
         return status;
     if (t->boxes->count > 0) {
@@ -146,10 +146,10 @@ weft_status weft_binding_open_blocks(weft_layout *layout, const weft_block *bloc
     taking t = {.layout = layout};
     if (count < UINT64_MAX - layout->count) {
         t.reads = weft_mem_take(count + 1, sizeof *t.reads);
-        t.stretches = weft_mem_take(count + layout->count + 1, sizeof *t.stretches);
+        t.pieces = weft_mem_take(count + layout->count + 1, sizeof *t.pieces);
     }
     weft_status status =
-        t.reads && t.stretches ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %llu blocks", (ull)count);
+        t.reads && t.pieces ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %llu blocks", (ull)count);
     if (status == WEFT_OK)
         status = boxes_make(layout, count, &t.boxes);
     if (status == WEFT_OK)
@@ -157,7 +157,7 @@ weft_status weft_binding_open_blocks(weft_layout *layout, const weft_block *bloc
     if (status == WEFT_OK)
         status = taking_fill(&t, binding);
     weft_boxes_free(t.boxes);
-    weft_mem_give(t.stretches);
+    weft_mem_give(t.pieces);
     weft_mem_give(t.reads);
     return status;
 }

@@ -20,7 +20,7 @@ static bool is_packed(const weft_dtype_row *row)
     return row->bits % 8 != 0;
 }
 
-/* Coded elements of `elements` elements that fill whole bytes. */
+/* Converts elements that fill whole bytes to coded elements. */
 static uint64_t coded_of(const weft_dtype_row *row, uint64_t elements)
 {
     return is_packed(row) ? elements / 8 * row->bits + elements % 8 * row->bits / 8
@@ -62,7 +62,7 @@ static bool is_given(const weft_stride *strides)
     return false;
 }
 
-/* Parts in use, which come first, and whose extents multiply to `wanted`. */
+/* Counts the parts in use. They come first, and their extents multiply to `wanted`. */
 static weft_status strides_check(const reading *r, const weft_stride *strides, const char *what, uint64_t wanted,
                                  uint32_t *count)
 {
@@ -109,7 +109,7 @@ static void index_join(weft_box_index *at)
     at->count = used;
 }
 
-/* An index from the caller's strides, or of `wanted` values `stride` bytes apart. */
+/* Makes an index of `wanted` values: by the caller's strides, or `stride` bytes apart if no strides are given. */
 static weft_status index_take(const reading *r, const weft_stride *strides, const char *what, uint64_t wanted,
                               uint64_t stride, weft_box_index *at)
 {
@@ -141,7 +141,7 @@ static weft_status indices_take(const reading *r, weft_box *box)
 
 /* ---- boxes */
 
-/* Where rows of a packed dtype do not fill whole bytes, the tensor is one row of bytes. */
+/* Takes a tensor as one row of bytes, where rows of a packed dtype do not fill whole bytes. */
 static weft_status ragged_take(const reading *r, const weft_slice *whole, weft_box *box)
 {
     const weft_slice *slice = &r->block->slice;

@@ -59,7 +59,7 @@ weft_pattern_fault weft_pattern_make(const void *data, uint64_t width, const wef
 
 /* ---- meeting */
 
-/* What is left of a pattern inside of its outer parts. */
+/* The rest of a pattern inside of its outer parts. */
 typedef struct rest {
     const weft_stride *part;
     uint32_t count;
@@ -87,17 +87,17 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Multiples of `stride` for which b, that begins `gap` bytes after a, meets a when it is moved down by them: the spans
- * of both meet. */
+/* Finds the multiples of `stride` by which b must move down for the spans of a and b to meet. `gap`: bytes from the
+ * begin of a to the begin of b. */
 static void steps_between(const rest *a, const rest *b, int64_t gap, int64_t stride, int64_t *least, int64_t *most)
 {
     *least = divide_down(gap - a->span, stride) + 1;
     *most = divide_down(gap + b->span - 1, stride);
 }
 
-/* `gap`: bytes from where a begins to where b begins. Parts of a common stride are taken together, so that only the
- * difference of their indices counts; of others that of the larger stride is walked, where it can meet at all. The
- * depth is at most the parts of both. */
+/* Tells whether two rests meet, where b begins `gap` bytes after a. Parts of a common stride are taken together,
+ * because only the difference of their indices counts. Of other parts the one of the larger stride is walked, as far as
+ * the spans can meet. The depth is at most the number of parts of both. */
 static bool rests_meet(const rest *a, const rest *b, int64_t gap)
 {
     if (gap >= a->span || -gap >= b->span)

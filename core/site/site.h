@@ -32,7 +32,7 @@ typedef enum weft_choice_coding {
     WEFT_CODING_VERBATIM = 2
 } weft_choice_coding;
 
-/* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
+/* The settings of one peer, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
     char address[WEFT_SITE_TEXT];  /* local interfaces or IPs of the rollout's fabric endpoints: weft_site_rails */
@@ -60,7 +60,7 @@ typedef struct weft_site_peer {
     uint64_t relay_memory;      /* bytes for passing on */
 } weft_site_peer;
 
-/* What a [cut.NAME] parts. */
+/* The things that a [cut.NAME] counts. */
 typedef enum weft_choice_by {
     WEFT_BY_NONE = 0,
     WEFT_BY_ROWS = 1,
@@ -155,7 +155,7 @@ uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WE
 /* Cuts a list of addresses; 1 and "" for the empty text. */
 uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME]);
 
-/* What the index-th of all [peer.NAME] and [peer.PREFIX*] sections comes to, those that only an override made included:
+/* Resolves the index-th of all [peer.NAME] and [peer.PREFIX*] sections, sections of overrides included:
  * whoever joins gets one of these rows. A pattern's has its prefix for a name. False past the last. */
 bool weft_site_row(const weft_site *site, size_t index, weft_site_peer *row, bool *pattern);
 

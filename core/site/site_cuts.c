@@ -17,7 +17,7 @@ static uint32_t sizes_given(const weft_site_cut *cut)
     return (cut->rows > 0) + (cut->columns > 0) + (cut->middle > 0);
 }
 
-/* What is wrong with the keys of a section; NULL: nothing. */
+/* Returns the text of the fault in a section's keys. NULL: there is none. */
 static const char *fault_of(const weft_site_cut *cut)
 {
     const uint32_t sizes = sizes_given(cut);

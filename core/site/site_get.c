@@ -5,7 +5,7 @@
 #include "site/site_resolve.h"
 #include "site/site_text.h"
 
-/* What a pattern gives, by its name PREFIX*. */
+/* Resolves a pattern by its name PREFIX*. */
 static bool find_pattern(const weft_site *site, const char *name, weft_site_peer *row)
 {
     const size_t bytes = strlen(name) - 1;
