@@ -10,12 +10,13 @@ typedef struct finder {
     const weft_host_spots *spots;
     uint64_t origin; /* of positions, in the tensor */
     uint64_t first;
-    weft_segment segment;
+    uint64_t count;
+    uintptr_t zero; /* address that element 0 would have */
 } finder;
 
 static finder finder_of(const weft_host_spots *spots)
 {
-    return (finder){spots, spots->run->element - weft_run_position(spots->view, spots->run), 0, {NULL, 0}};
+    return (finder){spots, spots->run->element - weft_run_position(spots->view, spots->run), 0, 0, 0};
 }
 
 /* Addresses of `count` elements, from the one of number `from` on. */
@@ -24,11 +25,13 @@ WEFT_ALWAYS_INLINE void addresses_find(finder *at, uint32_t from, uint32_t count
     const weft_host_spots *spots = at->spots;
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t element = at->origin + spots->position[from + i];
-        if (element - at->first >= at->segment.count) {
-            at->segment = weft_boxes_segment(spots->view->boxes, spots->run->tensor, element);
+        if (element - at->first >= at->count) {
+            const weft_segment found = weft_boxes_segment(spots->view->boxes, spots->run->tensor, element);
             at->first = element;
+            at->count = found.count;
+            at->zero = (uintptr_t)found.data - element * spots->view->width;
         }
-        address[i] = at->segment.data + (element - at->first) * spots->view->width;
+        address[i] = (uint8_t *)(at->zero + element * spots->view->width);
         weft_ahead_element(address[i], write);
     }
 }
@@ -46,7 +49,7 @@ WEFT_ALWAYS_INLINE void gather(const weft_host_spots *spots, uint8_t *out, unsig
         some = some_of(spots, from);
         addresses_find(&at, from, some, address, 0);
         for (uint32_t i = 0; i < some; i++)
-            memcpy(out + (uint64_t)(from + i) * width, address[i], width);
+            weft_element_put(out, from + i, weft_element_get(address[i], 0, width), width);
     }
 }
 
@@ -58,7 +61,7 @@ WEFT_ALWAYS_INLINE void scatter(const weft_host_spots *spots, const uint8_t *val
         some = some_of(spots, from);
         addresses_find(&at, from, some, address, 1);
         for (uint32_t i = 0; i < some; i++)
-            memcpy(address[i], values + (uint64_t)(from + i) * width, width);
+            weft_element_put(address[i], 0, weft_element_get(values, from + i, width), width);
     }
 }
 
@@ -74,7 +77,7 @@ WEFT_ALWAYS_INLINE bool swap(const weft_host_spots *spots, uint8_t *before, cons
             const uint64_t there = weft_element_get(address[i], 0, width);
             differs |= there ^ weft_element_get(before, from + i, width);
             weft_element_put(before, from + i, there, width);
-            memcpy(address[i], after + (uint64_t)(from + i) * width, width);
+            weft_element_put(address[i], 0, weft_element_get(after, from + i, width), width);
         }
     }
     return differs != 0;

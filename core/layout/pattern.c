@@ -102,10 +102,10 @@ static bool rests_meet(const rest *a, const rest *b, int64_t gap)
 {
     if (gap >= a->span || -gap >= b->span)
         return false;
-    if (a->count == 0 && b->count == 0)
-        return true;
     const uint64_t a_stride = a->count ? a->part->stride : 0, b_stride = b->count ? b->part->stride : 0;
     const int64_t stride = (int64_t)(a_stride > b_stride ? a_stride : b_stride);
+    if (stride == 0) /* two runs */
+        return true;
     const rest a_in = a_stride >= b_stride ? inside(a) : *a, b_in = b_stride >= a_stride ? inside(b) : *b;
     const int64_t up = a_stride >= b_stride ? (int64_t)a->part->extent - 1 : 0;
     const int64_t down = b_stride >= a_stride ? (int64_t)b->part->extent - 1 : 0;
