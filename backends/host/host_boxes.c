@@ -5,7 +5,7 @@
 #include "backends/host/host_element.h"
 
 #define LINE       64u   /* bytes */
-#define AHEAD      4096u /* bytes of rows that are asked for before they are copied */
+#define AHEAD      2048u /* bytes of rows that are asked for before they are copied */
 #define GROUP_MOST 32u   /* rows that are copied together, element by element */
 
 /* Rows and columns of one box, and where they go to or come from. */
@@ -173,6 +173,12 @@ WEFT_ALWAYS_INLINE void range_move(const weft_boxes *boxes, const weft_host_rang
         if (tail)
             rows_take(box, range, bytes, last_row, 1, 0, end, store);
     }
+}
+
+void weft_host_rows_load(const weft_box *box, uint64_t row, uint64_t rows, uint8_t width, uint8_t *bytes)
+{
+    const patch p = {box, row, rows, 0, box->columns, bytes, box->columns * width};
+    rows_stride(&p, width, false);
 }
 
 void weft_host_boxes_load(const weft_boxes *boxes, const weft_host_range *range, uint8_t *bytes)

@@ -16,12 +16,49 @@ static uint32_t chunk_of(const weft_boxes *boxes, uint64_t tensor, uint64_t elem
     return count < left ? (uint32_t)count : left;
 }
 
+/* Looks at a run once, so that its chunks are copied without a search for their rows. */
+static void run_begin(weft_host_reader *reader)
+{
+    const weft_boxes *boxes = reader->view->boxes;
+    reader->box = NULL;
+    if (reader->run->data)
+        return;
+    const weft_box *box = weft_host_boxes_pitched(boxes, reader->run->tensor);
+    const uint64_t bytes = box ? box->all * reader->view->width : 0;
+    if (!box || bytes > CHUNK_BYTES)
+        return;
+    reader->box = box;
+    reader->rows = (uint32_t)(CHUNK_BYTES / bytes);
+    reader->count = reader->rows * (uint32_t)box->all;
+    reader->next = UINT64_MAX;
+}
+
+/* Copies the next chunk of whole rows. False: a row is begun, or too few are left. */
+static bool rows_read(weft_host_reader *reader, uint64_t element, uint32_t left)
+{
+    if (!reader->box || left < reader->count)
+        return false;
+    if (element != reader->next) {
+        if (element % reader->box->all)
+            return false;
+        reader->row = element / reader->box->all;
+    }
+    weft_host_rows_load(reader->box, reader->row, reader->rows, reader->view->width, reader->tile);
+    reader->row += reader->rows;
+    reader->next = element + reader->count;
+    reader->data = reader->tile;
+    reader->end = reader->begin + reader->count;
+    return true;
+}
+
 /* Copies what comes next of a run that lies in boxes. */
 static void boxes_read(weft_host_reader *reader, uint32_t from, uint32_t left)
 {
     const weft_view *view = reader->view;
     const weft_run *run = reader->run;
     const uint64_t element = run->element + from;
+    if (rows_read(reader, element, left))
+        return;
     const uint32_t count = chunk_of(view->boxes, run->tensor, element, left, view->width);
     const weft_host_range range = {run->tensor, element, count, view->width};
     weft_host_boxes_load(view->boxes, &range, reader->tile);
@@ -34,10 +71,10 @@ bool weft_host_reader_next(weft_host_reader *reader)
     const weft_view *view = reader->view;
     if (reader->end >= view->count)
         return false;
-    if (!reader->run)
-        reader->run = view->runs;
-    else if (reader->end - weft_run_position(view, reader->run) == reader->run->count)
-        reader->run++;
+    if (!reader->run || reader->end - weft_run_position(view, reader->run) == reader->run->count) {
+        reader->run = reader->run ? reader->run + 1 : view->runs;
+        run_begin(reader);
+    }
     const uint32_t first = weft_run_position(view, reader->run);
     reader->begin = reader->end;
     if (!reader->run->data) {
