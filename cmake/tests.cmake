@@ -163,6 +163,16 @@ foreach(kind unit property fault golden integration)
     endforeach()
 endforeach()
 
+# Sessions whose ends bind by blocks with strides (tests/support/block_world.h): only with WEFT_FULL=1, since
+# fault.session_blocks is the short form.
+function(weft_blocks_test name)
+    set(test fault.session_${name}.blocks)
+    add_test(NAME ${test} COMMAND bash -c "test -z \"$WEFT_FULL\" || exec $<TARGET_FILE:test_fault_session_${name}>")
+    weft_test_properties(${test} fault)
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT WEFT_TEST_BLOCKS=1)
+    set_tests_properties(${test} PROPERTIES TIMEOUT 1500)
+endfunction()
+
 # Sessions on the deferred backend (tests/support/deferred.h) instead of the host's, at both ends or one: only with
 # WEFT_FULL=1, since fault.session_device is the short form.
 function(weft_device_test name ends shadow)
@@ -180,6 +190,9 @@ if(NOT WEFT_SANITIZE STREQUAL "thread")
     foreach(name lossless atomic repair planes bridge eager eager_peers join)
         weft_device_test(${name} trainer host)
         weft_device_test(${name} rollouts host)
+    endforeach()
+    foreach(name lossless atomic repair planes bridge bridge_tight relay eager join journal levels)
+        weft_blocks_test(${name})
     endforeach()
 endif()
 

@@ -132,6 +132,8 @@ typedef struct weft_site weft_site;
  * Every key is checked against the key table; conf/weft.ini is the manual. Unknown, duplicated and ill-typed keys are
  * errors that name file, line and key. `overrides` are strings "section.key=value" that win over the file, as on the
  * command line: "trainer.listen=127.0.0.1:7000", "peer.a.bucket=1MiB".
+ * A section [cut.NAME] may stand in the file or be made by overrides: "cut.o.tensors=*.o_proj.weight",
+ * "cut.o.columns=8".
  *
  * path       path of the file
  * overrides  array of `override_count` strings, or NULL
@@ -265,6 +267,43 @@ typedef struct weft_piece {
     void *data;      /* address, aligned to the element's size */
 } weft_piece;
 
+/* Box of one tensor, in elements. A tensor is seen as a matrix: the last dimension is the columns, all other dimensions
+ * together are the rows. A tensor of rank 0 or 1 is one row. This struct never grows. */
+typedef struct weft_slice {
+    uint64_t tensor;  /* number of the tensor in the layout */
+    uint64_t row;     /* first row */
+    uint64_t rows;    /* number of rows */
+    uint64_t column;  /* first column */
+    uint64_t columns; /* number of columns */
+} weft_slice;
+
+#define WEFT_STRIDES_MAX 3
+
+/* One part of an index. This struct never grows. */
+typedef struct weft_stride {
+    uint64_t extent; /* number of values that the part takes; 0: the part is not used */
+    uint64_t stride; /* bytes from one value to the next, a multiple of the element's size */
+} weft_stride;
+
+/* Slice of a tensor and its place in memory, for weights that do not lie as the tensor does: columns of a fused matrix,
+ * transposed or tiled storage. This struct never grows.
+ *
+ * The index of a row is counted from the slice's first row, and is split into up to three parts, the outermost first.
+ * With row = {{a, x}, {b, y}} row r lies r / b * x + r % b * y bytes after row 0. The extents multiply to the slice's
+ * rows. `column` says the same of the index of a column. Transposed storage swaps the strides. Tiles of 16 x 16
+ * elements of 2 bytes are row = {{rows / 16, columns * 32}, {16, 32}} and column = {{columns / 16, 512}, {16, 2}}.
+ *
+ * Strides that are all zero say: columns lie side by side, rows follow each other without padding. For packed dtypes
+ * every row of the slice fills whole bytes, and the extents of `column` count bytes. */
+typedef struct weft_block {
+    weft_slice slice;
+    void *data;                           /* address of the slice's first element, aligned to the element's size */
+    weft_stride row[WEFT_STRIDES_MAX];    /* strides of the row index; all zero: the bytes of a row of the slice */
+    weft_stride column[WEFT_STRIDES_MAX]; /* strides of the column index; all zero: the element's size */
+    weft_dtype memory; /* dtype in memory: 0 or the layout's; others are reserved for a cast on read */
+    uint32_t flags;    /* 0; other values are reserved */
+} weft_block;
+
 /* ---------------------------------------------------------------- session */
 
 typedef struct weft_session weft_session;
@@ -350,6 +389,20 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  * text names tensor and address), WEFT_E_DEVICE. */
 WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                                uint64_t attachment_bytes, uint32_t flags);
+
+/* Binds weights as weft_bind does, by blocks in place of pieces.
+ *
+ * weft computes addresses from the strides, and keeps no table that grows with rows. A tensor whose blocks all lie as
+ * pieces do costs no more than with weft_bind.
+ *
+ * blocks  array of `count` blocks that hold every element of the layout exactly once, in any order; copied
+ * All else is as for weft_bind.
+ * Errors: as for weft_bind, and WEFT_E_LAYOUT (a box reaches past its tensor, extents do not fit the box, strides lead
+ * two elements of a block to one address), WEFT_E_ARGUMENT (`memory` is another dtype than the layout's, flags, strides
+ * that the backend does not take yet: devices take blocks that lie as pieces do). The text names tensor, box and rule.
+ */
+WEFT_API weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
+                                      const void *attachment, uint64_t attachment_bytes, uint32_t flags);
 
 /* Closes the session: says goodbye to the other ends, stops the session's thread and gives everything back in reverse.
  *

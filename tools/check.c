@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "check_backend.h"
+#include "check_cuts.h"
 #include "check_fabric.h"
 #include "check_sizes.h"
 #include "model/safetensors.h"
@@ -20,10 +21,10 @@ static bool section_is(const weft_key *key, const char *section)
     return strcmp(key->section, section) == 0;
 }
 
-/* Keys of [peer.*] and [provider.*] have no one value. */
+/* Keys of [peer.*], [provider.*] and [cut.*] have no one value. */
 static bool key_is_plain(const weft_key *key)
 {
-    return !section_is(key, "peer") && !section_is(key, "provider");
+    return !section_is(key, "peer") && !section_is(key, "provider") && !section_is(key, "cut");
 }
 
 static weft_status key_value(const weft_site *site, const char *peer, const weft_key *key, char *value)
@@ -59,8 +60,9 @@ static json_t *patterns_json(const weft_site *site)
     return patterns;
 }
 
-/* `layout`: of the model at `model_path`; NULL: none is given. */
-static json_t *site_json(const weft_site *site, const char *path, const weft_layout *layout, const char *model_path)
+/* `layout`: of the model at `model_path`; NULL: none is given. `cells`: what the cuts make of it. */
+static json_t *site_json(const weft_site *site, const char *path, const weft_layout *layout, const char *model_path,
+                         json_t *cells)
 {
     uint64_t journal = site->trainer.journal ? site->trainer.journal : JOURNAL_UNKNOWN;
     json_t *object = json_pack("{s:o}", "path", weft_json_text(path)), *peers = json_array();
@@ -79,6 +81,9 @@ static json_t *site_json(const weft_site *site, const char *path, const weft_lay
         json_array_append_new(peers, peer_json(site, name));
     json_object_set_new(object, "peers", peers);
     json_object_set_new(object, "patterns", patterns_json(site));
+    json_object_set_new(object, "cuts", weft_check_cuts(site));
+    if (cells)
+        json_object_set_new(object, "cells", cells);
     if (layout)
         json_object_set_new(object, "memory", weft_check_sizes(site, model_path, layout, &journal));
     json_object_set_new(object, "fabrics", weft_check_fabrics(site, journal));
@@ -146,7 +151,7 @@ static void print_lines(const json_t *site)
     printf("%s is valid\n", weft_output_plain(text_of(site, "path")).text);
     json_object_foreach((json_t *)site, section, object)
     {
-        if (!json_is_object(object) || strcmp(section, "memory") == 0)
+        if (!json_is_object(object) || strcmp(section, "memory") == 0 || strcmp(section, "cells") == 0)
             continue;
         printf("[%s]", section);
         json_object_foreach(object, key, value) printf(" %s=%s", key, json_string_value(value));
@@ -161,6 +166,7 @@ static void print_lines(const json_t *site)
     if (json_array_size(patterns))
         printf("patterns: any number of peers of these names, up to max_peers\n");
     json_array_foreach(patterns, index, peer) print_peer(peer);
+    weft_check_cuts_print(json_object_get(site, "cuts"), json_object_get(site, "cells"));
     if (json_object_get(site, "memory"))
         weft_check_sizes_print(json_object_get(site, "memory"));
     json_t *fabrics = json_object_get(site, "fabrics"), *backends = json_object_get(site, "backends");
@@ -175,13 +181,17 @@ int weft_verb_check(const weft_args *args)
     weft_site *site = NULL;
     weft_model *model = NULL;
     weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &site);
+    json_t *cells = NULL;
     if (status == WEFT_OK && args->model)
         status = weft_model_open(args->model, 0, &model);
+    if (status == WEFT_OK && model)
+        status = weft_check_cells(site, weft_model_layout(model), &cells);
     if (status != WEFT_OK) {
+        weft_model_close(model);
         weft_site_free(site);
         return weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     }
-    json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model);
+    json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model, cells);
     weft_model_close(model);
     weft_site_free(site);
     if (args->json) {

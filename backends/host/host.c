@@ -157,7 +157,7 @@ static bool changes_find(weft_backend_state *state, weft_encode_job *job)
         weft_class_map_make(&ranker->map, job->parameters, job->now.width, job->now.exponent_bits);
     }
     state->changes.capacity = room_of(job->now.width);
-    if (!weft_host_diff(state->kernels, &job->now, &job->shadow, &state->changes, ranker))
+    if (!weft_host_diff(state, &job->now, &job->shadow, &state->changes, ranker))
         return false;
     if (job->now.units > 1 && state->changes.count > WEFT_FRAME_RUN_CHANGES)
         return false;
@@ -194,10 +194,12 @@ static weft_status host_apply(weft_backend_state *state, weft_apply_job *job)
         const weft_run *run = &job->target.runs[r];
         uint32_t first = weft_run_position(&job->target, run);
         uint32_t end = weft_host_run_end(&job->target, run, changes, from);
-        uint64_t offset = (uint64_t)from << slot;
-        job->mismatch |=
-            state->kernels->swap[slot](run->data, changes->position + from, first, end - from,
-                                       (uint8_t *)changes->before + offset, (const uint8_t *)changes->after + offset);
+        uint8_t *before = (uint8_t *)changes->before + ((uint64_t)from << slot);
+        const uint8_t *after = (const uint8_t *)changes->after + ((uint64_t)from << slot);
+        const weft_host_spots spots = {&job->target, run, changes->position + from, end - from};
+        job->mismatch |= run->data ? state->kernels->swap[slot](run->data, changes->position + from, first, end - from,
+                                                                before, after)
+                                   : weft_host_boxes_swap(&spots, before, after);
         from = end;
     }
     return WEFT_OK;
@@ -212,8 +214,12 @@ static weft_status host_undo(weft_backend_state *state, weft_undo_job *job)
         const weft_run *run = &job->target.runs[r];
         uint32_t first = weft_run_position(&job->target, run);
         uint32_t end = weft_host_run_end(&job->target, run, changes, from);
-        state->kernels->scatter[slot](run->data, changes->position + from, first, end - from,
-                                      (const uint8_t *)changes->before + ((uint64_t)from << slot));
+        const uint8_t *before = (const uint8_t *)changes->before + ((uint64_t)from << slot);
+        if (run->data)
+            state->kernels->scatter[slot](run->data, changes->position + from, first, end - from, before);
+        else
+            weft_host_boxes_scatter(&(weft_host_spots){&job->target, run, changes->position + from, end - from},
+                                    before);
         from = end;
     }
     return WEFT_OK;
@@ -222,25 +228,46 @@ static weft_status host_undo(weft_backend_state *state, weft_undo_job *job)
 static weft_status host_digest(weft_backend_state *state, weft_digest_job *job)
 {
     const unsigned slot = weft_host_slot(job->view.width);
-    for (uint32_t r = 0; r < job->view.run_count; r++) {
-        const weft_run *run = &job->view.runs[r];
-        job->tensor_delta[run->part] += state->kernels->digest[slot](run->data, run->element, run->count);
+    weft_host_tile_lock(state, &job->view);
+    weft_host_reader weights = weft_host_reader_of(&job->view, weft_host_tile(state, 0));
+    while (weft_host_reader_next(&weights)) {
+        const uint32_t first = weights.begin - weft_run_position(&job->view, weights.run);
+        job->tensor_delta[weights.run->part] +=
+            state->kernels->digest[slot](weights.data, weights.run->element + first, weights.end - weights.begin);
     }
+    weft_host_tile_unlock(state, &job->view);
     return WEFT_OK;
+}
+
+static weft_host_range range_of(const weft_view *view, const weft_run *run)
+{
+    return (weft_host_range){run->tensor, run->element, run->count, view->width};
 }
 
 void weft_host_load(const weft_view *view, uint8_t *bytes)
 {
-    for (uint32_t r = 0; r < view->run_count; r++)
-        memcpy(bytes + (uint64_t)weft_run_position(view, &view->runs[r]) * view->width, view->runs[r].data,
-               (uint64_t)view->runs[r].count * view->width);
+    for (uint32_t r = 0; r < view->run_count; r++) {
+        const weft_run *run = &view->runs[r];
+        const weft_host_range range = range_of(view, run);
+        uint8_t *to = bytes + (uint64_t)weft_run_position(view, run) * view->width;
+        if (run->data)
+            memcpy(to, run->data, (uint64_t)run->count * view->width);
+        else
+            weft_host_boxes_load(view->boxes, &range, to);
+    }
 }
 
 void weft_host_store(const weft_view *view, const uint8_t *bytes)
 {
-    for (uint32_t r = 0; r < view->run_count; r++)
-        memcpy(view->runs[r].data, bytes + (uint64_t)weft_run_position(view, &view->runs[r]) * view->width,
-               (uint64_t)view->runs[r].count * view->width);
+    for (uint32_t r = 0; r < view->run_count; r++) {
+        const weft_run *run = &view->runs[r];
+        const weft_host_range range = range_of(view, run);
+        const uint8_t *from = bytes + (uint64_t)weft_run_position(view, run) * view->width;
+        if (run->data)
+            memcpy(run->data, from, (uint64_t)run->count * view->width);
+        else
+            weft_host_boxes_store(view->boxes, &range, from);
+    }
 }
 
 static weft_status host_load(weft_backend_state *state, weft_load_job *job)
@@ -267,6 +294,7 @@ static weft_status host_poll(weft_backend_state *state, void *job)
 const weft_backend weft_backend_host = {
     .abi = WEFT_BACKEND_ABI,
     .name = "host",
+    .caps = WEFT_BACKEND_STRIDES,
     .depth = 1,
     .host_bytes = SCRATCH_BYTES + sizeof(weft_backend_state),
     .probe = weft_host_probe,

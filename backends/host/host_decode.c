@@ -11,8 +11,12 @@ void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, w
     for (uint32_t r = 0; r < base->run_count && from < changes->count; r++) {
         const weft_run *run = &base->runs[r];
         uint32_t end = weft_host_run_end(base, run, changes, from);
-        kernels->gather[slot](run->data, changes->position + from, weft_run_position(base, run), end - from,
-                              (uint8_t *)changes->before + ((uint64_t)from << slot));
+        if (!run->data)
+            weft_host_boxes_gather(&(weft_host_spots){base, run, changes->position + from, end - from},
+                                   (uint8_t *)changes->before + ((uint64_t)from << slot));
+        else
+            kernels->gather[slot](run->data, changes->position + from, weft_run_position(base, run), end - from,
+                                  (uint8_t *)changes->before + ((uint64_t)from << slot));
         from = end;
     }
 }
@@ -67,20 +71,22 @@ weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_ch
     return WEFT_OK;
 }
 
-/* New bits, which lie in one piece, are the other view of the unit. */
-static void full_decode(const weft_host_kernels *kernels, const weft_decode_job *job)
+/* The payload of a full frame, which lies in one piece, as the other view of the unit. */
+static void full_decode(weft_backend_state *state, const weft_decode_job *job)
 {
-    if (weft_frame_has_full_steps(&job->frame.header)) {
-        weft_host_steps_read(job->frame.payload, &job->base, job->changes);
-        return;
-    }
     weft_run run = {.data = (uint8_t *)(uintptr_t)job->frame.payload, .count = job->base.count};
     weft_view now = job->base;
     now.runs = &run;
     now.run_count = 1;
     now.first = 0;
-    weft_host_diff(kernels, &now, &job->base, job->changes,
-                   NULL); /* the list holds every element: checked by the caller */
+    now.boxes = NULL;
+    weft_host_tile_lock(state, &job->base);
+    if (weft_frame_has_full_steps(&job->frame.header))
+        weft_host_steps_read(job->frame.payload, &job->base, weft_host_tile(state, 0), job->changes);
+    else
+        weft_host_diff(state, &now, &job->base, job->changes,
+                       NULL); /* the list holds every element: the caller checked */
+    weft_host_tile_unlock(state, &job->base);
 }
 
 static weft_status pairs_decode(weft_backend_state *state, const weft_decode_job *job)
@@ -122,7 +128,7 @@ weft_status weft_host_decode(weft_backend_state *state, weft_decode_job *job)
         return weft_fail(WEFT_E_BUDGET, "frame of unit %u codes %u elements, the change list holds %u",
                          frame->header.unit, frame->header.changed, job->changes->capacity);
     if (frame->header.level == WEFT_LEVEL_FULL)
-        full_decode(state->kernels, job);
+        full_decode(state, job);
     else if (frame->header.level == WEFT_LEVEL_PAIRS)
         status = pairs_decode(state, job);
     else

@@ -1,27 +1,26 @@
 /* host_diff.c - the differences of two views of one unit, whose runs may be cut differently. */
 #include "backends/host/host_state.h"
 
-/* Two views of the same elements, and what is done with the changes found. */
+/* Elements that are compared, and what is done with the changes found. */
 typedef struct comparison {
     const weft_host_kernels *kernels;
-    const weft_view *now, *shadow;
+    const weft_view *now;
     weft_changes *changes;
     weft_host_ranker *ranker; /* NULL: no ranks */
 } comparison;
 
-static const uint8_t *element_at(const weft_view *view, const weft_run *run, uint32_t position)
+static const uint8_t *element_at(const weft_host_reader *reader, uint32_t position)
 {
-    return run->data + (uint64_t)(position - weft_run_position(view, run)) * view->width;
+    return reader->data + (uint64_t)(position - reader->begin) * reader->view->width;
 }
 
 /* Compares `count` elements from `position` on and appends what differs. */
-static void stretch_diff(const comparison *c, const weft_run *now, const weft_run *shadow, uint32_t position,
-                         uint32_t count)
+static void stretch_diff(const comparison *c, const weft_host_reader *now, const weft_host_reader *shadow,
+                         uint32_t position, uint32_t count)
 {
     const unsigned slot = weft_host_slot(c->now->width);
     weft_changes *changes = c->changes;
-    const weft_host_pair pair = {element_at(c->now, now, position), element_at(c->shadow, shadow, position), count,
-                                 position};
+    const weft_host_pair pair = {element_at(now, position), element_at(shadow, position), count, position};
     uint32_t *places = changes->position + changes->count;
     uint8_t *before = (uint8_t *)changes->before + ((uint64_t)changes->count << slot);
     uint8_t *after = (uint8_t *)changes->after + ((uint64_t)changes->count << slot);
@@ -35,28 +34,26 @@ static void stretch_diff(const comparison *c, const weft_run *now, const weft_ru
     }
 }
 
-static uint32_t run_limit(const weft_view *view, const weft_run *run)
-{
-    return weft_run_position(view, run) + run->count;
-}
-
-bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
+bool weft_host_diff(const weft_backend_state *state, const weft_view *now, const weft_view *shadow,
                     weft_changes *changes, weft_host_ranker *ranker)
 {
-    const comparison c = {kernels, now, shadow, changes, ranker};
-    const weft_run *a = now->runs, *b = shadow->runs;
+    const comparison c = {state->kernels, now, changes, ranker};
+    weft_host_reader a = weft_host_reader_of(now, weft_host_tile(state, 0)),
+                     b = weft_host_reader_of(shadow, weft_host_tile(state, 1));
     changes->unit = now->unit;
     changes->count = 0;
     for (uint32_t position = 0; position < now->count;) {
-        uint32_t a_end = run_limit(now, a), b_end = run_limit(shadow, b), end = a_end < b_end ? a_end : b_end;
+        if (a.end == position)
+            weft_host_reader_next(&a);
+        if (b.end == position)
+            weft_host_reader_next(&b);
+        uint32_t end = a.end < b.end ? a.end : b.end;
         uint32_t room = changes->capacity - changes->count, left = end - position;
         uint32_t count = left < room ? left : room;
         if (count == 0)
             return false;
-        stretch_diff(&c, a, b, position, count);
+        stretch_diff(&c, &a, &b, position, count);
         position += count;
-        a += a_end == position;
-        b += b_end == position;
     }
     return true;
 }

@@ -34,11 +34,12 @@ static weft_status gaps_refuse(const fast_reader *reader)
     return weft_host_unary_short(reader->unit, &reader->source);
 }
 
-/* Address that position 0 of the base has or would have, 0 if its runs do not follow one another in memory. */
+/* Address that position 0 of the base has or would have, 0 if its runs do not follow one another in memory, or lie in
+ * boxes. */
 static uintptr_t base_address(const weft_view *base)
 {
     uintptr_t address = 0;
-    for (uint32_t r = 0; r < base->run_count; r++) {
+    for (uint32_t r = 0; r < base->run_count && !base->boxes; r++) {
         const weft_run *run = &base->runs[r];
         uintptr_t zero = (uintptr_t)run->data - (uintptr_t)weft_run_position(base, run) * base->width;
         if (r > 0 && zero != address)

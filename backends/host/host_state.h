@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "backends/host/host.h"
+#include "backends/host/host_boxes.h"
 #include "backends/host/host_kernels.h"
 #include "backends/host/host_tight_kernels.h"
 
@@ -24,11 +25,12 @@ typedef struct weft_host_ranker {
 struct weft_backend_state {
     const weft_host_kernels *kernels;
     const weft_host_tight_kernels *tight;
-    pthread_mutex_t scratching; /* guards the scratch below: one frame at a time is encoded, or decoded from tight */
+    pthread_mutex_t scratching; /* guards the scratch below: one frame at a time is encoded, or decoded from tight, and
+                                   one view with boxes read */
     uint8_t *scratch;           /* one mapping that holds the arrays below */
     weft_changes changes;
     uint32_t *rank;          /* exceptions: place in the change list */
-    uint64_t *excess;        /* and magnitude - 2 */
+    uint64_t *excess;        /* and magnitude - 2; before they are found two tiles for readers: weft_host_tile */
     uint8_t *rice;           /* tight: Rice parameters of coded magnitudes */
     weft_host_ranker ranker; /* tight */
     uint32_t *class_rank;    /* tight: rank of each change in its class, then a spare list */
@@ -37,6 +39,25 @@ struct weft_backend_state {
     uint8_t *class_of;       /* tight: class of each change */
 };
 
+/* Two tiles for readers of views with boxes, number 0 and 1. Their memory is that of `excess`. */
+static inline uint8_t *weft_host_tile(const weft_backend_state *state, unsigned number)
+{
+    return (uint8_t *)state->excess + (uint64_t)number * WEFT_HOST_TILE_BYTES;
+}
+
+/* Locks the scratch for readers of a view; nothing to do if none of its runs lies in boxes. */
+static inline void weft_host_tile_lock(weft_backend_state *state, const weft_view *view)
+{
+    if (view->boxes)
+        pthread_mutex_lock(&state->scratching);
+}
+
+static inline void weft_host_tile_unlock(weft_backend_state *state, const weft_view *view)
+{
+    if (view->boxes)
+        pthread_mutex_unlock(&state->scratching);
+}
+
 /* The kernel set for a name: "auto", or one that must be had. Errors: WEFT_E_MISSING. */
 weft_status weft_host_choose(const char *name, const weft_host_kernels **kernels);
 
@@ -44,8 +65,8 @@ weft_status weft_host_choose(const char *name, const weft_host_kernels **kernels
 size_t weft_host_probe(weft_device_info *devices, size_t capacity);
 
 /* Lists the elements in which two views of the same units differ, and with a ranker their ranks in the shadow's
- * classes; false if there are more than the list can hold. */
-bool weft_host_diff(const weft_host_kernels *kernels, const weft_view *now, const weft_view *shadow,
+ * classes; false if there are more than the list can hold. The scratch is locked if a view has boxes. */
+bool weft_host_diff(const weft_backend_state *state, const weft_view *now, const weft_view *shadow,
                     weft_changes *changes, weft_host_ranker *ranker);
 /* Adds digest(after) - digest(before) of the listed changes to the tensors' words. */
 void weft_host_delta(const weft_host_kernels *kernels, const weft_view *view, const weft_changes *changes,
@@ -66,7 +87,7 @@ void weft_host_gather(const weft_host_kernels *kernels, const weft_view *base, w
 /* A payload of `bytes` bytes, for full frames of steps: those of the listed changes, 0 where nothing changed. */
 void weft_host_steps_write(const weft_changes *changes, uint8_t width, bool is_float, uint8_t *payload, uint64_t bytes);
 /* The way back: lists what such a payload changes in a base, with the bits before and after. */
-void weft_host_steps_read(const uint8_t *payload, const weft_view *base, weft_changes *changes);
+void weft_host_steps_read(const uint8_t *payload, const weft_view *base, uint8_t *tile, weft_changes *changes);
 
 /* Positions and new bits of a pairs frame, proved in order and in range. Errors: WEFT_E_CORRUPT. */
 weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_changes *changes);

@@ -1,5 +1,6 @@
 /* host_steps.c - full frames of steps: a word for each element of a unit, the difference of its place before and after,
  * modulo 2^(8w). 0 is no change. */
+#include "backends/host/host_boxes.h"
 #include "backends/host/host_element.h"
 #include "backends/host/host_state.h"
 
@@ -35,14 +36,16 @@ void weft_host_steps_write(const weft_changes *changes, uint8_t width, bool is_f
 
 /* ---- read against a base */
 
-/* Lists what a run's steps change. The list has room for every element, so that each is written where the next change
- * goes, and counted if it is one. */
-WEFT_ALWAYS_INLINE uint32_t steps_take(const weft_run *run, uint32_t first, const uint8_t *words, weft_changes *changes,
+/* Lists what the steps of a fragment change. The list has room for every element, so that each is written where the
+ * next change goes, and counted if the element changes. */
+WEFT_ALWAYS_INLINE uint32_t steps_take(const weft_host_reader *weights, const uint8_t *words, weft_changes *changes,
                                        bool is_float, unsigned width)
 {
+    const uint32_t first = weights->begin, count = weights->end - weights->begin;
     uint32_t kept = changes->count;
-    for (uint32_t i = 0; i < run->count; i++) {
-        const uint64_t steps = weft_element_get(words, first + i, width), bits = weft_element_get(run->data, i, width);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t steps = weft_element_get(words, first + i, width);
+        const uint64_t bits = weft_element_get(weights->data, i, width);
         const uint64_t place = weft_element_order(bits, width, is_float) + steps;
         changes->position[kept] = first + i;
         weft_element_put(changes->before, kept, bits, width);
@@ -53,24 +56,23 @@ WEFT_ALWAYS_INLINE uint32_t steps_take(const weft_run *run, uint32_t first, cons
     return kept;
 }
 
-void weft_host_steps_read(const uint8_t *payload, const weft_view *base, weft_changes *changes)
+void weft_host_steps_read(const uint8_t *payload, const weft_view *base, uint8_t *tile, weft_changes *changes)
 {
+    weft_host_reader weights = weft_host_reader_of(base, tile);
     changes->count = 0;
-    for (uint32_t r = 0; r < base->run_count; r++) {
-        const weft_run *run = &base->runs[r];
-        const uint32_t first = weft_run_position(base, run);
+    while (weft_host_reader_next(&weights)) {
         switch (base->width) {
         case 1:
-            changes->count = steps_take(run, first, payload, changes, base->is_float, 1);
+            changes->count = steps_take(&weights, payload, changes, base->is_float, 1);
             break;
         case 2:
-            changes->count = steps_take(run, first, payload, changes, base->is_float, 2);
+            changes->count = steps_take(&weights, payload, changes, base->is_float, 2);
             break;
         case 4:
-            changes->count = steps_take(run, first, payload, changes, base->is_float, 4);
+            changes->count = steps_take(&weights, payload, changes, base->is_float, 4);
             break;
         default:
-            changes->count = steps_take(run, first, payload, changes, base->is_float, 8);
+            changes->count = steps_take(&weights, payload, changes, base->is_float, 8);
         }
     }
 }

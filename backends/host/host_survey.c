@@ -93,26 +93,43 @@ static const weft_run *run_of(const weft_view *view, uint32_t position)
     return &view->runs[low];
 }
 
+/* Elements of a run from its element `from` on, copied into `tile` if they lie in boxes. */
+static const uint8_t *elements_at(const weft_view *view, const weft_run *run, uint32_t from, uint32_t count,
+                                  uint8_t *tile)
+{
+    const weft_host_range range = {run->tensor, run->element + from, count, view->width};
+    if (run->data)
+        return run->data + (uint64_t)from * view->width;
+    weft_host_boxes_load(view->boxes, &range, tile);
+    return tile;
+}
+
 /* What there is from `position` on, at most `count`. */
-static piece piece_at(const weft_survey_job *job, uint32_t position, uint32_t count)
+static piece piece_at(const weft_backend_state *state, const weft_survey_job *job, uint32_t position, uint32_t count)
 {
     const weft_run *now = run_of(&job->now, position), *shadow = run_of(&job->shadow, position);
     uint32_t a = position - weft_run_position(&job->now, now), b = position - weft_run_position(&job->shadow, shadow);
     count = now->count - a < count ? now->count - a : count;
     count = shadow->count - b < count ? shadow->count - b : count;
-    return (piece){.now = now->data + (uint64_t)a * job->now.width,
-                   .shadow = shadow->data + (uint64_t)b * job->now.width,
+    return (piece){.now = elements_at(&job->now, now, a, count, weft_host_tile(state, 0)),
+                   .shadow = elements_at(&job->shadow, shadow, b, count, weft_host_tile(state, 1)),
                    .position = position,
                    .sampled = position / job->stride * job->count + position % job->stride,
                    .count = count};
 }
 
-/* Asks for what is looked at next, which is nowhere near. */
-static void stretch_fetch(const weft_survey_job *job, uint64_t begin)
+/* Elements in boxes are copied, so that there is no address to ask for. */
+static bool has_boxes(const weft_survey_job *job)
 {
-    if (begin >= job->now.count)
+    return job->now.boxes || job->shadow.boxes;
+}
+
+/* Asks for what is looked at next, which is nowhere near. */
+static void stretch_fetch(const weft_backend_state *state, const weft_survey_job *job, uint64_t begin)
+{
+    if (begin >= job->now.count || has_boxes(job))
         return;
-    const piece next = piece_at(job, (uint32_t)begin, job->count);
+    const piece next = piece_at(state, job, (uint32_t)begin, job->count);
     for (uint32_t byte = 0; byte < next.count * job->now.width; byte += LINE) {
         weft_ahead_element(next.now + byte, 0);
         weft_ahead_element(next.shadow + byte, 0);
@@ -123,30 +140,39 @@ static void stretch_fetch(const weft_survey_job *job, uint64_t begin)
  * line from memory, and its lines can only be asked for when that is known. */
 #define PAGES_AHEAD 4u
 
-static void pages_fetch(const weft_survey_job *job, uint64_t begin)
+static void pages_fetch(const weft_backend_state *state, const weft_survey_job *job, uint64_t begin)
 {
-    if (begin >= job->now.count)
+    if (begin >= job->now.count || has_boxes(job))
         return;
-    const piece next = piece_at(job, (uint32_t)begin, job->count);
+    const piece next = piece_at(state, job, (uint32_t)begin, job->count);
     weft_ahead_element(next.now, 0);
     weft_ahead_element(next.shadow, 0);
 }
 
-weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
+static void view_count(const weft_backend_state *state, const weft_survey_job *job)
 {
     const weft_view *view = &job->now;
     weft_survey_kind *kind = &job->survey->kinds[weft_kind_of(view->width, view->exponent_bits)];
-    (void)state;
-    stretch_fetch(job, 0);
+    stretch_fetch(state, job, 0);
     for (uint64_t begin = 0; begin < view->count; begin += job->stride) {
         uint64_t end = begin + job->count < view->count ? begin + job->count : view->count;
-        pages_fetch(job, begin + PAGES_AHEAD * (uint64_t)job->stride);
-        stretch_fetch(job, begin + job->stride);
+        pages_fetch(state, job, begin + PAGES_AHEAD * (uint64_t)job->stride);
+        stretch_fetch(state, job, begin + job->stride);
         for (uint32_t at = (uint32_t)begin; at < end;) {
-            const piece p = piece_at(job, at, (uint32_t)end - at);
+            const piece p = piece_at(state, job, at, (uint32_t)end - at);
             elements_count(view, &p, kind);
             at += p.count;
         }
     }
+}
+
+weft_status weft_host_survey(weft_backend_state *state, weft_survey_job *job)
+{
+    const bool boxes = has_boxes(job);
+    if (boxes)
+        pthread_mutex_lock(&state->scratching);
+    view_count(state, job);
+    if (boxes)
+        pthread_mutex_unlock(&state->scratching);
     return WEFT_OK;
 }

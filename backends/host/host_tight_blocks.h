@@ -30,12 +30,12 @@ typedef struct weft_block_map {
     uint32_t mask;
 } weft_block_map;
 
-typedef struct weft_block {
+typedef struct weft_tight_block {
     _Alignas(32) uint8_t number[WEFT_BLOCK_ELEMENTS];
     _Alignas(32) uint16_t before[WEFT_BLOCK_PARTS][16]; /* of each class number: how many before the part */
     _Alignas(32) uint16_t starts[16][WEFT_BLOCK_PARTS]; /* the same by class number */
     _Alignas(32) uint16_t all[16];                      /* and in the block */
-} weft_block;
+} weft_tight_block;
 
 WEFT_ALWAYS_INLINE uint32_t weft_block_number(uint32_t class, uint32_t n)
 {
@@ -101,8 +101,8 @@ WEFT_ALWAYS_INLINE __m256i weft_block_counts(const __m256i *numbers, uint32_t n)
     return _mm256_cvtepu8_epi16(_mm_unpacklo_epi64(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
 }
 
-WEFT_ALWAYS_INLINE void weft_block_take(const uint8_t *data, const weft_block_map *map, weft_block *block, uint32_t n,
-                                        unsigned width)
+WEFT_ALWAYS_INLINE void weft_block_take(const uint8_t *data, const weft_block_map *map, weft_tight_block *block,
+                                        uint32_t n, unsigned width)
 {
     const __m256i top = _mm256_set1_epi8(15);
     __m256i before = _mm256_setzero_si256();
@@ -133,7 +133,7 @@ WEFT_ALWAYS_INLINE uint64_t weft_block_equal(const uint8_t *numbers, __m256i num
     return low | (uint64_t)high << 32;
 }
 
-WEFT_ALWAYS_INLINE weft_block_mask weft_block_members(const weft_block *block, uint32_t part, uint32_t number)
+WEFT_ALWAYS_INLINE weft_block_mask weft_block_members(const weft_tight_block *block, uint32_t part, uint32_t number)
 {
     const uint8_t *numbers = block->number + part * WEFT_BLOCK_PART;
     const __m256i wanted = _mm256_set1_epi8((char)number);
@@ -141,7 +141,7 @@ WEFT_ALWAYS_INLINE weft_block_mask weft_block_members(const weft_block *block, u
 }
 
 /* Ranks of the changes in a block; returns the first change behind it. reached[number] members come before it. */
-WEFT_ALWAYS_INLINE uint32_t weft_block_rank(const weft_block *block, uint32_t begin, const uint32_t *reached,
+WEFT_ALWAYS_INLINE uint32_t weft_block_rank(const weft_tight_block *block, uint32_t begin, const uint32_t *reached,
                                             const uint32_t *position, uint32_t i, uint32_t changes, uint32_t *ranks)
 {
     for (; i < changes && position[i] - begin < WEFT_BLOCK_ELEMENTS; i++) {
@@ -170,7 +170,7 @@ WEFT_ALWAYS_INLINE void weft_lanes_turn(__m256i rows[8])
 }
 
 /* Tables by part into tables by class number. */
-WEFT_ALWAYS_INLINE void weft_block_turn(weft_block *block)
+WEFT_ALWAYS_INLINE void weft_block_turn(weft_tight_block *block)
 {
     __m256i low[8], high[8];
     memcpy(low, block->before, sizeof low);
@@ -186,7 +186,8 @@ WEFT_ALWAYS_INLINE void weft_block_turn(weft_block *block)
 }
 
 /* Marks the member of the block that has `rank` among its class there. */
-WEFT_ALWAYS_INLINE void weft_block_mark(const weft_block *block, uint32_t number, uint32_t rank, uint64_t *changed)
+WEFT_ALWAYS_INLINE void weft_block_mark(const weft_tight_block *block, uint32_t number, uint32_t rank,
+                                        uint64_t *changed)
 {
     __m256i behind = _mm256_cmpgt_epi16(WEFT_LOAD_256(block->starts[number]), _mm256_set1_epi16((short)rank));
     uint32_t part = WEFT_BLOCK_PARTS - 1 - (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_epi8(behind)) / 2;
@@ -224,7 +225,7 @@ WEFT_ALWAYS_INLINE void weft_block_collect(uint32_t members, uint32_t number, we
 }
 
 /* Turns over all members of an inverted class. */
-WEFT_ALWAYS_INLINE void weft_block_invert(const weft_block *block, uint32_t number, uint64_t *changed)
+WEFT_ALWAYS_INLINE void weft_block_invert(const weft_tight_block *block, uint32_t number, uint64_t *changed)
 {
     for (uint32_t p = 0; block->all[number] > 0 && p < WEFT_BLOCK_PARTS; p++) {
         weft_block_mask members = weft_block_members(block, p, number);
@@ -234,7 +235,7 @@ WEFT_ALWAYS_INLINE void weft_block_invert(const weft_block *block, uint32_t numb
 }
 
 /* Marks what changed; returns how many listed members the block has. */
-WEFT_ALWAYS_INLINE uint32_t weft_block_place(const weft_block *block, weft_host_class *classes, uint32_t count,
+WEFT_ALWAYS_INLINE uint32_t weft_block_place(const weft_tight_block *block, weft_host_class *classes, uint32_t count,
                                              uint64_t *changed, uint32_t n)
 {
     weft_block_hits hits;
@@ -297,7 +298,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_block_list(const uint64_t *changed, uint32_t be
     {                                                                                                                  \
         const weft_block_map numbers = weft_block_map_of(map, N);                                                      \
         uint32_t at = 0, i = 0, reached[16] = {0};                                                                     \
-        weft_block block;                                                                                              \
+        weft_tight_block block;                                                                                        \
         for (uint32_t c = 0; c < map->count; c++)                                                                      \
             reached[weft_block_number(c, N)] = population[c];                                                          \
         for (; count - at >= WEFT_BLOCK_ELEMENTS; at += WEFT_BLOCK_ELEMENTS) {                                         \
@@ -316,7 +317,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_block_list(const uint64_t *changed, uint32_t be
     {                                                                                                                  \
         const weft_block_map numbers = weft_block_map_of(map, N);                                                      \
         uint32_t found = 0, listed = 0;                                                                                \
-        weft_block block;                                                                                              \
+        weft_tight_block block;                                                                                        \
         for (; limit - *at >= WEFT_BLOCK_ELEMENTS && listed < WEFT_BLOCK_MANY; *at += WEFT_BLOCK_ELEMENTS) {           \
             uint64_t changed[WEFT_BLOCK_WORDS] = {0};                                                                  \
             weft_block_take(data + (uint64_t)*at * W, &numbers, &block, N, W);                                         \

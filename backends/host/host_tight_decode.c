@@ -79,14 +79,14 @@ static weft_status places_find(const weft_backend_state *state, tight_reader *re
     const unsigned slot = weft_host_slot(base->width);
     const uint32_t wanted = reader->shape.changed;
     uint32_t found = 0;
-    for (uint32_t r = 0; r < base->run_count; r++) {
-        const weft_run *run = &base->runs[r];
-        uint32_t first = weft_run_position(base, run);
-        uint32_t here = state->tight->place[slot](run->data, run->count, first, &reader->map, reader->positions,
-                                                  changes->position + found, wanted - found);
+    weft_host_reader weights = weft_host_reader_of(base, weft_host_tile(state, 0));
+    while (weft_host_reader_next(&weights)) {
+        uint32_t here =
+            state->tight->place[slot](weights.data, weights.end - weights.begin, weights.begin, &reader->map,
+                                      reader->positions, changes->position + found, wanted - found);
         if (here > wanted - found)
             return wrong_base(reader, "changes and more", wanted + 1, wanted);
-        state->kernels->gather[slot](run->data, changes->position + found, first, here,
+        state->kernels->gather[slot](weights.data, changes->position + found, weights.begin, here,
                                      (uint8_t *)changes->before + ((uint64_t)found << slot));
         found += here;
     }

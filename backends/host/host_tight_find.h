@@ -26,7 +26,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_block_class(uint32_t number, uint32_t n)
 
 /* Lists the positions in a block that differ and numbers its elements; returns how many. */
 WEFT_ALWAYS_INLINE uint32_t weft_find_compare(const weft_host_pair *pair, uint32_t begin, const weft_block_map *map,
-                                              weft_block *block, uint32_t *position, unsigned width)
+                                              weft_tight_block *block, uint32_t *position, unsigned width)
 {
     uint32_t found = 0;
     for (uint32_t at = begin; at < begin + WEFT_BLOCK_ELEMENTS; at += 64) {
@@ -40,7 +40,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_find_compare(const weft_host_pair *pair, uint32
 }
 
 /* Counts the numbers of a block. */
-WEFT_ALWAYS_INLINE void weft_block_count(const uint8_t *shadow, weft_block *block, uint32_t n, unsigned width)
+WEFT_ALWAYS_INLINE void weft_block_count(const uint8_t *shadow, weft_tight_block *block, uint32_t n, unsigned width)
 {
     __m256i before = _mm256_setzero_si256();
     for (uint32_t p = 0; p < WEFT_BLOCK_PARTS; p++) {
@@ -77,7 +77,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_find_before(const uint8_t *numbers, uint8_t num
 }
 
 /* Fills in what is listed of a block. */
-WEFT_ALWAYS_INLINE void weft_find_look(const weft_host_pair *pair, uint32_t begin, const weft_block *block,
+WEFT_ALWAYS_INLINE void weft_find_look(const weft_host_pair *pair, uint32_t begin, const weft_tight_block *block,
                                        const uint8_t *class_of, const uint32_t *reached, uint32_t changes,
                                        const weft_host_found *found, unsigned width)
 {
@@ -99,7 +99,7 @@ WEFT_ALWAYS_INLINE void weft_find_look(const weft_host_pair *pair, uint32_t begi
         const weft_block_map numbers = weft_block_map_of(map, N);                                                      \
         uint32_t at = 0, changes = 0, reached[16] = {0};                                                               \
         uint8_t class_of[16];                                                                                          \
-        weft_block block;                                                                                              \
+        weft_tight_block block;                                                                                        \
         for (uint32_t number = 0; number < 16; number++)                                                               \
             class_of[number] = (uint8_t)weft_block_class(number, N);                                                   \
         for (uint32_t c = 0; c < map->count; c++)                                                                      \

@@ -6,26 +6,6 @@
 #include "rollout/rollout.h"
 #include "trainer/publish.h"
 
-weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
-                      uint64_t attachment_bytes, uint32_t flags)
-{
-    bool empty = flags & WEFT_BIND_EMPTY;
-    if (flags & ~WEFT_BIND_EMPTY || (session->trainer && flags))
-        return weft_fail(WEFT_E_ARGUMENT, "bind: flags %x; a %s", flags,
-                         session->trainer ? "trainer takes none" : "rollout takes none but WEFT_BIND_EMPTY");
-    weft_status status = weft_blob_check("bind", attachment, attachment_bytes);
-    if (status == WEFT_OK)
-        status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_bind");
-    if (status != WEFT_OK)
-        return status;
-    weft_log_sink *before = weft_session_enter(session);
-    status = session->trainer ? weft_shadow_bind(session->trainer, pieces, count, attachment, attachment_bytes)
-                              : weft_rollout_bind(session->rollout, pieces, count, attachment, attachment_bytes, empty);
-    weft_session_leave(session, before);
-    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
-    return status;
-}
-
 weft_status weft_held(weft_session *session, weft_version *held)
 {
     weft_status status = weft_turn_here(&session->turn, "weft_held");

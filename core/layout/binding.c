@@ -6,15 +6,9 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "layout/box.h"
+#include "layout/coded_piece.h"
 #include "layout/part.h"
-
-/* A piece in coded elements, checked against its tensor. */
-typedef struct stretch {
-    uint64_t tensor;
-    uint64_t first;
-    uint64_t count;
-    uint8_t *data;
-} stretch;
 
 static weft_status piece_check(const weft_layout *layout, const weft_piece *piece, uint64_t number)
 {
@@ -43,17 +37,17 @@ static weft_status piece_check(const weft_layout *layout, const weft_piece *piec
     return WEFT_OK;
 }
 
-static int stretch_order(const void *left, const void *right)
+static int coded_order(const void *left, const void *right)
 {
-    const stretch *a = left, *b = right;
+    const weft_coded_piece *a = left, *b = right;
     if (a->tensor != b->tensor)
         return a->tensor < b->tensor ? -1 : 1;
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Pieces that hold elements, checked, as stretches in order of tensor and element. */
-static weft_status stretches_take(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
-                                  stretch *stretches, uint64_t *stretch_count)
+/* Checks the pieces, and keeps those that hold elements in order of tensor and element. */
+static weft_status coded_take(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
+                              weft_coded_piece *coded, uint64_t *coded_count)
 {
     uint64_t used = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -64,62 +58,62 @@ static weft_status stretches_take(const weft_layout *layout, const weft_piece *p
             continue;
         const weft_dtype_row *row = layout->entries[pieces[i].tensor].row;
         uint64_t unit_bits = 8 * (uint64_t)row->width;
-        stretches[used++] = (stretch){pieces[i].tensor, pieces[i].first * row->bits / unit_bits,
-                                      pieces[i].count * row->bits / unit_bits, pieces[i].data};
+        coded[used++] = (weft_coded_piece){pieces[i].tensor, pieces[i].first * row->bits / unit_bits,
+                                           pieces[i].count * row->bits / unit_bits, pieces[i].data};
     }
-    qsort(stretches, used, sizeof *stretches, stretch_order);
-    *stretch_count = used;
+    qsort(coded, used, sizeof *coded, coded_order);
+    *coded_count = used;
     return WEFT_OK;
 }
 
-/* In elements of the dtype, for messages. */
+/* Converts to elements of the dtype, for messages. */
 static unsigned long long elements_of(const weft_layout_entry *entry, uint64_t coded)
 {
     return (unsigned long long)(coded * 8 * entry->row->width / entry->row->bits);
 }
 
-/* Every tensor is covered exactly: each stretch begins where the one before it ends. */
-static weft_status stretches_cover(const weft_layout *layout, const stretch *stretches, uint64_t count)
+/* Checks that every tensor is covered exactly: each piece begins where the piece before it ends. */
+static weft_status coded_cover(const weft_layout *layout, const weft_coded_piece *coded, uint64_t count)
 {
     uint64_t at = 0;
     for (uint64_t t = 0; t < layout->count; t++) {
         const weft_layout_entry *entry = &layout->entries[t];
         uint64_t covered = 0;
-        for (; at < count && stretches[at].tensor == t && stretches[at].first == covered; at++)
-            covered += stretches[at].count;
-        bool more = at < count && stretches[at].tensor == t;
-        if (more && stretches[at].first < covered)
+        for (; at < count && coded[at].tensor == t && coded[at].first == covered; at++)
+            covered += coded[at].count;
+        bool more = at < count && coded[at].tensor == t;
+        if (more && coded[at].first < covered)
             return weft_fail(WEFT_E_LAYOUT, "tensor %s: pieces overlap at element %llu", entry->tensor.name,
-                             elements_of(entry, stretches[at].first));
+                             elements_of(entry, coded[at].first));
         if (covered != entry->coded)
             return weft_fail(WEFT_E_LAYOUT, "tensor %s: no piece holds its elements %llu to %llu", entry->tensor.name,
                              elements_of(entry, covered),
-                             elements_of(entry, more ? stretches[at].first : entry->coded) - 1);
+                             elements_of(entry, more ? coded[at].first : entry->coded) - 1);
     }
     return WEFT_OK;
 }
 
-/* Joins neighbours that lie one behind the other in memory too. */
-static void stretches_join(const weft_layout *layout, stretch *stretches, uint64_t count)
+/* Joins neighbours that follow each other in memory too. */
+static void coded_join(const weft_layout *layout, weft_coded_piece *coded, uint64_t count)
 {
     uint64_t used = 0;
     for (uint64_t i = 0; i < count; i++) {
-        stretch *last = used > 0 ? &stretches[used - 1] : NULL;
-        uint64_t width = layout->entries[stretches[i].tensor].row->width;
-        if (last && last->tensor == stretches[i].tensor && last->data + last->count * width == stretches[i].data)
-            last->count += stretches[i].count;
+        weft_coded_piece *last = used > 0 ? &coded[used - 1] : NULL;
+        uint64_t width = layout->entries[coded[i].tensor].row->width;
+        if (last && last->tensor == coded[i].tensor && last->data + last->count * width == coded[i].data)
+            last->count += coded[i].count;
         else
-            stretches[used++] = stretches[i];
+            coded[used++] = coded[i];
     }
 }
 
-/* Cuts stretches at unit borders. Units and stretches both go through the coded elements in layout order, so that one
- * pass suffices. Without binding->runs it only counts. */
-static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
+/* Cuts pieces at the borders of units. One pass suffices, because units and pieces both follow the layout's order.
+ * Without binding->runs the pass only counts. */
+static uint64_t runs_cut(weft_binding *binding, const weft_coded_piece *coded)
 {
     const weft_layout *layout = binding->layout;
-    uint64_t runs = 0, used = 0; /* elements used of *stretches */
-    uint32_t begin = 0;          /* of the unit, in its stretch of units */
+    uint64_t runs = 0, used = 0; /* elements used of *coded */
+    uint32_t begin = 0;          /* position of the unit in its stretch */
     for (uint64_t u = 0; u < layout->unit_count; u++) {
         const weft_unit *unit = &layout->units[u];
         uint64_t part = weft_part_of_unit(layout, u);
@@ -128,20 +122,20 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
         if (binding->runs)
             binding->first_run[u] = runs;
         for (uint32_t position = 0; position < unit->count; runs++) {
-            uint64_t left = stretches->count - used;
+            uint64_t left = coded->count - used;
             uint32_t room = unit->count - position;
             uint32_t count = left < room ? (uint32_t)left : room;
             if (binding->runs)
-                binding->runs[runs] = (weft_run){.data = stretches->data + used * unit->width,
-                                                 .tensor = stretches->tensor,
-                                                 .element = stretches->first + used,
+                binding->runs[runs] = (weft_run){.data = coded->data ? coded->data + used * unit->width : NULL,
+                                                 .tensor = coded->tensor,
+                                                 .element = coded->first + used,
                                                  .position = begin + position,
                                                  .count = count,
-                                                 .part = part + stretches->tensor - unit->tensor};
+                                                 .part = part + coded->tensor - unit->tensor};
             position += count;
             used += count;
-            if (used == stretches->count) {
-                stretches++;
+            if (used == coded->count) {
+                coded++;
                 used = 0;
             }
         }
@@ -150,17 +144,18 @@ static uint64_t runs_cut(weft_binding *binding, const stretch *stretches)
     return runs;
 }
 
-static weft_status binding_fill(weft_binding *binding, const stretch *stretches)
+weft_status weft_binding_fill(weft_binding *binding, weft_coded_piece *coded, uint64_t count)
 {
     uint64_t units = binding->layout->unit_count;
-    binding->run_count = runs_cut(binding, stretches);
+    coded_join(binding->layout, coded, count);
+    binding->run_count = runs_cut(binding, coded);
     binding->first_run = weft_mem_take(units + 1, sizeof *binding->first_run);
     binding->runs = weft_mem_take(binding->run_count + 1, sizeof *binding->runs);
     if (!binding->first_run || !binding->runs) {
         weft_binding_close(binding);
         return weft_fail(WEFT_E_MEMORY, "no memory for a binding of %llu runs", (unsigned long long)binding->run_count);
     }
-    binding->first_run[units] = runs_cut(binding, stretches);
+    binding->first_run[units] = runs_cut(binding, coded);
     return WEFT_OK;
 }
 
@@ -168,60 +163,17 @@ weft_status weft_binding_open(weft_layout *layout, const weft_piece *pieces, uin
 {
     weft_binding made = {.layout = layout};
     uint64_t used = 0;
-    stretch *stretches = count < UINT64_MAX ? weft_mem_take(count + 1, sizeof *stretches) : NULL;
-    if (!stretches)
+    weft_coded_piece *coded = count < UINT64_MAX ? weft_mem_take(count + 1, sizeof *coded) : NULL;
+    if (!coded)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu pieces", (unsigned long long)count);
-    weft_status status = stretches_take(layout, pieces, count, stretches, &used);
+    weft_status status = coded_take(layout, pieces, count, coded, &used);
     if (status == WEFT_OK)
-        status = stretches_cover(layout, stretches, used);
-    if (status == WEFT_OK) {
-        stretches_join(layout, stretches, used);
-        status = binding_fill(&made, stretches);
-    }
-    weft_mem_give(stretches);
+        status = coded_cover(layout, coded, used);
+    if (status == WEFT_OK)
+        status = weft_binding_fill(&made, coded, used);
+    weft_mem_give(coded);
     if (status == WEFT_OK)
         *binding = made;
-    return status;
-}
-
-static uint64_t run_bytes(const weft_binding *binding, const weft_run *run)
-{
-    return (uint64_t)run->count * binding->layout->entries[run->tensor].row->width;
-}
-
-typedef struct placed {
-    const weft_run *run;
-} placed;
-
-static int placed_order(const void *left, const void *right)
-{
-    const placed *a = left, *b = right;
-    return (a->run->data > b->run->data) - (a->run->data < b->run->data);
-}
-
-/* Runs in order of address: each ends before the next begins. */
-static weft_status runs_apart(const weft_binding *binding, placed *runs)
-{
-    const weft_layout_entry *entries = binding->layout->entries;
-    for (uint64_t i = 0; i < binding->run_count; i++)
-        runs[i].run = &binding->runs[i];
-    qsort(runs, binding->run_count, sizeof *runs, placed_order);
-    for (uint64_t i = 1; i < binding->run_count; i++) {
-        const weft_run *before = runs[i - 1].run, *run = runs[i].run;
-        if ((uintptr_t)run->data - (uintptr_t)before->data < run_bytes(binding, before))
-            return weft_fail(WEFT_E_LAYOUT, "tensors %s and %s share memory at %p: leave all but one out of the layout",
-                             entries[before->tensor].tensor.name, entries[run->tensor].tensor.name, (void *)run->data);
-    }
-    return WEFT_OK;
-}
-
-weft_status weft_binding_apart(const weft_binding *binding)
-{
-    placed *runs = weft_mem_take(binding->run_count + 1, sizeof *runs);
-    if (!runs)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu runs", (unsigned long long)binding->run_count);
-    weft_status status = runs_apart(binding, runs);
-    weft_mem_give(runs);
     return status;
 }
 
@@ -292,6 +244,7 @@ uint64_t weft_binding_spaced_bytes(const weft_layout *layout)
 
 void weft_binding_close(weft_binding *binding)
 {
+    weft_boxes_free(binding->boxes);
     weft_mem_give(binding->runs);
     weft_mem_give(binding->first_run);
     *binding = (weft_binding){0};
@@ -302,11 +255,20 @@ weft_view weft_binding_view(const weft_binding *binding, uint64_t unit)
     return weft_binding_span(binding, unit, 1);
 }
 
+/* Returns the boxes if a run of these units lies in them. */
+static const weft_boxes *boxes_of(const weft_binding *binding, uint64_t unit, uint32_t units)
+{
+    const weft_unit *first = &binding->layout->units[unit], *last = first + units - 1;
+    const weft_boxes *boxes = binding->boxes;
+    return boxes && boxes->first[last->tensor + last->tensor_count] > boxes->first[first->tensor] ? boxes : NULL;
+}
+
 weft_view weft_binding_span(const weft_binding *binding, uint64_t unit, uint32_t units)
 {
     const weft_unit *grid = &binding->layout->units[unit];
     uint64_t first = binding->first_run[unit];
     return (weft_view){.runs = binding->runs + first,
+                       .boxes = boxes_of(binding, unit, units),
                        .run_count = (uint32_t)(binding->first_run[unit + units] - first),
                        .count = weft_layout_count_units(binding->layout, unit, units),
                        .first = binding->runs[first].position,

@@ -1,10 +1,11 @@
-/* grid.h - lays the units over a layout's tensors; the rule is at the head of layout.h. Used by layout.c alone. */
+/* grid.h - the units of a layout; the rule is at the head of layout.h. Only layout.c uses this header. */
 #ifndef WEFT_CORE_GRID_H
 #define WEFT_CORE_GRID_H
 
 #include "layout/layout.h"
 
-/* Units a layout may have: 2^24 tiles are 4 Ti elements. Bounds what a layout from the network can make us allocate. */
+/* Most units of a layout: 2^24 tiles are 4 Ti elements. The bound limits what a layout from the network can allocate.
+ */
 #define WEFT_MAX_UNITS (UINT64_C(1) << 24)
 
 /* Counts the units of `count` entries without making them; *largest_bytes receives the dense bytes of the largest. */

@@ -45,7 +45,7 @@ void weft_layout_write(const weft_layout *layout, uint8_t *out)
         tensor_write(&layout->entries[t].tensor, &cursor);
 }
 
-/* What is being parsed: sizes and names are copied to where tensors can point at them. */
+/* A layout that is being parsed. Sizes and names are copied, so that tensors can point at them. */
 typedef struct layout_reader {
     const uint8_t *bytes;
     uint64_t length;

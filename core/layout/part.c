@@ -15,7 +15,7 @@ uint64_t weft_part_count(const weft_layout *layout, uint64_t tensor)
 uint64_t weft_part_tensor(const weft_layout *layout, uint64_t part)
 {
     uint64_t low = 0, high = layout->count - 1;
-    while (low < high) { /* the last tensor whose parts do not begin behind it */
+    while (low < high) { /* the last tensor whose parts begin at or before `part` */
         uint64_t middle = high - (high - low) / 2;
         if (layout->entries[middle].part <= part)
             low = middle;
@@ -31,13 +31,13 @@ uint64_t weft_part_of_unit(const weft_layout *layout, uint64_t unit)
     return layout->entries[u->tensor].part + u->first / weft_tile_elements(u->width);
 }
 
-/* In elements of the dtype, of which a coded word may hold a part or several. */
+/* Converts to elements of the dtype. A coded word may hold a part of an element, or several elements. */
 static unsigned long long element_at(const weft_layout_entry *entry, uint64_t coded, uint64_t less)
 {
     return (unsigned long long)((coded * 8 * entry->row->width - less) / entry->row->bits);
 }
 
-/* "tensor a tile 2"; its length. */
+/* Writes "tensor a tile 2" and returns the length. */
 static size_t label(const weft_layout *layout, uint64_t part, char text[LABEL_TEXT])
 {
     const weft_layout_entry *entry = &layout->entries[weft_part_tensor(layout, part)];

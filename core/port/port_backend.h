@@ -11,9 +11,9 @@
  * together. After one job failed the others are still polled. The host backend completes inline. Several threads may
  * use one state for different jobs, because publish encodes while the progress thread loads a snapshot.
  *
- * Weights are named by address alone and lie where the backend works (`check`). Core reads and writes neither weights
- * nor memory of the kinds LISTS and DEVICE. Frames, sinks, dense bytes, digests, surveys and the records of change
- * lists lie in host memory. merge, drain and invert name host memory only.
+ * Weights are named by address, or by boxes where `caps` says so, and lie where the backend works (`check`). Core reads
+ * and writes neither weights nor memory of the kinds LISTS and DEVICE. Frames, sinks, dense bytes, digests, surveys and
+ * the records of change lists lie in host memory. merge, drain and invert name host memory only.
  *
  * A `stream` is the caller's; NULL is the default one. A job reads or writes weights after the work queued on the
  * stream before it. Work queued afterwards comes after the job's last access to the weights. For encode that is the
@@ -36,6 +36,8 @@
 #define WEFT_BACKEND_DEVICE 1u
 #define WEFT_BACKEND_CUDA   2u
 #define WEFT_BACKEND_HIP    4u
+/* And: jobs take views of weights with boxes (layout/box.h). */
+#define WEFT_BACKEND_STRIDES 8u
 
 typedef struct weft_backend_state weft_backend_state;
 

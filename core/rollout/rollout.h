@@ -399,7 +399,8 @@ weft_status weft_stage_frames(weft_rollout *rollout);
 const weft_binding *weft_stage_target(const weft_rollout *rollout);
 
 /* ---- rollout_bind.c, rollout_commit.c, rollout_end.c: the public calls, under the lock */
-weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
+/* Takes the binding over, after an error too. */
+weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const void *attachment,
                               uint64_t attachment_bytes, bool empty);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held);

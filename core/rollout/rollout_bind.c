@@ -69,30 +69,22 @@ static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
     return WEFT_OK;
 }
 
-weft_status weft_rollout_bind(weft_rollout *rollout, const weft_piece *pieces, uint64_t count, const void *attachment,
+weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const void *attachment,
                               uint64_t attachment_bytes, bool empty)
 {
-    weft_binding fresh;
-    weft_status status = weft_binding_open(rollout->session->layout, pieces, count, &fresh);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_binding_apart(&fresh);
+    weft_status status = weft_binding_apart(fresh);
     if (status == WEFT_OK)
-        status = weft_session_check(rollout->session, &fresh);
-    if (status != WEFT_OK) {
-        weft_binding_close(&fresh);
-        return status;
-    }
-    if (rollout->bound) {
-        status = rebind(rollout, &fresh);
-    } else {
-        rollout->weights = fresh;
+        status = weft_session_check(rollout->session, fresh);
+    if (status == WEFT_OK && rollout->bound) {
+        status = rebind(rollout, fresh);
+    } else if (status == WEFT_OK) {
+        rollout->weights = *fresh;
         status = bind_first(rollout, empty, attachment, attachment_bytes);
         if (status != WEFT_OK)
             memset(&rollout->weights, 0, sizeof rollout->weights);
     }
     if (status != WEFT_OK)
-        weft_binding_close(&fresh);
+        weft_binding_close(fresh);
     return status;
 }
 

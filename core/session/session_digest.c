@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "layout/box.h"
 #include "layout/digest.h"
 #include "session/session.h"
 
@@ -24,14 +25,40 @@ static weft_status check_runs(const weft_session *session, const weft_binding *b
     return WEFT_OK;
 }
 
+static weft_status check_boxes(const weft_session *session, const weft_boxes *boxes)
+{
+    char name[WEFT_SLICE_TEXT];
+    for (uint64_t i = 0; i < boxes->pattern_count; i++) {
+        const weft_pattern *pattern = &boxes->pattern[i];
+        const bool takes = session->backend->caps & WEFT_BACKEND_STRIDES;
+        const char *why =
+            takes ? session->backend->check(session->device, (const void *)pattern->low, pattern->span) : NULL;
+        if (takes && !why)
+            continue;
+        weft_slice_name(session->layout, &boxes->slice[i], name);
+        if (!takes)
+            return weft_fail(WEFT_E_ARGUMENT,
+                             "bind: %s: backend %s takes no block with strides yet: bind blocks that lie as the tensor "
+                             "does, or work on the host",
+                             name, session->backend_name);
+        return weft_fail(WEFT_E_ARGUMENT, "bind: %s: %p %s (backend %s)", name, (void *)pattern->low, why,
+                         session->backend_name);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_session_check(const weft_session *session, const weft_binding *binding)
 {
     weft_status status = check_runs(session, binding);
+    if (status == WEFT_OK && binding->boxes)
+        status = check_boxes(session, binding->boxes);
     if (status != WEFT_OK)
         return status;
     for (uint64_t i = 0; i < binding->run_count; i++) {
         const weft_run *run = &binding->runs[i];
         const weft_layout_entry *entry = &session->layout->entries[run->tensor];
+        if (!run->data)
+            continue;
         const char *why = session->backend->check(session->device, run->data, (uint64_t)run->count * entry->row->width);
         if (why)
             return weft_fail(WEFT_E_ARGUMENT, "bind: tensor %s: %p %s (backend %s)", entry->tensor.name,

@@ -1,4 +1,4 @@
-/* cells.c - the cells of a layout: every tensor through the cuts, then in the order of their keys. */
+/* cells.c - the cells of a layout: all tensors go through the cuts, and cells are sorted by their keys. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,20 +14,20 @@ typedef struct keyed {
     weft_slice slice;
 } keyed;
 
-/* A walk over the tensors. Without `cells` it only counts. */
+/* A walk over the tensors. Without `cells` the walk only counts. */
 typedef struct walk {
-    weft_boxes boxes; /* first: put gets its address */
+    weft_box_taker boxes; /* first member, because put gets its address */
     const weft_layout *layout;
     const weft_cut *cuts;
     uint32_t cut_count;
-    uint64_t experts[WEFT_CUT_MOST]; /* by cut: of the tensors that it matches */
+    uint64_t experts[WEFT_CUT_MOST]; /* number of experts among the tensors that each cut matches */
     bool used[WEFT_CUT_MOST];
-    weft_cell_key key; /* of the tensor at hand */
+    weft_cell_key key; /* key of the tensor at hand */
     keyed *cells;
     uint64_t count;
 } walk;
 
-static weft_status put(weft_boxes *boxes, const weft_slice *box, uint32_t part)
+static weft_status put(weft_box_taker *boxes, const weft_slice *box, uint32_t part)
 {
     walk *at = (walk *)(void *)boxes;
     if (at->count >= WEFT_CELLS_MOST)
@@ -39,7 +39,7 @@ static weft_status put(weft_boxes *boxes, const weft_slice *box, uint32_t part)
     return WEFT_OK;
 }
 
-/* The one rule for boxes that matches a tensor; *cut 0: none. */
+/* Finds the one rule for boxes that matches a tensor. *cut is 0 if there is none. */
 static weft_status box_cut(walk *at, const char *name, uint32_t *cut)
 {
     *cut = 0;
@@ -55,7 +55,7 @@ static weft_status box_cut(walk *at, const char *name, uint32_t *cut)
     return WEFT_OK;
 }
 
-/* One of layers and one of experts at most put a tensor into a block. */
+/* Finds the block that rules of one kind put a tensor into. At most one rule of a kind does. */
 static weft_status name_cut(walk *at, const char *name, weft_cut_kind kind, uint32_t *block)
 {
     const weft_cut *by = NULL;
@@ -105,7 +105,7 @@ static weft_status walk_all(walk *at)
     return status;
 }
 
-/* How many experts each rule by expert has to part: the largest number that it matches, and one. */
+/* Counts the experts that each rule by expert parts: the largest number that the rule matches, and one. */
 static void experts_count(walk *at)
 {
     for (uint32_t i = 0; i < at->cut_count; i++) {
@@ -165,7 +165,7 @@ static weft_status cells_fill(const walk *at, weft_cells *cells)
     return WEFT_OK;
 }
 
-/* A pattern that matches nothing is not an error, because one site file serves more than one model. */
+/* Warns of rules that match nothing. They are no error, because one site file serves more than one model. */
 static void warn_of_unused(const walk *at)
 {
     for (uint32_t i = 0; i < at->cut_count; i++) {

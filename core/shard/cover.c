@@ -74,7 +74,7 @@ static bool covered(const laid *entries, uint64_t count, uint64_t row, uint64_t 
     return false;
 }
 
-/* Takes the place for the first missing one if it is in the cell, earlier, and covered by none. */
+/* Takes a place as the first missing one if the place is in the cell, earlier, and covered by no entry. */
 static void missing_try(const weft_slice *cell, const laid *entries, uint64_t count, uint64_t row, uint64_t column,
                         weft_slice *first)
 {
@@ -84,7 +84,7 @@ static void missing_try(const weft_slice *cell, const laid *entries, uint64_t co
         *first = (weft_slice){cell->tensor, row, 1, column, 1};
 }
 
-/* The first missing element begins a row where the cell or an entry's end does, and a column likewise. */
+/* Finds the first missing element. Its row is the cell's first row or the end of an entry, and so is its column. */
 static weft_slice missing_find(const weft_slice *cell, const laid *entries, uint64_t count)
 {
     weft_slice first = {0};
@@ -117,7 +117,7 @@ static weft_status cell_check(const weft_layout *layout, const weft_slice *cell,
     return elements == weft_slice_elements(cell) ? WEFT_OK : missing(layout, cell, entries, count);
 }
 
-/* Entries of the cell: those that stand at *entries, in its key and its tensor, and begin within it. */
+/* Counts the entries at *entries that have the cell's key and tensor, and elements of the cell. */
 static uint64_t entries_of(const weft_cell *cell, const laid *entries, uint64_t left)
 {
     uint64_t count = 0;

@@ -45,11 +45,11 @@ bool weft_cut_is_for_boxes(const weft_cut *cut)
 
 /* ---- parts of a size */
 
-/* Numbers of a dimension that a cut parts. */
+/* A dimension that a cut parts. */
 typedef struct sizes {
-    uint64_t size;  /* of the dimension */
-    uint64_t each;  /* elements of each equal part */
-    uint64_t parts; /* with the empty ones at a padded end */
+    uint64_t size;  /* rows or columns of the dimension */
+    uint64_t each;  /* rows or columns of each equal part */
+    uint64_t parts; /* number of parts, with empty parts at a padded end */
 } sizes;
 
 static bool begins_with_zero(const weft_cut *cut)
@@ -81,7 +81,7 @@ static weft_status sizes_of(const weft_cut *cut, const char *name, const char *w
     return WEFT_OK;
 }
 
-/* Where a part begins; the end of the dimension for the one after the last. */
+/* Returns the begin of a part, or the end of the dimension for the part after the last. */
 static uint64_t part_begin(const weft_cut *cut, const sizes *of, uint64_t part)
 {
     if (part >= of->parts)
@@ -95,7 +95,7 @@ static uint64_t part_begin(const weft_cut *cut, const sizes *of, uint64_t part)
 
 /* ---- boxes */
 
-static weft_status box_put(weft_boxes *boxes, const weft_layout *layout, const weft_cut *cut, weft_slice box,
+static weft_status box_put(weft_box_taker *boxes, const weft_layout *layout, const weft_cut *cut, weft_slice box,
                            uint64_t part)
 {
     char name[WEFT_SLICE_TEXT];
@@ -109,9 +109,9 @@ static weft_status box_put(weft_boxes *boxes, const weft_layout *layout, const w
     return boxes->put(boxes, &box, (uint32_t)part);
 }
 
-/* Every part of one dimension, `rows` or columns, of the box `all`. */
-static weft_status parts_put(weft_boxes *boxes, const weft_layout *layout, const weft_cut *cut, const weft_slice *all,
-                             bool rows)
+/* Puts every part of one dimension of the box `all`: of its rows, or of its columns. */
+static weft_status parts_put(weft_box_taker *boxes, const weft_layout *layout, const weft_cut *cut,
+                             const weft_slice *all, bool rows)
 {
     const char *name = layout->entries[all->tensor].tensor.name;
     sizes of;
@@ -131,8 +131,9 @@ static weft_status parts_put(weft_boxes *boxes, const weft_layout *layout, const
     return status;
 }
 
-/* The last dimension but one, within every index of those before it. */
-static weft_status middle_put(weft_boxes *boxes, const weft_layout *layout, const weft_cut *cut, const weft_slice *all)
+/* Puts the parts of the last dimension but one, within every index of the dimensions before it. */
+static weft_status middle_put(weft_box_taker *boxes, const weft_layout *layout, const weft_cut *cut,
+                              const weft_slice *all)
 {
     const weft_tensor *tensor = &layout->entries[all->tensor].tensor;
     if (tensor->rank < 3)
@@ -146,7 +147,7 @@ static weft_status middle_put(weft_boxes *boxes, const weft_layout *layout, cons
     return status;
 }
 
-weft_status weft_cut_boxes(const weft_layout *layout, uint64_t tensor, const weft_cut *cut, weft_boxes *boxes)
+weft_status weft_cut_boxes(const weft_layout *layout, uint64_t tensor, const weft_cut *cut, weft_box_taker *boxes)
 {
     const weft_slice all = weft_slice_whole(layout, tensor);
     const bool vector = layout->entries[tensor].tensor.rank <= 1;

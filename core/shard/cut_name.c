@@ -1,10 +1,10 @@
-/* cut_name.c - what a tensor's name says to cuts: whether a pattern means it, and the number of its layer or expert. */
+/* cut_name.c - names of tensors as cuts read them: patterns, and numbers of layers and experts. */
 #include <fnmatch.h>
 #include <string.h>
 
 #include "shard/cut.h"
 
-/* One pattern of a list, without the blanks around it; false at the end of the list. */
+/* Copies the next pattern of a list, without blanks around the pattern. False: the list ended. */
 static bool pattern_next(const char **list, char pattern[WEFT_MAX_NAME + 1])
 {
     const char *from = *list + strspn(*list, ", \t");
@@ -34,7 +34,7 @@ bool weft_cut_matches(const weft_cut *cut, const char *name)
     return false;
 }
 
-/* The number that follows `word` and a dot, where word is a whole component of the name. */
+/* Reads the number after `word` and a dot. The word is a whole component of the name. */
 static bool number_after(const char *name, const char *word, uint64_t *number)
 {
     const size_t length = strlen(word);

@@ -20,7 +20,7 @@ static weft_status overlap(const weft_layout *layout, const weft_slice *a, const
     return weft_fail(WEFT_E_LAYOUT, "two slices share elements: %s; %s", first, second);
 }
 
-/* Slices in order: a later one that begins after a slice's last row shares nothing with it. */
+/* Checks sorted slices. A slice that begins after another's last row shares nothing with that one. */
 static weft_status slices_apart(const weft_layout *layout, const weft_slice *slices, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -48,7 +48,7 @@ static weft_status slices_sort(const weft_layout *layout, const weft_slice *slic
 
 /* ---- entries */
 
-/* The first of the sorted slices that is of a tensor. */
+/* Finds the first sorted slice of a tensor. */
 static uint64_t slices_of(const weft_slice *sorted, uint64_t count, uint64_t tensor)
 {
     uint64_t low = 0, high = count;
@@ -62,7 +62,7 @@ static uint64_t slices_of(const weft_slice *sorted, uint64_t count, uint64_t ten
     return low;
 }
 
-/* Without `entries` it only counts. */
+/* Puts the entries in order. Without `entries` the function only counts. */
 static uint64_t entries_put(const weft_cells *cells, const weft_slice *sorted, uint64_t count, weft_cell *entries)
 {
     uint64_t used = 0;
@@ -110,7 +110,7 @@ typedef struct entry_tensor {
     char name[WEFT_MAX_NAME + 1];
 } entry_tensor;
 
-/* "q_proj.weight[512+512,0+4096]"; of a long name the end is kept. */
+/* Writes "q_proj.weight#7[512+512,0+4096]". Of a long name the end is kept. */
 static void name_entry(const weft_layout *layout, const weft_slice *slice, char name[WEFT_MAX_NAME + 1])
 {
     char box[96];

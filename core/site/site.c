@@ -80,6 +80,8 @@ static weft_status load(weft_site *site, const char *const *overrides, size_t ov
     status = fill_providers(site);
     if (!status)
         status = weft_site_rules(site);
+    if (!status)
+        status = weft_site_fill_cuts(site);
     return status ? status : fill_peers(site);
 }
 
@@ -120,6 +122,7 @@ void weft_site_free(weft_site *site)
         return;
     weft_mem_give(site->peers);
     weft_mem_give(site->providers);
+    weft_mem_give(site->cuts);
     weft_site_source_clear(site->source);
     weft_mem_give(site->source);
     weft_mem_give(site);
@@ -133,8 +136,10 @@ static weft_status copy_arrays(const weft_site *site, weft_site *copy)
         return status;
     copy->peers = weft_mem_take(site->peer_count, sizeof(*copy->peers));
     copy->providers = weft_mem_take(site->provider_count, sizeof(*copy->providers));
-    if (!copy->peers || !copy->providers)
+    copy->cuts = weft_mem_take(site->cut_count, sizeof(*copy->cuts));
+    if (!copy->peers || !copy->providers || !copy->cuts)
         return no_memory();
+    memcpy(copy->cuts, site->cuts, site->cut_count * sizeof(*copy->cuts));
     memcpy(copy->peers, site->peers, site->peer_count * sizeof(*copy->peers));
     memcpy(copy->providers, site->providers, site->provider_count * sizeof(*copy->providers));
     return WEFT_OK;
@@ -150,6 +155,7 @@ weft_status weft_site_copy(const weft_site *site, weft_site **copy)
     fresh->source = source;
     fresh->peers = NULL;
     fresh->providers = NULL;
+    fresh->cuts = NULL;
     weft_status status = copy_arrays(site, fresh);
     if (status) {
         weft_site_free(fresh);

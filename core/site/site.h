@@ -32,7 +32,7 @@ typedef enum weft_choice_coding {
     WEFT_CODING_VERBATIM = 2
 } weft_choice_coding;
 
-/* What one peer gets, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
+/* The settings of one peer, after [peer.NAME], [peer.PREFIX*], [peers] and defaults. */
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
     char address[WEFT_SITE_TEXT];  /* local interfaces or IPs of the rollout's fabric endpoints: weft_site_rails */
@@ -59,6 +59,31 @@ typedef struct weft_site_peer {
     char relay[WEFT_SITE_TEXT]; /* host:port where it listens for peers behind it; "": it is no relay */
     uint64_t relay_memory;      /* bytes for passing on */
 } weft_site_peer;
+
+/* The things that a [cut.NAME] counts. */
+typedef enum weft_choice_by {
+    WEFT_BY_NONE = 0,
+    WEFT_BY_ROWS = 1,
+    WEFT_BY_COLUMNS = 2,
+    WEFT_BY_MIDDLE = 3,
+    WEFT_BY_LAYER = 4,
+    WEFT_BY_EXPERT = 5
+} weft_choice_by;
+
+#define WEFT_SITE_NUMBERS 128u /* of a list */
+
+/* One [cut.NAME] section. */
+typedef struct weft_site_cut {
+    char name[WEFT_SITE_NAME];
+    char tensors[WEFT_SITE_TEXT];   /* patterns; "": all tensors, for a cut by layer or expert */
+    uint64_t rows, columns, middle; /* equal parts; 0: not given */
+    uint64_t pad;                   /* 0: none */
+    uint64_t groups;                /* of experts; 0: not given */
+    weft_choice_by by;
+    char at[WEFT_SITE_TEXT];             /* where parts begin, as written */
+    uint64_t numbers[WEFT_SITE_NUMBERS]; /* the same as numbers */
+    uint64_t number_count;
+} weft_site_cut;
 
 #define WEFT_SITE_BUCKET_AUTO (UINT64_C(4) << 20) /* the most that bucket_max = auto comes to by itself */
 
@@ -108,6 +133,8 @@ struct weft_site {
     uint64_t peer_count;
     weft_site_provider *providers; /* one per known provider, resolved */
     uint64_t provider_count;
+    weft_site_cut *cuts; /* in file order, then in that of overrides */
+    uint64_t cut_count;
     struct weft_site_source *source; /* site.c's own: sections as read, for patterns and weft_site_get */
 };
 
@@ -115,6 +142,10 @@ struct weft_site {
  * Errors: WEFT_E_CONFIG (not admitted, with the names that are). */
 weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site_peer *peer);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
+
+/* The rules of the site's cuts, which borrow from it. `cuts` has room for site->cut_count of them. */
+struct weft_cut;
+void weft_site_cuts(const weft_site *site, struct weft_cut *cuts);
 
 /* The relays that a peer joins through, in order; 0: it joins the trainer. */
 uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WEFT_SITE_NAME]);
@@ -124,7 +155,7 @@ uint32_t weft_site_via(const weft_site_peer *peer, char names[WEFT_SITE_VIAS][WE
 /* Cuts a list of addresses; 1 and "" for the empty text. */
 uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME]);
 
-/* What the index-th of all [peer.NAME] and [peer.PREFIX*] sections comes to, those that only an override made included:
+/* Resolves the index-th of all [peer.NAME] and [peer.PREFIX*] sections, sections of overrides included:
  * whoever joins gets one of these rows. A pattern's has its prefix for a name. False past the last. */
 bool weft_site_row(const weft_site *site, size_t index, weft_site_peer *row, bool *pattern);
 
@@ -141,7 +172,7 @@ typedef enum weft_key_type {
     WEFT_KEY_COUNT
 } weft_key_type;
 typedef struct weft_key {
-    const char *section; /* "trainer", "peer", "provider", ... */
+    const char *section; /* "trainer", "peer", "provider", "cut", ... */
     const char *key;
     weft_key_type type;
     const char *fallback; /* default, as written in the file */

@@ -14,6 +14,7 @@
 #define SITE(field)     .offset = offsetof(weft_site, field), .width = sizeof(((weft_site *)0)->field)
 #define PEER(field)     .offset = offsetof(weft_site_peer, field), .width = sizeof(((weft_site_peer *)0)->field)
 #define PROVIDER(field) .offset = offsetof(weft_site_provider, field), .width = sizeof(((weft_site_provider *)0)->field)
+#define CUT(field)      .offset = offsetof(weft_site_cut, field), .width = sizeof(((weft_site_cut *)0)->field)
 #define BOUNDS(a, b)    .low = (a), .high = (b)
 #define WORD(text, n)   .word = (text), .word_number = (n)
 
@@ -133,6 +134,26 @@ static const weft_site_field fields[] = {
       "TCP ports that tcp and tcp-rxm endpoints of this host listen on, one per peer and stream; auto: any free one"},
      PROVIDER(ports), .rule = WEFT_TEXT_PORTS},
 
+    {{"cut", "tensors", WEFT_KEY_TEXT, "", "patterns of tensors' names between commas, or empty",
+      "tensors that the cut is for; empty takes all, where by is layer or expert"},
+     CUT(tensors), .rule = WEFT_TEXT_ANY},
+    {{"cut", "rows", WEFT_KEY_COUNT, "none", "none or 1..65536",
+      "equal parts of the rows; of a vector, of its elements"}, CUT(rows), BOUNDS(1, 65536), WORD("none", 0)},
+    {{"cut", "columns", WEFT_KEY_COUNT, "none", "none or 1..65536",
+      "equal parts of the columns"}, CUT(columns), BOUNDS(1, 65536), WORD("none", 0)},
+    {{"cut", "middle", WEFT_KEY_COUNT, "none", "none or 1..65536",
+      "equal parts of the last dimension but one, within each index of the dimensions before it"},
+     CUT(middle), BOUNDS(1, 65536), WORD("none", 0)},
+    {{"cut", "pad", WEFT_KEY_COUNT, "none", "none or 1..4294967296",
+      "rows, columns or middle are rounded up to a multiple of this number before they are parted"},
+     CUT(pad), BOUNDS(1, UINT64_C(1) << 32), WORD("none", 0)},
+    {{"cut", "by", WEFT_KEY_CHOICE, "none", "none | rows | columns | middle | layer | expert",
+      "what `at` counts, or expert for groups"}, CUT(by)},
+    {{"cut", "at", WEFT_KEY_TEXT, "", "1 to 128 rising numbers between commas, or empty",
+      "where parts begin; a leading 0 may be left out"}, CUT(at), .rule = WEFT_TEXT_NUMBERS},
+    {{"cut", "groups", WEFT_KEY_COUNT, "none", "none or 1..65536",
+      "equal groups of experts, with by = expert"}, CUT(groups), BOUNDS(1, 65536), WORD("none", 0)},
+
     {{"session", "progress", WEFT_KEY_CHOICE, "thread", "thread | manual",
       "who moves the data: a thread of the session, or the caller through weft_progress"}, SITE(session.progress)},
     {{"session", "connect_deadline", WEFT_KEY_TIME, "30s", DEADLINES,
@@ -170,6 +191,7 @@ _Static_assert(COUNT(fields) <= WEFT_SITE_ROWS, "a section has an index per row"
 _Static_assert(sizeof(weft_choice_level) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_choice_last) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_choice_coding) == sizeof(unsigned), "choices land as unsigned");
+_Static_assert(sizeof(weft_choice_by) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_log_level) == sizeof(unsigned), "choices land as unsigned");
 
 const weft_site_field *weft_site_field_at(uint64_t index)

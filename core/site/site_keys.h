@@ -10,10 +10,12 @@ typedef enum weft_text_rule {
     WEFT_TEXT_ADDRESS,
     WEFT_TEXT_LISTEN,
     WEFT_TEXT_VIA,
-    WEFT_TEXT_PORTS
+    WEFT_TEXT_PORTS,
+    WEFT_TEXT_NUMBERS
 } weft_text_rule;
 
-/* One row. Offsets are into weft_site_peer for section "peer", weft_site_provider for "provider", weft_site else. */
+/* One row. Offsets are into weft_site_peer for section "peer", weft_site_provider for "provider", weft_site_cut for
+ * "cut", weft_site else. */
 typedef struct weft_site_field {
     weft_key key;
     uint32_t offset;
@@ -25,25 +27,26 @@ typedef struct weft_site_field {
     weft_text_rule rule;
 } weft_site_field;
 
-/* Room for an index per row. */
-#define WEFT_SITE_ROWS 56
+/* Most rows of the table. */
+#define WEFT_SITE_ROWS 64
 
-/* index from 0; NULL past the last. */
+/* Returns a row by its number, from 0. NULL: past the last. */
 const weft_site_field *weft_site_field_at(uint64_t index);
 
-/* Number of a row, the argument of weft_site_field_at. */
+/* Returns the number of a row, for weft_site_field_at. */
 uint64_t weft_site_field_index(const weft_site_field *field);
 
-/* Row of a key, or NULL. `section` is the table's: "peer" for [peers] and every [peer.NAME]. */
+/* Finds the row of a key. NULL: there is none. `section` is the table's: "peer" for [peers] and every [peer.NAME]. */
 const weft_site_field *weft_site_field_of(const char *section, const char *key);
 
-/* Nearest key of the section by edit distance, or NULL if none is near. */
+/* Finds the nearest key of a section by edit distance. NULL: none is near. */
 const char *weft_site_field_near(const char *section, const char *key);
 
-/* Edits (insert, delete, replace) that turn one text into the other, letter case aside; texts are cut at 63 bytes. */
+/* Counts the edits (insert, delete, replace) that turn one text into the other. Letter case does not count. Texts are
+ * cut at 63 bytes. */
 uint32_t weft_site_distance(const char *a, const char *b);
 
-/* Names that [provider.NAME] may bear: index from 0; NULL past the last. */
+/* Returns a name that [provider.NAME] may bear, by its number from 0. NULL: past the last. */
 const char *weft_site_provider_at(uint64_t index);
 
 #endif

@@ -9,28 +9,32 @@ typedef struct weft_site_layers {
     uint32_t section[3];
 } weft_site_layers;
 
-/* False: no section of its own and no pattern admits the name. */
+/* Finds the layers of a peer. False: the name has no section of its own, and no pattern admits the name. */
 bool weft_site_layers_of(const weft_site_source *source, const char *name, weft_site_layers *layers);
 
-/* The layers of one section of kind PEER or PATTERN. */
+/* Returns the layers of one section of kind PEER or PATTERN. */
 weft_site_layers weft_site_layers_at(const weft_site_source *source, uint32_t section);
 
-/* The entry that decides a key, or NULL where its default does. */
+/* Finds the entry that decides a key. NULL: the default decides. */
 const weft_site_entry *weft_site_layers_find(const weft_site_source *source, const weft_site_layers *layers,
                                              const weft_site_field *field);
 
 /* Fills every field of `to` that the table has for `table`. */
 void weft_site_fill(const weft_site_source *source, const weft_site_layers *layers, const char *table, void *to);
 
-/* Rules that tie keys together: bucket bounds of every peer and pattern, max_peers, listening beyond loopback, relays.
- * Needs `site` filled but for peers. Errors: WEFT_E_CONFIG. */
+/* Checks the rules that tie keys together: bucket bounds of every peer and pattern, max_peers, listening beyond
+ * loopback, relays. Needs `site` filled but for peers. Errors: WEFT_E_CONFIG. */
 weft_status weft_site_rules(const weft_site *site);
 
+/* ---- site_cuts.c */
+/* Fills site->cuts from the sections. Errors: WEFT_E_CONFIG (keys that do not go together), WEFT_E_MEMORY. */
+weft_status weft_site_fill_cuts(weft_site *site);
+
 /* ---- site_relays.c */
-/* Every `via` names a relay with a section of its own, none stands behind itself, no chain has more than
- * WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
+/* Checks that every `via` names a relay with a section of its own, that no relay stands behind itself, and that no
+ * chain has more than WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_site_rules_relays(const weft_site *site);
-/* Where the first given of two keys of a peer stands, with the value it has. */
+/* Finds the place and the value of the first of two keys of a peer that is given. */
 void weft_site_place_of(const weft_site *site, const weft_site_layers *layers, const char *const keys[2],
                         char value[64], weft_site_place *place);
 

@@ -49,8 +49,8 @@ static weft_status refuse_unknown(const weft_site_place *place)
     }
     if (near)
         return weft_site_refuse(place, "no such section; did you mean [%s]?", near);
-    return weft_site_refuse(place, "no such section; need site, trainer, peers, peer.NAME, provider.NAME, session, "
-                                   "commit, security or log");
+    return weft_site_refuse(place, "no such section; need site, trainer, peers, peer.NAME, provider.NAME, cut.NAME, "
+                                   "session, commit, security or log");
 }
 
 static weft_status read_peer(const weft_site_place *place, const char *name, weft_site_section *section)
@@ -80,6 +80,16 @@ static weft_status read_provider(const weft_site_place *place, const char *name,
     return weft_site_refuse(place, "no such provider; need tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop");
 }
 
+static weft_status read_cut(const weft_site_place *place, const char *name, weft_site_section *section)
+{
+    if (!weft_site_is_name(name))
+        return weft_site_refuse(place, "a cut's name is 1 to 63 of a-z 0-9 _ -");
+    section->kind = WEFT_SECTION_CUT;
+    section->table = "cut";
+    memcpy(section->name, name, strlen(name));
+    return WEFT_OK;
+}
+
 static weft_status read_fixed(const weft_site_place *place, weft_site_section *section)
 {
     for (size_t i = 0; i < FIXED_COUNT; i++) {
@@ -93,6 +103,8 @@ static weft_status read_fixed(const weft_site_place *place, weft_site_section *s
         return weft_site_refuse(place, "need [peer.NAME] for one peer or [peers] for all");
     if (!strcmp(place->header, "provider"))
         return weft_site_refuse(place, "need [provider.NAME], such as [provider.tcp]");
+    if (!strcmp(place->header, "cut"))
+        return weft_site_refuse(place, "need [cut.NAME], such as [cut.heads]");
     return refuse_unknown(place);
 }
 
@@ -115,6 +127,8 @@ weft_status weft_site_section_read(const weft_site_place *place, weft_site_secti
         status = read_peer(place, place->header + 5, section);
     else if (!strncmp(place->header, "provider.", 9))
         status = read_provider(place, place->header + 9, section);
+    else if (!strncmp(place->header, "cut.", 4))
+        status = read_cut(place, place->header + 4, section);
     else
         status = read_fixed(place, section);
     if (!status)
@@ -130,6 +144,7 @@ static const char *home_of(const char *key)
         if (!strcmp(known->key, key))
             return !strcmp(known->section, "peer")       ? "peers] or [peer.NAME"
                    : !strcmp(known->section, "provider") ? "provider.NAME"
+                   : !strcmp(known->section, "cut")      ? "cut.NAME"
                                                          : known->section;
     }
     return NULL;

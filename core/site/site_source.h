@@ -5,15 +5,16 @@
 #include "site/site_value.h"
 
 typedef enum weft_section_kind {
-    WEFT_SECTION_FIXED,   /* [trainer], [peers], ... */
-    WEFT_SECTION_PEER,    /* [peer.NAME] */
-    WEFT_SECTION_PATTERN, /* [peer.PREFIX*] */
-    WEFT_SECTION_PROVIDER /* [provider.NAME] */
+    WEFT_SECTION_FIXED,    /* [trainer], [peers], ... */
+    WEFT_SECTION_PEER,     /* [peer.NAME] */
+    WEFT_SECTION_PATTERN,  /* [peer.PREFIX*] */
+    WEFT_SECTION_PROVIDER, /* [provider.NAME] */
+    WEFT_SECTION_CUT       /* [cut.NAME] */
 } weft_section_kind;
 
 typedef struct weft_site_section {
     char header[16 + WEFT_SITE_NAME]; /* as written between the brackets */
-    char name[WEFT_SITE_NAME];        /* of a peer or provider; a pattern's prefix; "" for the rest */
+    char name[WEFT_SITE_NAME];        /* of a peer, provider or cut; a pattern's prefix; "" for the rest */
     const char *table;                /* the key table's section; static */
     weft_section_kind kind;
     uint32_t line;                  /* 0: it is in no file, an override made it */
@@ -39,42 +40,42 @@ typedef struct weft_site_source {
 
 #define WEFT_SITE_NOWHERE UINT32_MAX /* no section */
 
-/* Where something stands, for messages. */
+/* A place in the site file, for messages. */
 typedef struct weft_site_place {
     const char *path;
-    uint32_t line; /* 0: an override */
+    uint32_t line; /* number of the line; 0: an override */
     const char *header;
-    const char *key;   /* NULL: the header itself */
-    const char *value; /* NULL: the key itself */
+    const char *key;   /* key; NULL: the place is the header */
+    const char *value; /* value; NULL: the place is the key */
 } weft_site_place;
 
 /* Decides WEFT_E_CONFIG: "site.ini:12: [peer.b] bucket = 3: " or "override peer.b.bucket=3: ", then the text. */
 weft_status weft_site_refuse(const weft_site_place *place, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Reads headers: what kind of section it is, or why it is none. `section` is written on WEFT_OK. */
+/* Reads a header. The error says why it names no section. `section` is written on WEFT_OK. */
 weft_status weft_site_section_read(const weft_site_place *place, weft_site_section *section);
 
-/* Reads a key: its row, or why there is none. */
+/* Reads a key and finds its row. The error says why there is none. */
 weft_status weft_site_key_read(const weft_site_place *place, const char *table, const weft_site_field **field);
 
-/* Reads the value of a row, or says what it needs. */
+/* Reads the value of a row. The error says what the row needs. */
 weft_status weft_site_value_read(const weft_site_place *place, const weft_site_field *field, weft_site_value *value);
 
-/* Index of the section with this header, or WEFT_SITE_NOWHERE. */
+/* Finds the section with this header. WEFT_SITE_NOWHERE: there is none. */
 uint32_t weft_site_section_find(const weft_site_source *source, const char *header);
 
-/* Index of [peer.NAME], or WEFT_SITE_NOWHERE. */
+/* Finds [peer.NAME]. WEFT_SITE_NOWHERE: there is none. */
 uint32_t weft_site_peer_find(const weft_site_source *source, const char *name);
 
-/* Index of the longest [peer.PREFIX*] that matches the name, or WEFT_SITE_NOWHERE. */
+/* Finds the longest [peer.PREFIX*] that matches the name. WEFT_SITE_NOWHERE: none matches. */
 uint32_t weft_site_pattern_find(const weft_site_source *source, const char *name);
 
-/* The value given in one section, or NULL. */
+/* Finds the value that one section gives. NULL: it gives none. */
 const weft_site_entry *weft_site_entry_find(const weft_site_source *source, uint32_t section,
                                             const weft_site_field *field);
 
-/* An entry stands in for an earlier one of the same section and row. Errors: WEFT_E_MEMORY. */
+/* Adds a section or an entry. An entry replaces an earlier one of the same section and row. Errors: WEFT_E_MEMORY. */
 weft_status weft_site_section_add(weft_site_source *source, const weft_site_section *section, uint32_t *index);
 weft_status weft_site_entry_add(weft_site_source *source, const weft_site_entry *entry);
 

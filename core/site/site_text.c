@@ -158,6 +158,34 @@ bool weft_site_is_addresses(const char *text)
     return is_list(text, WEFT_SITE_RAILS, is_address);
 }
 
+static bool parse_number(const char *word, size_t bytes, uint64_t *number)
+{
+    *number = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (word[i] < '0' || word[i] > '9' || __builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(word[i] - '0'), number))
+            return false;
+    }
+    return bytes > 0;
+}
+
+uint32_t weft_site_numbers(const char *text, uint64_t *list)
+{
+    const char *at = text, *word;
+    size_t bytes;
+    uint64_t number, last = 0;
+    uint32_t count = 0;
+    while ((word = weft_site_via_next(&at, &bytes))) {
+        if (count == WEFT_SITE_NUMBERS || !parse_number(word, bytes, &number) || (count > 0 && number <= last))
+            return 0;
+        if (list)
+            list[count] = number;
+        last = number;
+        count++;
+    }
+    return count;
+}
+
 uint32_t weft_site_rails(const char *address, char list[WEFT_SITE_RAILS][WEFT_SITE_NAME])
 {
     const char *at = address, *host;

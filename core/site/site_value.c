@@ -100,6 +100,8 @@ static bool parse_text(const weft_site_field *field, const char *text)
         return weft_site_is_via(text);
     case WEFT_TEXT_PORTS:
         return weft_site_ports_split(text, &port, &high);
+    case WEFT_TEXT_NUMBERS:
+        return weft_site_numbers(text, NULL) > 0;
     default:
         return true;
     }

@@ -44,8 +44,9 @@ bool weft_eager_give_up(weft_trainer *trainer, bool read);
 /* Takes the memory for the shadow, where the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_shadow_open(weft_trainer *trainer);
 void weft_shadow_close(weft_trainer *trainer);
-/* The trainer's side of weft_bind: the first copies the weights into the shadow, and peers may join. */
-weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+/* The trainer's side of weft_bind, which takes the binding over, after an error too: the first copies the weights into
+ * the shadow, and peers may join. */
+weft_status weft_shadow_bind(weft_trainer *trainer, weft_binding *fresh, const void *attachment,
                              uint64_t attachment_bytes);
 /* Brings the shadow, which is busy, to the update's target. `*torn`: it is another one, for the weights changed
  * meanwhile, and trainer->discard tells how the digests moved instead of by trainer->delta. */

@@ -136,31 +136,23 @@ static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
     return WEFT_OK;
 }
 
-weft_status weft_shadow_bind(weft_trainer *trainer, const weft_piece *pieces, uint64_t count, const void *attachment,
+weft_status weft_shadow_bind(weft_trainer *trainer, weft_binding *fresh, const void *attachment,
                              uint64_t attachment_bytes)
 {
-    weft_binding fresh;
     weft_blob *blob = NULL;
-    weft_status status = weft_binding_open(trainer->session->layout, pieces, count, &fresh);
-    if (status != WEFT_OK)
-        return status;
-    status = weft_session_check(trainer->session, &fresh);
-    if (status != WEFT_OK) {
-        weft_binding_close(&fresh);
-        return status;
-    }
-    if (trainer->bound) {
-        status = rebind(trainer, &fresh);
-    } else {
+    weft_status status = weft_session_check(trainer->session, fresh);
+    if (status == WEFT_OK && trainer->bound) {
+        status = rebind(trainer, fresh);
+    } else if (status == WEFT_OK) {
         blob = attachment_bytes ? weft_blob_make(attachment, attachment_bytes) : NULL;
-        trainer->weights = fresh;
+        trainer->weights = *fresh;
         status = attachment_bytes && !blob ? weft_fail(WEFT_E_MEMORY, "no memory for the attachment")
                                            : bind_first(trainer, blob);
         if (status != WEFT_OK)
             memset(&trainer->weights, 0, sizeof trainer->weights);
     }
     if (status != WEFT_OK) {
-        weft_binding_close(&fresh);
+        weft_binding_close(fresh);
         weft_blob_drop(blob);
     }
     return status;

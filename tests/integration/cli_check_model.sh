@@ -57,6 +57,18 @@ else
     echo "not run: a limit of address space (a sanitizer needs more)"
 fi
 
+# Cuts: their cells and keys, and a cut that does not fit the model.
+run cut 0 "$weft" check "$work/site.ini" --model "$work/small.safetensors" --set "cut.up.tensors=w.*" --set cut.up.rows=4 --json
+json cut "lines[0]['cuts'] == [{'name': 'up', 'tensors': 'w.*', 'rows': '4'}] and lines[0]['cells']['cells'] == 4"
+json cut "[(k['key'], k['cut'], k['part'], k['cells'], k['bytes']) for k in lines[0]['cells']['keys']] == [(i, 'up', i, 1, 262144) for i in range(4)]"
+run cut_text 0 "$weft" check "$work/site.ini" --model "$work/small.safetensors" --set "cut.up.tensors=w.*" --set cut.up.rows=4
+says cut_text "^  up +tensors=w\.\* rows=4$"
+says cut_text "^  3 +cut up part 3: 1 cells, 0\.3 MB$"
+run uncut 0 "$weft" check "$work/site.ini" --model "$work/small.safetensors" --json
+json uncut "lines[0]['cuts'] == [] and [k['cut'] for k in lines[0]['cells']['keys']] == [None]"
+run misfit 2 "$weft" check "$work/site.ini" --model "$work/small.safetensors" --set "cut.up.tensors=w.*" --set cut.up.rows=3
+says misfit 'cut\.up\]: w\.0 has 512 rows, which 3 equal parts do not fit'
+
 run none 2 "$weft" check "$work/site.ini" --model "$work/none.safetensors"
 says none "none.safetensors"
 echo "sizes are told before they are taken"

@@ -96,6 +96,7 @@ fleet *fleet_open_device(fleet_size size, const char *const *overrides, bool tra
     for (; overrides && overrides[f->override_count]; f->override_count++)
         f->overrides[f->override_count] = overrides[f->override_count];
     take_device(f, trainer, rollouts, depth);
+    f->blocks = getenv("WEFT_TEST_BLOCKS") != NULL;
     f->layout = fleet_layout(size);
     f->bytes = weft_layout_bytes(f->layout);
     f->seed = UINT64_C(20260101);
@@ -175,10 +176,13 @@ static void remember(fleet *f)
     f->newest = held.number;
 }
 
-static void model_open(fleet_end *end, weft_layout *layout, unsigned style, bool device)
+static void model_open(fleet *f, fleet_end *end, unsigned style, bool device)
 {
     fleet_model *model = &end->model;
-    if (end->far)
+    weft_layout *layout = f->layout;
+    if (f->blocks)
+        fleet_model_open_blocks(model, layout, style);
+    else if (end->far)
         fleet_model_open_far(model, layout, style, end->far);
     else if (device)
         fleet_model_open_device(model, layout, style);
@@ -202,11 +206,9 @@ void fleet_open_trainer(fleet *f)
 
 void fleet_bind_trainer(fleet *f, const char *attachment)
 {
-    model_open(&f->trainer, f->layout, 0, f->trainer_device);
+    model_open(f, &f->trainer, 0, f->trainer_device);
     fleet_model_put(&f->trainer.model, f->dense);
-    must(weft_bind(f->trainer.session, f->trainer.model.pieces, f->trainer.model.piece_count, attachment,
-                   attachment ? strlen(attachment) : 0, 0),
-         "bind trainer");
+    must(fleet_model_bind(&f->trainer.model, f->trainer.session, attachment, 0), "bind trainer");
     remember(f);
 }
 
@@ -229,7 +231,7 @@ void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *attachment)
 {
     fleet_end *end = &f->rollouts[at];
-    model_open(end, f->layout, at + 1, f->rollout_device);
+    model_open(f, end, at + 1, f->rollout_device);
     if (start == FLEET_SAME) {
         fleet_model_put(&end->model, f->dense);
     } else if (start == FLEET_OTHER) {
@@ -237,8 +239,7 @@ void fleet_bind_rollout(fleet *f, unsigned at, fleet_start start, const char *at
         fleet_fill(f->layout, f->scratch_dense, &seed);
         fleet_model_put(&end->model, f->scratch_dense);
     }
-    must(weft_bind(end->session, end->model.pieces, end->model.piece_count, attachment,
-                   attachment ? strlen(attachment) : 0, start == FLEET_EMPTY ? WEFT_BIND_EMPTY : 0),
+    must(fleet_model_bind(&end->model, end->session, attachment, start == FLEET_EMPTY ? WEFT_BIND_EMPTY : 0),
          "bind rollout");
 }
 

@@ -4,7 +4,8 @@
  * that tests change and compare. Every wait has a bound.
  *
  * WEFT_TEST_DEVICE = trainer, rollouts or both gives these ends the deferred backend (deferred.h), of a depth of
- * WEFT_TEST_DEPTH (8). The trainer's shadow is as WEFT_TEST_SHADOW says (host). */
+ * WEFT_TEST_DEPTH (8). The trainer's shadow is as WEFT_TEST_SHADOW says (host). With WEFT_TEST_BLOCKS all ends bind by
+ * blocks with strides. */
 #ifndef WEFT_TESTS_FLEET_H
 #define WEFT_TESTS_FLEET_H
 
@@ -55,6 +56,7 @@ typedef struct fleet_model {
     weft_piece pieces[FLEET_PIECES];
     uint64_t piece_count;
     uint64_t places[FLEET_PIECES]; /* of a piece's bytes in the dense image */
+    struct block_world *blocks;    /* the weights lie in boxes with strides; NULL: in the pieces */
 } fleet_model;
 
 typedef struct fleet_end {
@@ -86,6 +88,7 @@ typedef struct fleet {
     uint64_t history_count;
     uint64_t newest;
     bool trainer_device, rollout_device; /* they have the deferred backend */
+    bool blocks;                         /* ends that bind from now on do so by blocks with strides */
     /* Gets the trainer's lines, with the fleet; NULL: no call. Set it before the trainer starts. */
     void (*heard)(void *f, weft_log_level level, const char *line);
     weft_log_fn log; /* of ends that open; its user is the end's name. NULL: standard error */
@@ -104,8 +107,13 @@ void fleet_model_open(fleet_model *model, weft_layout *layout, unsigned style);
 void fleet_model_open_device(fleet_model *model, weft_layout *layout, unsigned style);
 /* The same, in memory of another kind. */
 void fleet_model_open_far(fleet_model *model, weft_layout *layout, unsigned style, const fleet_far *far);
+/* The same in boxes with strides (block_world.h). */
+void fleet_model_open_blocks(fleet_model *model, weft_layout *layout, unsigned style);
 void fleet_model_close(fleet_model *model);
+/* Binds the weights, by pieces or by blocks; attachment: NULL: none. */
+weft_status fleet_model_bind(const fleet_model *model, weft_session *session, const char *attachment, uint32_t flags);
 void fleet_model_put(fleet_model *model, const uint8_t *dense);
+/* A test failure if a byte was written that is no weight of a box. */
 void fleet_model_get(const fleet_model *model, uint8_t *dense);
 /* Random bits with many that floats find special. */
 void fleet_fill(const weft_layout *layout, uint8_t *dense, uint64_t *seed);

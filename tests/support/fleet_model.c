@@ -5,6 +5,7 @@
 #include "tests/support/fleet.h"
 
 #include "layout/layout.h"
+#include "tests/support/block_world.h"
 #include "tests/support/deferred.h"
 
 uint64_t fleet_random(uint64_t *seed)
@@ -136,9 +137,28 @@ void fleet_model_open_far(fleet_model *model, weft_layout *layout, unsigned styl
     far->write(model->bound, model->memory, model->memory_bytes);
 }
 
+void fleet_model_open_blocks(fleet_model *model, weft_layout *layout, unsigned style)
+{
+    *model = (fleet_model){.layout = layout, .bytes = weft_layout_bytes(layout), .blocks = malloc(sizeof(block_world))};
+    if (!model->blocks)
+        abort();
+    block_world_open(model->blocks, layout, style + 1, false);
+}
+
+weft_status fleet_model_bind(const fleet_model *model, weft_session *session, const char *attachment, uint32_t flags)
+{
+    const uint64_t bytes = attachment ? strlen(attachment) : 0;
+    if (model->blocks)
+        return weft_bind_blocks(session, model->blocks->blocks, model->blocks->count, attachment, bytes, flags);
+    return weft_bind(session, model->pieces, model->piece_count, attachment, bytes, flags);
+}
+
 void fleet_model_close(fleet_model *model)
 {
-    if (model->far) {
+    if (model->blocks) {
+        block_world_close(model->blocks);
+        free(model->blocks);
+    } else if (model->far) {
         if (model->bound)
             model->far->give(model->bound);
         free(model->memory);
@@ -156,6 +176,8 @@ static uint8_t *piece_at(const fleet_model *model, uint64_t i)
 
 void fleet_model_put(fleet_model *model, const uint8_t *dense)
 {
+    if (model->blocks)
+        block_world_put(model->blocks, dense);
     for (uint64_t i = 0; i < model->piece_count; i++)
         memcpy(piece_at(model, i), dense + model->places[i], piece_bytes(model, i));
     if (model->far)
@@ -164,6 +186,10 @@ void fleet_model_put(fleet_model *model, const uint8_t *dense)
 
 void fleet_model_get(const fleet_model *model, uint8_t *dense)
 {
+    if (model->blocks) {
+        block_world_get(model->blocks, dense);
+        assert_true(block_world_is_whole(model->blocks));
+    }
     if (model->far)
         model->far->read(model->memory, model->bound, model->memory_bytes);
     for (uint64_t i = 0; i < model->piece_count; i++)
@@ -172,6 +198,8 @@ void fleet_model_get(const fleet_model *model, uint8_t *dense)
 
 uint8_t *fleet_model_at(fleet_model *model, uint64_t at)
 {
+    if (model->blocks)
+        return block_world_at(model->blocks, at);
     for (uint64_t i = 0; i < model->piece_count; i++)
         if (at >= model->places[i] && at < model->places[i] + piece_bytes(model, i))
             return piece_at(model, i) + (at - model->places[i]);

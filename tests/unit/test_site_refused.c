@@ -12,7 +12,7 @@ static void sections_and_keys(void **state)
     (void)state;
     static const bad_site bad[] = {
         {"[trainr]\n", 1, "[trainr]: no such section; did you mean [trainer]?"},
-        {"\n\n[warp]\n", 3, "[warp]: no such section; need site, trainer, peers, peer.NAME, provider.NAME, session, "},
+        {"\n\n[warp]\n", 3, "[warp]: no such section; need site, trainer, peers, peer.NAME, provider.NAME, cut.NAME, "},
         {"[peer]\n", 1, "[peer]: need [peer.NAME] for one peer or [peers] for all"},
         {"[provider]\n", 1, "[provider]: need [provider.NAME], such as [provider.tcp]"},
         {"[provider.tpc]\n", 1,

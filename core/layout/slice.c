@@ -1,5 +1,4 @@
-/* slice.c - boxes of tensors: made, met, checked and named. */
-#include "shard/slice.h"
+#include "layout/slice.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,7 @@ weft_slice weft_slice_whole(const weft_layout *layout, uint64_t tensor)
         .tensor = tensor, .rows = entry->elements > 0 ? entry->elements / columns : 0, .columns = columns};
 }
 
-/* What two stretches of numbers have in common, as the first of them and how many. */
+/* Returns the first number that two ranges have in common, and counts such numbers. */
 static uint64_t common(uint64_t a, uint64_t a_count, uint64_t b, uint64_t b_count, uint64_t *count)
 {
     const uint64_t first = a > b ? a : b, a_end = a + a_count, b_end = b + b_count, end = a_end < b_end ? a_end : b_end;
@@ -42,7 +41,7 @@ static bool within(uint64_t first, uint64_t count, uint64_t all)
     return first <= all && count <= all - first;
 }
 
-/* Whether every row begins and ends at a whole byte; one that is all of the tensor's elements does. */
+/* Tells whether every row of a slice begins and ends at a whole byte. */
 static bool bytes_are_whole(const weft_layout_entry *entry, const weft_slice *slice, const weft_slice *whole)
 {
     const uint64_t bits = entry->row->bits;

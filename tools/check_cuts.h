@@ -1,0 +1,17 @@
+/* check_cuts.h - the cuts of a site, and what they make of one model. */
+#ifndef WEFT_TOOLS_CHECK_CUTS_H
+#define WEFT_TOOLS_CHECK_CUTS_H
+
+#include <jansson.h>
+
+#include "site/site.h"
+
+/* [{name, and each key that the section gives}] in the order of the rules. */
+json_t *weft_check_cuts(const weft_site *site);
+/* {cells, keys: [{key, experts, cut, part, layers, cells, bytes}]}; `cut` is a name, null for none. Errors:
+ * WEFT_E_LAYOUT (a cut does not fit a tensor), WEFT_E_MEMORY. */
+weft_status weft_check_cells(const weft_site *site, const weft_layout *layout, json_t **cells);
+/* `cells`: NULL without a model. */
+void weft_check_cuts_print(const json_t *cuts, const json_t *cells);
+
+#endif
