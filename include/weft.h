@@ -856,18 +856,6 @@ typedef struct weft_provider_info {
  * version; it may be NULL, or has at least 64 bytes. `capacity` and `count` are as for weft_peers. */
 WEFT_API weft_status weft_providers(weft_provider_info *providers, size_t capacity, size_t *count, char *library);
 
-/* A copy of libfabric in this process. */
-typedef struct weft_library_info {
-    char version[32]; /* "1.17"; "" if the file does not say */
-    char path[480];   /* path of the file; of a longer path the end */
-} weft_library_info;
-
-/* Lists the copies of libfabric that are mapped into this process, first the copy that weft uses.
- * More than one copy is a fault of the installation, because copies share neither memory nor settings: providers are
- * missing or hang. The list is empty if weft was built without libfabric and nobody else loaded it. `capacity` and
- * `count` are as for weft_peers. */
-WEFT_API weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count);
-
 #ifdef __cplusplus
 }
 #endif

@@ -43,7 +43,7 @@ void weft_fabric_device_text(const weft_profile *profile, bool asked, bool grant
     else if (granted)
         snprintf(text, capacity, "direct: the adapter may read and write the device's memory (FI_HMEM is granted)");
     else if (!profile->device_memory)
-        snprintf(text, capacity, "staged in host memory: %s", profile->why[WEFT_LINE_DEVICE].reason);
+        snprintf(text, capacity, "staged in host memory: provider %s moves no other", profile->name);
     else
         snprintf(text, capacity,
                  "staged in host memory: libfabric %u.%u grants no memory of devices with %s (FI_HMEM); direct takes "
