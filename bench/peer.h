@@ -34,6 +34,11 @@ bench_report bench_peer_ask(const bench_peer *peer);
 /* A raw stream of `bytes` over one connection, which is kept. */
 double bench_peer_raw_ms(bench_peer *peer, const char *listen, const void *data, uint64_t bytes);
 
+static inline const char *bench_heartbeat(const bench_options *options)
+{
+    return options->heartbeat ? options->heartbeat : "60s";
+}
+
 /* Anonymous and shared memory of this process that is resident. */
 uint64_t bench_resident_bytes(void);
 
