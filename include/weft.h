@@ -439,9 +439,9 @@ typedef struct weft_staged_info {
 
 /* Returns the version that is whole, proved and ready to commit. Waits at most deadline_ms for one.
  *
- * If there is no trainer, the call reports so at once, but only the first time. The rollout goes on dialing. From the
- * next call on weft_staged waits until its deadline for a trainer's version before it reports again. To avoid waiting
- * for a trainer that may return, stop at the first WEFT_E_PEER_LOST.
+ * If there is no trainer, the rollout goes on dialing, and the call reports so at its deadline: with deadline_ms 0 at
+ * once, and each time. To stop soon after a trainer's goodbye, wait in short slices or take WEFT_EVENT_GOODBYE from
+ * weft_events.
  *
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *

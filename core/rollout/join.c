@@ -235,7 +235,7 @@ void weft_join_later(weft_rollout *rollout)
     forget_connection(rollout);
     rollout->join = WEFT_JOIN_AWAY;
     rollout->later = true;
-    rollout->said_goodbye = rollout->told_alone = false;
+    rollout->said_goodbye = false;
     rollout->retries = rollout->faults;
     rollout->away_since_ns = rollout->gateway_since_ns = now_ns;
     rollout->retry_ns = now_ns + LATER_NS;
