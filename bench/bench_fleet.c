@@ -269,7 +269,7 @@ static void simulate(uint32_t peers, uint32_t updates, row *row)
 
 /* ---- processes */
 
-/* Of all threads of this process, because the rollouts are other processes. */
+/* CPU time of all threads of this process, because the rollouts are other processes. */
 static double own_us(void)
 {
     bench_cpu cpu = bench_cpu_now();

@@ -43,7 +43,7 @@ void bench_sleep_ms(double ms);
 /* `text` gets the host of "host:port". */
 void bench_host(const char *listen, char text[64]);
 double bench_median(const double *values, int count); /* at most BENCH_ROUNDS_MAX */
-/* What this process and its threads had of the cores so far; `queued`: ready to run while others ran. */
+/* CPU time of this process and its threads so far; `queued`: ready to run while others ran. */
 typedef struct bench_cpu {
     double user_ms, kernel_ms, queued_ms;
 } bench_cpu;

@@ -7,7 +7,7 @@
 #include "fleet.h"
 #include "model/safetensors.h"
 
-/* What a peer answers to every order. */
+/* A peer's answer to every order. */
 typedef struct bench_report {
     double ms;               /* of a raw stream */
     uint64_t updates;        /* committed since it joined */

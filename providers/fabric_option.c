@@ -88,7 +88,7 @@ static void set_option(weft_link *link, struct fid_ep *ep, weft_profile_setting 
                  fi_strerror(-error));
 }
 
-/* What a row expects of an option that can only be read. */
+/* The value that a row expects of an option that can only be read. */
 static void read_option(const weft_link *link, struct fid_ep *ep, weft_profile_setting setting)
 {
     int name;

@@ -33,7 +33,7 @@ typedef enum weft_profile_cap {
     WEFT_CAP_MESSAGE = 1 << 1 /* messages, where the provider grants no writes without them */
 } weft_profile_cap;
 
-/* Whom an endpoint may reach. */
+/* The peers that an endpoint may reach. */
 typedef enum weft_profile_reach {
     WEFT_REACH_ANY,   /* the provider decides by which way */
     WEFT_REACH_REMOTE /* the same way for peers on this host as for others: nothing else underneath */

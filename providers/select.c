@@ -160,7 +160,7 @@ static void tell_missing(const weft_host_survey *survey, const weft_verdict *ver
     snprintf(selection->text, sizeof selection->text, "%s: %s", survey->candidates[furthest].domain, detail);
 }
 
-/* What needs no list. */
+/* These checks need no list. */
 static bool tell_library(const weft_host_survey *survey, weft_selection *selection)
 {
     const weft_profile *profile = survey->profile;

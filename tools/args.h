@@ -92,7 +92,7 @@ typedef struct weft_args {
     char log_override[64];
 } weft_args;
 
-/* What a verb takes and does: a row a verb. */
+/* Each verb is a row: its options, words and function. */
 typedef struct weft_verb {
     const char *name;
     const char *synopsis; /* behind "weft NAME" */

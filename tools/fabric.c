@@ -41,7 +41,7 @@ static json_t *candidate_json(const weft_review *review, size_t index, const cha
     return object;
 }
 
-/* What weft does with a bucket for weights in a device, and why no better. */
+/* The way of a bucket to weights in a device, and why no better. */
 static void memory_text(const weft_review *review, int64_t device, char *text, size_t capacity)
 {
     char here[512];

@@ -20,7 +20,7 @@
 #define ROOM_EACH  8u /* bytes that any method may take an element, and */
 #define ROOM_MORE  (1u << 20)
 
-/* What a method works with. */
+/* A method works with these. */
 typedef struct bench {
     const weft_bench_pair *pair;
     const uint16_t *before, *after;

@@ -10,7 +10,7 @@
 
 #define KERNELS_VARIABLE "WEFT_KERNELS"
 
-/* What two threads are to gain on one, or to reach of what memory gives two, where that is less. */
+/* Two threads gain so much on one, or reach that share of what memory gives two, where that is less. */
 #define GAIN         1.7
 #define GAIN_OF_YARD 0.85
 

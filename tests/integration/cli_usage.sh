@@ -103,7 +103,7 @@ json profile_json "lines[0]['here']['text'] and isinstance(lines[0]['here']['can
 run profile_none 2 "$weft" info --profile sockets
 says profile_none "efa-direct"
 
-# What this host has for the peers of a site: one question for all that ask for the same, each answer with its verdict.
+# This host's providers for the peers of a site: one question for all that ask the same, each answer with a verdict.
 cat >"$work/fabrics.ini" <<INI
 [peers]
 address = 127.0.0.1

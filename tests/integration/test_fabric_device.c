@@ -207,7 +207,7 @@ static void a_refused_registration_is_told(void **state)
     play_finish(&p, 0, 0);
 }
 
-/* Who does not ask for it keeps what FI_HMEM would cost away. */
+/* A link that does not ask for it does not pay for FI_HMEM. */
 static void play_unasked(play *p, int self)
 {
     (void)self;
