@@ -31,7 +31,7 @@ static double raw_ms(bench_rig *rig, int peer, uint64_t bytes)
     return bench_peer_raw_ms(&rig->peers[peer], rig->listen, data, bytes);
 }
 
-/* What the link carries when nothing but the link matters: a stream that is made longer until it takes a while. */
+/* The link's rate when nothing but the link matters: a stream that is made longer until it takes a while. */
 static void measure_bulk(work *work)
 {
     for (int i = 0; i < work->rig.options->peer_count; i++)
@@ -66,7 +66,7 @@ static uint64_t sent_bytes(const bench_rig *rig)
     return stats.bytes_sent;
 }
 
-/* Who waits for one peer. */
+/* A thread that waits for one peer. */
 typedef struct watcher {
     pthread_t thread;
     work *work;

@@ -196,13 +196,6 @@ void bench_model_close(bench_model *model)
     free(model->weights);
 }
 
-void bench_model_step(bench_model *model, uint32_t stride, uint64_t seed)
-{
-    uint64_t state = (seed + 1) * 0x9e3779b97f4a7c15u;
-    for (uint64_t i = draw(&state) % stride; i < model->elements; i += 1 + draw(&state) % (2 * stride - 1))
-        model->weights[i] ^= (uint16_t)(1u + (draw(&state) & 1u));
-}
-
 /* ---- sessions */
 
 void bench_host(const char *listen, char text[64])

@@ -25,6 +25,7 @@ typedef struct bench_options {
     int peer_count;
     const char *sets[BENCH_SETS_MAX]; /* section.key=value, over the site */
     int set_count;
+    const char *heartbeat;  /* of the rig's peers; NULL: 60s */
     double changed;         /* share of the elements that an update changes, in percent */
     const char *cut, *mend; /* shell commands that take a peer's link away and give it back */
 } bench_options;
@@ -42,7 +43,7 @@ void bench_sleep_ms(double ms);
 /* `text` gets the host of "host:port". */
 void bench_host(const char *listen, char text[64]);
 double bench_median(const double *values, int count); /* at most BENCH_ROUNDS_MAX */
-/* What this process and its threads had of the cores so far; `queued`: ready to run while others ran. */
+/* CPU time of this process and its threads so far; `queued`: ready to run while others ran. */
 typedef struct bench_cpu {
     double user_ms, kernel_ms, queued_ms;
 } bench_cpu;
@@ -60,8 +61,6 @@ typedef struct bench_model {
 
 void bench_model_open(bench_model *model, uint64_t mib);
 void bench_model_close(bench_model *model);
-/* Changes about one element in `stride`, as a training step would: bits of the low half. */
-void bench_model_step(bench_model *model, uint32_t stride, uint64_t seed);
 
 /* A site whose peers have any name. `listen`: where the trainer is; NULL: as the options say. */
 weft_site *bench_site(const bench_options *options, const char *listen, const char *heartbeat);

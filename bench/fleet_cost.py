@@ -4,7 +4,7 @@
 usage: bench/fleet_cost.py [NAME=VALUE]...   prints the constants with where they come from, then a table"""
 import sys
 
-constants = {  # bench/NOTES.md, tables R and S (AVX-512, 2 threads), and `weft bench fleet --peers 1000`
+constants = {  # bench/NOTES.md, tables R and S (AVX-512, 2 threads), and `bench_fleet --peers 1000`
     "params": (1e12, "elements, bf16"),
     "peers": (1000, "rollouts"),
     "sites": (20, "relays that the trainer feeds, each with its share of the rollouts"),

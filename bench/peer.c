@@ -59,7 +59,7 @@ static void join(work *work, const char *listen)
 {
     uint64_t count;
     const weft_piece *pieces = weft_model_pieces(work->model, &count);
-    weft_site *site = bench_site(work->options, listen, "60s");
+    weft_site *site = bench_site(work->options, listen, bench_heartbeat(work->options));
     bench_need(weft_rollout_open(site, work->name, weft_model_layout(work->model), NULL, &work->session),
                "open a rollout");
     weft_site_free(site);

@@ -7,7 +7,7 @@
 #include "fleet.h"
 #include "model/safetensors.h"
 
-/* What a peer answers to every order. */
+/* A peer's answer to every order. */
 typedef struct bench_report {
     double ms;               /* of a raw stream */
     uint64_t updates;        /* committed since it joined */
@@ -33,6 +33,11 @@ bench_report bench_peer_leave(const bench_peer *peer);
 bench_report bench_peer_ask(const bench_peer *peer);
 /* A raw stream of `bytes` over one connection, which is kept. */
 double bench_peer_raw_ms(bench_peer *peer, const char *listen, const void *data, uint64_t bytes);
+
+static inline const char *bench_heartbeat(const bench_options *options)
+{
+    return options->heartbeat ? options->heartbeat : "60s";
+}
 
 /* Anonymous and shared memory of this process that is resident. */
 uint64_t bench_resident_bytes(void);

@@ -9,7 +9,7 @@ static void open_trainer(bench_rig *rig)
     uint64_t count;
     weft_stats_info stats = {.size = sizeof stats};
     const weft_piece *pieces = weft_model_pieces(rig->model, &count);
-    weft_site *site = bench_site(rig->options, NULL, "60s");
+    weft_site *site = bench_site(rig->options, NULL, bench_heartbeat(rig->options));
     bench_need(weft_trainer_open(site, weft_model_layout(rig->model), NULL, &rig->trainer), "open the trainer");
     weft_site_free(site);
     bench_need(weft_bind(rig->trainer, pieces, count, NULL, 0, 0), "bind the trainer");

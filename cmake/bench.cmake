@@ -1,7 +1,11 @@
-# Measurements, not installed: one program for each bench/bench_*.c, on weft.h and the models of model/.
+# Measurements, not installed: one program for each bench/bench_*.c, on weft.h and the models of model/. Without WEFT_BENCH
+# only those are built that have tests. bench_codec and bench_fleet reach below weft.h.
 file(GLOB programs CONFIGURE_DEPENDS bench/bench_*.c)
 file(GLOB shared CONFIGURE_DEPENDS bench/*.c)
 list(REMOVE_ITEM shared ${programs})
+if(NOT WEFT_BENCH)
+    list(FILTER programs INCLUDE REGEX "bench_(codec|fleet)\\.c$")
+endif()
 foreach(program ${programs})
     get_filename_component(name ${program} NAME_WE)
     add_executable(${name} ${program} ${shared} $<TARGET_OBJECTS:weft_model>)
@@ -9,3 +13,10 @@ foreach(program ${programs})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${name} PRIVATE weft_static weft_dep_jansson)
 endforeach()
+foreach(name bench_codec bench_fleet)
+    target_include_directories(${name} PRIVATE core)
+endforeach()
+file(GLOB codec CONFIGURE_DEPENDS bench/codec/*.c)
+target_sources(bench_codec PRIVATE ${codec} $<TARGET_OBJECTS:weft_tools>)
+target_include_directories(bench_codec PRIVATE tools)
+target_link_libraries(bench_codec PRIVATE weft_dep_zstd m)

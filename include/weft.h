@@ -492,9 +492,9 @@ typedef struct weft_staged_info {
 
 /* Returns the version that is whole, proved and ready to commit. Waits at most deadline_ms for one.
  *
- * If there is no trainer, the call reports so at once, but only the first time. The rollout goes on dialing. From the
- * next call on weft_staged waits until its deadline for a trainer's version before it reports again. To avoid waiting
- * for a trainer that may return, stop at the first WEFT_E_PEER_LOST.
+ * If there is no trainer, the rollout goes on dialing, and the call reports so at its deadline: with deadline_ms 0 at
+ * once, and each time. To stop soon after a trainer's goodbye, wait in short slices or take WEFT_EVENT_GOODBYE from
+ * weft_events.
  *
  * If a trainer says that it is not ready yet, connect_deadline begins anew.
  *
@@ -907,18 +907,6 @@ typedef struct weft_provider_info {
 /* Lists providers, with the service that each can give on this host. `library` receives the fabric library's name and
  * version; it may be NULL, or has at least 64 bytes. `capacity` and `count` are as for weft_peers. */
 WEFT_API weft_status weft_providers(weft_provider_info *providers, size_t capacity, size_t *count, char *library);
-
-/* A copy of libfabric in this process. */
-typedef struct weft_library_info {
-    char version[32]; /* "1.17"; "" if the file does not say */
-    char path[480];   /* path of the file; of a longer path the end */
-} weft_library_info;
-
-/* Lists the copies of libfabric that are mapped into this process, first the copy that weft uses.
- * More than one copy is a fault of the installation, because copies share neither memory nor settings: providers are
- * missing or hang. The list is empty if weft has no libfabric and nobody else loaded one. `capacity` and
- * `count` are as for weft_peers. */
-WEFT_API weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count);
 
 #ifdef __cplusplus
 }

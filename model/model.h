@@ -20,7 +20,7 @@ typedef struct weft_shard {
     uint64_t tensors;
 } weft_shard;
 
-/* What an attachment says: the files, their tensors in one layout. */
+/* An attachment's content: the files, their tensors in one layout. */
 typedef struct weft_shards {
     weft_layout *layout;
     weft_shard *items;

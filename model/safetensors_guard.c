@@ -17,7 +17,7 @@ typedef struct range {
     uint8_t *end;
 } range;
 
-/* What the handler needs; set before it is installed, and only one at a time. */
+/* The handler's state; set before it is installed, and only one at a time. */
 static struct {
     bool taken;    /* atomic */
     uint8_t *lost; /* atomic: a page that was missing; NULL: none was */

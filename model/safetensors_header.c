@@ -173,7 +173,7 @@ static int draft_named(const void *left, const void *right)
     return names ? names : a->number < b->number ? -1 : 1;
 }
 
-/* Of those of one name the last counts. */
+/* The last of several keys of one name counts. */
 static void drafts_unite(drafts *drafts)
 {
     uint64_t kept = 0;

@@ -20,7 +20,7 @@
 #define SALT        UINT64_C(0x7374657020627920) /* so that a model and a step of one seed draw apart */
 #define LAST_FINITE 0x7f7f
 
-/* What one step does to bf16 weights, by biased exponent. */
+/* The effect of one step on bf16 weights, by biased exponent. */
 typedef struct step {
     uint32_t chance[256]; /* of a change, in 2^-32 */
     float reach[256];     /* size of a change in ULP, before it is spread and rounded up to 1; at most MAGNITUDE */

@@ -61,7 +61,7 @@ static void set_option(const weft_link *link, struct fid_ep *ep, weft_profile_se
                  weft_profile_option_name(setting.option), weft_fabric_call_strerror(-error));
 }
 
-/* What a row expects of an option that can only be read. */
+/* The value that a row expects of an option that can only be read. */
 static void read_option(const weft_link *link, struct fid_ep *ep, weft_profile_setting setting)
 {
     int name;

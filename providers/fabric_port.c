@@ -207,7 +207,7 @@ static bool is_address(const weft_port *port, const uint8_t *address, uint32_t l
     return port->link->profile->addressing != WEFT_ADDRESS_SOURCE || memcmp(address, own, sizeof(sa_family_t)) == 0;
 }
 
-/* Of IP addresses: the form is right, but nothing leads from one family to the other. */
+/* IP addresses may have the right form, but nothing leads from one family to the other. */
 static bool is_other_family(const weft_port *port, const uint8_t *address, uint32_t length)
 {
     sa_family_t family;

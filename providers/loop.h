@@ -30,7 +30,7 @@ typedef struct weft_loop_faults {
     bool away;                /* weft_loop_set_rail: no link and no port can be opened on the address */
 } weft_loop_faults;
 
-/* What became of the writes posted under a set of faults. */
+/* The fate of the writes posted under a set of faults. */
 typedef struct weft_loop_counts {
     uint64_t posted; /* calls of write that reached the faults */
     uint64_t landed;

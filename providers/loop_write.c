@@ -99,7 +99,7 @@ static void land(weft_port *port, const weft_write *write, landing how)
         complete(port, write, WEFT_OK);
 }
 
-/* What the line has carried by now. */
+/* Bytes that the line has carried by now. */
 static void land_lined(weft_port *port)
 {
     const uint64_t now_ns = weft_clock_ns();

@@ -1,4 +1,4 @@
-/* profile.c - the profiles as a list, and each line of one as text. */
+/* profile.c - the profiles as a list, and the lines of a profile as text. */
 #include "providers/profile.h"
 
 #include <stdarg.h>
@@ -38,34 +38,6 @@ static uint32_t least(uint32_t a, uint32_t b)
 uint32_t weft_profile_api(const weft_profile *profile, uint32_t library, uint32_t header)
 {
     return least(library, least(header, profile->newest_api));
-}
-
-const char *weft_profile_line_name(weft_profile_line line)
-{
-    static const char *const names[WEFT_LINE_COUNT] = {
-        [WEFT_LINE_NAME] = "name",
-        [WEFT_LINE_VERSION] = "oldest version",
-        [WEFT_LINE_API] = "API version",
-        [WEFT_LINE_CAPS] = "asked",
-        [WEFT_LINE_REFUSED] = "not asked",
-        [WEFT_LINE_ADDRESS] = "address",
-        [WEFT_LINE_REGISTRATION] = "registration",
-        [WEFT_LINE_PINNING] = "pinning",
-        [WEFT_LINE_CACHE] = "MR cache",
-        [WEFT_LINE_ORDER] = "order",
-        [WEFT_LINE_IMMEDIATE] = "immediate",
-        [WEFT_LINE_SIZE] = "write size",
-        [WEFT_LINE_DEPTH] = "in flight",
-        [WEFT_LINE_OPTIONS] = "options",
-        [WEFT_LINE_ENVIRONMENT] = "environment",
-        [WEFT_LINE_ENDPOINT] = "endpoint",
-        [WEFT_LINE_WAIT] = "wait",
-        [WEFT_LINE_PROGRESS] = "progress",
-        [WEFT_LINE_COMPLETION] = "completion",
-        [WEFT_LINE_ABORT] = "abort",
-        [WEFT_LINE_MIXING] = "mixed majors",
-    };
-    return names[line];
 }
 
 /* ---- values */
@@ -177,7 +149,7 @@ static void add_wait(sheet *s, const weft_profile *profile)
     }
 }
 
-static void add_version_line(sheet *s, const weft_profile *profile)
+static void add_oldest(sheet *s, const weft_profile *profile)
 {
     if (profile->oldest)
         add_version(s, profile->oldest);
@@ -185,88 +157,49 @@ static void add_version_line(sheet *s, const weft_profile *profile)
         add(s, "any");
 }
 
-static void add_limit(sheet *s, const weft_profile *profile, weft_profile_line line)
+static void add_asked(sheet *s, const weft_profile *profile)
 {
-    if (line == WEFT_LINE_SIZE)
-        add(s, "%llu KiB, at most %llu MiB and the provider's limit", (unsigned long long)(profile->chunk_bytes >> 10),
-            (unsigned long long)(profile->chunk_max >> 20));
-    else
-        add(s, "%u writes, at most %u and the provider's transmit queue", profile->depth, profile->depth_max);
+    add(s, "remote writes%s", profile->caps & WEFT_CAP_MESSAGE ? " and messages" : "");
 }
 
-static void add_line(sheet *s, const weft_profile *profile, weft_profile_line line)
+static void add_pinning(sheet *s, const weft_profile *profile)
 {
-    switch (line) {
-    case WEFT_LINE_NAME:
-        add_names(s, profile);
-        break;
-    case WEFT_LINE_VERSION:
-        add_version_line(s, profile);
-        break;
-    case WEFT_LINE_API:
-        add(s, "the least of library, header and ");
-        add_version(s, profile->newest_api);
-        break;
-    case WEFT_LINE_CAPS:
-        add(s, "remote writes%s", profile->caps & WEFT_CAP_MESSAGE ? " and messages" : "");
-        break;
-    case WEFT_LINE_REFUSED:
-        add_refused(s, profile);
-        break;
-    case WEFT_LINE_ADDRESS:
-        add_address(s, profile);
-        break;
-    case WEFT_LINE_REGISTRATION:
-        add_registration(s, profile);
-        break;
-    case WEFT_LINE_PINNING:
-        add(s, profile->pins ? "pages are locked" : "none");
-        break;
-    case WEFT_LINE_CACHE:
-        add(s, "%s", profile->cache ? profile->cache : "none");
-        break;
-    case WEFT_LINE_ORDER:
-        add(s, "none assumed");
-        break;
-    case WEFT_LINE_IMMEDIATE:
-        add(s, "%u bytes", profile->immediate_bytes);
-        break;
-    case WEFT_LINE_SIZE:
-    case WEFT_LINE_DEPTH:
-        add_limit(s, profile, line);
-        break;
-    case WEFT_LINE_OPTIONS:
-        add_options(s, profile);
-        break;
-    case WEFT_LINE_ENVIRONMENT:
-        add_environment(s, profile);
-        break;
-    case WEFT_LINE_ENDPOINT:
-        add(s, profile->shared_endpoint ? "one for all peers" : "one per peer and stream");
-        break;
-    case WEFT_LINE_WAIT:
-        add_wait(s, profile);
-        break;
-    case WEFT_LINE_PROGRESS:
-        add(s, "manual: both ends poll");
-        break;
-    case WEFT_LINE_COMPLETION:
-        add(s, "%s", profile->completion);
-        break;
-    case WEFT_LINE_ABORT:
-        add(s, "%s", profile->abort);
-        break;
-    case WEFT_LINE_MIXING:
-        add(s, profile->mixing == WEFT_MIXING_ALLOWED ? "allowed" : "refused");
-        break;
-    case WEFT_LINE_COUNT:
-        break;
-    }
+    add(s, "%s", profile->pins ? "pages are locked" : "none");
 }
 
-void weft_profile_line_value(const weft_profile *profile, weft_profile_line line, char *text, size_t capacity)
+static void add_size(sheet *s, const weft_profile *profile)
+{
+    add(s, "%llu KiB, at most %llu MiB and the provider's limit", (unsigned long long)(profile->chunk_bytes >> 10),
+        (unsigned long long)(profile->chunk_max >> 20));
+}
+
+static void add_depth(sheet *s, const weft_profile *profile)
+{
+    add(s, "%u writes, at most %u and the provider's transmit queue", profile->depth, profile->depth_max);
+}
+
+static void add_mixing(sheet *s, const weft_profile *profile)
+{
+    add(s, "%s", profile->mixing == WEFT_MIXING_ALLOWED ? "allowed" : "refused");
+}
+
+static const struct {
+    const char *name;
+    void (*add)(sheet *s, const weft_profile *profile);
+} lines[] = {
+    {"name", add_names},          {"oldest version", add_oldest},   {"asked", add_asked},
+    {"not asked", add_refused},   {"address", add_address},         {"registration", add_registration},
+    {"pinning", add_pinning},     {"write size", add_size},         {"in flight", add_depth},
+    {"options", add_options},     {"environment", add_environment}, {"wait", add_wait},
+    {"mixed majors", add_mixing},
+};
+
+const char *weft_profile_line(const weft_profile *profile, size_t line, char *text, size_t capacity)
 {
     sheet s = {text, capacity, 0};
+    if (line >= sizeof lines / sizeof lines[0])
+        return NULL;
     text[0] = '\0';
-    add_line(&s, profile, line);
+    lines[line].add(&s, profile);
+    return lines[line].name;
 }

@@ -33,7 +33,7 @@ typedef enum weft_profile_cap {
     WEFT_CAP_MESSAGE = 1 << 1 /* messages, where the provider grants no writes without them */
 } weft_profile_cap;
 
-/* Whom an endpoint may reach. */
+/* The peers that an endpoint may reach. */
 typedef enum weft_profile_reach {
     WEFT_REACH_ANY,   /* the provider decides by which way */
     WEFT_REACH_REMOTE /* the same way for peers on this host as for others: nothing else underneath */
@@ -94,37 +94,6 @@ typedef struct weft_profile_name {
 /* Whether both ends of a connection must have libfabric of one major version. */
 typedef enum weft_profile_mixing { WEFT_MIXING_ALLOWED, WEFT_MIXING_REFUSED } weft_profile_mixing;
 
-/* The lines of the table, each with its reason and source. */
-typedef enum weft_profile_line {
-    WEFT_LINE_NAME,
-    WEFT_LINE_VERSION,
-    WEFT_LINE_API,
-    WEFT_LINE_CAPS,
-    WEFT_LINE_REFUSED,
-    WEFT_LINE_ADDRESS,
-    WEFT_LINE_REGISTRATION,
-    WEFT_LINE_PINNING,
-    WEFT_LINE_CACHE,
-    WEFT_LINE_ORDER,
-    WEFT_LINE_IMMEDIATE,
-    WEFT_LINE_SIZE,
-    WEFT_LINE_DEPTH,
-    WEFT_LINE_OPTIONS,
-    WEFT_LINE_ENVIRONMENT,
-    WEFT_LINE_ENDPOINT,
-    WEFT_LINE_WAIT,
-    WEFT_LINE_PROGRESS,
-    WEFT_LINE_COMPLETION,
-    WEFT_LINE_ABORT,
-    WEFT_LINE_MIXING,
-    WEFT_LINE_COUNT
-} weft_profile_line;
-
-typedef struct weft_profile_why {
-    const char *reason;
-    const char *source; /* a man page, a provider's source, "measured" with the version, or a decision of weft's */
-} weft_profile_why;
-
 #define WEFT_PROFILE_NAMES       2
 #define WEFT_PROFILE_SETTINGS    7
 #define WEFT_PROFILE_ENVIRONMENT 4
@@ -143,7 +112,6 @@ typedef struct weft_profile {
     bool dials;            /* weft_link_facts.dials */
     unsigned registration; /* weft_profile_registration bits */
     bool pins;             /* registering locks the pages: the process's limit must hold them */
-    const char *cache;     /* what becomes of libfabric's cache of registrations and its monitor; NULL: it has none */
     uint32_t immediate_bytes;
     uint64_t chunk_bytes; /* of one write, unless the site says otherwise; */
     uint64_t chunk_max;   /* never more */
@@ -151,17 +119,15 @@ typedef struct weft_profile {
     uint32_t depth_max;   /* never more, nor than the provider's transmit queue */
     weft_profile_setting settings[WEFT_PROFILE_SETTINGS];
     weft_profile_environment environment[WEFT_PROFILE_ENVIRONMENT];
-    bool shared_endpoint; /* one endpoint for all peers; false everywhere so far: closing it is the only abort */
     weft_profile_wait wait;
     uint32_t descriptors;             /* of the process, that an open port takes; 0: none, or not counted */
     uint32_t descriptor_sticks_below; /* libfabric below it leaves the descriptor raised for ever; 0: none does */
     bool listens;                     /* an endpoint has a TCP listener of this process, which takes whoever connects */
     weft_profile_mixing mixing;
     weft_profile_device device;
-    const char *absent;     /* what to look at where there is none */
-    const char *completion; /* what a WRITTEN completion proves */
-    const char *abort;      /* how operations under way are ended */
-    weft_profile_why why[WEFT_LINE_COUNT];
+    const char *absent;     /* the places to look at where there is none */
+    const char *completion; /* the proof that a WRITTEN completion is */
+    const char *abort;      /* the way in which operations under way are ended */
 } weft_profile;
 
 /* Every profile, in the order of `weft info`; NULL past the last. */
@@ -172,10 +138,9 @@ const weft_profile *weft_profile_find(const char *name);
 const char *weft_profile_fabric(const weft_profile *profile, uint32_t version);
 /* The version whose rules are asked for: the least of library, header and what weft was tried under. */
 uint32_t weft_profile_api(const weft_profile *profile, uint32_t library, uint32_t header);
-/* What stands on one line: its name, and its value as text. */
-const char *weft_profile_line_name(weft_profile_line line);
+/* Writes one line of the profile's table into `text`; returns the line's name, NULL past the last line. */
+const char *weft_profile_line(const weft_profile *profile, size_t line, char *text, size_t capacity);
 const char *weft_profile_option_name(weft_profile_option option);
-void weft_profile_line_value(const weft_profile *profile, weft_profile_line line, char *text, size_t capacity);
 
 /* The table's slots, generic over a profile (fabric*.c; fabric_none.c in a build without libfabric). */
 size_t weft_fabric_probe(const weft_profile *profile, weft_provider_info *list, size_t capacity);
@@ -200,6 +165,19 @@ void weft_fabric_library(char *text, size_t capacity);
 /* An address inside the libfabric that weft's calls reach; NULL without one. */
 const void *weft_fabric_anchor(void);
 
+/* The slots of an open link, which a build without libfabric never has. */
+#ifdef WEFT_NO_FABRIC
+#define WEFT_FABRIC_SLOTS
+#else
+#define WEFT_FABRIC_SLOTS                                                                                              \
+    .link_close = weft_fabric_link_close, .link_facts = weft_fabric_link_facts, .link_here = weft_fabric_link_here,    \
+    .region_open = weft_fabric_region_open, .region_close = weft_fabric_region_close,                                  \
+    .region_remote = weft_fabric_region_remote, .port_open = weft_fabric_port_open,                                    \
+    .port_close = weft_fabric_port_close, .port_address = weft_fabric_port_address,                                    \
+    .port_connect = weft_fabric_port_connect, .write = weft_fabric_write, .poll = weft_fabric_poll,                    \
+    .wait_fd = weft_fabric_wait_fd, .wait_arm = weft_fabric_wait_arm
+#endif
+
 /* Defines the const table `weft_provider_SYMBOL` over a profile. */
 #define WEFT_FABRIC_PROVIDER(SYMBOL, TEXT)                                                                             \
     static size_t SYMBOL##_probe(weft_provider_info *list, size_t capacity)                                            \
@@ -210,26 +188,11 @@ const void *weft_fabric_anchor(void);
     {                                                                                                                  \
         return weft_fabric_link_open(&weft_profile_##SYMBOL, options, link);                                           \
     }                                                                                                                  \
-    const weft_provider weft_provider_##SYMBOL = {                                                                     \
-        .abi = WEFT_PROVIDER_ABI,                                                                                      \
-        .name = TEXT,                                                                                                  \
-        .probe = SYMBOL##_probe,                                                                                       \
-        .link_open = SYMBOL##_link_open,                                                                               \
-        .link_close = weft_fabric_link_close,                                                                          \
-        .link_facts = weft_fabric_link_facts,                                                                          \
-        .link_here = weft_fabric_link_here,                                                                            \
-        .region_open = weft_fabric_region_open,                                                                        \
-        .region_close = weft_fabric_region_close,                                                                      \
-        .region_remote = weft_fabric_region_remote,                                                                    \
-        .port_open = weft_fabric_port_open,                                                                            \
-        .port_close = weft_fabric_port_close,                                                                          \
-        .port_address = weft_fabric_port_address,                                                                      \
-        .port_connect = weft_fabric_port_connect,                                                                      \
-        .write = weft_fabric_write,                                                                                    \
-        .poll = weft_fabric_poll,                                                                                      \
-        .wait_fd = weft_fabric_wait_fd,                                                                                \
-        .wait_arm = weft_fabric_wait_arm,                                                                              \
-    }
+    const weft_provider weft_provider_##SYMBOL = {.abi = WEFT_PROVIDER_ABI,                                            \
+                                                  .name = TEXT,                                                        \
+                                                  .probe = SYMBOL##_probe,                                             \
+                                                  .link_open = SYMBOL##_link_open,                                     \
+                                                  WEFT_FABRIC_SLOTS}
 
 extern const weft_profile weft_profile_tcp;
 extern const weft_profile weft_profile_tcp_rxm;

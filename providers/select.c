@@ -160,7 +160,7 @@ static void tell_missing(const weft_host_survey *survey, const weft_verdict *ver
     snprintf(selection->text, sizeof selection->text, "%s: %s", survey->candidates[furthest].domain, detail);
 }
 
-/* What needs no list. */
+/* These checks need no list. */
 static bool tell_library(const weft_host_survey *survey, weft_selection *selection)
 {
     const weft_profile *profile = survey->profile;
@@ -170,9 +170,9 @@ static bool tell_library(const weft_host_survey *survey, weft_selection *selecti
         snprintf(selection->text, sizeof selection->text, "%s", survey->error);
     } else if (have < profile->oldest) {
         selection->missing = WEFT_MISSING_VERSION;
-        snprintf(selection->text, sizeof selection->text, "libfabric %u.%u is too old, %u.%u or later is needed: %s",
-                 have >> 16, have & 0xffff, profile->oldest >> 16, profile->oldest & 0xffff,
-                 profile->why[WEFT_LINE_VERSION].reason);
+        snprintf(selection->text, sizeof selection->text,
+                 "libfabric %u.%u is too old, provider %s needs %u.%u or later", have >> 16, have & 0xffff,
+                 profile->name, profile->oldest >> 16, profile->oldest & 0xffff);
     }
     return selection->missing != WEFT_MISSING_NOTHING;
 }

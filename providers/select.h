@@ -60,7 +60,7 @@ typedef enum weft_missing {
     WEFT_MISSING_PINNING /* the process may not lock as much memory as will be registered */
 } weft_missing;
 
-/* What is known of this host for one profile. */
+/* The facts of this host for one profile. */
 typedef struct weft_host_survey {
     const weft_profile *profile;
     uint32_t library;    /* version loaded; 0: built without */

@@ -70,7 +70,6 @@ static const arg_row rows[] = {
     {WEFT_OPTION_TEAMS, "--threads", "LIST", ARG_TEXT, AT(teams),
      "numbers of threads, measured one after the other (1,2)"},
     {WEFT_OPTION_RUNS, "--runs", "N", ARG_COUNT, AT(runs), "rounds; each figure is their median (7)"},
-    {WEFT_OPTION_PROCESSES, "--processes", NULL, ARG_FLAG, AT(processes), "run every rollout as a process of its own"},
     {WEFT_OPTION_PROFILE, "--profile", "PROVIDER", ARG_TEXT, AT(profile),
      "print all that weft knows of a provider, line by line with reason and source, and the answers of this host"},
     {WEFT_OPTION_SERVE, "--serve", NULL, ARG_FLAG, AT(serve),

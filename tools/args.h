@@ -33,7 +33,6 @@ typedef enum weft_option {
     WEFT_OPTION_DENSITY,
     WEFT_OPTION_TEAMS,
     WEFT_OPTION_RUNS,
-    WEFT_OPTION_PROCESSES,
     WEFT_OPTION_PROFILE,
     WEFT_OPTION_SERVE,
     WEFT_OPTION_JOIN,
@@ -60,7 +59,6 @@ typedef struct weft_args {
     bool empty;
     bool allow_missing;
     bool follow_all;
-    bool processes;
     bool serve;
     bool join;
     const char *site;                  /* the positional argument, or */
@@ -94,7 +92,7 @@ typedef struct weft_args {
     char log_override[64];
 } weft_args;
 
-/* What a verb takes and does: a row a verb. */
+/* Each verb is a row: its options, words and function. */
 typedef struct weft_verb {
     const char *name;
     const char *synopsis; /* behind "weft NAME" */

@@ -122,7 +122,7 @@ static weft_status measure_with_peer(const plan *plan, weft_fabric_found *found)
     return status;
 }
 
-/* Of several rails the first is measured. */
+/* The first of several rails is measured. */
 static void first_of(const char *addresses, char address[WEFT_SITE_TEXT])
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];

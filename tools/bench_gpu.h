@@ -16,7 +16,7 @@ typedef struct weft_bench_gpu_found {
     double ms[WEFT_BENCH_GPU_PASSES][WEFT_BENCH_ROUNDS_MAX];
 } weft_bench_gpu_found;
 
-/* What a row of the table is about: one pass, or two that follow each other. */
+/* A row of the table: one pass, or two that follow each other. */
 typedef struct weft_bench_gpu_row {
     const char *name;
     const char *mark;               /* the bar's name, NULL: none */

@@ -1,5 +1,6 @@
 /* bench_pair.c - two sets of weights side by side in memory, and updates between them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -266,4 +267,20 @@ weft_status weft_bench_describe(const weft_bench_bytes *file, weft_update_header
     status = weft_update_describe(update, header);
     weft_update_close(update);
     return status;
+}
+
+/* ---- figures */
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+double weft_bench_median(const double *values, uint32_t count)
+{
+    double sorted[WEFT_BENCH_ROUNDS_MAX];
+    memcpy(sorted, values, count * sizeof *values);
+    qsort(sorted, count, sizeof *sorted, by_value);
+    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }

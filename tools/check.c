@@ -13,7 +13,7 @@
 
 enum { VALUE_ROOM = 512 };
 
-/* What the trainer is taken to register where its journal follows from a model that is not given. */
+/* Bytes that the trainer is taken to register where its journal follows from a model that is not given. */
 #define JOURNAL_UNKNOWN (UINT64_C(256) << 20)
 
 static bool section_is(const weft_key *key, const char *section)
@@ -108,7 +108,7 @@ static void print_peer(const json_t *peer)
            text_of(peer, "level"), text_of(peer, "rate_limit"), text_of(peer, "address"));
 }
 
-/* Who joins through `above`, and so on down: a site that loads has no rings. */
+/* Peers that join through `above`, and so on down: a site that loads has no rings. */
 static void print_behind(const json_t *peers, const char *above, int depth)
 {
     size_t index;

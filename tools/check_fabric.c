@@ -108,7 +108,7 @@ static void ask_peer(json_t *fabrics, const weft_site *site, const weft_site_pee
 
 /* ---- the trainer's end */
 
-/* What the peers of a site want of its trainer. */
+/* The peers' wants of their trainer. */
 typedef struct wanted {
     uint32_t rails[WEFT_SITE_RAILS]; /* by the number of the provider */
     bool named[WEFT_SITE_RAILS];     /* not by auto alone */

@@ -13,7 +13,7 @@
 
 typedef unsigned long long ull;
 
-/* What is asked about, and where the answers go. */
+/* The questions, and the place of the answers. */
 typedef struct question {
     const weft_site *site;
     const weft_layout *layout;

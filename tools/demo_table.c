@@ -67,7 +67,7 @@ typedef struct cell {
     char text[24];
 } cell;
 
-/* What is not known yet is a dash. */
+/* A value that is not known yet is a dash. */
 static cell cell_of(const json_t *object, const char *key, double unit)
 {
     cell made = {"-"};

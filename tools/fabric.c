@@ -41,7 +41,8 @@ static json_t *candidate_json(const weft_review *review, size_t index, const cha
     return object;
 }
 
-static json_t *review_json(const weft_review *review, const char *device)
+/* The way of a bucket to weights in a device, and why no better. */
+static void memory_text(const weft_review *review, int64_t device, char *text, size_t capacity)
 {
     json_t *candidates = json_array();
     for (size_t i = 0; i < review->survey.count; i++)
@@ -138,13 +139,10 @@ json_t *weft_fabric_profile_json(const char *provider)
     if (!profile)
         return NULL;
     json_t *lines = json_array();
-    for (weft_profile_line line = 0; line < WEFT_LINE_COUNT; line++) {
-        char value[512];
-        weft_profile_line_value(profile, line, value, sizeof value);
-        json_array_append_new(lines,
-                              json_pack("{s:s,s:s,s:s,s:s}", "line", weft_profile_line_name(line), "value", value,
-                                        "reason", profile->why[line].reason, "source", profile->why[line].source));
-    }
+    const char *name;
+    char value[512];
+    for (size_t i = 0; (name = weft_profile_line(profile, i, value, sizeof value)); i++)
+        json_array_append_new(lines, json_pack("{s:s,s:s}", "line", name, "value", value));
     return json_pack("{s:s,s:o}", "provider", provider, "lines", lines);
 }
 
@@ -154,6 +152,5 @@ void weft_fabric_profile_print(const json_t *profile)
     json_t *line;
     printf("profile %s\n", text_of(profile, "provider"));
     json_array_foreach(json_object_get(profile, "lines"), index, line)
-        printf("  %-14s %s\n                 %s [%s]\n", text_of(line, "line"), text_of(line, "value"),
-               text_of(line, "reason"), text_of(line, "source"));
+        printf("  %-14s %s\n", text_of(line, "line"), text_of(line, "value"));
 }

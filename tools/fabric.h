@@ -11,7 +11,7 @@
  * A provider without a profile (the loop) gives null. */
 json_t *weft_fabric_json(const char *provider, const char *address, int64_t device, uint64_t pin_bytes);
 
-/* What `provider = auto` tries, in its order; NULL past the last. */
+/* The providers that `provider = auto` tries, in its order; NULL past the last. */
 const char *weft_fabric_auto(size_t index);
 
 /* The same as lines; `indent` spaces before each. */

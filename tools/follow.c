@@ -139,7 +139,7 @@ static weft_status scan_entry(const weft_follow *follow, const char *name, const
 
 /* ---- what may pass while others are served */
 
-/* Of a file: the machine's or the network's trouble, not the file's. */
+/* Errors of a file that are the machine's or the network's trouble. */
 static const int troubles[] = {EMFILE, ENFILE, ENOMEM, EINTR, EIO, ESTALE};
 
 /* Of the directory also: it is replaced or mounted anew, or not let in for a moment. */
@@ -183,7 +183,7 @@ static void watch(weft_follow *follow, const struct stat *directory)
         follow->watched = *directory;
 }
 
-/* What cannot be looked at now is as it was. */
+/* A file that cannot be looked at now counts as unchanged. */
 static weft_status scan_name(weft_follow *follow, int directory, const char *name, bool first_scan, entry_list *list)
 {
     struct stat seen;
@@ -344,7 +344,7 @@ static void leave(const weft_follow *follow, entry *item, const char *why)
     item->warned = true;
 }
 
-/* What comes late under an earlier name would take the rollouts back to older weights. */
+/* A file that comes late under an earlier name would take the rollouts back to older weights. */
 static bool is_past(const weft_follow *follow, entry *item)
 {
     char why[NAME_MAX + 128];

@@ -1,18 +1,17 @@
-/* info.c - weft info: what this build and this machine have. */
+/* info.c - weft info: the backends and providers of this build and this machine. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "fabric.h"
 #include "output.h"
+#include "providers/copies.h"
 #include "verbs.h"
 
 enum { LISTED = 64 };
 
 typedef struct machine {
     char library[64];
-    weft_library_info libraries[LISTED];
-    size_t library_count;
     weft_device_info devices[LISTED];
     size_t device_count;
     weft_provider_info providers[LISTED];
@@ -29,10 +28,8 @@ static weft_status machine_read(machine *found)
     weft_status status = weft_devices(found->devices, LISTED, &found->device_count);
     if (status == WEFT_OK)
         status = weft_providers(found->providers, LISTED, &found->provider_count, found->library);
-    if (status == WEFT_OK)
-        status = weft_libraries(found->libraries, LISTED, &found->library_count);
+    weft_copies_warn();
     found->device_count = at_most(found->device_count);
-    found->library_count = at_most(found->library_count);
     found->provider_count = at_most(found->provider_count);
     return status;
 }
@@ -91,15 +88,6 @@ static json_t *provider_json(const weft_provider_info *provider)
                      weft_json_count(provider->message_bytes), "usable", provider->usable);
 }
 
-static json_t *libraries_json(const machine *found)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < found->library_count; i++)
-        json_array_append_new(
-            list, json_pack("{s:s,s:s}", "path", found->libraries[i].path, "version", found->libraries[i].version));
-    return list;
-}
-
 static void print_json(const machine *found)
 {
     json_t *devices = json_array(), *providers = json_array();
@@ -107,26 +95,16 @@ static void print_json(const machine *found)
         json_array_append_new(devices, device_json(&found->devices[i]));
     for (size_t i = 0; i < found->provider_count; i++)
         json_array_append_new(providers, provider_json(&found->providers[i]));
-    weft_output_object(json_pack("{s:s,s:s,s:o,s:o,s:o,s:{s:o}}", "version", weft_version_string(), "libfabric",
-                                 found->library, "libraries", libraries_json(found), "backends", devices, "providers",
+    weft_output_object(json_pack("{s:s,s:s,s:s?,s:o,s:o,s:{s:o}}", "version", weft_version_string(), "libfabric",
+                                 found->library, "libfabric_file", weft_copies_used(), "backends", devices, "providers",
                                  providers, "cpu", "features", cpu_features()));
-}
-
-static void print_libraries(const machine *found)
-{
-    for (size_t i = 0; i < found->library_count; i++)
-        printf("%s%s%s%s\n",
-               i ? "warning: a second libfabric is in this process: " : "libfabric's file: ", found->libraries[i].path,
-               i && *found->libraries[i].version ? ", version " : "", i ? found->libraries[i].version : "");
-    if (found->library_count > 1)
-        printf(" the copies know nothing of each other: providers may be missing, fall back to TCP or hang; let all "
-               "software use one copy\n");
 }
 
 static void print_lines(const machine *found)
 {
     printf("weft %s, %s\n", weft_version_string(), found->library);
-    print_libraries(found);
+    if (weft_copies_used())
+        printf("libfabric's file: %s\n", weft_copies_used());
     print_cpu();
     printf("\nbackends\n");
     for (size_t i = 0; i < found->device_count; i++) {

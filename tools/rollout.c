@@ -160,7 +160,7 @@ static weft_status check_save_now(rollout *r)
     return WEFT_OK;
 }
 
-/* What a failed commit leaves is sound: the session serves the version again, or says that it cannot. */
+/* A failed commit leaves sound weights: the session serves the version again, or reports that it cannot. */
 static bool commit_may_return(weft_status status)
 {
     weft_scope scope = weft_status_scope(status);
@@ -245,7 +245,7 @@ static weft_status save(rollout *r)
     return status == WEFT_OK ? weft_weights_save(&r->weights, header, bytes, r->args->save) : status;
 }
 
-/* What was received is kept though the run failed; a model that no version came to is the user's own file still. */
+/* A run that failed keeps the versions received. A model that no version came to is still the user's own file. */
 static weft_status save_after_error(rollout *r)
 {
     weft_version held;

@@ -13,7 +13,7 @@
 
 static volatile sig_atomic_t stop_requested, deadly;
 
-/* What a handler may do is write what lies ready. */
+/* A handler may write bytes that lie ready, and nothing else. */
 static char last_object[256];
 static size_t last_object_bytes;
 

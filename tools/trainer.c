@@ -235,7 +235,7 @@ static weft_status wait_until_held(trainer *t)
     }
 }
 
-/* What was published before a wrong file still reaches the rollouts; the error is told afterwards. */
+/* Versions published before a wrong file still reach the rollouts. The error is reported afterwards. */
 static weft_status settle(trainer *t, weft_status status)
 {
     char text[1024];

@@ -50,14 +50,13 @@ static const weft_verb verbs[] = {
      weft_verb_digest},
     {"bench",
      "codec [OLD NEW] [--params M] [--density LIST] [--threads LIST] [--runs N] [--json]\n"
-     "       weft bench fleet [--peers N] [--processes] [--params M] [--changed PERCENT] [--updates K] [--json]\n"
      "       weft bench fabric SITE.ini [--peer NAME] [--serve | --join] [--megabytes N] [--runs N] [--json]\n"
      "       weft bench gpu [cuda|hip] [--params M] [--changed PERCENT] [--megabytes N] [--runs N] [--json]",
-     "Measures updates: size and speed beside floors, memory and other methods; a fleet's cost; the fabric of a site's "
-     "peers; a device's passes beside its copies",
+     "Measures updates: size, and speed beside a copy; the fabric of a site's peers; a device's passes beside its "
+     "copies",
      WEFT_TAKES(JSON) | WEFT_TAKES(PARAMS) | WEFT_TAKES(DENSITY) | WEFT_TAKES(TEAMS) | WEFT_TAKES(RUNS) |
-         WEFT_TAKES(PEERS) | WEFT_TAKES(PROCESSES) | WEFT_TAKES(CHANGED) | WEFT_TAKES(UPDATES) | WEFT_TAKES(SET) |
-         WEFT_TAKES(PEER) | WEFT_TAKES(SERVE) | WEFT_TAKES(JOIN) | WEFT_TAKES(MEGABYTES),
+         WEFT_TAKES(CHANGED) | WEFT_TAKES(SET) | WEFT_TAKES(PEER) | WEFT_TAKES(SERVE) | WEFT_TAKES(JOIN) |
+         WEFT_TAKES(MEGABYTES),
      false, 1, 2, weft_verb_bench},
 };
 

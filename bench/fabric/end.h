@@ -26,7 +26,7 @@ typedef enum weft_bench_order {
     WEFT_BENCH_END
 } weft_bench_order;
 
-/* What goes over the connection, always whole; checked where it is read. */
+/* A message over the connection, always whole; checked where it is read. */
 typedef struct weft_bench_message {
     uint32_t order;
     uint32_t length; /* of the address */

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "bench/gpu/inside.h"
 
-/* What the rows of all runs take. */
+/* Bytes of the rows of all runs. */
 typedef struct diff_need {
     uint64_t rows, bits, counts, tiles, sums;
 } diff_need;

@@ -58,7 +58,7 @@ weft_status weft_bench_frames_put(void *frames, weft_level level, const uint8_t 
 weft_status weft_bench_diff_open(weft_bench_gpu *rig, uint32_t shift);
 void weft_bench_diff_close(weft_bench_gpu *rig);
 weft_status weft_bench_diff_run(weft_bench_gpu *rig, bool host, double *ms);
-/* What the last pass counted. */
+/* The counts of the last pass. */
 weft_status weft_bench_diff_count(weft_bench_gpu *rig, uint64_t *changed);
 
 /* passes.c */

@@ -31,7 +31,7 @@ typedef enum weft_bench_gpu_pass {
     WEFT_BENCH_GPU_PASSES
 } weft_bench_gpu_pass;
 
-/* What an update is at one level. */
+/* An update at one level. */
 typedef struct weft_bench_gpu_size {
     uint64_t frames, bytes;
 } weft_bench_gpu_size;

@@ -41,7 +41,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     rollout->was_joined = true;
     rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
     rollout->retries = rollout->faults;
-    rollout->said_goodbye = rollout->told_alone = rollout->later = false;
+    rollout->said_goodbye = rollout->later = false;
     rollout->away_status = WEFT_OK;
     char name[WEFT_SITE_NAME + 8];
     weft_gateway_name(&rollout->route, name);

@@ -238,7 +238,7 @@ static void wait_for_ready(weft_rollout *rollout)
     forget_connection(rollout);
     rollout->join = WEFT_JOIN_AWAY;
     rollout->later = true;
-    rollout->said_goodbye = rollout->told_alone = false;
+    rollout->said_goodbye = false;
     rollout->retries = rollout->faults;
     rollout->away_since_ns = rollout->route.since_ns = now_ns;
     rollout->retry_ns = now_ns + LATER_NS;

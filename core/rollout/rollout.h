@@ -193,7 +193,6 @@ struct weft_rollout {
 
     weft_join join;
     bool said_goodbye; /* the trainer left in good order and has not been seen since */
-    bool told_alone;   /* weft_staged said that there is no trainer, and none has been seen since */
     bool later;        /* the last answer was that nothing can be joined yet */
     weft_status refusal;
     char refusal_text[256];

@@ -73,15 +73,12 @@ weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, wef
         weft_status status = check_end(rollout);
         if (status != WEFT_OK)
             return status;
-        status = check_trainer(rollout);
-        if (status != WEFT_OK && !rollout->told_alone) {
-            rollout->told_alone = true;
-            return status;
-        }
         if (weft_session_interrupted(rollout->session))
             return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
-        if (!weft_session_wait(rollout->session, deadline_ns))
+        if (!weft_session_wait(rollout->session, deadline_ns)) {
+            status = check_trainer(rollout);
             return status == WEFT_OK ? WEFT_AGAIN : status;
+        }
     }
     return WEFT_OK;
 }

@@ -78,7 +78,6 @@ class Declarations(unittest.TestCase):
             "weft_rail_info": _records.Rail, "weft_peer_info": _records.Peer, "weft_stats_info": _records.Stats,
             "weft_event": _records.Event, "weft_apply_info": _records.Applied, "weft_update_header": _records.Header,
             "weft_device_info": _records.Device, "weft_provider_info": _records.Provider,
-            "weft_library_info": _records.Library,
         }  # fmt: skip
         for struct, record in pairs.items():
             fields = [name for name, _ in _library.ffi.typeof(struct).fields if name not in ("size", "rail_count")]

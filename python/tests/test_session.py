@@ -146,7 +146,7 @@ class Telling(unittest.TestCase):
             trainer.close()
             with self.assertRaises(weft.PeerError) as caught:
                 while True:
-                    rollout.staged(timeout=BOUND)
+                    rollout.staged(timeout=0.2)
             self.assertEqual(caught.exception.name, "peer_lost")
 
     def test_errors_have_scopes_and_texts(self):
@@ -205,7 +205,6 @@ class Telling(unittest.TestCase):
         self.assertIn("2 peers", repr(site()))
         self.assertTrue(weft.devices()[0].usable)
         self.assertIn("loop", [provider.provider for provider in weft.providers()])
-        self.assertIsInstance(weft.libraries(), list)
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ static void closed_before_weights(void **state)
     assert_int_equal(weft_staged(f->rollouts[0].session, 500, &staged), WEFT_AGAIN);
     weft_close(f->trainer.session);
     f->trainer.session = NULL;
-    assert_int_equal(weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged), WEFT_E_UNREACHABLE);
+    assert_int_equal(fleet_alone(f, 0), WEFT_E_UNREACHABLE);
     fleet_start_trainer(f, NULL);
     fleet_catch_up(f, 0);
 }
@@ -162,14 +162,13 @@ static void behind_a_relay(void **state)
 static void no_descriptor_to_dial_with(void **state)
 {
     fleet *f = *state;
-    weft_staged_info staged = {.size = sizeof staged};
     struct rlimit before, none;
     fleet_join(f, 0, FLEET_SAME);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     fleet_sleep_ms(1500); /* the next attempts fail for that */
-    weft_status status = weft_staged(f->rollouts[0].session, FLEET_WAIT_MS, &staged);
+    weft_status status = fleet_alone(f, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, WEFT_E_SYSTEM);
     assert_non_null(strstr(weft_last_error(), "Too many open files"));

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What goes wrong at the edges: one clear message, the right exit code, nothing left running, nothing half-written.
+# Faults at the edges: one clear message, the right exit code, nothing left running, nothing half-written.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN

@@ -31,7 +31,7 @@ json small "lines[0]['memory']['peers'][0]['staging']['percent'] == 100 and line
 json small "lines[0]['peers'][0]['staging'] == 'auto' and lines[0]['trainer']['journal'] == 'auto'"
 json small "(lambda t: t['bytes'] == t['journal']['bytes'] + sum(t[k] for k in ('shadow', 'digests', 'merging', 'encoding', 'slabs', 'peers')))(lines[0]['memory']['trainer'])"
 
-# What the old default gave: one update in three hundred fits, and the size that serves is named.
+# The old default gave little: one update in three hundred fits, and the size that serves is named.
 run large 0 "$weft" check "$work/site.ini" --model "$work/large.safetensors" --set trainer.journal=16MiB --json
 json large "any('raise [peer.b] staging to at least 616MiB' in w for w in lines[0]['memory']['warnings'])"
 json large "any('raise [trainer] journal to at least ' in w for w in lines[0]['memory']['warnings'])"

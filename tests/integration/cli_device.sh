@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the command says of accelerators: of none, of those that the tests' drivers emulate, and of a session that asks
+# The command's reports of accelerators: of none, of those that the tests' drivers emulate, and of a session that asks
 # for one that cannot be had: one message, exit code 2.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"

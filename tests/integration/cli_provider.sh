@@ -30,7 +30,7 @@ pair ports --set "provider.tcp.ports=$port-$((port + 15))"
 run refused 2 "${rollout[@]}" --set provider.shm.ports=7000-7001
 says refused 'only tcp and tcp-rxm'
 
-# What all peers ask of a host is asked once, whatever their address stands for.
+# A question that all peers ask of a host is asked once, whatever their address stands for.
 printf '[peers]\nprovider = tcp\naddress = near1\n[peer.a]\n[peer.b]\n[peer.c*]\n' >"$work/near.ini"
 run near 0 "$weft" check "$work/near.ini" --json
 json near "[f['peers'] for f in lines[0]['fabrics'] if f['named'] == 'near1'] == [['a', 'b', 'c*']]"

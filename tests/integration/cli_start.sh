@@ -93,7 +93,7 @@ for allowed in '' --allow-missing; do
     says trainer 'lost before version 1 was held: b$'
 done
 
-# Who was never joined has nothing to save: neither at its own end nor when it is refused.
+# A rollout that never joined has nothing to save: neither at its own end nor when it is refused.
 start alone "$weft" rollout "$work/site.ini" --peer a --model "$work/m/v0.safetensors" --save "$work/no"
 await said alone 'rollout a: .*MB'
 sleep 1

@@ -49,7 +49,7 @@ start a "$weft" rollout "$work/one.ini" --peer a --model "$work/m/v1.safetensors
 finish a 0
 finish trainer 0
 same "$work/again.safetensors" "$work/m/v1.safetensors"
-# Who waits for a rollout of its site that does not come says so as soon as another one has.
+# A trainer that waits for a rollout of its site that does not come says so as soon as another one has.
 site "$work/two.ini" a late
 start trainer "$weft" trainer "$work/two.ini" --model "$work/m/v0.safetensors" --versions "$work/m/v1.safetensors" --json
 start a "$weft" rollout "$work/two.ini" --peer a --model "$work/m/v0.safetensors" --until 1

@@ -29,15 +29,13 @@ foreign() # foreign OPTION BENCH ARGUMENT...
     run foreign_bench 2 "$weft" bench "$@"
     says foreign_bench "weft bench $1 takes no $option; see weft bench --help"
 }
-foreign --peers codec --peers 3
+foreign --peer codec --peer a
 foreign --set codec --set trainer.listen=127.0.0.1:1
-foreign --runs fleet --runs 1
-foreign --threads fleet --threads 1
 foreign --params fabric site.ini --params 1K
-foreign --processes fabric site.ini --processes
+foreign --changed fabric site.ini --changed 1
 foreign --density gpu --density 1
 foreign --peer gpu cuda --json --peer a
-for words in "fleet a" "fabric a.ini b" "gpu cuda b"; do
+for words in "fabric a.ini b" "gpu cuda b"; do
     # shellcheck disable=SC2086
     run many_words 2 "$weft" bench $words
     says many_words "'${words##* }' is one word too many for weft bench ${words%% *}"
@@ -99,13 +97,13 @@ run profile 0 "$weft" info --profile verbs
 says profile '^profile verbs$'
 says profile 'registration +keys the provider'
 run profile_json 0 "$weft" info --profile efa --json
-json profile_json "lines[0]['provider'] == 'efa' and len(lines[0]['lines']) == 21"
-json profile_json "all(l['value'] and l['reason'] and l['source'] for l in lines[0]['lines'])"
+json profile_json "lines[0]['provider'] == 'efa' and len(lines[0]['lines']) == 13"
+json profile_json "all(l['value'] for l in lines[0]['lines'])"
 json profile_json "lines[0]['here']['text'] and isinstance(lines[0]['here']['candidates'], list)"
 run profile_none 2 "$weft" info --profile sockets
 says profile_none "efa-direct"
 
-# What this host has for the peers of a site: one question for all that ask for the same, each answer with its verdict.
+# This host's providers for the peers of a site: one question for all that ask the same, each answer with a verdict.
 cat >"$work/fabrics.ini" <<INI
 [peers]
 address = 127.0.0.1

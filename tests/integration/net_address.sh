@@ -49,7 +49,7 @@ rollout foreign 1 10.77.0.99 1s
 says foreign '10\.77\.0\.99.*not on this host.*eth0'
 rollout nowhere 1 eth7 1s
 says nowhere 'eth7'
-# What can never be one is told at once.
+# A text that can never be an address is reported at once.
 rollout never 2 'no interface'
 says never 'no interface'
 trainer_at never_trainer 2 much_too_long_for_one

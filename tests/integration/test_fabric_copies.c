@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "port/port_provider.h"
+#include "providers/copies.h"
 
 static char folder[256], second[300];
 static unsigned warnings;
@@ -52,17 +53,13 @@ static void copy_file(const char *from, const char *to)
 
 static int make_second(void **state)
 {
-    weft_library_info mine;
-    size_t count = 0;
     const char *base = getenv("TMPDIR");
     (void)state;
-    if (weft_libraries(&mine, 1, &count) != WEFT_OK || count != 1)
-        return -1;
     snprintf(folder, sizeof folder, "%s/weft-copies-XXXXXX", base ? base : "/tmp");
     if (!mkdtemp(folder))
         return -1;
     snprintf(second, sizeof second, "%s/libfabric.so.1", folder);
-    copy_file(mine.path, second);
+    copy_file(weft_copies_used(), second);
     return 0;
 }
 
@@ -73,53 +70,33 @@ static int remove_second(void **state)
     return rmdir(folder);
 }
 
-static void one_copy_is_told_and_no_warning(void **state)
+static void one_copy_brings_no_warning(void **state)
 {
-    weft_library_info libraries[2];
-    size_t count = 0;
-    char library[64];
     (void)state;
-    assert_int_equal(weft_libraries(libraries, 2, &count), WEFT_OK);
-    assert_int_equal(count, 1);
-    assert_int_equal(libraries[0].path[0], '/');
-    weft_provider_library(library, sizeof library);
-    assert_string_equal(library + strlen("libfabric "), libraries[0].version);
+    assert_int_equal(weft_copies_used()[0], '/');
     open_a_link();
     assert_int_equal(warnings, 0);
-    assert_int_equal(weft_libraries(NULL, 0, NULL), WEFT_E_ARGUMENT);
-    assert_int_equal(weft_libraries(NULL, 1, &count), WEFT_E_ARGUMENT);
 }
 
-/* As a module does that brings its own: by path, so that the loader does not take the one that is there. */
+/* A module that brings its own copy loads it by path, so that the loader does not take the one that is there. */
 static void a_second_copy_is_named_once(void **state)
 {
-    weft_library_info libraries[4];
-    char first[sizeof libraries[0].path];
-    size_t count = 0;
     (void)state;
-    assert_int_equal(weft_libraries(libraries, 1, &count), WEFT_OK);
-    memcpy(first, libraries[0].path, sizeof first);
     void *handle = dlopen(second, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(handle);
-    assert_int_equal(weft_libraries(libraries, 4, &count), WEFT_OK);
-    assert_int_equal(count, 2);
-    assert_string_equal(libraries[0].path, first);
-    assert_non_null(strstr(libraries[1].path, strrchr(folder, '/')));
-    assert_string_equal(libraries[1].version, libraries[0].version);
     open_a_link();
     open_a_link();
     assert_int_equal(warnings, 1);
-    assert_non_null(strstr(last_warning, first));
-    assert_non_null(strstr(last_warning, libraries[1].path));
+    assert_non_null(strstr(last_warning, weft_copies_used()));
+    assert_non_null(strstr(last_warning, second));
     dlclose(handle);
 }
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(one_copy_is_told_and_no_warning),
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(one_copy_brings_no_warning),
                                               cmocka_unit_test(a_second_copy_is_named_once)};
-    size_t count = 0;
-    if (weft_libraries(NULL, 0, &count) != WEFT_OK || !count) {
+    if (!weft_copies_used()) {
         printf("skipped: this build has no libfabric\n");
         return 77;
     }

@@ -91,7 +91,7 @@ static void strangers_cost_nothing(void **state)
     play_finish(&p, 0, 0);
 }
 
-/* What is freed is overwritten, so that whoever still uses it is found out. */
+/* Freed memory is overwritten, so that a later use of it is found out. */
 static void outlast_the_port(play *p, int self)
 {
     (void)self;

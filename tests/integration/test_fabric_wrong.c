@@ -282,7 +282,7 @@ static void may_lock(uint64_t bytes)
     standin_lock_limit(bytes);
 }
 
-/* What is to be locked and what may be, in numbers; and what the kernel refuses though the limit would allow it. */
+/* Bytes to be locked and bytes that may be, in numbers; and a refusal of the kernel that the limit would allow. */
 static void try_limits(play *p, int self)
 {
     (void)self;

@@ -305,6 +305,17 @@ void fleet_check(fleet *f, unsigned at)
              (unsigned long long)held.number);
 }
 
+weft_status fleet_alone(fleet *f, unsigned at)
+{
+    weft_staged_info info = {.size = sizeof info};
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    weft_status status;
+    do
+        status = weft_staged(f->rollouts[at].session, 20, &info);
+    while (status == WEFT_AGAIN && fleet_now_ms() < end);
+    return status;
+}
+
 weft_status fleet_commit(fleet *f, unsigned at, uint32_t bound_ms)
 {
     weft_staged_info info = {.size = sizeof info};

@@ -150,6 +150,8 @@ void fleet_leave(fleet *f, unsigned at);
 void fleet_publish(fleet *f, uint32_t per_mille);
 /* Publishes the trainer's bits as they stand in f->dense. */
 void fleet_publish_dense(fleet *f, const char *attachment);
+/* Waits in slices until weft_staged has another answer than WEFT_AGAIN, and returns that answer. */
+weft_status fleet_alone(fleet *f, unsigned at);
 /* Waits for something to commit and commits it; the status of what failed, WEFT_AGAIN at the bound. Checks the bits. */
 weft_status fleet_commit(fleet *f, unsigned at, uint32_t bound_ms);
 /* Commits until the rollout holds the newest version; a test failure at the bound. */

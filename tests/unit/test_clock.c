@@ -58,8 +58,8 @@ static void a_session_waits_by_it(void **state)
     fleet_join(f, 0, FLEET_EMPTY);
     assert_int_equal(weft_staged(f->rollouts[0].session, 1800000, &info), WEFT_AGAIN);
     assert_true(h.now_ns >= 1800 * UINT64_C(1000000000) && h.now_ns < 1802 * UINT64_C(1000000000));
-    assert_int_equal(weft_staged(f->rollouts[0].session, 3600000, &info), WEFT_E_UNREACHABLE);
-    assert_true(h.now_ns >= 3600 * UINT64_C(1000000000) && h.now_ns < 3602 * UINT64_C(1000000000));
+    assert_int_equal(weft_staged(f->rollouts[0].session, 1801000, &info), WEFT_E_UNREACHABLE);
+    assert_true(h.now_ns >= 3600 * UINT64_C(1000000000) && h.now_ns < 3604 * UINT64_C(1000000000));
     weft_site *site = fleet_site(f, NULL);
     assert_int_equal(weft_layout_fetch(site, "b", 600000, &layout), WEFT_E_UNREACHABLE);
     weft_site_free(site);

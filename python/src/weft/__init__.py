@@ -13,7 +13,7 @@ docs/PYTHON.md has whole programs, weft.h the contract of each call.
 
 from ._binding import Pieces
 from ._declarations import VERSION as __version__
-from ._here import devices, libraries, providers
+from ._here import devices, providers
 from ._layout import Layout, TensorSpec
 from ._library import library_path
 from ._records import (
@@ -21,7 +21,6 @@ from ._records import (
     Device,
     Event,
     Header,
-    Library,
     Peer,
     Provider,
     Rail,
@@ -48,8 +47,8 @@ from .errors import (
 )
 
 __all__ = [
-    "Applied", "CallError", "Changes", "ClosedError", "Device", "Error", "Event", "Header", "Layout", "Library",
+    "Applied", "CallError", "Changes", "ClosedError", "Device", "Error", "Event", "Header", "Layout",
     "LibraryError", "Peer", "PeerError", "Pieces", "Provider", "Rail", "Rollout", "SessionError", "Site", "Staged",
     "Stats", "TensorError", "TensorSpec", "TimeoutExpired", "Trainer", "Typed", "Update", "UpdateFile", "Version",
-    "VersionError", "__version__", "devices", "diff", "digest", "libraries", "library_path", "merge", "providers",
+    "VersionError", "__version__", "devices", "diff", "digest", "library_path", "merge", "providers",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ DECLARATIONS = """\
 #define WEFT_MAX_RANK 16
 #define WEFT_MAX_NAME 511
 #define WEFT_THRESHOLDS_MAX 15
+#define WEFT_STRIDES_MAX 3
 #define WEFT_ATTACHMENT_MAX 268435456
 #define WEFT_BIND_EMPTY 1
 #define WEFT_RAILS_MAX 8
@@ -109,6 +110,25 @@ uint64_t first;
 uint64_t count;
 void *data;
 } weft_piece;
+typedef struct weft_slice {
+uint64_t tensor;
+uint64_t row;
+uint64_t rows;
+uint64_t column;
+uint64_t columns;
+} weft_slice;
+typedef struct weft_stride {
+uint64_t extent;
+uint64_t stride;
+} weft_stride;
+typedef struct weft_block {
+weft_slice slice;
+void *data;
+weft_stride row[WEFT_STRIDES_MAX];
+weft_stride column[WEFT_STRIDES_MAX];
+weft_dtype memory;
+uint32_t flags;
+} weft_block;
 typedef struct weft_session weft_session;
 typedef struct weft_version {
 uint64_t run;
@@ -128,6 +148,8 @@ weft_status weft_rollout_open(const weft_site *site, const char *peer, const wef
 const weft_options *options, weft_session **session);
 weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
 uint64_t attachment_bytes, uint32_t flags);
+weft_status weft_bind_blocks(weft_session *session, const weft_block *blocks, uint64_t count,
+const void *attachment, uint64_t attachment_bytes, uint32_t flags);
 weft_status weft_close(weft_session *session);
 typedef struct weft_update_info {
 size_t size;
@@ -358,9 +380,4 @@ uint64_t message_bytes;
 int usable;
 } weft_provider_info;
 weft_status weft_providers(weft_provider_info *providers, size_t capacity, size_t *count, char *library);
-typedef struct weft_library_info {
-char version[32];
-char path[480];
-} weft_library_info;
-weft_status weft_libraries(weft_library_info *libraries, size_t capacity, size_t *count);
 """

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from . import _records
 from ._library import NULL, check, ffi, lib
-from ._records import Device, Library, Provider
+from ._records import Device, Provider
 
 
 def _listed(struct: str, call: Callable[[Any, int, Any], int], read: Callable[[Any], Any]) -> list[Any]:
@@ -27,8 +27,3 @@ def devices() -> list[Device]:
 def providers() -> list[Provider]:
     """The providers at each address of this host, or the reason why one cannot be had."""
     return _listed("weft_provider_info", lambda *to: lib.weft_providers(*to, NULL), _records.provider_of)
-
-
-def libraries() -> list[Library]:
-    """The copies of libfabric in this process, first the one that weft uses. Empty: there is no libfabric."""
-    return _listed("weft_library_info", lib.weft_libraries, _records.library_of)

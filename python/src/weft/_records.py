@@ -175,13 +175,6 @@ class Provider(NamedTuple):
     usable: bool
 
 
-class Library(NamedTuple):
-    """A copy of libfabric in this process."""
-
-    version: str
-    path: str
-
-
 def _names(enum: str, prefix: str) -> dict[int, str]:
     """Numbers of an enum to names in lower case."""
     return {number: name[len(prefix) :].lower() for number, name in ffi.typeof(enum).elements.items()}
@@ -265,7 +258,3 @@ def device_of(c: Any) -> Device:
 
 def provider_of(c: Any) -> Provider:
     return _fill(Provider, c, usable=bool(c.usable))
-
-
-def library_of(c: Any) -> Library:
-    return _fill(Library, c)

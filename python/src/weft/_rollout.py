@@ -55,7 +55,8 @@ class Rollout(Session):
         """The version that is whole, proved and ready to commit, or None if none comes in `timeout` seconds. Its number
         is `.version`. A `timeout` of None waits for ever.
 
-        PeerError: there is no trainer, or the trainer refuses; the rollout goes on dialing. Ctrl-C ends the wait.
+        PeerError: after `timeout` there is no trainer, and the rollout goes on dialing; or the trainer refuses, which
+        is raised at once. Ctrl-C ends the wait. A goodbye is among events().
         """
         info, deadline = sized("weft_staged_info"), _wait.Deadline(timeout)
         while True:
@@ -66,7 +67,7 @@ class Rollout(Session):
                 error = None if status == lib.WEFT_AGAIN else failure(status)
             self._check_interrupt()
             over = deadline.passed()
-            if error and (over or not _is_old_news(status, deadline)):
+            if error and (over or not _is_absence(status)):
                 raise error
             if over:
                 return None
@@ -120,7 +121,7 @@ class Rollout(Session):
         return f"<Rollout {self.peer} of {self.layout!r}{', closed' if self.closed else ''}>"
 
 
-def _is_old_news(status: int, deadline: _wait.Deadline) -> bool:
-    """The library tells of a missing trainer at once, and then again at the end of each wait. Here a wait has slices:
-    what comes at the end of one is told when the whole wait is over."""
-    return status in (lib.WEFT_E_PEER_LOST, lib.WEFT_E_UNREACHABLE) and deadline.waited()
+def _is_absence(status: int) -> bool:
+    """Whether there is no trainer now. The library reports that at the end of each slice, and a trainer may still come
+    in the next one."""
+    return status in (lib.WEFT_E_PEER_LOST, lib.WEFT_E_UNREACHABLE)

@@ -20,22 +20,14 @@ class Deadline:
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
-        self._ms = 0
-        self._start = 0.0
 
     def slice(self) -> int:
         """Milliseconds of the next slice."""
-        self._start = time.monotonic()
-        left = SLICE_MS if self._end is None else ms_of(self._end - self._start)
-        self._ms = min(left, SLICE_MS)
-        return self._ms
+        left = SLICE_MS if self._end is None else ms_of(self._end - time.monotonic())
+        return min(left, SLICE_MS)
 
     def passed(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
-
-    def waited(self) -> bool:
-        """Whether the last slice was waited out, so that an answer at its end is no news."""
-        return self._ms > 0 and (time.monotonic() - self._start) * 1000 >= 0.9 * self._ms
 
 
 class _Work:

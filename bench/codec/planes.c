@@ -1,9 +1,9 @@
-/* bench_planes.c - reads the frames of an update and sums up its bits by what they are for (docs/WIRE_FORMAT.md). */
+/* planes.c - reads the frames of an update and sums up its bits by what they are for (docs/WIRE_FORMAT.md). */
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "bench.h"
+#include "bench/codec/codec.h"
 #include "codec/fast.h"
 #include "codec/tight.h"
 #include "layout/layout.h"

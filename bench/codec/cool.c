@@ -1,7 +1,7 @@
-/* bench_cool.c - images put out of every cache, so that what is timed next finds them in memory.
+/* cool.c - images put out of every cache, so that what is timed next finds them in memory.
  *
  * Of x86-64's two instructions the newer one does not wait for the line before: 50 times as fast, where there is it. */
-#include "bench.h"
+#include "bench/codec/codec.h"
 
 #define LINE 64u /* bytes */
 

@@ -1,4 +1,4 @@
-/* bench_yard.c - what the machine's memory gives: copying, reading one stream or two, visiting what changes.
+/* yard.c - what the machine's memory gives: copying, reading one stream or two, visiting what changes.
  *
  * A stream is read in order, as the stages read it and the bars have it, and at several places at once (one stream at
  * four, two streams at two each), with which a processor keeps more lines under way: the most that memory gives. A
@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/team.h"
-#include "bench.h"
-#include "output.h"
+#include "bench/codec/codec.h"
+#include "tools/output.h"
 
 #define LINE 64u /* bytes */
 

@@ -1,4 +1,4 @@
-/* bench_floor.c - entropies of an update: how few bits a change can take for a code that knows the old exponents.
+/* floor.c - entropies of an update: how few bits a change can take for a code that knows the old exponents.
  *
  *   position   sum over exponents of n * h(changed / n), h being the entropy of a coin: which elements changed
  *   direction  entropy of up and down
@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "bench.h"
+#include "bench/codec/codec.h"
 #include "codec/classes.h"
 #include "layout/layout.h"
 

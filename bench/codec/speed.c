@@ -1,16 +1,16 @@
-/* bench_speed.c - how fast the stages run, beside the yardsticks, round by round. */
+/* speed.c - how fast the stages run, beside the yardsticks, round by round. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "bench.h"
+#include "bench/codec/codec.h"
 #include "bench/codec/rig.h"
-#include "output.h"
+#include "tools/output.h"
 
 #define KERNELS_VARIABLE "WEFT_KERNELS"
 
-/* What two threads are to gain on one, or to reach of what memory gives two, where that is less. */
+/* Two threads gain so much on one, or reach that share of what memory gives two, where that is less. */
 #define GAIN         1.7
 #define GAIN_OF_YARD 0.85
 
@@ -209,20 +209,6 @@ double weft_bench_waited_ms(void)
     if (file)
         fclose(file);
     return (double)waited / 1e6;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-double weft_bench_median(const double *values, uint32_t count)
-{
-    double sorted[WEFT_BENCH_ROUNDS_MAX];
-    memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, by_value);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
 double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage,
