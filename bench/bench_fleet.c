@@ -278,7 +278,7 @@ static double own_us(void)
 
 static void processes_run(uint32_t peers, uint32_t updates, row *row)
 {
-    static char names[BENCH_PEERS_MAX][8];
+    static char names[BENCH_PEERS_MAX][12];
     bench_options options = {.provider = "tcp", .mib = 1, .changed = 100 * CHANGED};
     bench_rig rig;
     double share[BENCH_ROUNDS_MAX], encode[BENCH_ROUNDS_MAX], held[BENCH_ROUNDS_MAX];

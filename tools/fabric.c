@@ -41,8 +41,7 @@ static json_t *candidate_json(const weft_review *review, size_t index, const cha
     return object;
 }
 
-/* The way of a bucket to weights in a device, and why no better. */
-static void memory_text(const weft_review *review, int64_t device, char *text, size_t capacity)
+static json_t *review_json(const weft_review *review, const char *device)
 {
     json_t *candidates = json_array();
     for (size_t i = 0; i < review->survey.count; i++)
