@@ -25,7 +25,7 @@ for kind in none old; do
     says "info_$kind" '^  no  tcp .*install libfabric .*Debian, Ubuntu: libfabric1'
     says "info_$kind" '^  yes loop '
     run "json_$kind" 0 "${without[@]}" "$WEFT_BIN" info --json
-    json "json_$kind" "lines[0]['libfabric'] == 'no libfabric' and lines[0]['libraries'] == []"
+    json "json_$kind" "lines[0]['libfabric'] == 'no libfabric' and lines[0]['libfabric_file'] is None"
 
     run "check_$kind" 0 "${without[@]}" "$WEFT_BIN" check "$work/site.ini"
     says "check_$kind" 'provider tcp .*MISSING.*install libfabric'

@@ -354,7 +354,7 @@ static void every_line_of_every_profile_has_a_value(void **state)
             assert_string_equal(weft_profile_line(profile, line, shorter, sizeof shorter), name);
             assert_int_equal(strncmp(shorter, value, sizeof shorter - 1), 0);
         }
-        assert_int_equal(line, 14);
+        assert_int_equal(line, 13);
     }
     assert_int_equal(count, 6);
     assert_null(weft_profile_find("loop"));
