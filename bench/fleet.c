@@ -144,7 +144,7 @@ bench_cpu bench_cpu_since(bench_cpu before)
 
 /* ---- model */
 
-static uint64_t draw(uint64_t *state)
+uint64_t bench_draw(uint64_t *state)
 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -183,7 +183,7 @@ void bench_model_open(bench_model *model, uint64_t mib)
     if (!model->weights)
         bench_die("no memory for the weights");
     for (uint64_t i = 0; i < model->elements; i += 4) {
-        uint64_t bits = draw(&state);
+        uint64_t bits = bench_draw(&state);
         memcpy(model->weights + i, &bits, sizeof bits);
     }
     describe(model);

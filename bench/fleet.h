@@ -59,6 +59,8 @@ typedef struct bench_model {
     weft_piece *pieces;
 } bench_model;
 
+/* Returns the next of a sequence of pseudo-random numbers (xorshift64); the state is not 0. */
+uint64_t bench_draw(uint64_t *state);
 void bench_model_open(bench_model *model, uint64_t mib);
 void bench_model_close(bench_model *model);
 

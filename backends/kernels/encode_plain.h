@@ -73,6 +73,7 @@ template <unsigned width>
 WEFT_DEVICE weft_quad weft_quad_steps(const weft_quad &from, const weft_quad &to, bool is_float)
 {
     uint64_t half[2] = {0, 0};
+    WEFT_UNROLL
     for (unsigned i = 0; i < 16 / width; i++)
         half[i * width / 8] |=
             (uint64_t)weft_k_step<width>(weft_quad_element<width>(from, i), weft_quad_element<width>(to, i), is_float)
