@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 import support
 from support import BOUND, change, pair, quiet, site, take, weights
 
 import weft
-from weft import _library
+from weft import _library, _wait
 
 SOON = 20.0  # seconds: far more than a slice, far less than any of the waits
 
@@ -79,6 +80,52 @@ class CtrlC(unittest.TestCase):
                 self.assertEqual(staged.kind, "snapshot")
                 self.ends(lambda: rollout.commit(staged))
                 self.assertIsNone(rollout.held)
+
+
+class Interruptible(unittest.TestCase):
+    """Ctrl-C at the worst moments: nobody returns while the call runs, because C uses what the caller frees."""
+
+    def interrupted(self, call, interrupt, running, moment):
+        """One call, with KeyboardInterrupt out of the named method of threading, while the call runs."""
+        owner, name = moment
+        plain = getattr(owner, name)
+        times = iter(range(3))
+
+        def cut(*arguments):
+            result = plain(*arguments)
+            if threading.current_thread() is threading.main_thread() and next(times, None) is not None:
+                while not running:
+                    time.sleep(0.001)
+                raise KeyboardInterrupt
+            return result
+
+        with mock.patch.object(owner, name, cut), self.assertRaises(KeyboardInterrupt):
+            _wait.interruptible(call, interrupt)
+
+    def test_nobody_leaves_before_the_call_is_over(self):
+        for moment in ((threading.Thread, "start"), (threading.Event, "wait")):
+            ended, stop, running = [], [], []
+
+            def call():
+                running.append(True)
+                while not stop:
+                    time.sleep(0.001)
+                time.sleep(0.2)
+                ended.append(True)
+
+            with self.subTest(moment=moment[1]):
+                self.interrupted(call, lambda: stop.append(True), running, moment)
+                self.assertTrue(ended)
+
+    def test_a_call_that_has_not_begun_never_begins(self):
+        begun = []
+
+        def start(thread):
+            raise KeyboardInterrupt
+
+        with mock.patch.object(threading.Thread, "start", start), self.assertRaises(KeyboardInterrupt):
+            _wait.interruptible(lambda: begun.append(True), lambda: None)
+        self.assertEqual(begun, [])
 
 
 class Interrupted(unittest.TestCase):

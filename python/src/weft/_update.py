@@ -32,7 +32,7 @@ def _worked(call: Callable[[Any, Any], int], threads: int, progress: Progress | 
     work, keep_work = work_of(carrier, threads, progress, memory)
     sink, keep_sink = sink_of(carrier, to) if to is not None else (NULL, None)
 
-    def run() -> None:
+    def run(keep: Any = (keep_work, keep_sink)) -> None:
         carrier.finish(call(sink, work))
 
     _wait.interruptible(run, carrier.stop)
@@ -82,7 +82,7 @@ def diff(base: Named, target: Named, to: Target, *, level: str | None = None, ve
     options, keep = _diff_options(level, versions, attachment, names)
     info = sized("weft_update_info")
 
-    def call(sink: Any, work: Any) -> int:
+    def call(sink: Any, work: Any, keep: Any = keep) -> int:
         return int(lib.weft_diff(layout._pointer, old.c, old.count, new.c, new.count, options, work, sink, info))
 
     _written(to, lambda file: _worked(call, threads, progress, to=file))

@@ -37,12 +37,17 @@ class _Work:
         self._call = call
         self._drop = drop
         self._lock = threading.Lock()
+        self._begun = False
         self._given_up = False
         self.done = threading.Event()
         self.result: Any = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
+        with self._lock:
+            if self._given_up:
+                return
+            self._begun = True
         try:
             self.result = self._call()
         except BaseException as error:  # carried to the caller's thread
@@ -53,31 +58,50 @@ class _Work:
                 self._drop(self.result)
 
     def give_up(self) -> None:
+        """Drops the result, now or when it comes. A call that has not begun never begins."""
         with self._lock:
+            if self._given_up:
+                return
             self._given_up = True
-            if self.done.is_set() and self._drop and self.error is None:
+            if not self._begun:
+                self.done.set()
+            elif self.done.is_set() and self._drop and self.error is None:
                 self._drop(self.result)
+
+
+def _surely(step: Callable[[], Any]) -> None:
+    """Makes a step that bears repetition until it was made whole, because each Ctrl-C may cut it short."""
+    while True:
+        try:
+            step()
+            return
+        except KeyboardInterrupt:
+            continue
+
+
+def _end(work: _Work, interrupt: Callable[[], None] | None) -> None:
+    """Gives the work up. With an `interrupt` the call is over afterwards, because C uses what the caller then frees."""
+    _surely(work.give_up)
+    if interrupt:
+        _surely(interrupt)
+        _surely(work.done.wait)
 
 
 def interruptible(call: Callable[[], Any], interrupt: Callable[[], None] | None = None,
                   drop: Callable[[Any], None] | None = None) -> Any:  # fmt: skip
     """Makes a call of C that has no slices, on a thread of its own if this is the thread that gets Ctrl-C.
 
-    On Ctrl-C `interrupt` ends the call, which is then awaited. Without it the call is left to end by itself, and `drop`
-    gives back what it brings.
+    On Ctrl-C `interrupt` ends the call, which is then awaited whatever else comes. Without it the call is left to end
+    by itself, and `drop` gives back what it brings: `call` must then own all that C uses.
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
     work = _Work(call, drop)
-    threading.Thread(target=work.run, daemon=True, name="weft").start()
     try:
+        threading.Thread(target=work.run, daemon=True, name="weft").start()  # Ctrl-C may come before it returns
         work.done.wait()
     except BaseException:
-        if interrupt:
-            interrupt()
-            work.done.wait()
-        else:
-            work.give_up()
+        _end(work, interrupt)
         raise
     if work.error is not None:
         raise work.error
