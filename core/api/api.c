@@ -12,9 +12,9 @@ weft_status weft_held(weft_session *session, weft_version *held)
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    bool holds = session->trainer ? session->trainer->bound : session->rollout->holds;
+    bool holds = session->trainer ? session->trainer->publisher.bound : session->rollout->holds;
     if (holds)
-        *held = session->trainer ? session->trainer->newest : session->rollout->held;
+        *held = session->trainer ? session->trainer->publisher.newest.version : session->rollout->held;
     weft_session_leave(session, before);
     return holds ? WEFT_OK : weft_fail_quiet(WEFT_E_STATE, "nothing is held");
 }
@@ -108,7 +108,8 @@ weft_status weft_attachment(weft_session *session, const void **data, uint64_t *
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    const weft_blob *blob = session->trainer ? session->trainer->attachment : session->rollout->attachment;
+    const weft_blob *blob =
+        session->trainer ? session->trainer->publisher.newest.attachment : session->rollout->attachment;
     *data = blob ? blob->data : NULL;
     *bytes = blob ? blob->bytes : 0;
     weft_session_leave(session, before);
@@ -135,20 +136,21 @@ weft_status weft_scrub(weft_session *session)
 static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_peer_info *info)
 {
     *info = peer->info;
-    snprintf(info->name, sizeof info->name, "%s", peer->name);
-    snprintf(info->backend, sizeof info->backend, "%s", peer->hello.backend);
+    snprintf(info->name, sizeof info->name, "%s", peer->claim.name);
+    snprintf(info->backend, sizeof info->backend, "%s", peer->claim.hello.backend);
     info->state = peer->state;
-    info->provider = peer->outlet && peer->outlet->provider ? peer->outlet->provider->name : "";
-    info->level = weft_level_name(peer->level);
-    snprintf(info->via, sizeof info->via, "%s", peer->parent ? peer->parent->name : "");
-    info->held = peer->held;
+    info->provider = peer->rails.outlet && peer->rails.outlet->provider ? peer->rails.outlet->provider->name : "";
+    info->level = weft_level_name(peer->tuning.level);
+    snprintf(info->via, sizeof info->via, "%s", peer->following.parent ? peer->following.parent->claim.name : "");
+    info->held = peer->standing.held;
     info->lag = weft_peer_lag(trainer, peer);
     info->lag_ms = (double)weft_peer_lag_ns(trainer, peer) / 1e6;
-    info->rate_bytes_s = peer->estimate.rate_bytes_s;
-    info->rtt_ms = peer->estimate.rtt_s * 1e3;
-    info->apply_bytes_s = weft_estimate_apply(&peer->estimate, peer->level);
-    info->bucket_cost_ms = (weft_estimate_post(&peer->estimate) + weft_estimate_accept(&peer->estimate)) * 1e3;
-    info->bucket_bound = weft_bucket_bound_name(peer->bound);
+    info->rate_bytes_s = peer->tuning.estimate.rate_bytes_s;
+    info->rtt_ms = peer->tuning.estimate.rtt_s * 1e3;
+    info->apply_bytes_s = weft_estimate_apply(&peer->tuning.estimate, peer->tuning.level);
+    info->bucket_cost_ms =
+        (weft_estimate_post(&peer->tuning.estimate) + weft_estimate_accept(&peer->tuning.estimate)) * 1e3;
+    info->bucket_bound = weft_bucket_bound_name(peer->tuning.bound);
     info->streams = weft_rail_streams(peer);
     info->rail_count = weft_rail_describe(peer, info->rails);
 }
@@ -195,9 +197,9 @@ weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capa
             put_peer(peers, size, 0, &all);
         found = 1;
     }
-    for (uint32_t i = 0; session->trainer && i < session->trainer->peer_count; i++) {
-        const weft_peer *peer = &session->trainer->peers[i];
-        if (!peer->known)
+    for (uint32_t i = 0; session->trainer && i < session->trainer->peers.count; i++) {
+        const weft_peer *peer = &session->trainer->peers.list[i];
+        if (!peer->claim.known)
             continue;
         if (found < capacity) {
             describe_peer(session->trainer, peer, &all);
@@ -216,16 +218,17 @@ typedef enum verdict { VERDICT_HOLDS, VERDICT_WAITS, VERDICT_LOST } verdict;
 
 static verdict judge(const weft_trainer *trainer, const weft_peer *peer, uint64_t version)
 {
-    if (peer->held.run == trainer->run && peer->held.number >= version && peer->held_order != WEFT_ORDER_UNKNOWN)
+    if (peer->standing.held.run == trainer->publisher.run && peer->standing.held.number >= version &&
+        peer->standing.held_order != WEFT_ORDER_UNKNOWN)
         return VERDICT_HOLDS;
     return peer->state == WEFT_PEER_LOST ? VERDICT_LOST : VERDICT_WAITS;
 }
 
 static const weft_peer *find_peer(const weft_trainer *trainer, const char *name)
 {
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (trainer->peers[i].known && strcmp(trainer->peers[i].name, name) == 0)
-            return &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (trainer->peers.list[i].claim.known && strcmp(trainer->peers.list[i].claim.name, name) == 0)
+            return &trainer->peers.list[i];
     return NULL;
 }
 
@@ -250,14 +253,14 @@ static verdict judge_named(const weft_trainer *trainer, uint64_t version, const 
  * has not moved, nobody else need be asked. */
 static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t *last)
 {
-    const weft_peer *waited = &trainer->peers[*last];
-    if (waited->known && judge(trainer, waited, version) == VERDICT_WAITS)
+    const weft_peer *waited = &trainer->peers.list[*last];
+    if (waited->claim.known && judge(trainer, waited, version) == VERDICT_WAITS)
         return VERDICT_WAITS;
     uint32_t seen = 0, lost = 0;
     verdict worst = VERDICT_HOLDS;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
-        if (!peer->known)
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        const weft_peer *peer = &trainer->peers.list[i];
+        if (!peer->claim.known)
             continue;
         verdict one = judge(trainer, peer, version);
         seen++;
@@ -296,10 +299,10 @@ static name_list list_found(const weft_trainer *trainer, uint64_t version, const
     for (size_t i = 0; names && i < count; i++)
         if (judge_name(trainer, names[i], version) == found)
             list_add(&list, names[i]);
-    for (uint32_t i = 0; !names && i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
-        if (peer->known && judge(trainer, peer, version) == found)
-            list_add(&list, peer->name);
+    for (uint32_t i = 0; !names && i < trainer->peers.count; i++) {
+        const weft_peer *peer = &trainer->peers.list[i];
+        if (peer->claim.known && judge(trainer, peer, version) == found)
+            list_add(&list, peer->claim.name);
     }
     return list;
 }
@@ -320,7 +323,7 @@ static bool was_published(weft_session *session, uint64_t version)
 {
     weft_log_sink *before = weft_session_enter(session);
     const weft_trainer *trainer = session->trainer;
-    const bool published = trainer && trainer->bound && version <= trainer->newest.number;
+    const bool published = trainer && trainer->publisher.bound && version <= trainer->publisher.newest.version.number;
     weft_session_leave(session, before);
     return published;
 }

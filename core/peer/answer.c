@@ -13,12 +13,14 @@
 /* By its root, and by its number where several have that. */
 uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version)
 {
-    bool newest = version->root == trainer->newest.root;
-    uint64_t found = newest ? trainer->newest_order : WEFT_ORDER_UNKNOWN;
-    if ((version->run | version->number | version->root) == 0 || (newest && version->number == trainer->newest.number))
-        return trainer->newest_order;
-    for (uint64_t order = trainer->newest_order; weft_history_reaches(&trainer->history, order - 1); order--) {
-        const weft_update *update = weft_journal_at(&trainer->journal, order);
+    bool newest = version->root == trainer->publisher.newest.version.root;
+    uint64_t found = newest ? trainer->publisher.newest.order : WEFT_ORDER_UNKNOWN;
+    if ((version->run | version->number | version->root) == 0 ||
+        (newest && version->number == trainer->publisher.newest.version.number))
+        return trainer->publisher.newest.order;
+    for (uint64_t order = trainer->publisher.newest.order; weft_history_reaches(&trainer->publisher.history, order - 1);
+         order--) {
+        const weft_update *update = weft_journal_at(&trainer->publisher.journal, order);
         if (!update)
             break;
         if (update->base.root != version->root)
@@ -33,18 +35,18 @@ uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version)
 
 static void name_versions(weft_trainer *trainer, uint64_t order, weft_wire_digests *answer)
 {
-    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
-    const weft_update *own = weft_journal_at(&trainer->journal, order);
-    answer->version = next ? next->base : trainer->newest;
-    if (own && weft_history_reaches(&trainer->history, order - 1))
+    const weft_update *next = weft_journal_at(&trainer->publisher.journal, order + 1);
+    const weft_update *own = weft_journal_at(&trainer->publisher.journal, order);
+    answer->version = next ? next->base : trainer->publisher.newest.version;
+    if (own && weft_history_reaches(&trainer->publisher.history, order - 1))
         answer->before = own->base;
 }
 
 /* The digests of parts from `first` on, as they were after update `order`. */
 static void parts_at(const weft_trainer *trainer, uint64_t order, uint64_t first, uint64_t count, uint64_t *words)
 {
-    memcpy(words, trainer->digests + first, count * sizeof *words);
-    weft_history_rewind(&trainer->history, order, first, count, words);
+    memcpy(words, trainer->publisher.newest.digests + first, count * sizeof *words);
+    weft_history_rewind(&trainer->publisher.history, order, first, count, words);
 }
 
 static void fill_tiles(const weft_trainer *trainer, uint64_t order, uint64_t first, weft_wire_digests *answer)
@@ -81,8 +83,8 @@ static weft_status check_range(const weft_trainer *trainer, const weft_peer *pee
                                                          : 0;
     if (query->first < limit && query->count <= limit - query->first)
         return WEFT_OK;
-    return weft_fail(WEFT_E_PROTOCOL, "%s asks for %u digests from %llu on of %llu there are", peer->name, query->count,
-                     (unsigned long long)query->first, (unsigned long long)limit);
+    return weft_fail(WEFT_E_PROTOCOL, "%s asks for %u digests from %llu on of %llu there are", peer->claim.name,
+                     query->count, (unsigned long long)query->first, (unsigned long long)limit);
 }
 
 weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
@@ -106,5 +108,5 @@ weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *b
             fill_tiles(trainer, order, trainer->session->layout->entries[query.tensor].part + query.first, &answer);
     }
     weft_wire_put_digests(&out, &answer);
-    return weft_control_send(&peer->control, WEFT_MESSAGE_DIGESTS, out.data, out.used);
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_DIGESTS, out.data, out.used);
 }

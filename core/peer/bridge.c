@@ -24,10 +24,10 @@
 
 static void be_ahead(weft_trainer *trainer, uint64_t blocks)
 {
-    const uint32_t most = trainer->journal.arena.block_count;
+    const uint32_t most = trainer->publisher.journal.arena.block_count;
     uint32_t wanted = blocks < most ? (uint32_t)blocks : most;
-    if (trainer->bridge.ahead < wanted)
-        trainer->bridge.ahead = wanted;
+    if (trainer->publisher.bridge.ahead < wanted)
+        trainer->publisher.bridge.ahead = wanted;
 }
 
 void weft_bridge_expect(weft_trainer *trainer, const weft_update *update)
@@ -35,9 +35,9 @@ void weft_bridge_expect(weft_trainer *trainer, const weft_update *update)
     uint64_t blocks = 0;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (update->levels >> level & 1)
-            blocks += update->chain[level].bytes / trainer->journal.arena.block_bytes + 1;
+            blocks += update->chain[level].bytes / trainer->publisher.journal.arena.block_bytes + 1;
     be_ahead(trainer, UPDATES_AHEAD * blocks);
-    trainer->bridge.expected_ns = update->published_ns;
+    trainer->publisher.bridge.expected_ns = update->published_ns;
 }
 
 /* ---- open and close */
@@ -45,12 +45,12 @@ void weft_bridge_expect(weft_trainer *trainer, const weft_update *update)
 weft_status weft_bridge_open(weft_trainer *trainer)
 {
     const weft_session *session = trainer->session;
-    weft_bridge *bridge = &trainer->bridge;
+    weft_bridge *bridge = &trainer->publisher.bridge;
     const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
     pthread_condattr_t monotonic;
     bridge->trainer = trainer;
-    bridge->share = trainer->journal.arena.block_count / WEFT_BRIDGE_SHARE;
-    be_ahead(trainer, session->layout->bytes / FIRST_PART / trainer->journal.arena.block_bytes + 1);
+    bridge->share = trainer->publisher.journal.arena.block_count / WEFT_BRIDGE_SHARE;
+    be_ahead(trainer, session->layout->bytes / FIRST_PART / trainer->publisher.journal.arena.block_bytes + 1);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         bridge->speed[level] = level == WEFT_LEVEL_TIGHT ? SPEED_FIRST_TIGHT : SPEED_FIRST;
     pthread_condattr_init(&monotonic);
@@ -78,7 +78,7 @@ weft_status weft_bridge_open(weft_trainer *trainer)
 
 void weft_bridge_close(weft_trainer *trainer)
 {
-    weft_bridge *bridge = &trainer->bridge;
+    weft_bridge *bridge = &trainer->publisher.bridge;
     if (!bridge->trainer)
         return;
     if (bridge->merger.backend)
@@ -110,7 +110,7 @@ uint64_t weft_bridge_need(const weft_layout *layout)
 void weft_bridge_amend(weft_trainer *trainer, const weft_version *version)
 {
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_version *target = &trainer->bridge.entries[i].update.target;
+        weft_version *target = &trainer->publisher.bridge.entries[i].update.target;
         if (target->run == version->run && target->number == version->number)
             target->root = version->root;
     }
@@ -120,13 +120,13 @@ static weft_bridged *take_entry(weft_trainer *trainer)
 {
     weft_bridged *failed = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_bridged *entry = &trainer->bridge.entries[i];
+        weft_bridged *entry = &trainer->publisher.bridge.entries[i];
         if (entry->state == WEFT_BRIDGED_FREE)
             return entry;
         failed = entry->state == WEFT_BRIDGED_FAILED ? entry : failed;
     }
     if (failed) {
-        weft_bridge_release(&trainer->bridge, failed);
+        weft_bridge_release(&trainer->publisher.bridge, failed);
         return failed;
     }
     return weft_bridge_yield(trainer) ? take_entry(trainer) : NULL;
@@ -166,18 +166,20 @@ static void begin(weft_bridge *bridge, weft_bridged *entry)
 weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair)
 {
     weft_bridged *entry = take_entry(trainer);
-    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
-    const weft_update *own = weft_journal_at(&trainer->journal, order);
-    bool newest = order == trainer->newest_order;
+    const weft_update *next = weft_journal_at(&trainer->publisher.journal, order + 1);
+    const weft_update *own = weft_journal_at(&trainer->publisher.journal, order);
+    bool newest = order == trainer->publisher.newest.order;
     if (!entry || (!newest && !next))
         return NULL;
     *entry = (weft_bridged){.level = WEFT_LEVEL_FULL, .repair = *repair};
     entry->update.base = (weft_version){0, 0, repair->root};
-    entry->update.target = newest ? trainer->newest : next->base;
+    entry->update.target = newest ? trainer->publisher.newest.version : next->base;
     entry->update.from = WEFT_ORDER_UNKNOWN;
     entry->update.order = order;
-    entry->update.attachment = weft_blob_hold(newest ? trainer->attachment : own ? own->attachment : NULL);
-    begin(&trainer->bridge, entry);
+    entry->update.attachment = weft_blob_hold(newest ? trainer->publisher.newest.attachment
+                                              : own  ? own->attachment
+                                                     : NULL);
+    begin(&trainer->publisher.bridge, entry);
     return entry;
 }
 
@@ -189,13 +191,13 @@ weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_
         return NULL;
     *entry = (weft_bridged){
         .level = WEFT_LEVEL_FAST, .update = {.from = from}, .catch_up = {.limits = limits, .to = to, .unit = unit}};
-    begin(&trainer->bridge, entry);
+    begin(&trainer->publisher.bridge, entry);
     return entry;
 }
 
 weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update)
 {
-    weft_bridge *bridge = &trainer->bridge;
+    weft_bridge *bridge = &trainer->publisher.bridge;
     weft_bridged *entry = find(bridge, from, level);
     if (!entry) {
         entry = take_entry(trainer);

@@ -10,7 +10,7 @@ bool weft_bridged_is_personal(const weft_bridged *entry)
 
 void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry)
 {
-    weft_arena *arena = &bridge->trainer->journal.arena;
+    weft_arena *arena = &bridge->trainer->publisher.journal.arena;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (entry->update.levels >> level & 1)
             bridge->blocks -= weft_chain_free(arena, &entry->update.chain[level]);
@@ -26,11 +26,11 @@ static bool idle(const weft_bridged *entry)
 /* Whether a peer may go on with it. */
 static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
 {
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        const weft_peer *peer = &trainer->peers.list[i];
         bool wants = weft_bridged_is_personal(entry) ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
                                                      : weft_feed_stands_at(peer, entry->update.from);
-        if (peer->greeted && wants)
+        if (peer->connection.greeted && wants)
             return true;
     }
     return false;
@@ -38,7 +38,7 @@ static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
 
 bool weft_bridge_yield(weft_trainer *trainer)
 {
-    weft_bridge *bridge = &trainer->bridge;
+    weft_bridge *bridge = &trainer->publisher.bridge;
     weft_bridged *oldest = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
@@ -53,10 +53,10 @@ bool weft_bridge_yield(weft_trainer *trainer)
 
 void weft_bridge_sweep(weft_trainer *trainer)
 {
-    weft_bridge *bridge = &trainer->bridge;
+    weft_bridge *bridge = &trainer->publisher.bridge;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        bool current = entry->update.order == trainer->newest_order && !weft_bridged_is_personal(entry);
+        bool current = entry->update.order == trainer->publisher.newest.order && !weft_bridged_is_personal(entry);
         bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
         bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !weft_bridged_is_personal(entry);
         if (stale || (over && !needed(trainer, entry)))

@@ -28,8 +28,8 @@ void weft_bridge_break(weft_trainer *trainer, const weft_update *update)
 {
     if (update->pins == 0)
         return;
-    trainer->bridge.broken = true;
-    unpin(&trainer->bridge);
+    trainer->publisher.bridge.broken = true;
+    unpin(&trainer->publisher.bridge);
 }
 
 /* Where a merge begins in a chain of its sources. */
@@ -37,7 +37,8 @@ static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, co
 {
     const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
     weft_bridge_source source = {.bridge = bridge, .update = update, .run_shift = update->parameters.run_shift};
-    source.cursor = weft_cursor_seek(&bridge->trainer->journal.arena, chain, weft_bridge_start_of(bridge, catch_up));
+    source.cursor =
+        weft_cursor_seek(&bridge->trainer->publisher.journal.arena, chain, weft_bridge_start_of(bridge, catch_up));
     if (catch_up->limits)
         source.unit_limit = catch_up->limits[update->order % WEFT_JOURNAL_UPDATES];
     return source;
@@ -47,10 +48,10 @@ static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, co
 static bool pin(weft_bridge *bridge, const weft_bridged *entry)
 {
     weft_trainer *trainer = bridge->trainer;
-    uint64_t to = entry->catch_up.to ? entry->catch_up.to : trainer->newest_order;
+    uint64_t to = entry->catch_up.to ? entry->catch_up.to : trainer->publisher.newest.order;
     bridge->source_count = 0;
     for (uint64_t order = entry->update.from; order < to;) {
-        weft_update *update = weft_journal_after(&trainer->journal, order);
+        weft_update *update = weft_journal_after(&trainer->publisher.journal, order);
         if (!update || bridge->source_count == WEFT_JOURNAL_UPDATES)
             return false;
         bridge->sources[bridge->source_count++] = source_of(bridge, update, &entry->catch_up);
@@ -106,7 +107,7 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
     entry->repair.count = was.repair.count;
     entry->catch_up = was.catch_up;
     entry->update.from = was.update.from;
-    entry->update.order = bridge->trainer->newest_order;
+    entry->update.order = bridge->trainer->publisher.newest.order;
     weft_log(WEFT_LOG_DEBUG, "no %s update at level %s: %s", was.repair.count ? "repairing" : "merged",
              weft_level_name(was.level),
              bridge->broken            ? "broken off"
@@ -172,14 +173,14 @@ static void prefault(weft_bridge *bridge)
 {
     pthread_mutex_t *lock = &bridge->trainer->session->lock;
     const uint64_t from_ns = bridge->expected_ns + PREFAULT_REST_MS * WEFT_NS_PER_MS;
-    if (weft_clock_ns() < from_ns && !bridge->trainer->publishing) {
+    if (weft_clock_ns() < from_ns && !bridge->trainer->publisher.publishing) {
         const struct timespec t = {(time_t)(from_ns / 1000000000u), (long)(from_ns % 1000000000u)};
         pthread_cond_timedwait(&bridge->wake, lock, &t);
         return;
     }
     const uint32_t ahead = bridge->ahead;
     pthread_mutex_unlock(lock);
-    weft_arena_prefault(&bridge->trainer->journal.arena, ahead);
+    weft_arena_prefault(&bridge->trainer->publisher.journal.arena, ahead);
     pthread_mutex_lock(lock);
 }
 
@@ -194,7 +195,7 @@ static void *run(void *argument)
         weft_bridged *entry = next_wanted(bridge);
         if (entry)
             weft_bridge_make(bridge, entry);
-        else if (weft_arena_bare(&bridge->trainer->journal.arena, bridge->ahead) > 0)
+        else if (weft_arena_bare(&bridge->trainer->publisher.journal.arena, bridge->ahead) > 0)
             prefault(bridge);
         else
             pthread_cond_wait(&bridge->wake, &session->lock);
@@ -206,8 +207,8 @@ static void *run(void *argument)
 /* With a clock of the caller's own there is no thread: what is wanted is made at once. */
 weft_status weft_bridge_start(weft_trainer *trainer)
 {
-    weft_bridge *bridge = &trainer->bridge;
-    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &trainer->shadow);
+    weft_bridge *bridge = &trainer->publisher.bridge;
+    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &trainer->publisher.shadow.binding);
     if (status != WEFT_OK || weft_clock_own || bridge->running)
         return status;
     bridge->running = true;
@@ -218,7 +219,7 @@ weft_status weft_bridge_start(weft_trainer *trainer)
 
 void weft_bridge_stop(weft_trainer *trainer)
 {
-    weft_bridge *bridge = &trainer->bridge;
+    weft_bridge *bridge = &trainer->publisher.bridge;
     if (!bridge->running)
         return;
     pthread_mutex_lock(&trainer->session->lock);

@@ -31,7 +31,7 @@ weft_status weft_bridge_pause(weft_bridge *bridge)
         return WEFT_OK;
     if (!weft_bridge_enter(bridge))
         return WEFT_AGAIN;
-    while (bridge->running && bridge->trainer->publishing && !bridge->broken && weft_clock_ns() < until_ns) {
+    while (bridge->running && bridge->trainer->publisher.publishing && !bridge->broken && weft_clock_ns() < until_ns) {
         struct timespec t = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
         pthread_cond_timedwait(&bridge->wake, &bridge->trainer->session->lock, &t);
     }
@@ -55,7 +55,7 @@ static bool find_room(weft_bridge *bridge)
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
                                uint32_t bytes)
 {
-    weft_arena *arena = &bridge->trainer->journal.arena;
+    weft_arena *arena = &bridge->trainer->publisher.journal.arena;
     const weft_layout *layout = bridge->trainer->session->layout;
     weft_chain *chain = &update->chain[level];
     weft_frame admitted;
@@ -80,7 +80,7 @@ static weft_status next(void *user, uint64_t unit_limit, const uint8_t **frame, 
 {
     weft_bridge_source *source = user;
     weft_bridge *bridge = source->bridge;
-    const weft_arena *arena = &bridge->trainer->journal.arena;
+    const weft_arena *arena = &bridge->trainer->publisher.journal.arena;
     if (!weft_bridge_enter(bridge))
         return WEFT_AGAIN;
     *bytes = weft_cursor_take(arena, &source->cursor, unit_limit, bridge->frame);

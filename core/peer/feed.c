@@ -1,5 +1,6 @@
 /* feed.c - decides what a peer is sent next: updates of the journal in order, or a snapshot from the shadow. */
 #include "peer/feed.h"
+#include "peer/peer.h"
 
 #include <string.h>
 
@@ -8,23 +9,24 @@
 static weft_status send_message(weft_peer *peer, weft_message type, const weft_out *body)
 {
     peer->feed.bytes += WEFT_MESSAGE_PREFIX + body->used;
-    return weft_control_send(&peer->control, type, body->data, body->used);
+    return weft_control_send(&peer->connection.control, type, body->data, body->used);
 }
 
 static weft_level level_for(const weft_peer *peer, const weft_update *update)
 {
-    weft_level level = peer->wanted;
-    bool there = update->levels >> level & peer->hello.levels >> level & 1;
-    return there && update->chain[level].staged_bytes <= peer->hello.staging_bytes ? level
-           : update->levels >> WEFT_LEVEL_FAST & 1                                 ? WEFT_LEVEL_FAST
-           : update->levels >> WEFT_LEVEL_TIGHT & 1                                ? WEFT_LEVEL_TIGHT
-                                                                                   : WEFT_LEVEL_FULL; /* a repair */
+    weft_level level = peer->tuning.wanted;
+    bool there = update->levels >> level & peer->claim.hello.levels >> level & 1;
+    return there && update->chain[level].staged_bytes <= peer->claim.hello.staging_bytes ? level
+           : update->levels >> WEFT_LEVEL_FAST & 1                                       ? WEFT_LEVEL_FAST
+           : update->levels >> WEFT_LEVEL_TIGHT & 1                                      ? WEFT_LEVEL_TIGHT
+                                                    : WEFT_LEVEL_FULL; /* a repair */
 }
 
 /* Whether the peer's staging can hold the whole update, which is what makes its commit all or nothing. */
 static bool fits(const weft_peer *peer, const weft_update *update)
 {
-    return !update->snapshot_only && update->chain[level_for(peer, update)].staged_bytes <= peer->hello.staging_bytes;
+    return !update->snapshot_only &&
+           update->chain[level_for(peer, update)].staged_bytes <= peer->claim.hello.staging_bytes;
 }
 
 weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
@@ -42,7 +44,7 @@ weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const w
     memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);
     stream->kind = kind;
     stream->begun_ns = weft_clock_ns();
-    if (attachment && attachment->hash != peer->sent_attachment) {
+    if (attachment && attachment->hash != peer->standing.sent_attachment) {
         stream->attachment = weft_blob_hold(attachment);
         header.attachment_bytes = attachment->bytes;
         header.attachment = attachment->hash;
@@ -52,7 +54,7 @@ weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const w
     if (update)
         status = weft_follow_begin(trainer, peer, stream, update, &out);
     if (header.attachment_bytes)
-        peer->sent_attachment = header.attachment;
+        peer->standing.sent_attachment = header.attachment;
     return status == WEFT_OK ? send_message(peer, WEFT_MESSAGE_UPDATE, &out) : status;
 }
 
@@ -61,17 +63,17 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     weft_feed *stream = &peer->feed;
     memset(stream, 0, sizeof *stream);
     stream->level = level_for(peer, update);
-    peer->level = stream->level;
+    peer->tuning.level = stream->level;
     stream->update = update;
     stream->order = update->order;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
-    stream->eager = update == trainer->eager.update;
+    stream->eager = update == trainer->publisher.eager.update;
     update->readers++;
-    peer->followed = false;
-    peer->waits_since_ns = 0;
+    peer->following.followed = false;
+    peer->following.waits_since_ns = 0;
     weft_status status = weft_stream_announce(trainer, peer, &update->base, &update->target, update->attachment, update,
                                               WEFT_FEED_UPDATE);
-    peer->sent_order = update->order;
+    peer->standing.sent_order = update->order;
     return status;
 }
 
@@ -81,9 +83,9 @@ static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FAST;
     peer->feed.cursor.block = WEFT_NO_BLOCK;
-    peer->feed.alone = trainer->newest;
-    return weft_stream_announce(trainer, peer, &trainer->newest, &trainer->newest, trainer->attachment, NULL,
-                                WEFT_FEED_UPDATE);
+    peer->feed.alone = trainer->publisher.newest.version;
+    return weft_stream_announce(trainer, peer, &trainer->publisher.newest.version, &trainer->publisher.newest.version,
+                                trainer->publisher.newest.attachment, NULL, WEFT_FEED_UPDATE);
 }
 
 /* Says that all was sent, or that it is withdrawn, and ends the stream. */
@@ -100,9 +102,9 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     expected->frame_bytes = stream->frame_bytes;
     expected->bytes = stream->bytes;
     expected->begun_ns = stream->begun_ns;
-    expected->end = peer->sequence;
-    peer->expected[peer->expected_count++] = *expected;
-    peer->sent_order = expected->order;
+    expected->end = peer->flights.sequence;
+    peer->receipts.expected[peer->receipts.count++] = *expected;
+    peer->standing.sent_order = expected->order;
     weft_follow_finish(trainer, peer, &out, expected);
     weft_stats_info *stats = &trainer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
@@ -114,7 +116,7 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
 weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
 {
     const weft_feed *stream = &peer->feed;
-    weft_expected expected = {.order = stream->order ? stream->order : peer->sent_order,
+    weft_expected expected = {.order = stream->order ? stream->order : peer->standing.sent_order,
                               .version = *target,
                               .changed = stream->update ? stream->update->changed : 0};
     return finish(trainer, peer, target, &expected);
@@ -131,16 +133,16 @@ weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer)
 /* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
 static bool outgrown(const weft_peer *peer, const weft_update *update)
 {
-    return peer->feed.eager && update->chain[peer->feed.level].staged_bytes > peer->hello.staging_bytes;
+    return peer->feed.eager && update->chain[peer->feed.level].staged_bytes > peer->claim.hello.staging_bytes;
 }
 
 /* The next bucket of an update's frames; WEFT_AGAIN: there is none, *more: but there will be. */
 static weft_status next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, bool *more)
 {
     weft_feed *stream = &peer->feed;
-    *more = update == trainer->eager.update;
+    *more = update == trainer->publisher.eager.update;
     weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
-    if (weft_cursor_done(&trainer->journal.arena, &stream->cursor, UINT64_MAX) ||
+    if (weft_cursor_done(&trainer->publisher.journal.arena, &stream->cursor, UINT64_MAX) ||
         (*more && !weft_eager_ripe(peer, update)))
         return WEFT_AGAIN;
     weft_stream_frames(trainer, peer, update, stream->level, UINT64_MAX);
@@ -169,8 +171,8 @@ static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
 /* Whether every version up to the newest can be had from the journal. */
 static bool leads_on(weft_trainer *trainer, uint64_t order)
 {
-    while (order != trainer->newest_order) {
-        const weft_update *update = weft_journal_after(&trainer->journal, order);
+    while (order != trainer->publisher.newest.order) {
+        const weft_update *update = weft_journal_after(&trainer->publisher.journal, order);
         if (!update)
             return false;
         order = update->order;
@@ -180,16 +182,16 @@ static bool leads_on(weft_trainer *trainer, uint64_t order)
 
 bool weft_feed_needs_snapshot(weft_trainer *trainer, const weft_peer *peer)
 {
-    if (peer->held_order == WEFT_ORDER_UNKNOWN || !leads_on(trainer, peer->held_order))
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(trainer, peer->standing.held_order))
         return true;
-    return peer->held_order != trainer->newest_order &&
-           !fits(peer, weft_journal_after(&trainer->journal, peer->held_order));
+    return peer->standing.held_order != trainer->publisher.newest.order &&
+           !fits(peer, weft_journal_after(&trainer->publisher.journal, peer->standing.held_order));
 }
 
 /* Of a merged update: tight if the peer wants that, which takes more of the bridge's time. */
 static weft_level merged_level(const weft_peer *peer)
 {
-    bool tight = peer->wanted == WEFT_LEVEL_TIGHT && peer->hello.levels >> WEFT_LEVEL_TIGHT & 1;
+    bool tight = peer->tuning.wanted == WEFT_LEVEL_TIGHT && peer->claim.hello.levels >> WEFT_LEVEL_TIGHT & 1;
     return tight ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
 }
 
@@ -198,12 +200,12 @@ static weft_level merged_level(const weft_peer *peer)
  * less time than merging takes. */
 static bool skips(const weft_trainer *trainer, const weft_peer *peer, const weft_update *next, weft_level level)
 {
-    uint64_t behind = trainer->newest_order - peer->sent_order;
-    bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->expected_count;
+    uint64_t behind = trainer->publisher.newest.order - peer->standing.sent_order;
+    bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->receipts.count;
     bool there = level == WEFT_LEVEL_FAST || next->levels >> level & 1;
-    if ((next->order == trainer->newest_order && there) || next->order <= peer->single_until)
+    if ((next->order == trainer->publisher.newest.order && there) || next->order <= peer->standing.single_until)
         return false;
-    return !(at_once && peer->estimate.rate_bytes_s > trainer->bridge.speed[level]);
+    return !(at_once && peer->tuning.estimate.rate_bytes_s > trainer->publisher.bridge.speed[level]);
 }
 
 /* What brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being made. */
@@ -211,16 +213,16 @@ static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **
 {
     const weft_level level = merged_level(peer);
     weft_update *merged = NULL;
-    *update = weft_journal_after(&trainer->journal, peer->sent_order);
+    *update = weft_journal_after(&trainer->publisher.journal, peer->standing.sent_order);
     if (!*update || !skips(trainer, peer, *update, level))
         return WEFT_OK;
-    weft_status status = weft_bridge_want(trainer, peer->sent_order, level, &merged);
-    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != trainer->newest_order)
-        status = weft_bridge_want(trainer, peer->sent_order, WEFT_LEVEL_FAST, &merged);
+    weft_status status = weft_bridge_want(trainer, peer->standing.sent_order, level, &merged);
+    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != trainer->publisher.newest.order)
+        status = weft_bridge_want(trainer, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
     if (status == WEFT_OK && fits(peer, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
-        peer->single_until = trainer->newest_order;
+        peer->standing.single_until = trainer->publisher.newest.order;
     return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
 }
 
@@ -229,8 +231,8 @@ static weft_status start_from_newest(weft_trainer *trainer, weft_peer *peer, boo
 {
     if (weft_stream_owes_attachment(trainer, peer))
         return idle ? begin_attachment(trainer, peer) : WEFT_AGAIN;
-    bool begins = weft_eager_may(trainer, peer) && fits(peer, trainer->eager.update);
-    return begins ? begin_update(trainer, peer, trainer->eager.update) : WEFT_AGAIN;
+    bool begins = weft_eager_may(trainer, peer) && fits(peer, trainer->publisher.eager.update);
+    return begins ? begin_update(trainer, peer, trainer->publisher.eager.update) : WEFT_AGAIN;
 }
 
 /* Names the staging that would have served, again only if that is yet more. */
@@ -239,32 +241,32 @@ static void say_snapshot(weft_peer *peer, const weft_update *update)
     char size[WEFT_SIZE_PRINTED];
     const uint64_t need = update ? update->chain[level_for(peer, update)].staged_bytes : 0;
     if (!update) {
-        weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->name,
-                 (unsigned long long)peer->held.number);
+        weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->claim.name,
+                 (unsigned long long)peer->standing.held.number);
         return;
     }
-    const bool said = need <= peer->staging_said;
+    const bool said = need <= peer->standing.staging_said;
     weft_log(said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
              "%s needs a snapshot: the update behind version %llu is larger than its staging of %llu bytes; raise "
              "[peer.%s] staging to at least %s",
-             peer->name, (unsigned long long)peer->held.number, (unsigned long long)peer->hello.staging_bytes,
-             peer->name, weft_size_print(need, size));
-    peer->staging_said = said ? peer->staging_said : need;
+             peer->claim.name, (unsigned long long)peer->standing.held.number,
+             (unsigned long long)peer->claim.hello.staging_bytes, peer->claim.name, weft_size_print(need, size));
+    peer->standing.staging_said = said ? peer->standing.staging_said : need;
 }
 
 static weft_status start(weft_trainer *trainer, weft_peer *peer)
 {
-    bool idle = peer->expected_count == 0;
-    if (peer->held_order == WEFT_ORDER_UNKNOWN && idle)
+    bool idle = peer->receipts.count == 0;
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN && idle)
         return weft_feed_offer(trainer, peer);
-    if (peer->held_order == WEFT_ORDER_UNKNOWN || peer->expected_count == WEFT_UPDATES_AHEAD)
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || peer->receipts.count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
-    if ((peer->followed && !idle) || weft_feed_drops(peer) || weft_follow_waits(trainer, peer))
+    if ((peer->following.followed && !idle) || weft_feed_drops(peer) || weft_follow_waits(trainer, peer))
         return WEFT_AGAIN;
-    if (peer->sent_order == trainer->newest_order)
+    if (peer->standing.sent_order == trainer->publisher.newest.order)
         return start_from_newest(trainer, peer, idle);
     weft_update *update = NULL;
-    bool kept = leads_on(trainer, peer->sent_order);
+    bool kept = leads_on(trainer, peer->standing.sent_order);
     weft_status status = kept ? choose(trainer, peer, &update) : WEFT_OK;
     if (status != WEFT_OK)
         return status;

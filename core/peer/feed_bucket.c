@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include "peer/feed.h"
+#include "peer/peer.h"
 
 /* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
@@ -12,41 +13,36 @@
 
 static bool uses_slabs(const weft_peer *peer)
 {
-    return peer->greeted && (peer->feed.kind == WEFT_FEED_SNAPSHOT || peer->feed.attachment);
+    return peer->connection.greeted && (peer->feed.kind == WEFT_FEED_SNAPSHOT || peer->feed.attachment);
 }
 
 /* A peer's share of the pool, so that slow ones leave some to the others. */
 static uint32_t slab_share(const weft_trainer *trainer)
 {
     uint32_t users = 0;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        users += uses_slabs(&trainer->peers[i]);
-    uint32_t share = users ? trainer->slabs.count / users : trainer->slabs.count;
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        users += uses_slabs(&trainer->peers.list[i]);
+    uint32_t share = users ? trainer->buffers.slabs.count / users : trainer->buffers.slabs.count;
     return share == 0 ? 1 : share < SLABS_PER_PEER ? share : SLABS_PER_PEER;
-}
-
-uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
-{
-    return slabs->memory + (uint64_t)slab * slabs->slab_bytes;
 }
 
 void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
                         uint64_t offset)
 {
-    memset(&peer->bucket.header, 0, sizeof peer->bucket.header);
-    peer->bucket.header.kind = kind;
-    peer->bucket.header.base = *base;
-    peer->bucket.header.target = *target;
-    peer->bucket.header.target.root = 0; /* the trailer names it */
-    peer->bucket.header.offset = offset;
-    peer->bucket_update = NULL;
-    peer->bucket_slab = -1;
+    memset(&peer->posting.bucket.header, 0, sizeof peer->posting.bucket.header);
+    peer->posting.bucket.header.kind = kind;
+    peer->posting.bucket.header.base = *base;
+    peer->posting.bucket.header.target = *target;
+    peer->posting.bucket.header.target.root = 0; /* the trailer names it */
+    peer->posting.bucket.header.offset = offset;
+    peer->posting.update = NULL;
+    peer->posting.slab = -1;
 }
 
 void weft_stream_count(weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
-    const weft_wire_bucket *header = &peer->bucket.header;
+    const weft_wire_bucket *header = &peer->posting.bucket.header;
     stream->buckets++;
     stream->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
     stream->frames += header->frames;
@@ -59,39 +55,41 @@ void weft_stream_count(weft_peer *peer)
 static bool others_first(const weft_trainer *trainer, const weft_peer *peer)
 {
     uint32_t first = 0;
-    for (uint32_t i = 0; i < trainer->peer_count && trainer->slabs.free_count > first; i++) {
-        const weft_peer *other = &trainer->peers[i];
-        first += other->starved && weft_peer_connected(other) && other->slab_turn < peer->slab_turn;
+    for (uint32_t i = 0; i < trainer->peers.count && trainer->buffers.slabs.free_count > first; i++) {
+        const weft_peer *other = &trainer->peers.list[i];
+        first +=
+            other->flights.starved && weft_peer_connected(other) && other->flights.slab_turn < peer->flights.slab_turn;
     }
-    return first >= trainer->slabs.free_count;
+    return first >= trainer->buffers.slabs.free_count;
 }
 
 int32_t weft_stream_take_slab(weft_trainer *trainer, weft_peer *peer)
 {
-    weft_slabs *slabs = &trainer->slabs;
-    if (peer->slabs_used >= slab_share(trainer))
+    weft_slabs *slabs = &trainer->buffers.slabs;
+    if (peer->flights.slabs_used >= slab_share(trainer))
         return -1;
-    peer->starved = others_first(trainer, peer);
-    if (peer->starved)
+    peer->flights.starved = others_first(trainer, peer);
+    if (peer->flights.starved)
         return -1;
-    peer->slab_turn = ++slabs->turn;
-    peer->slabs_used++;
+    peer->flights.slab_turn = ++slabs->turn;
+    peer->flights.slabs_used++;
     return (int32_t)slabs->free[--slabs->free_count];
 }
 
 void weft_stream_give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab)
 {
-    trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)slab;
-    peer->slabs_used--;
+    trainer->buffers.slabs.free[trainer->buffers.slabs.free_count++] = (uint32_t)slab;
+    peer->flights.slabs_used--;
 }
 
 /* Chosen when a stream begins, and again as it tells more of the link. */
 uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes)
 {
     if (peer->feed.buckets % SIZE_EVERY == 0) {
-        weft_estimate_settle(&peer->estimate);
-        peer->info.bucket_bytes = weft_bucket_size(&peer->site, &peer->estimate, level, stream_bytes,
-                                                   peer->hello.slot_payload, peer->info.bucket_bytes, &peer->bound);
+        weft_estimate_settle(&peer->tuning.estimate);
+        peer->info.bucket_bytes =
+            weft_bucket_size(&peer->site, &peer->tuning.estimate, level, stream_bytes, peer->claim.hello.slot_payload,
+                             peer->info.bucket_bytes, &peer->tuning.bound);
     }
     return peer->info.bucket_bytes;
 }
@@ -100,7 +98,7 @@ uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t st
  * are for those who take theirs at once. */
 static bool spares_slabs(const weft_trainer *trainer, const weft_peer *peer)
 {
-    return peer->expected_count == 0 || trainer->slabs.free_count > trainer->slabs.count / 2;
+    return peer->receipts.count == 0 || trainer->buffers.slabs.free_count > trainer->buffers.slabs.count / 2;
 }
 
 weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
@@ -108,17 +106,18 @@ weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const
 {
     weft_feed *stream = &peer->feed;
     uint64_t left = stream->attachment->bytes - stream->attachment_sent;
-    uint64_t most =
-        trainer->slabs.slab_bytes < peer->hello.slot_payload ? trainer->slabs.slab_bytes : peer->hello.slot_payload;
+    uint64_t most = trainer->buffers.slabs.slab_bytes < peer->claim.hello.slot_payload
+                        ? trainer->buffers.slabs.slab_bytes
+                        : peer->claim.hello.slot_payload;
     uint64_t bytes = left < most ? left : most;
     int32_t slab = spares_slabs(trainer, peer) ? weft_stream_take_slab(trainer, peer) : -1;
     if (slab < 0)
         return WEFT_AGAIN;
-    uint8_t *data = weft_slab_at(&trainer->slabs, slab);
+    uint8_t *data = weft_slab_at(&trainer->buffers.slabs, slab);
     memcpy(data, stream->attachment->data + stream->attachment_sent, bytes);
     weft_stream_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
-    weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->chunk_bytes, &peer->bucket);
-    peer->bucket_slab = slab;
+    weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->posting.chunk_bytes, &peer->posting.bucket);
+    peer->posting.slab = slab;
     stream->attachment_sent += bytes;
     weft_stream_count(peer);
     return WEFT_OK;
@@ -126,7 +125,8 @@ weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const
 
 bool weft_stream_owes_attachment(const weft_trainer *trainer, const weft_peer *peer)
 {
-    return trainer->attachment && trainer->attachment->hash != peer->sent_attachment;
+    return trainer->publisher.newest.attachment &&
+           trainer->publisher.newest.attachment->hash != peer->standing.sent_attachment;
 }
 
 bool weft_stream_has_attachment(const weft_feed *stream)
@@ -140,10 +140,10 @@ void weft_stream_frames(weft_trainer *trainer, weft_peer *peer, weft_update *upd
 {
     weft_feed *stream = &peer->feed;
     weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
-    weft_bucket_plan(&trainer->journal.arena, &stream->cursor, unit_limit,
-                     weft_stream_bucket_bytes(peer, level, weft_eager_bytes(trainer, update, level)), peer->chunk_bytes,
-                     &peer->bucket);
-    peer->bucket_update = update;
+    weft_bucket_plan(&trainer->publisher.journal.arena, &stream->cursor, unit_limit,
+                     weft_stream_bucket_bytes(peer, level, weft_eager_bytes(trainer, update, level)),
+                     peer->posting.chunk_bytes, &peer->posting.bucket);
+    peer->posting.update = update;
     update->readers++;
     weft_stream_count(peer);
 }

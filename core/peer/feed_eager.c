@@ -3,30 +3,31 @@
 
 uint64_t weft_eager_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level)
 {
-    uint64_t bytes = update->chain[level].bytes, last = trainer->eager.bytes[level];
-    return update == trainer->eager.update && last > bytes ? last : bytes;
+    uint64_t bytes = update->chain[level].bytes, last = trainer->publisher.eager.bytes[level];
+    return update == trainer->publisher.eager.update && last > bytes ? last : bytes;
 }
 
 /* Whether all who may follow the peer can stage what it can: what the update will need is not known yet. */
 static bool leads(const weft_trainer *trainer, const weft_peer *peer)
 {
     bool all = true;
-    for (uint32_t i = 0; i < trainer->peer_count && peer->children > 0; i++) {
-        const weft_peer *child = &trainer->peers[i];
-        bool behind = child->parent == peer;
-        all = all && (!behind || (child->hello.staging_bytes >= peer->hello.staging_bytes && leads(trainer, child)));
+    for (uint32_t i = 0; i < trainer->peers.count && peer->following.children > 0; i++) {
+        const weft_peer *child = &trainer->peers.list[i];
+        bool behind = child->following.parent == peer;
+        all = all && (!behind ||
+                      (child->claim.hello.staging_bytes >= peer->claim.hello.staging_bytes && leads(trainer, child)));
     }
     return all;
 }
 
 bool weft_eager_may(const weft_trainer *trainer, const weft_peer *peer)
 {
-    const weft_eager *early = &trainer->eager;
-    if (!early->update || peer->parent) /* behind a relay it follows, or waits for the seal */
+    const weft_eager *early = &trainer->publisher.eager;
+    if (!early->update || peer->following.parent) /* behind a relay it follows, or waits for the seal */
         return false;
     bool room = true;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        room = room && early->staged[level] <= peer->hello.staging_bytes;
+        room = room && early->staged[level] <= peer->claim.hello.staging_bytes;
     return room && leads(trainer, peer);
 }
 
@@ -36,7 +37,7 @@ bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
     const weft_feed *stream = &peer->feed;
     uint64_t there = update->chain[stream->level].bytes - stream->frame_bytes;
     uint64_t full = peer->info.bucket_bytes ? peer->info.bucket_bytes : peer->site.bucket_start;
-    bool idle = peer->slots_free == peer->hello.slots && peer->site.bucket == 0;
+    bool idle = peer->flights.slots_free == peer->claim.hello.slots && peer->site.bucket == 0;
     return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);
 }
 
@@ -44,5 +45,5 @@ bool weft_eager_waits(const weft_trainer *trainer, const weft_peer *peer)
 {
     const weft_feed *stream = &peer->feed;
     bool takes = stream->kind == WEFT_FEED_UPDATE || stream->kind == WEFT_FEED_FOLLOWING;
-    return trainer->eager.update && takes && stream->order == trainer->eager.update->order;
+    return trainer->publisher.eager.update && takes && stream->order == trainer->publisher.eager.update->order;
 }

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "encode/staging.h"
 #include "peer/feed.h"
+#include "peer/peer.h"
 
 /* A link slower than this takes packed tiles: any up to 1 Gbit/s. One thread packs about 1 GB/s and does not send
  * meanwhile, so that on a faster link little would be won, and on a busy machine, whose links seem slow, much lost. */
@@ -21,7 +22,8 @@
 weft_status weft_feed_no_snapshot(const weft_peer *peer)
 {
     return weft_fail(WEFT_E_REFUSED,
-                     "%s needs a snapshot, and the trainer lost its copy of the weights with its device", peer->name);
+                     "%s needs a snapshot, and the trainer lost its copy of the weights with its device",
+                     peer->claim.name);
 }
 
 /* Offers a snapshot, again if a repair came to nothing. */
@@ -29,21 +31,22 @@ weft_status weft_feed_offer(weft_trainer *trainer, weft_peer *peer)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    if (trainer->shadow_lost)
+    if (trainer->publisher.shadow.lost)
         return weft_feed_no_snapshot(peer);
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.kind = WEFT_FEED_OFFERED;
-    peer->held_order = WEFT_ORDER_UNKNOWN;
-    weft_wire_put_version(&out, &trainer->newest);
+    peer->standing.held_order = WEFT_ORDER_UNKNOWN;
+    weft_wire_put_version(&out, &trainer->publisher.newest.version);
     weft_status status = weft_peer_move(trainer, peer, WEFT_ON_OFFERED);
-    return status != WEFT_OK ? status : weft_control_send(&peer->control, WEFT_MESSAGE_OFFER, out.data, out.used);
+    return status != WEFT_OK ? status
+                             : weft_control_send(&peer->connection.control, WEFT_MESSAGE_OFFER, out.data, out.used);
 }
 
 static void begin_tiles(const weft_trainer *trainer, weft_peer *peer)
 {
-    uint64_t newest = trainer->newest_order;
+    uint64_t newest = trainer->publisher.newest.order;
     peer->feed.tiles = (weft_tiles){.order = newest, .from = newest};
-    peer->feed.order = peer->sent_order = newest;
+    peer->feed.order = peer->standing.sent_order = newest;
 }
 
 void weft_feed_follow(weft_peer *peer, const weft_update *update)
@@ -53,30 +56,31 @@ void weft_feed_follow(weft_peer *peer, const weft_update *update)
         return;
     if (tiles->unit == 0)
         tiles->from = tiles->order = update->order;
-    peer->limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
-    peer->feed.order = peer->sent_order = update->order;
+    peer->standing.limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
+    peer->feed.order = peer->standing.sent_order = update->order;
 }
 
 weft_status weft_feed_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
     const weft_version nothing = {0, 0, 0};
-    weft_version target = {trainer->run, trainer->newest.number, 0};
+    weft_version target = {trainer->publisher.run, trainer->publisher.newest.version.number, 0};
     if (peer->feed.kind != WEFT_FEED_OFFERED)
-        return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->name);
+        return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->claim.name);
     weft_status status = weft_peer_move(trainer, peer, WEFT_ON_ACCEPTED);
     if (status != WEFT_OK)
         return status;
-    peer->held = nothing; /* in place it holds nothing from now on */
+    peer->standing.held = nothing; /* in place it holds nothing from now on */
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FULL;
     begin_tiles(trainer, peer);
-    return weft_stream_announce(trainer, peer, &nothing, &target, trainer->attachment, NULL, WEFT_FEED_SNAPSHOT);
+    return weft_stream_announce(trainer, peer, &nothing, &target, trainer->publisher.newest.attachment, NULL,
+                                WEFT_FEED_SNAPSHOT);
 }
 
 /* Whether tiles are packed for this peer: its link, as measured or as limited by the site, is slow enough. */
 static bool packs(const weft_peer *peer)
 {
-    double rate = peer->estimate.rate_bytes_s, limit = (double)peer->site.rate_limit;
+    double rate = peer->tuning.estimate.rate_bytes_s, limit = (double)peer->site.rate_limit;
     if (limit > 0 && !(rate > 0 && rate < limit))
         rate = limit;
     if (peer->site.snapshot_coding == WEFT_CODING_AUTO)
@@ -95,7 +99,7 @@ static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
 static uint64_t units_fitting(const weft_trainer *trainer, const weft_peer *peer, uint64_t room)
 {
     const uint64_t end = trainer->session->layout->unit_count, first = peer->feed.tiles.unit;
-    const uint64_t most = packs(peer) ? 1 : trainer->shadow_loads.depth;
+    const uint64_t most = packs(peer) ? 1 : trainer->publisher.shadow.loads.depth;
     uint64_t unit = first, bytes = 0;
     while (unit < end && unit - first < most && (bytes += full_frame_bytes(trainer, unit)) <= room)
         unit++;
@@ -110,7 +114,7 @@ static uint32_t full_frame(weft_trainer *trainer, const weft_peer *peer, uint64_
     const weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
     weft_frame_write_header(out, &header);
     memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    return packs(peer) ? weft_planes_pack(&trainer->packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
+    return packs(peer) ? weft_planes_pack(&trainer->buffers.packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
 }
 
 /* What a slab holds so far. */
@@ -130,8 +134,8 @@ static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *
         units += units == 0 && fill->frames == 0;
         if (units == 0)
             return WEFT_OK;
-        weft_status status =
-            weft_shadow_read(trainer, &trainer->shadow_loads, tiles->unit, units, true, fill->data + fill->bytes);
+        weft_status status = weft_shadow_read(trainer, &trainer->publisher.shadow.loads, tiles->unit, units, true,
+                                              fill->data + fill->bytes);
         if (status != WEFT_OK)
             return status;
         for (; units > 0; units--, tiles->unit++, fill->frames++) {
@@ -151,23 +155,24 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
     weft_tiles *tiles = &peer->feed.tiles;
     const weft_version nothing = {0, 0, 0};
     const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, trainer->session->layout->bytes);
-    const uint64_t slab_bytes = trainer->slabs.slab_bytes;
+    const uint64_t slab_bytes = trainer->buffers.slabs.slab_bytes;
     int32_t slab = weft_stream_take_slab(trainer, peer);
     if (slab < 0)
         return WEFT_AGAIN;
-    slab_fill fill = {.data = weft_slab_at(&trainer->slabs, slab), .most = most < slab_bytes ? most : slab_bytes};
+    slab_fill fill = {.data = weft_slab_at(&trainer->buffers.slabs, slab),
+                      .most = most < slab_bytes ? most : slab_bytes};
     XXH3_64bits_reset(&fill.checks);
     weft_status status = fill_slab(trainer, peer, &fill);
     if (status != WEFT_OK) {
         weft_stream_give_slab(trainer, peer, slab);
         return status;
     }
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->newest, peer->feed.frame_bytes);
-    weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->chunk_bytes,
-                     &peer->bucket);
-    peer->bucket_slab = slab;
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->publisher.newest.version, peer->feed.frame_bytes);
+    weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->posting.chunk_bytes,
+                     &peer->posting.bucket);
+    peer->posting.slab = slab;
     weft_stream_count(peer);
-    tiles->order = trainer->newest_order;
+    tiles->order = trainer->publisher.newest.order;
     tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
     return WEFT_OK;
 }
@@ -178,11 +183,11 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
 static bool kept(weft_trainer *trainer, const weft_tiles *tiles, uint64_t *blocks)
 {
     *blocks = 0;
-    for (uint64_t order = tiles->from; order != trainer->newest_order;) {
-        const weft_update *update = weft_journal_after(&trainer->journal, order);
+    for (uint64_t order = tiles->from; order != trainer->publisher.newest.order;) {
+        const weft_update *update = weft_journal_after(&trainer->publisher.journal, order);
         if (!update)
             return false;
-        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / trainer->journal.arena.block_bytes + 1;
+        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / trainer->publisher.journal.arena.block_bytes + 1;
         order = update->order;
     }
     return true;
@@ -192,8 +197,8 @@ static bool kept(weft_trainer *trainer, const weft_tiles *tiles, uint64_t *block
 static void start_over(const weft_trainer *trainer, weft_peer *peer, const char *why)
 {
     weft_log(WEFT_LOG_WARN, "%s: its snapshot starts over with version %llu, %llu of %llu units were sent: %s",
-             peer->name, (unsigned long long)trainer->newest.number, (unsigned long long)peer->feed.tiles.unit,
-             (unsigned long long)trainer->session->layout->unit_count, why);
+             peer->claim.name, (unsigned long long)trainer->publisher.newest.version.number,
+             (unsigned long long)peer->feed.tiles.unit, (unsigned long long)trainer->session->layout->unit_count, why);
     peer->feed.made = NULL;
     begin_tiles(trainer, peer);
 }
@@ -204,9 +209,9 @@ static bool has_room(weft_trainer *trainer, const weft_tiles *tiles)
 {
     if (tiles->failed_blocks == 0)
         return true;
-    while (trainer->bridge.blocks >= tiles->failed_blocks && weft_bridge_yield(trainer)) {
+    while (trainer->publisher.bridge.blocks >= tiles->failed_blocks && weft_bridge_yield(trainer)) {
     }
-    return trainer->bridge.blocks < tiles->failed_blocks;
+    return trainer->publisher.bridge.blocks < tiles->failed_blocks;
 }
 
 /* Whether a catch-up is asked for now: when all tiles went, and before that when the journal will not keep long what
@@ -214,8 +219,8 @@ static bool has_room(weft_trainer *trainer, const weft_tiles *tiles)
 static bool catches_up(weft_trainer *trainer, const weft_tiles *tiles, uint64_t blocks)
 {
     bool all = tiles->unit == trainer->session->layout->unit_count;
-    bool many = trainer->newest_order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
-                blocks > trainer->journal.arena.block_count / JOURNAL_SHARE;
+    bool many = trainer->publisher.newest.order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
+                blocks > trainer->publisher.journal.arena.block_count / JOURNAL_SHARE;
     return (all || tiles->caught_unit > 0 || (many && tiles->credit == 0)) && has_room(trainer, tiles);
 }
 
@@ -224,7 +229,7 @@ static void ask(weft_trainer *trainer, weft_peer *peer)
     weft_feed *stream = &peer->feed;
     const weft_tiles *tiles = &stream->tiles;
     stream->made = weft_bridge_catch_up(trainer, tiles->from, tiles->caught_unit ? tiles->caught : 0,
-                                        tiles->caught_unit, peer->limits);
+                                        tiles->caught_unit, peer->standing.limits);
     if (stream->made)
         stream->made_turn = stream->made->turn;
 }
@@ -260,7 +265,7 @@ static void failed(weft_trainer *trainer, weft_feed *stream)
     stream->made = NULL;
     while (weft_bridge_yield(trainer)) {
     }
-    stream->tiles.failed_blocks = trainer->bridge.blocks;
+    stream->tiles.failed_blocks = trainer->publisher.bridge.blocks;
     stream->tiles.failures += stream->tiles.failed_blocks == 0;
 }
 
@@ -269,10 +274,10 @@ static void catch_up(weft_trainer *trainer, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
     const uint64_t largest = weft_staging_largest(trainer->session->layout);
-    bool takes = largest <= peer->hello.staging_bytes;
+    bool takes = largest <= peer->claim.hello.staging_bytes;
     char small[128], size[WEFT_SIZE_PRINTED];
     uint64_t blocks;
-    if (!stream->made && stream->tiles.from == trainer->newest_order)
+    if (!stream->made && stream->tiles.from == trainer->publisher.newest.order)
         return;
     if (!stream->made && (!takes || !kept(trainer, &stream->tiles, &blocks))) {
         snprintf(small, sizeof small, "its staging takes no update, and one was published; raise it to at least %s",
@@ -298,9 +303,9 @@ static void catch_up(weft_trainer *trainer, weft_peer *peer)
 static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer)
 {
     uint64_t order = peer->feed.tiles.from;
-    const weft_update *next = weft_journal_at(&trainer->journal, order + 1);
-    weft_version target = next ? next->base : trainer->newest;
-    peer->feed.order = peer->sent_order = order;
+    const weft_update *next = weft_journal_at(&trainer->publisher.journal, order + 1);
+    weft_version target = next ? next->base : trainer->publisher.newest.version;
+    peer->feed.order = peer->standing.sent_order = order;
     /* bits whose attachment is still owed get their label with it, as after a welcome */
     if (weft_stream_owes_attachment(trainer, peer))
         target.run = target.number = 0;
@@ -311,7 +316,8 @@ static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer)
 /* Whether all tiles went, and none is newer than the version to which they were brought. */
 static bool complete(weft_trainer *trainer, const weft_tiles *tiles)
 {
-    bool named = tiles->from == trainer->newest_order || weft_journal_at(&trainer->journal, tiles->from + 1);
+    bool named =
+        tiles->from == trainer->publisher.newest.order || weft_journal_at(&trainer->publisher.journal, tiles->from + 1);
     return tiles->unit == trainer->session->layout->unit_count && tiles->from >= tiles->order && named;
 }
 
@@ -322,9 +328,10 @@ weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
     weft_feed *stream = &peer->feed;
     const weft_version nothing = {0, 0, 0};
     if (weft_stream_has_attachment(stream))
-        return weft_stream_attachment(trainer, peer, &nothing, &trainer->newest);
+        return weft_stream_attachment(trainer, peer, &nothing, &trainer->publisher.newest.version);
     for (;;) {
-        if (stream->update && !weft_cursor_done(&trainer->journal.arena, &stream->cursor, stream->tiles.end)) {
+        if (stream->update &&
+            !weft_cursor_done(&trainer->publisher.journal.arena, &stream->cursor, stream->tiles.end)) {
             weft_stream_frames(trainer, peer, stream->update, WEFT_LEVEL_FAST, stream->tiles.end);
             return WEFT_OK;
         }
@@ -337,7 +344,7 @@ weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
             break;
     }
     bool tiles = stream->tiles.unit < trainer->session->layout->unit_count;
-    if (tiles && trainer->shadow_lost)
+    if (tiles && trainer->publisher.shadow.lost)
         return weft_feed_no_snapshot(peer);
-    return tiles && !trainer->shadow_busy ? next_full(trainer, peer) : WEFT_AGAIN;
+    return tiles && !trainer->publisher.shadow.busy ? next_full(trainer, peer) : WEFT_AGAIN;
 }

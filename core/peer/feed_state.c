@@ -14,11 +14,11 @@ void weft_feed_end(weft_peer *peer)
 
 bool weft_feed_drops(const weft_peer *peer)
 {
-    return peer->expected_count && peer->expected[peer->expected_count - 1].withdrawn;
+    return peer->receipts.count && peer->receipts.expected[peer->receipts.count - 1].withdrawn;
 }
 
 bool weft_feed_stands_at(const weft_peer *peer, uint64_t order)
 {
     const weft_feed *stream = &peer->feed;
-    return stream->kind == WEFT_FEED_NONE && peer->sent_order == order;
+    return stream->kind == WEFT_FEED_NONE && peer->standing.sent_order == order;
 }

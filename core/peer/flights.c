@@ -10,26 +10,26 @@ void weft_flight_release(weft_trainer *trainer, weft_peer *peer, weft_flight *fl
     if (flight->update)
         flight->update->readers--;
     if (flight->slab >= 0) {
-        trainer->slabs.free[trainer->slabs.free_count++] = (uint32_t)flight->slab;
-        peer->slabs_used--;
+        trainer->buffers.slabs.free[trainer->buffers.slabs.free_count++] = (uint32_t)flight->slab;
+        peer->flights.slabs_used--;
     }
     flight->used = false;
     flight->update = NULL;
-    peer->slots_free++;
+    peer->flights.slots_free++;
 }
 
 bool weft_flight_is_whole(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
 {
-    return (!peer->posting || slot != peer->posting_slot) &&
-           (!peer->again_chunks || weft_parcel_of(trainer, peer, slot)->again == 0);
+    return (!peer->posting.busy || slot != peer->posting.slot) &&
+           (!peer->flights.again_chunks || weft_parcel_of(trainer, peer, slot)->again == 0);
 }
 
 void weft_flights_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rail)
 {
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
-        weft_flight *flight = &peer->flights[slot];
+    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
+        weft_flight *flight = &peer->flights.list[slot];
         flight->writes -= flight->by[rail];
-        peer->writes -= flight->by[rail];
+        peer->flights.writes -= flight->by[rail];
         flight->by[rail] = 0;
         weft_flight_release(trainer, peer, flight);
     }
@@ -38,15 +38,15 @@ void weft_flights_write_off(weft_trainer *trainer, weft_peer *peer, uint32_t rai
 weft_status weft_flight_receipt(weft_trainer *trainer, weft_peer *peer, const weft_wire_receipt *receipt,
                                 uint64_t now_ns)
 {
-    weft_flight *flight = receipt->slot < peer->hello.slots ? &peer->flights[receipt->slot] : NULL;
+    weft_flight *flight = receipt->slot < peer->claim.hello.slots ? &peer->flights.list[receipt->slot] : NULL;
     if (!flight || !weft_flight_is_whole(trainer, peer, receipt->slot) || !flight->used || flight->receipted ||
         flight->sequence != receipt->sequence)
-        return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way", peer->name,
-                         (unsigned long long)receipt->sequence, receipt->slot);
+        return weft_fail(WEFT_E_PROTOCOL, "%s: receipt for bucket %llu in slot %u, which is not on its way",
+                         peer->claim.name, (unsigned long long)receipt->sequence, receipt->slot);
     const weft_bucket_times times = {flight->bytes, flight->posted_ns, now_ns, receipt->waited_ns, receipt->take_ns};
     if (!flight->resent)
-        weft_estimate_receipt(&peer->estimate, &times);
-    peer->last_receipt_ns = now_ns;
+        weft_estimate_receipt(&peer->tuning.estimate, &times);
+    peer->receipts.last_ns = now_ns;
     flight->receipted = true;
     weft_flight_release(trainer, peer, flight);
     return WEFT_OK;
@@ -55,10 +55,10 @@ weft_status weft_flight_receipt(weft_trainer *trainer, weft_peer *peer, const we
 void weft_flights_abandon(weft_trainer *trainer, weft_peer *peer)
 {
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++) {
-        peer->flights[slot].receipted = true;
-        peer->flights[slot].writes = 0;
-        weft_flight_release(trainer, peer, &peer->flights[slot]);
+        peer->flights.list[slot].receipted = true;
+        peer->flights.list[slot].writes = 0;
+        weft_flight_release(trainer, peer, &peer->flights.list[slot]);
     }
-    peer->writes = peer->again_chunks = 0;
-    peer->posting = peer->again = false;
+    peer->flights.writes = peer->flights.again_chunks = 0;
+    peer->posting.busy = peer->posting.again = false;
 }

@@ -38,9 +38,9 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
     }
     if (!(hello->levels >> WEFT_LEVEL_FAST & 1) || !(hello->levels >> WEFT_LEVEL_FULL & 1))
         return refuse(WEFT_E_PROTOCOL, "%s does not decode both fast and full frames%s", hello->name, "");
-    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < trainer->slabs.slab_bytes) {
+    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < trainer->buffers.slabs.slab_bytes) {
         snprintf(text, sizeof text, "%u bytes at a time: a bucket of %llu would have more than %u chunks",
-                 hello->chunk_bytes, (unsigned long long)trainer->slabs.slab_bytes, WEFT_CHUNKS_MAX);
+                 hello->chunk_bytes, (unsigned long long)trainer->buffers.slabs.slab_bytes, WEFT_CHUNKS_MAX);
         return refuse(WEFT_E_PROTOCOL, "%s takes %s", hello->name, text);
     }
     return WEFT_OK;
@@ -53,10 +53,10 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
     const weft_site *site = trainer->session->site;
     uint32_t rails = weft_site_trainer_rails(site, hello->provider, list);
     for (uint32_t rail = 0; rail < rails; rail++)
-        if (weft_control_reaches(guest->control.peer, list[rail]))
+        if (weft_control_reaches(guest->connection.control.peer, list[rail]))
             return WEFT_OK;
     weft_site_trainer_key(site, hello->provider, key);
-    weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->control.peer, key);
+    weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->connection.control.peer, key);
     weft_fail_outside("%s is not reached from %s", hello->name, key); /* where it comes from may be a relay's */
     return WEFT_E_REFUSED;
 }
@@ -65,7 +65,7 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
 static weft_status find_outlet(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
                                weft_outlet **outlet)
 {
-    weft_status status = weft_outlet_any(trainer, hello->provider, 1, guest->control.peer, outlet);
+    weft_status status = weft_outlet_any(trainer, hello->provider, 1, guest->connection.control.peer, outlet);
     if (status == WEFT_AGAIN ||
         (status == WEFT_E_CONFIG && weft_outlet_rails(trainer->session->site, hello->provider) > 1))
         return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
@@ -76,9 +76,10 @@ static weft_status find_outlet(weft_trainer *trainer, const weft_peer *guest, co
  * heartbeat, so one silent for half of it is the connection of a process that is gone. */
 static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
 {
-    uint64_t silence_ns = weft_clock_ns() - peer->control.heard_ns;
+    uint64_t silence_ns = weft_clock_ns() - peer->connection.control.heard_ns;
     bool silent = silence_ns > peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
-    return hello->incarnation == peer->hello.incarnation || (silent && hello->incarnation > peer->hello.incarnation);
+    return hello->incarnation == peer->claim.hello.incarnation ||
+           (silent && hello->incarnation > peer->claim.hello.incarnation);
 }
 
 /* How long a question stands for who asked: twice the longest pause of a rollout between two dials, and some more. */
@@ -91,15 +92,15 @@ static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
 static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
 {
     const uint64_t now_ns = weft_clock_ns();
-    if (peer->rival == 0 || now_ns > peer->rival_ns + RIVAL_NS) {
-        peer->rival = hello->incarnation;
-        peer->rival_ns = now_ns;
-        peer->pinged_ns = 0; /* it is asked at once */
-        trainer->again = true;
+    if (peer->claim.rival == 0 || now_ns > peer->claim.rival_ns + RIVAL_NS) {
+        peer->claim.rival = hello->incarnation;
+        peer->claim.rival_ns = now_ns;
+        peer->connection.pinged_ns = 0; /* it is asked at once */
+        trainer->peers.again = true;
     }
-    if (peer->rival != hello->incarnation || peer->control.heard_ns <= peer->rival_ns)
+    if (peer->claim.rival != hello->incarnation || peer->connection.control.heard_ns <= peer->claim.rival_ns)
         return true;
-    peer->rival = 0;
+    peer->claim.rival = 0;
     return false;
 }
 
@@ -116,7 +117,7 @@ static weft_status refuse_later(const weft_trainer *trainer, const weft_peer *id
 {
     weft_fail_quiet(WEFT_E_SYSTEM,
                     "%s has to wait: who has its %s holds nothing yet, and gives way in %llu ms at the latest",
-                    hello->name, strcmp(idle->name, hello->name) == 0 ? "name" : "place",
+                    hello->name, strcmp(idle->claim.name, hello->name) == 0 ? "name" : "place",
                     (unsigned long long)(weft_peer_stays_ns(trainer, idle) / WEFT_NS_PER_MS + 1));
     weft_fail_outside("%s", weft_last_error());
     return WEFT_E_SYSTEM;
@@ -139,12 +140,12 @@ static weft_status take_name(weft_trainer *trainer, weft_peer *peer, const weft_
         return refuse_later(trainer, peer, hello);
     if (unknown) {
         weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet", hello->name,
-                        peer->control.peer);
+                        peer->connection.control.peer);
         weft_fail_outside("whether the peer named %s that was here is gone is not known yet", hello->name);
         return WEFT_E_SYSTEM;
     }
     refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name", hello->name,
-           peer->control.peer);
+           peer->connection.control.peer);
     weft_fail_outside("a peer named %s is live already; two peers cannot share a name", hello->name);
     return WEFT_E_REFUSED;
 }
@@ -153,8 +154,8 @@ static weft_status take_name(weft_trainer *trainer, weft_peer *peer, const weft_
 static weft_status take_place(weft_trainer *trainer, const weft_wire_hello *hello)
 {
     weft_peer *idle = NULL;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
         if (weft_peer_is_idle(peer) && (!idle || weft_peer_stays_ns(trainer, peer) < weft_peer_stays_ns(trainer, idle)))
             idle = peer;
     }
@@ -171,15 +172,15 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
 {
     uint32_t others = 0;
     *record = guest;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
-        if (peer == guest || !peer->known)
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
+        if (peer == guest || !peer->claim.known)
             continue;
-        if (strcmp(peer->name, hello->name) != 0) {
-            others += peer->greeted;
+        if (strcmp(peer->claim.name, hello->name) != 0) {
+            others += peer->connection.greeted;
             continue;
         }
-        weft_status status = peer->greeted ? take_name(trainer, peer, hello) : WEFT_OK;
+        weft_status status = peer->connection.greeted ? take_name(trainer, peer, hello) : WEFT_OK;
         if (status != WEFT_OK)
             return status;
         *record = peer;
@@ -190,12 +191,12 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
     if (status != WEFT_OK)
         return status;
     if (*record != guest) {
-        weft_control swap = (*record)->control;
-        trainer->again = true; /* this step has passed the record */
-        (*record)->control = guest->control;
-        guest->control = swap;
-        (*record)->opened_ns = guest->opened_ns;
-        (*record)->leaving = false;
+        weft_control swap = (*record)->connection.control;
+        trainer->peers.again = true; /* this step has passed the record */
+        (*record)->connection.control = guest->connection.control;
+        guest->connection.control = swap;
+        (*record)->connection.opened_ns = guest->connection.opened_ns;
+        (*record)->connection.leaving = false;
     }
     return WEFT_OK;
 }
@@ -205,128 +206,133 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
 static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
 {
     weft_version nothing = {0, 0, 0};
-    peer->held = nothing;
-    peer->held_order = WEFT_ORDER_UNKNOWN;
-    peer->sent_attachment = hello->attachment;
-    if (hello->holds && hello->held.root == trainer->newest.root) {
+    peer->standing.held = nothing;
+    peer->standing.held_order = WEFT_ORDER_UNKNOWN;
+    peer->standing.sent_attachment = hello->attachment;
+    if (hello->holds && hello->held.root == trainer->publisher.newest.version.root) {
         bool owed = weft_stream_owes_attachment(trainer, peer);
-        peer->held = owed ? (weft_version){0, 0, trainer->newest.root} : trainer->newest;
-        peer->held_order = trainer->newest_order;
+        peer->standing.held =
+            owed ? (weft_version){0, 0, trainer->publisher.newest.version.root} : trainer->publisher.newest.version;
+        peer->standing.held_order = trainer->publisher.newest.order;
     }
-    for (uint64_t order = trainer->newest_order; hello->holds && peer->held_order == WEFT_ORDER_UNKNOWN; order--) {
-        const weft_update *update = weft_journal_at(&trainer->journal, order);
+    for (uint64_t order = trainer->publisher.newest.order;
+         hello->holds && peer->standing.held_order == WEFT_ORDER_UNKNOWN; order--) {
+        const weft_update *update = weft_journal_at(&trainer->publisher.journal, order);
         if (!update)
             break;
         if (update->base.root == hello->held.root) {
-            peer->held = update->base;
-            peer->held_order = order - 1;
+            peer->standing.held = update->base;
+            peer->standing.held_order = order - 1;
         }
     }
-    peer->sent_order = peer->held_order;
-    peer->single_until = 0;
-    peer->joined_order = trainer->newest_order;
-    peer->lagging = false;
+    peer->standing.sent_order = peer->standing.held_order;
+    peer->standing.single_until = 0;
+    peer->standing.joined_order = trainer->publisher.newest.order;
+    peer->standing.lagging = false;
 }
 
 static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    welcome->run = trainer->run;
+    welcome->run = trainer->publisher.run;
     welcome->incarnation = trainer->session->incarnation;
     memcpy(welcome->layout, trainer->session->layout->hash, sizeof welcome->layout);
-    if (peer->held.run)
-        welcome->held = peer->held;
-    welcome->newest = trainer->newest;
+    if (peer->standing.held.run)
+        welcome->held = peer->standing.held;
+    welcome->newest = trainer->publisher.newest.version;
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
-    welcome->chunk_bytes = peer->chunk_bytes;
+    welcome->chunk_bytes = peer->posting.chunk_bytes;
     weft_wire_put_welcome(&out, welcome);
-    return weft_control_send(&peer->control, WEFT_MESSAGE_WELCOME, out.data, out.used);
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_WELCOME, out.data, out.used);
 }
 
 static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello,
                           const weft_site_peer *site)
 {
-    if (!peer->known) {
+    if (!peer->claim.known) {
         peer->info = (weft_peer_info){0};
-        peer->estimate = (weft_estimate){0};
-        peer->decoding = (weft_decoding){0};
-        peer->apart_until = 0;
-        peer->staging_said = 0;
-        peer->rival = 0;
-        memset(peer->rails, 0, sizeof peer->rails); /* their figures; no port is open */
+        peer->tuning.estimate = (weft_estimate){0};
+        peer->tuning.decoding = (weft_decoding){0};
+        peer->following.apart_until = 0;
+        peer->standing.staging_said = 0;
+        peer->claim.rival = 0;
+        memset(peer->rails.list, 0, sizeof peer->rails.list); /* their figures; no port is open */
     }
-    snprintf(peer->name, sizeof peer->name, "%s", hello->name);
-    if (!peer->known || site->level != WEFT_CHOICE_AUTO)
-        peer->wanted = weft_peer_level(site->level);
-    peer->level = peer->wanted;
-    trainer->levels |= 1u << peer->wanted;
-    trainer->wanting[peer->wanted]++;
-    peer->known = peer->greeted = true;
+    snprintf(peer->claim.name, sizeof peer->claim.name, "%s", hello->name);
+    if (!peer->claim.known || site->level != WEFT_CHOICE_AUTO)
+        peer->tuning.wanted = weft_peer_level(site->level);
+    peer->tuning.level = peer->tuning.wanted;
+    trainer->demand.levels |= 1u << peer->tuning.wanted;
+    trainer->demand.wanting[peer->tuning.wanted]++;
+    peer->claim.known = peer->connection.greeted = true;
     peer->site = *site;
     peer->site.bucket_max = weft_size_bucket(trainer->session->layout, site);
-    peer->hello = *hello;
-    if (peer->hello.slots > trainer->slots_most)
-        peer->hello.slots = trainer->slots_most;
-    weft_bytes_clean(peer->hello.backend);
-    peer->slots_free = peer->hello.slots;
-    peer->next_slot = 0;
-    peer->sequence = 0;
-    peer->expected_count = 0;
-    weft_estimate_resume(&peer->estimate);
-    peer->progress_ns = peer->joined_ns = weft_clock_ns();
-    weft_pace_begin(&peer->pace, site->rate_limit);
-    memset(peer->flights, 0, sizeof peer->flights);
+    peer->claim.hello = *hello;
+    if (peer->claim.hello.slots > trainer->buffers.slots_most)
+        peer->claim.hello.slots = trainer->buffers.slots_most;
+    weft_bytes_clean(peer->claim.hello.backend);
+    peer->flights.slots_free = peer->claim.hello.slots;
+    peer->flights.next_slot = 0;
+    peer->flights.sequence = 0;
+    peer->receipts.count = 0;
+    weft_estimate_resume(&peer->tuning.estimate);
+    peer->flights.progress_ns = peer->claim.joined_ns = weft_clock_ns();
+    weft_pace_begin(&peer->posting.pace, site->rate_limit);
+    memset(peer->flights.list, 0, sizeof peer->flights.list);
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
-        peer->flights[slot].slab = -1;
+        peer->flights.list[slot].slab = -1;
     match_held(trainer, peer, hello);
 }
 
 /* Once it is known how many rails there are. */
 static void settle_chunk(weft_peer *peer)
 {
-    uint64_t chunk = peer->hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
-    for (uint32_t at = 0; at < peer->rail_count; at++) {
-        const weft_outlet *outlet = peer->rails[at].outlet;
+    uint64_t chunk = peer->claim.hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
+    for (uint32_t at = 0; at < peer->rails.count; at++) {
+        const weft_outlet *outlet = peer->rails.list[at].outlet;
         if (outlet && outlet->link && chunk > outlet->facts.chunk_bytes)
             chunk = outlet->facts.chunk_bytes;
     }
-    uint64_t share = chunk / peer->rails_used / 64 * 64;
-    if (peer->rails_used > 1 && chunk > WEFT_SPREAD_MIN) /* one bucket is to go over all rails */
+    uint64_t share = chunk / peer->rails.used / 64 * 64;
+    if (peer->rails.used > 1 && chunk > WEFT_SPREAD_MIN) /* one bucket is to go over all rails */
         chunk = share > WEFT_SPREAD_MIN ? share : WEFT_SPREAD_MIN;
-    peer->chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
+    peer->posting.chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
 }
 
 static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
 {
-    peer->leaving = true;
-    return weft_control_send_long(&peer->control, WEFT_MESSAGE_LAYOUT, trainer->layout_bytes, trainer->layout_length);
+    peer->connection.leaving = true;
+    return weft_control_send_long(&peer->connection.control, WEFT_MESSAGE_LAYOUT, trainer->door.layout_bytes,
+                                  trainer->door.layout_length);
 }
 
 /* It comes again: nothing is bound that it could join with. */
 static weft_status answer_later(weft_peer *peer)
 {
-    peer->leaving = true;
-    return weft_control_send(&peer->control, WEFT_MESSAGE_PASSING, NULL, 0);
+    peer->connection.leaving = true;
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PASSING, NULL, 0);
 }
 
 static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
 {
     weft_session *session = trainer->session;
-    bool current = peer->held_order == trainer->newest_order, labelled = current && peer->held.run;
+    bool current = peer->standing.held_order == trainer->publisher.newest.order,
+         labelled = current && peer->standing.held.run;
     char text[320];
-    snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->name, peer->control.peer,
-             peer->outlet->facts.fabric, peer->parent ? ", behind relay " : "", peer->parent ? peer->parent->name : "",
-             peer->hello.backend,
-             labelled                                 ? "the newest version"
-             : current                                ? "the newest version but its attachment"
-             : peer->held_order == WEFT_ORDER_UNKNOWN ? "no version known here"
-                                                      : "an older version");
+    snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->claim.name,
+             peer->connection.control.peer, peer->rails.outlet->facts.fabric,
+             peer->following.parent ? ", behind relay " : "",
+             peer->following.parent ? peer->following.parent->claim.name : "", peer->claim.hello.backend,
+             labelled                                          ? "the newest version"
+             : current                                         ? "the newest version but its attachment"
+             : peer->standing.held_order == WEFT_ORDER_UNKNOWN ? "no version known here"
+                                                               : "an older version");
     weft_log(WEFT_LOG_INFO, "joined: %s", text);
     session->stats.peers_joined++;
-    weft_session_event(session, WEFT_EVENT_JOINED, WEFT_OK, peer->name, &peer->held, text);
+    weft_session_event(session, WEFT_EVENT_JOINED, WEFT_OK, peer->claim.name, &peer->standing.held, text);
     if (labelled)
-        weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, peer->name, &peer->held, "");
+        weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, peer->claim.name, &peer->standing.held, "");
     weft_session_changed(session);
     return weft_peer_move(trainer, peer, current ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
@@ -342,14 +348,15 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     *greeted = guest;
     weft_status status = weft_wire_get_hello(body, length, &hello);
     if (status == WEFT_OK)
-        status = weft_greeting_check(&guest->control, &hello);
+        status = weft_greeting_check(&guest->connection.control, &hello);
     if (status == WEFT_OK)
         status = weft_site_resolve(trainer->session->site, hello.name, &site);
     if (status != WEFT_OK)
         return status;
     if (hello.wants_layout)
         return answer_layout(trainer, guest);
-    weft_log_enter(&trainer->comers.sink); /* no stranger any more: whoever serves it enters another sink after that */
+    weft_log_enter(
+        &trainer->door.comers.sink); /* no stranger any more: whoever serves it enters another sink after that */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
     status = check_hello(trainer, &hello, &site);
@@ -360,19 +367,20 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&hello, &outlet->facts);
     if (status == WEFT_OK) /* further ones are not used where they may not be */
-        status = weft_rail_may_reach(trainer, outlet, &guest->control, &hello, hello.address, hello.address_bytes);
-    if (status == WEFT_OK && !trainer->bound)
+        status = weft_rail_may_reach(trainer, outlet, &guest->connection.control, &hello, hello.address,
+                                     hello.address_bytes);
+    if (status == WEFT_OK && !trainer->publisher.bound)
         return answer_later(guest);
     if (status == WEFT_OK)
         status = claim(trainer, guest, &hello, &peer);
     if (status != WEFT_OK)
         return status;
     *greeted = peer;
-    weft_log_enter(&peer->limit.sink);
-    peer->outlet = outlet;
+    weft_log_enter(&peer->claim.limit.sink);
+    peer->rails.outlet = outlet;
     settle_record(trainer, peer, &hello, &site);
     status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
-    if (status == WEFT_OK && trainer->shadow_lost && weft_feed_needs_snapshot(trainer, peer))
+    if (status == WEFT_OK && trainer->publisher.shadow.lost && weft_feed_needs_snapshot(trainer, peer))
         status = weft_feed_no_snapshot(peer);
     if (status == WEFT_OK)
         status = weft_follow_join(trainer, peer);

@@ -20,33 +20,34 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     weft_flights_abandon(trainer, peer);
     weft_feed_end(peer);
     weft_loss_of_children(trainer, peer);
-    weft_control_hang_up(&peer->control);
-    peer->expected_count = 0;
-    peer->leaving = false;
-    if (!peer->greeted)
+    weft_control_hang_up(&peer->connection.control);
+    peer->receipts.count = 0;
+    peer->connection.leaving = false;
+    if (!peer->connection.greeted)
         return;
-    peer->greeted = false;
-    weft_log_sink *before = weft_log_enter(&peer->limit.sink);
+    peer->connection.greeted = false;
+    weft_log_sink *before = weft_log_enter(&peer->claim.limit.sink);
     if (peer->state != WEFT_PEER_LOST)
         weft_peer_move(trainer, peer, event_of(status));
     session->stats.peers_lost += status != WEFT_OK;
     if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->name, (unsigned long long)peer->held.number,
-                 text);
+        weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->claim.name,
+                 (unsigned long long)peer->standing.held.number, text);
     else
-        weft_log(WEFT_LOG_INFO, "goodbye: %s at version %llu", peer->name, (unsigned long long)peer->held.number);
+        weft_log(WEFT_LOG_INFO, "goodbye: %s at version %llu", peer->claim.name,
+                 (unsigned long long)peer->standing.held.number);
     weft_log_enter(before);
-    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, peer->name,
-                       &peer->held, text);
+    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, peer->claim.name,
+                       &peer->standing.held, text);
     weft_session_changed(session);
 }
 
 void weft_loss_of_children(weft_trainer *trainer, weft_peer *peer)
 {
-    if (peer->parent)
-        peer->parent->children--;
-    peer->parent = NULL;
-    for (uint32_t i = 0; i < trainer->peer_count && peer->children > 0; i++)
-        if (trainer->peers[i].parent == peer)
-            weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST, "the relay that it is behind is lost");
+    if (peer->following.parent)
+        peer->following.parent->following.children--;
+    peer->following.parent = NULL;
+    for (uint32_t i = 0; i < trainer->peers.count && peer->following.children > 0; i++)
+        if (trainer->peers.list[i].following.parent == peer)
+            weft_peer_lose(trainer, &trainer->peers.list[i], WEFT_E_PEER_LOST, "the relay that it is behind is lost");
 }

@@ -12,15 +12,15 @@
 static weft_status open_regions(weft_trainer *trainer, weft_outlet *outlet)
 {
     const weft_provider *provider = outlet->provider;
-    const weft_arena *arena = &trainer->journal.arena;
-    const weft_slabs *slabs = &trainer->slabs;
+    const weft_arena *arena = &trainer->publisher.journal.arena;
+    const weft_slabs *slabs = &trainer->buffers.slabs;
     weft_status status = provider->region_open(outlet->link, NULL, arena->memory, arena->bytes, false, &outlet->arena);
     if (status == WEFT_OK)
         status = provider->region_open(outlet->link, NULL, slabs->memory, slabs->slab_bytes * slabs->count, false,
                                        &outlet->slabs);
     if (status == WEFT_OK)
-        status = provider->region_open(outlet->link, NULL, trainer->headers, trainer->headers_bytes, false,
-                                       &outlet->headers);
+        status = provider->region_open(outlet->link, NULL, trainer->buffers.headers, trainer->buffers.headers_bytes,
+                                       false, &outlet->headers);
     return status;
 }
 
@@ -68,9 +68,10 @@ static weft_status open_link(weft_trainer *trainer, weft_outlet *outlet)
 static bool is_used(const weft_trainer *trainer, const weft_outlet *outlet)
 {
     bool used = false;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
         for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++)
-            used = used || (trainer->peers[i].rails[at].port && trainer->peers[i].rails[at].outlet == outlet);
+            used = used || (trainer->peers.list[i].rails.list[at].port &&
+                            trainer->peers.list[i].rails.list[at].outlet == outlet);
     return used;
 }
 
@@ -121,16 +122,16 @@ static weft_status find(weft_trainer *trainer, const char *provider, uint32_t ra
     *outlet = NULL;
     if (!table)
         return weft_fail(WEFT_E_MISSING, "provider %s: this build has none of that name", provider);
-    for (uint32_t i = 0; i < trainer->outlet_count && !*outlet; i++) {
-        if (trainer->outlets[i].provider == table && trainer->outlets[i].rail == rail)
-            *outlet = &trainer->outlets[i];
-        if (!unused && !trainer->outlets[i].provider)
-            unused = &trainer->outlets[i];
+    for (uint32_t i = 0; i < trainer->outlets.count && !*outlet; i++) {
+        if (trainer->outlets.list[i].provider == table && trainer->outlets.list[i].rail == rail)
+            *outlet = &trainer->outlets.list[i];
+        if (!unused && !trainer->outlets.list[i].provider)
+            unused = &trainer->outlets.list[i];
     }
     if (*outlet)
         return WEFT_OK;
     if (!unused)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets are in use", provider, trainer->outlet_count);
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets are in use", provider, trainer->outlets.count);
     weft_site_trainer_rails(trainer->session->site, table->name, list);
     unused->provider = table;
     unused->rail = rail;

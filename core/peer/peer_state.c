@@ -70,8 +70,9 @@ weft_status weft_peer_move(weft_trainer *trainer, weft_peer *peer, weft_peer_eve
     uint32_t to = weft_peer_after(peer->state, event);
     atomic_fetch_add_explicit(&moves[event][peer->state], 1, memory_order_relaxed);
     if (to == UINT32_MAX)
-        return weft_fail(WEFT_E_PROTOCOL, "%s: %s while %s: out of turn", peer->name[0] ? peer->name : "a guest",
-                         weft_peer_event_name(event), state_name(peer->state));
+        return weft_fail(WEFT_E_PROTOCOL, "%s: %s while %s: out of turn",
+                         peer->claim.name[0] ? peer->claim.name : "a guest", weft_peer_event_name(event),
+                         state_name(peer->state));
     if (to != (uint32_t)peer->state)
         weft_session_changed(trainer->session);
     peer->state = (weft_peer_state)to;

@@ -24,16 +24,16 @@ void weft_rail_enter(weft_rail *rail, weft_rail_state state)
 bool weft_rail_carries(const weft_peer *peer)
 {
     bool up = false;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        up = up || peer->rails[at].state == WEFT_RAIL_UP;
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        up = up || peer->rails.list[at].state == WEFT_RAIL_UP;
     return up;
 }
 
 bool weft_rail_writes(const weft_peer *peer)
 {
     bool writes = false;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        writes = writes || (peer->rails[at].port && peer->rails[at].writes > 0);
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        writes = writes || (peer->rails.list[at].port && peer->rails.list[at].writes > 0);
     return writes;
 }
 
@@ -72,7 +72,7 @@ weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
 /* Where all are away the peer's is one that could be opened at least: whether it carries shows. */
 static bool is_there(const weft_peer *peer, const weft_outlet *outlet)
 {
-    return outlet->link && (!outlet->away || outlet == peer->outlet);
+    return outlet->link && (!outlet->away || outlet == peer->rails.outlet);
 }
 
 weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *outlet, const weft_control *control,
@@ -89,20 +89,20 @@ weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *
 static weft_status open_rail(const weft_trainer *trainer, weft_peer *peer, uint32_t at, const weft_wire_port *there,
                              weft_wire_port *mine)
 {
-    weft_rail *rail = &peer->rails[at];
+    weft_rail *rail = &peer->rails.list[at];
     weft_status status = WEFT_OK;
     rail->there = *there;
     if (there->address_bytes > 0)
-        status = weft_rail_may_reach(trainer, rail->outlet, &peer->control, &peer->hello, there->address,
-                                     there->address_bytes);
+        status = weft_rail_may_reach(trainer, rail->outlet, &peer->connection.control, &peer->claim.hello,
+                                     there->address, there->address_bytes);
     if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->outlet))
         status = weft_rail_port_open(rail, mine);
     if (status == WEFT_OK && rail->port)
         status = rail->outlet->provider->port_connect(rail->port, there->address, there->address_bytes);
-    if (status != WEFT_OK && peer->rails_used == 1)
+    if (status != WEFT_OK && peer->rails.used == 1)
         return status;
     if (status == WEFT_OK && rail->port) {
-        weft_rail_enter(rail, peer->rails_used == 1 ? WEFT_RAIL_UP : WEFT_RAIL_TRYING);
+        weft_rail_enter(rail, peer->rails.used == 1 ? WEFT_RAIL_UP : WEFT_RAIL_TRYING);
         return WEFT_OK;
     }
     weft_rail_port_close(rail);
@@ -127,17 +127,18 @@ static weft_wire_port port_of(const weft_wire_hello *hello, uint32_t at)
 static bool is_shared(const weft_trainer *trainer, const weft_peer *peer, uint32_t at)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    const uint32_t there = peer->hello.further_rails + 1, rail = at % there;
+    const uint32_t there = peer->claim.hello.further_rails + 1, rail = at % there;
     const uint64_t streams = peer->site.streams ? peer->site.streams : 1;
-    return at == 0 || (trainer->parcels && rail < weft_outlet_rails(trainer->session->site, peer->hello.provider) &&
-                       rail < weft_site_rails(peer->site.address, list) && at / there < streams);
+    return at == 0 ||
+           (trainer->buffers.parcels && rail < weft_outlet_rails(trainer->session->site, peer->claim.hello.provider) &&
+            rail < weft_site_rails(peer->site.address, list) && at / there < streams);
 }
 
 /* NULL: there is none, as was said. One that is away is there later. */
 static weft_outlet *outlet_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
 {
     weft_outlet *outlet;
-    weft_outlet_find(trainer, peer->hello.provider, at % (peer->hello.further_rails + 1), &outlet);
+    weft_outlet_find(trainer, peer->claim.hello.provider, at % (peer->claim.hello.further_rails + 1), &outlet);
     return outlet;
 }
 
@@ -145,18 +146,18 @@ static weft_outlet *outlet_of(weft_trainer *trainer, const weft_peer *peer, uint
 static void take_another(weft_peer *peer)
 {
     bool there = false;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        there = there || (peer->rails[at].outlet && is_there(peer, peer->rails[at].outlet));
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        there = there || (peer->rails.list[at].outlet && is_there(peer, peer->rails.list[at].outlet));
     if (!there)
-        peer->rails[0].outlet = peer->outlet;
+        peer->rails.list[0].outlet = peer->rails.outlet;
 }
 
 static void take_lanes(weft_trainer *trainer, weft_peer *peer)
 {
-    peer->rail_count = peer->hello.further + 1;
-    peer->rails_used = 0;
-    for (uint32_t at = 0; at < peer->rail_count; at++) {
-        weft_rail *rail = &peer->rails[at];
+    peer->rails.count = peer->claim.hello.further + 1;
+    peer->rails.used = 0;
+    for (uint32_t at = 0; at < peer->rails.count; at++) {
+        weft_rail *rail = &peer->rails.list[at];
         *rail = (weft_rail){.sent_writes = rail->sent_writes,
                             .sent_bytes = rail->sent_bytes,
                             .resent_bytes = rail->resent_bytes,
@@ -165,8 +166,8 @@ static void take_lanes(weft_trainer *trainer, weft_peer *peer)
         rail->outlet = is_shared(trainer, peer, at) ? outlet_of(trainer, peer, at) : NULL;
     }
     take_another(peer);
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        peer->rails_used += peer->rails[at].outlet != NULL;
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        peer->rails.used += peer->rails.list[at].outlet != NULL;
 }
 
 weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
@@ -174,16 +175,17 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
     uint32_t open = 0;
     weft_status status = WEFT_OK;
     take_lanes(trainer, peer);
-    peer->next_rail = 0;
-    peer->looked_ns = weft_clock_ns();
-    peer->looking = false;
-    welcome->further = peer->rails_used > 1 ? peer->hello.further : 0; /* so the peer knows that there are several */
-    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++) {
-        const weft_wire_port there = port_of(&peer->hello, at);
+    peer->rails.next = 0;
+    peer->rails.looked_ns = weft_clock_ns();
+    peer->rails.looking = false;
+    welcome->further =
+        peer->rails.used > 1 ? peer->claim.hello.further : 0; /* so the peer knows that there are several */
+    for (uint32_t at = 0; at < peer->rails.count && status == WEFT_OK; at++) {
+        const weft_wire_port there = port_of(&peer->claim.hello, at);
         weft_wire_port mine = {.address_bytes = 0};
-        if (peer->rails[at].outlet)
+        if (peer->rails.list[at].outlet)
             status = open_rail(trainer, peer, at, &there, &mine);
-        open += peer->rails[at].port != NULL;
+        open += peer->rails.list[at].port != NULL;
         if (at > 0) {
             welcome->more[at - 1] = mine;
             continue;
@@ -192,7 +194,7 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
         welcome->address_bytes = mine.address_bytes;
     }
     if (status == WEFT_OK && open == 0)
-        return weft_fail(WEFT_E_PROVIDER, "%s: none of %u rails can be opened: %s", peer->name, peer->rails_used,
+        return weft_fail(WEFT_E_PROVIDER, "%s: none of %u rails can be opened: %s", peer->claim.name, peer->rails.used,
                          weft_last_error());
     return status;
 }
@@ -200,8 +202,8 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
 void weft_rail_close(weft_peer *peer)
 {
     for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++) {
-        weft_rail_port_close(&peer->rails[at]);
-        weft_rail_enter(&peer->rails[at], WEFT_RAIL_NONE);
+        weft_rail_port_close(&peer->rails.list[at]);
+        weft_rail_enter(&peer->rails.list[at], WEFT_RAIL_NONE);
     }
 }
 
@@ -209,9 +211,9 @@ void weft_rail_close(weft_peer *peer)
 
 static void add_ways(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX])
 {
-    for (uint32_t at = 0; at < peer->rail_count; at++) {
-        const weft_rail *rail = &peer->rails[at];
-        if (!rail->outlet || !peer->greeted)
+    for (uint32_t at = 0; at < peer->rails.count; at++) {
+        const weft_rail *rail = &peer->rails.list[at];
+        if (!rail->outlet || !peer->connection.greeted)
             continue;
         rails[rail->outlet->rail].connections++;
         rails[rail->outlet->rail].up += rail->state == WEFT_RAIL_UP;
@@ -221,8 +223,8 @@ static void add_ways(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]
 uint32_t weft_rail_streams(const weft_peer *peer)
 {
     uint32_t count = 0;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        count += peer->rails[at].outlet && is_there(peer, peer->rails[at].outlet);
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        count += peer->rails.list[at].outlet && is_there(peer, peer->rails.list[at].outlet);
     return count;
 }
 
@@ -230,8 +232,8 @@ uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAI
 {
     uint32_t count = 0;
     memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
-    for (uint32_t at = 0; at < peer->rail_count; at++) {
-        const weft_rail *rail = &peer->rails[at];
+    for (uint32_t at = 0; at < peer->rails.count; at++) {
+        const weft_rail *rail = &peer->rails.list[at];
         if (!rail->outlet)
             continue;
         weft_rail_info *info = &rails[rail->outlet->rail];
@@ -250,8 +252,8 @@ uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rail
 {
     uint32_t count = 0;
     memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
-    for (uint32_t i = 0; i < trainer->outlet_count; i++) {
-        const weft_outlet *outlet = &trainer->outlets[i];
+    for (uint32_t i = 0; i < trainer->outlets.count; i++) {
+        const weft_outlet *outlet = &trainer->outlets.list[i];
         if (!outlet->provider)
             continue;
         weft_rail_info *info = &rails[outlet->rail];
@@ -262,7 +264,7 @@ uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rail
         info->failures += outlet->failures;
         count = count > outlet->rail ? count : outlet->rail + 1;
     }
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        add_ways(&trainer->peers[i], rails);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        add_ways(&trainer->peers.list[i], rails);
     return count;
 }

@@ -13,22 +13,10 @@
 #define WEFT_CORE_RAIL_H
 
 #include "bucket/bucket.h"
+#include "peer/outlet.h"
 #include "peer/peer_state.h"
 #include "session/session.h"
 #include "wire/control.h"
-
-/* A fabric address of the trainer with the regions every peer on it shares. */
-typedef struct weft_outlet {
-    const weft_provider *provider; /* NULL: unused */
-    uint32_t rail;                 /* place among the trainer's addresses */
-    char address[WEFT_SITE_NAME];
-    weft_link *link;   /* NULL: it could not be opened yet */
-    bool away;         /* one of several, and no port is opened by it for now */
-    uint64_t retry_ns; /* until then it stays so without being asked */
-    weft_link_facts facts;
-    weft_region *arena, *slabs, *headers;
-    uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* of all peers */
-} weft_outlet;
 
 typedef enum weft_rail_state {
     WEFT_RAIL_NONE, /* one end does not have it */
@@ -65,6 +53,17 @@ typedef struct weft_rail {
     uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* in all turns */
 } weft_rail;
 
+/* Rails: the ways to one peer. The peer's record owns them. */
+typedef struct weft_rails {
+    weft_outlet *outlet; /* one by which the peer can come */
+    weft_rail list[WEFT_PORTS_MAX];
+    uint32_t count;     /* places, as HELLO has them */
+    uint32_t used;      /* places that both ends have */
+    uint32_t next;      /* whose turn it is: chunks go over all of them */
+    uint64_t looked_ns; /* when LOOK was last sent */
+    bool looking;       /* LOOK is not answered yet */
+} weft_rails;
+
 /* No rail: of a chunk that is to be sent again. */
 #define WEFT_RAIL_AGAIN 0xffu
 
@@ -83,18 +82,6 @@ typedef struct weft_chunk {
     const uint8_t *data;
     uint64_t bytes, offset;
 } weft_chunk;
-
-/* ---- outlet.c: the trainer's addresses */
-void weft_outlet_close(weft_outlet *outlet);
-/* Finds or opens the outlet for a provider; `rail`: place among the trainer's addresses. Errors: with *outlet not NULL
- * it is one of several and away, which was said, and is asked for again later. */
-weft_status weft_outlet_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_outlet **outlet);
-/* The first that is there of all the trainer's addresses for a provider, and else one that could be opened at least; of
- * the first `rails` each is opened. `peer`: NULL, or where it is to lead to. */
-weft_status weft_outlet_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
-                            weft_outlet **outlet);
-/* How many addresses the trainer has for a provider. */
-uint32_t weft_outlet_rails(const weft_site *site, const char *provider);
 
 /* ---- rail.c: the rails of a peer */
 /* Opens all that both ends have, and names them. */
@@ -133,6 +120,20 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
 weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
 /* Looks after rails that stand still, opens again those that have cooled, tries those that were opened. */
 weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+
+/* ---- rail_write.c: one write by one rail */
+/* Returns where the header of the bucket in a slot lies. */
+uint8_t *weft_rail_header(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+/* Posts a chunk by a rail. Errors: WEFT_AGAIN, the provider's. */
+weft_status weft_rail_write_chunk(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
+                                  const weft_chunk *chunk);
+/* Posts the write that shows whether a rail carries. Errors: WEFT_AGAIN, the provider's. */
+weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail);
+/* Notes that the provider took a write of so many bytes, or took none. */
+void weft_rail_note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns);
+void weft_rail_note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns);
+/* Returns true if a rail is up and may be given a write. */
+bool weft_rail_has_room(const weft_peer *peer, const weft_rail *rail);
 
 /* ---- rail_again.c: chunks that go again */
 /* Takes the memory, if any peer of the site may have several rails. */

@@ -23,44 +23,45 @@ uint64_t weft_parcel_need(const weft_site *site)
 
 weft_status weft_parcel_open(weft_trainer *trainer)
 {
-    trainer->parcels_bytes = weft_parcel_need(trainer->session->site);
-    if (trainer->parcels_bytes == 0)
+    trainer->buffers.parcels_bytes = weft_parcel_need(trainer->session->site);
+    if (trainer->buffers.parcels_bytes == 0)
         return WEFT_OK;
-    trainer->parcels = weft_mem_map(trainer->parcels_bytes);
-    return trainer->parcels ? WEFT_OK
-                            : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",
-                                        (unsigned long long)trainer->parcels_bytes);
+    trainer->buffers.parcels = weft_mem_map(trainer->buffers.parcels_bytes);
+    return trainer->buffers.parcels
+               ? WEFT_OK
+               : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",
+                           (unsigned long long)trainer->buffers.parcels_bytes);
 }
 
 void weft_parcel_close(weft_trainer *trainer)
 {
-    if (trainer->parcels)
-        weft_mem_unmap(trainer->parcels, trainer->parcels_bytes);
+    if (trainer->buffers.parcels)
+        weft_mem_unmap(trainer->buffers.parcels, trainer->buffers.parcels_bytes);
 }
 
 weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
 {
-    return &trainer->parcels[(uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot];
+    return &trainer->buffers.parcels[(uint64_t)weft_peer_index(trainer, peer) * trainer->buffers.slots_most + slot];
 }
 
 void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot)
 {
-    if (peer->rails_used < 2)
+    if (peer->rails.used < 2)
         return;
     weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
-    parcel->extent_count = peer->bucket.extent_count;
-    memcpy(parcel->extents, peer->bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
+    parcel->extent_count = peer->posting.bucket.extent_count;
+    memcpy(parcel->extents, peer->posting.bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
     parcel->chunks = parcel->again = 0;
 }
 
 void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail)
 {
-    if (peer->rails_used < 2)
+    if (peer->rails.used < 2)
         return;
     weft_parcel *parcel = weft_parcel_of(trainer, peer, chunk->slot);
     if (chunk->number < parcel->chunks) {
         parcel->again--;
-        peer->again_chunks--;
+        peer->flights.again_chunks--;
     } else {
         parcel->chunks++;
     }
@@ -84,21 +85,21 @@ weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t r
                               uint32_t *chunks)
 {
     *chunks = 0;
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
-        weft_flight *flight = &peer->flights[slot];
+    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
+        weft_flight *flight = &peer->flights.list[slot];
         weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
         bool whole = closed->whole[slot / 8] >> slot % 8 & 1;
-        bool posted = flight->used && !(peer->posting && slot == peer->posting_slot) && parcel->again == 0;
+        bool posted = flight->used && !(peer->posting.busy && slot == peer->posting.slot) && parcel->again == 0;
         if (whole && !posted)
             return weft_fail(WEFT_E_PROTOCOL, "%s says that the bucket in slot %u is whole, which it cannot be",
-                             peer->name, slot);
+                             peer->claim.name, slot);
         if (whole || !flight->used || flight->receipted)
             continue;
         uint32_t marked = mark(parcel, rail);
         flight->resent = flight->resent || marked > 0;
         *chunks += marked;
     }
-    peer->again_chunks += *chunks;
+    peer->flights.again_chunks += *chunks;
     return WEFT_OK;
 }
 
@@ -122,14 +123,14 @@ weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_
 
 bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk)
 {
-    for (uint32_t slot = 0; peer->again_chunks > 0 && slot < peer->hello.slots; slot++) {
+    for (uint32_t slot = 0; peer->flights.again_chunks > 0 && slot < peer->claim.hello.slots; slot++) {
         const weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
-        if (!peer->flights[slot].used || parcel->again == 0)
+        if (!peer->flights.list[slot].used || parcel->again == 0)
             continue;
         uint32_t number = 0;
         while (parcel->rail[number] != WEFT_RAIL_AGAIN)
             number++;
-        *chunk = number ? weft_parcel_chunk(parcel->extents, parcel->extent_count, peer->chunk_bytes, number)
+        *chunk = number ? weft_parcel_chunk(parcel->extents, parcel->extent_count, peer->posting.chunk_bytes, number)
                         : (weft_chunk){.number = 0};
         chunk->slot = slot;
         return true;

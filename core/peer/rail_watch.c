@@ -21,23 +21,23 @@ static const char *name_of(const weft_rail *rail)
 
 static uint32_t place_of(const weft_peer *peer, const weft_rail *rail)
 {
-    return (uint32_t)(rail - peer->rails);
+    return (uint32_t)(rail - peer->rails.list);
 }
 
 /* Whether buckets may yet go without this one. */
 static bool has_other(const weft_peer *peer, const weft_rail *rail)
 {
     bool other = false;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        other = other || (&peer->rails[at] != rail &&
-                          (peer->rails[at].state == WEFT_RAIL_UP || peer->rails[at].state == WEFT_RAIL_TRYING));
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        other = other || (&peer->rails.list[at] != rail && (peer->rails.list[at].state == WEFT_RAIL_UP ||
+                                                            peer->rails.list[at].state == WEFT_RAIL_TRYING));
     return other;
 }
 
 static void report(weft_trainer *trainer, const weft_peer *peer, weft_status status, const char *text)
 {
-    weft_log(status == WEFT_OK ? WEFT_LOG_INFO : WEFT_LOG_WARN, "%s: %s", peer->name, text);
-    weft_session_event(trainer->session, WEFT_EVENT_RAIL, status, peer->name, &peer->held, text);
+    weft_log(status == WEFT_OK ? WEFT_LOG_INFO : WEFT_LOG_WARN, "%s: %s", peer->claim.name, text);
+    weft_session_event(trainer->session, WEFT_EVENT_RAIL, status, peer->claim.name, &peer->standing.held, text);
     weft_session_changed(trainer->session);
 }
 
@@ -71,23 +71,23 @@ weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *ra
         rail->outlet->failures++;
         report(trainer, peer, WEFT_E_PEER_LOST, text);
     } else {
-        weft_log(WEFT_LOG_DEBUG, "%s: %s", peer->name, text);
+        weft_log(WEFT_LOG_DEBUG, "%s: %s", peer->claim.name, text);
     }
     weft_wire_put_close(&out, &close);
-    return weft_control_send(&peer->control, WEFT_MESSAGE_CLOSE, out.data, out.used);
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_CLOSE, out.data, out.used);
 }
 
 /* The rail that a message of the peer's speaks of, if it is in this state. */
 static bool find(weft_peer *peer, uint32_t port, uint32_t turn, weft_rail_state state, weft_rail **rail)
 {
-    *rail = port < peer->rail_count ? &peer->rails[port] : NULL;
-    return peer->rails_used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn;
+    *rail = port < peer->rails.count ? &peer->rails.list[port] : NULL;
+    return peer->rails.used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn;
 }
 
 static weft_status not_asked(const weft_peer *peer, const char *message, uint32_t port, uint32_t turn)
 {
-    return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", peer->name, message,
-                     port, turn);
+    return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", peer->claim.name,
+                     message, port, turn);
 }
 
 static bool is_busy(const weft_rail *rail)
@@ -98,8 +98,8 @@ static bool is_busy(const weft_rail *rail)
 static bool is_any_busy(const weft_peer *peer)
 {
     bool busy = false;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        busy = busy || (peer->rails[at].state == WEFT_RAIL_UP && is_busy(&peer->rails[at]));
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        busy = busy || (peer->rails.list[at].state == WEFT_RAIL_UP && is_busy(&peer->rails.list[at]));
     return busy;
 }
 
@@ -114,8 +114,8 @@ static bool others_move(const weft_trainer *trainer, const weft_peer *peer, cons
 {
     const uint64_t since_ns = now_ns - weft_rail_patience_ns(trainer);
     bool move = false;
-    for (uint32_t at = 0; at < peer->rail_count; at++) {
-        const weft_rail *other = &peer->rails[at];
+    for (uint32_t at = 0; at < peer->rails.count; at++) {
+        const weft_rail *other = &peer->rails.list[at];
         move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(trainer, other) &&
                         (!is_busy(other) || other->moved_ns > since_ns));
     }
@@ -146,7 +146,7 @@ static weft_status check_answer(const weft_trainer *trainer, const weft_peer *pe
 static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
 {
     char why[96];
-    const uint64_t looked_ns = peer->looked_ns, patience_ns = weft_rail_patience_ns(trainer);
+    const uint64_t looked_ns = peer->rails.looked_ns, patience_ns = weft_rail_patience_ns(trainer);
     const bool still = rail->state == WEFT_RAIL_UP && is_busy(rail) && looked_ns >= rail->moved_ns + patience_ns;
     const bool others = others_move(trainer, peer, rail, looked_ns);
     if (!still || (!others && looked_ns < rail->moved_ns + answer_ns(trainer, peer)))
@@ -190,10 +190,10 @@ static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail
 {
     if (writes > rail->posted || writes < rail->landed)
         return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %llu writes by port %u; %llu were sent, %llu came before",
-                         peer->name, (unsigned long long)writes, place_of(peer, rail), (unsigned long long)rail->posted,
-                         (unsigned long long)rail->landed);
+                         peer->claim.name, (unsigned long long)writes, place_of(peer, rail),
+                         (unsigned long long)rail->posted, (unsigned long long)rail->landed);
     uint64_t now_ns = weft_clock_ns();
-    note_landed(rail, writes, peer->chunk_bytes, now_ns);
+    note_landed(rail, writes, peer->posting.chunk_bytes, now_ns);
     if (failed)
         return weft_rail_fail(trainer, peer, rail, "the peer's fabric reports an error");
     if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
@@ -210,15 +210,15 @@ weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8
 {
     weft_wire_landed landed;
     weft_status status = weft_wire_get_landed(body, length, &landed);
-    if (status == WEFT_OK && (landed.count != peer->rail_count || peer->rails_used < 2))
-        status =
-            weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %u ports; it has %u", peer->name, landed.count, peer->rail_count);
-    peer->looking = false;
+    if (status == WEFT_OK && (landed.count != peer->rails.count || peer->rails.used < 2))
+        status = weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %u ports; it has %u", peer->claim.name, landed.count,
+                           peer->rails.count);
+    peer->rails.looking = false;
     for (uint32_t at = 0; at < landed.count && status == WEFT_OK; at++) {
-        weft_rail *rail = &peer->rails[at];
+        weft_rail *rail = &peer->rails.list[at];
         if (landed.port[at].turn > rail->turn)
-            return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of port %u in turn %u; it was opened in turn %u", peer->name,
-                             at, landed.port[at].turn, rail->turn);
+            return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of port %u in turn %u; it was opened in turn %u",
+                             peer->claim.name, at, landed.port[at].turn, rail->turn);
         if (landed.port[at].turn == rail->turn && rail->port) /* else it crossed CLOSE or OPEN */
             status = take_landed(trainer, peer, rail, landed.port[at].writes, landed.port[at].failed);
     }
@@ -238,7 +238,7 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
     if (status != WEFT_OK)
         return status;
     if (chunks > 0)
-        weft_log(WEFT_LOG_INFO, "%s: %u chunks that went by rail %u go again by the others", peer->name, chunks,
+        weft_log(WEFT_LOG_INFO, "%s: %u chunks that went by rail %u go again by the others", peer->claim.name, chunks,
                  closed.port);
     weft_rail_cool(rail);
     return WEFT_OK;
@@ -249,9 +249,9 @@ static weft_status open_again(weft_trainer *trainer, const weft_peer *peer, weft
 {
     weft_outlet *outlet = rail->outlet;
     weft_status status = weft_outlet_find(trainer, outlet->provider->name, outlet->rail, &outlet);
-    if (status == WEFT_OK && outlet->facts.chunk_bytes < peer->chunk_bytes)
+    if (status == WEFT_OK && outlet->facts.chunk_bytes < peer->posting.chunk_bytes)
         status = weft_fail_quiet(WEFT_E_PROVIDER, "it takes %llu bytes at once, and %u were agreed",
-                                 (unsigned long long)outlet->facts.chunk_bytes, peer->chunk_bytes);
+                                 (unsigned long long)outlet->facts.chunk_bytes, peer->posting.chunk_bytes);
     return status == WEFT_OK ? weft_rail_port_open(rail, mine) : status;
 }
 
@@ -261,7 +261,7 @@ static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rai
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_open open = {.port = place_of(peer, rail), .turn = rail->turn + 1};
     if (open_again(trainer, peer, rail, &open.at) != WEFT_OK) {
-        weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->name, open.port, weft_last_error());
+        weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->claim.name, open.port, weft_last_error());
         set_pause(trainer, rail);
         weft_rail_cool(rail);
         return WEFT_OK;
@@ -269,7 +269,7 @@ static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rai
     rail->turn++;
     weft_rail_enter(rail, WEFT_RAIL_OPENING);
     weft_wire_put_open(&out, &open);
-    return weft_control_send(&peer->control, WEFT_MESSAGE_OPEN, out.data, out.used);
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_OPEN, out.data, out.used);
 }
 
 weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
@@ -284,14 +284,14 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
     if (status != WEFT_OK)
         return status;
     if (opened.at.address_bytes == 0) {
-        weft_log(WEFT_LOG_DEBUG, "%s: its port %u cannot be opened now", peer->name, opened.port);
+        weft_log(WEFT_LOG_DEBUG, "%s: its port %u cannot be opened now", peer->claim.name, opened.port);
         set_pause(trainer, rail);
         weft_rail_port_close(rail);
         weft_rail_cool(rail);
         return WEFT_OK;
     }
     rail->there = opened.at;
-    if (weft_rail_may_reach(trainer, rail->outlet, &peer->control, &peer->hello, opened.at.address,
+    if (weft_rail_may_reach(trainer, rail->outlet, &peer->connection.control, &peer->claim.hello, opened.at.address,
                             opened.at.address_bytes) != WEFT_OK ||
         rail->outlet->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
         return weft_rail_fail(trainer, peer, rail, weft_last_error());
@@ -378,21 +378,21 @@ weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now
     weft_status status = WEFT_OK;
     weft_waits own = *waits; /* what is due is due only when the next LOOK is */
     own.wake_ns = UINT64_MAX;
-    if (peer->rails_used < 2)
+    if (peer->rails.used < 2)
         return WEFT_OK;
-    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
-        status = check_rail(trainer, peer, &peer->rails[at], now_ns, &look, &own);
-    if (status == WEFT_OK && peer->looking)
-        status = check_answer(trainer, peer, "LOOK", peer->looked_ns, now_ns, &own);
-    const bool streams = peer->slots_free < peer->hello.slots && is_any_busy(peer);
+    for (uint32_t at = 0; at < peer->rails.count && status == WEFT_OK; at++)
+        status = check_rail(trainer, peer, &peer->rails.list[at], now_ns, &look, &own);
+    if (status == WEFT_OK && peer->rails.looking)
+        status = check_answer(trainer, peer, "LOOK", peer->rails.looked_ns, now_ns, &own);
+    const bool streams = peer->flights.slots_free < peer->claim.hello.slots && is_any_busy(peer);
     const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(trainer) / 4;
-    const uint64_t next_ns = peer->looked_ns + every_ns;
+    const uint64_t next_ns = peer->rails.looked_ns + every_ns;
     if (own.wake_ns <= now_ns || streams)
         own.wake_ns = next_ns > now_ns ? next_ns : now_ns + every_ns;
     weft_waits_until(waits, own.wake_ns);
-    if (status != WEFT_OK || !(look || streams) || peer->looking || now_ns < next_ns)
+    if (status != WEFT_OK || !(look || streams) || peer->rails.looking || now_ns < next_ns)
         return status;
-    peer->looked_ns = now_ns;
-    peer->looking = true;
-    return weft_control_send(&peer->control, WEFT_MESSAGE_LOOK, NULL, 0);
+    peer->rails.looked_ns = now_ns;
+    peer->rails.looking = true;
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_LOOK, NULL, 0);
 }

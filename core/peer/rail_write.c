@@ -3,13 +3,13 @@
 
 uint8_t *weft_rail_header(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
 {
-    return trainer->headers +
-           ((uint64_t)weft_peer_index(trainer, peer) * trainer->slots_most + slot) * WEFT_HEADER_STRIDE;
+    return trainer->buffers.headers +
+           ((uint64_t)weft_peer_index(trainer, peer) * trainer->buffers.slots_most + slot) * WEFT_HEADER_STRIDE;
 }
 
 static weft_region *region_of(const weft_trainer *trainer, const weft_outlet *outlet, const weft_chunk *chunk)
 {
-    const weft_arena *arena = &trainer->journal.arena;
+    const weft_arena *arena = &trainer->publisher.journal.arena;
     if (chunk->number == 0)
         return outlet->headers;
     return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? outlet->arena : outlet->slabs;
@@ -21,10 +21,10 @@ weft_status weft_rail_write_chunk(const weft_trainer *trainer, const weft_peer *
     const weft_write write = {.region = region_of(trainer, rail->outlet, chunk),
                               .data = chunk->data,
                               .bytes = chunk->bytes,
-                              .remote_address =
-                                  rail->there.region_address + chunk->slot * peer->hello.slot_stride + chunk->offset,
+                              .remote_address = rail->there.region_address +
+                                                chunk->slot * peer->claim.hello.slot_stride + chunk->offset,
                               .remote_key = rail->there.region_key,
-                              .immediate = weft_wire_immediate(peer->hello.epoch, chunk->slot, chunk->number),
+                              .immediate = weft_wire_immediate(peer->claim.hello.epoch, chunk->slot, chunk->number),
                               .cookie = chunk->slot};
     return rail->outlet->provider->write(rail->port, &write);
 }
@@ -54,7 +54,7 @@ weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *r
                               .bytes = WEFT_PROBE_BYTES,
                               .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
                               .remote_key = rail->there.region_key,
-                              .immediate = weft_wire_immediate(peer->hello.epoch, WEFT_SLOT_PROBE, 0),
+                              .immediate = weft_wire_immediate(peer->claim.hello.epoch, WEFT_SLOT_PROBE, 0),
                               .cookie = WEFT_SLOT_PROBE};
     weft_status status = rail->outlet->provider->write(rail->port, &write);
     if (status == WEFT_OK)
@@ -66,6 +66,6 @@ weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *r
 
 bool weft_rail_has_room(const weft_peer *peer, const weft_rail *rail)
 {
-    bool known = peer->rails_used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
+    bool known = peer->rails.used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
     return rail->state == WEFT_RAIL_UP && rail->writes < rail->outlet->facts.depth && known;
 }

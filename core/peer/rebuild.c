@@ -109,15 +109,15 @@ static void place_runs(const weft_binding *shadow, weft_image *image)
 static void place_block(weft_trainer *trainer, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
     const weft_layout *layout = trainer->session->layout;
-    for (uint64_t later = order + 1; later <= trainer->newest_order; later++) {
-        const weft_update *update = weft_journal_at(&trainer->journal, later);
+    for (uint64_t later = order + 1; later <= trainer->publisher.newest.order; later++) {
+        const weft_update *update = weft_journal_at(&trainer->publisher.journal, later);
         if (update && update->parameters.run_shift > shift)
             shift = update->parameters.run_shift;
     }
     image->unit = unit - (layout->units[unit].place & ((1u << shift) - 1));
     image->units = weft_layout_run(layout, image->unit, shift);
-    image->order = trainer->newest_order;
-    place_runs(&trainer->shadow, image);
+    image->order = trainer->publisher.newest.order;
+    place_runs(&trainer->publisher.shadow.binding, image);
 }
 
 /* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off, or the
@@ -127,9 +127,9 @@ static bool enter_calm(weft_bridge *bridge)
     weft_trainer *trainer = bridge->trainer;
     if (!weft_bridge_enter(bridge))
         return false;
-    while (trainer->shadow_busy && !trainer->shadow_lost && bridge->running && !bridge->broken)
+    while (trainer->publisher.shadow.busy && !trainer->publisher.shadow.lost && bridge->running && !bridge->broken)
         pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
-    if (!trainer->shadow_lost && !bridge->broken)
+    if (!trainer->publisher.shadow.lost && !bridge->broken)
         return true;
     weft_bridge_leave(bridge);
     return false;
@@ -146,10 +146,12 @@ static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit
             return WEFT_E_BUDGET;
         if (i == 0)
             place_block(trainer, order, unit, shift, image);
-        bool same = trainer->newest_order == image->order;
-        units = image->units - i < trainer->bridge_loads.depth ? image->units - i : trainer->bridge_loads.depth;
-        weft_status status = weft_shadow_read(trainer, &trainer->bridge_loads, image->unit + i, units, false,
-                                              weft_image_at(layout, image, image->unit + i));
+        bool same = trainer->publisher.newest.order == image->order;
+        units = image->units - i < trainer->publisher.shadow.bridge_loads.depth
+                    ? image->units - i
+                    : trainer->publisher.shadow.bridge_loads.depth;
+        weft_status status = weft_shadow_read(trainer, &trainer->publisher.shadow.bridge_loads, image->unit + i, units,
+                                              false, weft_image_at(layout, image, image->unit + i));
         weft_bridge_leave(bridge);
         if (status != WEFT_OK || !same)
             return status != WEFT_OK ? status : WEFT_AGAIN;
@@ -215,10 +217,10 @@ static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor
     weft_trainer *trainer = bridge->trainer;
     if (!weft_bridge_enter(bridge))
         return false;
-    weft_update *update = weft_journal_at(&trainer->journal, image->order);
+    weft_update *update = weft_journal_at(&trainer->publisher.journal, image->order);
     bool there = update && !update->snapshot_only;
     if (there) {
-        const weft_arena *arena = &trainer->journal.arena;
+        const weft_arena *arena = &trainer->publisher.journal.arena;
         if (!*begun)
             *cursor = weft_cursor_seek(arena, &update->chain[WEFT_LEVEL_FAST], image->unit);
         *begun = true;
@@ -290,7 +292,7 @@ weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
     image->units = from->units;
     image->order = from->order;
     memcpy(image->dense, from->dense, (uint64_t)elements * trainer->session->layout->units[from->unit].width);
-    place_runs(&trainer->shadow, image);
+    place_runs(&trainer->publisher.shadow.binding, image);
     return rewind_to(bridge, image, order);
 }
 

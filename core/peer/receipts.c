@@ -27,11 +27,11 @@ typedef struct load {
 /* The bucket to be taken next, NULL: it is not due. Fills in how much is under way. */
 static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer, load *all)
 {
-    const uint64_t end = peer->expected_count ? peer->expected[0].end : UINT64_MAX;
+    const uint64_t end = peer->receipts.count ? peer->receipts.expected[0].end : UINT64_MAX;
     uint32_t at = 0;
     const weft_flight *next = NULL;
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++) {
-        const weft_flight *flight = &peer->flights[slot];
+    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
+        const weft_flight *flight = &peer->flights.list[slot];
         if (!flight->used || flight->receipted)
             continue;
         all->buckets++;
@@ -46,24 +46,24 @@ static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer,
 
 static void foresee(const weft_peer *peer, load *all)
 {
-    const weft_level level = peer->expected_count ? peer->expected[0].level : peer->feed.level;
-    const double measured = peer->estimate.rate_bytes_s;
+    const weft_level level = peer->receipts.count ? peer->receipts.expected[0].level : peer->feed.level;
+    const double measured = peer->tuning.estimate.rate_bytes_s;
     all->link_bytes_s = measured > 0 ? fmax(measured, RATE_LEAST) : RATE_UNKNOWN;
-    all->apply_bytes_s = fmax(weft_estimate_apply(&peer->estimate, level), RATE_LEAST);
+    all->apply_bytes_s = fmax(weft_estimate_apply(&peer->tuning.estimate, level), RATE_LEAST);
     all->seconds =
-        peer->estimate.rtt_s + (double)all->bytes / all->link_bytes_s + (double)all->bytes / all->apply_bytes_s;
+        peer->tuning.estimate.rtt_s + (double)all->bytes / all->link_bytes_s + (double)all->bytes / all->apply_bytes_s;
 }
 
 /* What was measured is not what the peer is now: the next connection starts without it, and with more patience. */
 static weft_status fail(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, const load *all)
 {
     weft_peer_move(trainer, peer, WEFT_ON_STALL);
-    peer->estimate = (weft_estimate){0};
+    peer->tuning.estimate = (weft_estimate){0};
     return weft_fail_quiet(WEFT_E_PEER_LOST,
                            "it took no bucket for %llu ms (io_deadline + heartbeat + %.0f x %.0f ms); %u under way, "
                            "%llu bytes, at %.1f MB/s, applied at %.1f MB/s",
-                           (unsigned long long)((now_ns - peer->due_ns) / WEFT_NS_PER_MS), PATIENCE, all->seconds * 1e3,
-                           all->buckets, (unsigned long long)all->bytes, all->link_bytes_s / 1e6,
+                           (unsigned long long)((now_ns - peer->receipts.due_ns) / WEFT_NS_PER_MS), PATIENCE,
+                           all->seconds * 1e3, all->buckets, (unsigned long long)all->bytes, all->link_bytes_s / 1e6,
                            all->apply_bytes_s / 1e6);
 }
 
@@ -71,19 +71,19 @@ weft_status weft_receipts_check(weft_trainer *trainer, weft_peer *peer, uint64_t
 {
     const uint64_t io_ms = trainer->session->site->session.io_deadline_ms;
     load all = {.buckets = 0};
-    const weft_flight *next = peer->slots_free < peer->hello.slots ? next_due(trainer, peer, &all) : NULL;
+    const weft_flight *next = peer->flights.slots_free < peer->claim.hello.slots ? next_due(trainer, peer, &all) : NULL;
     if (!next) {
-        peer->due_ns = 0;
+        peer->receipts.due_ns = 0;
         return WEFT_OK;
     }
-    if (peer->due_ns == 0 || peer->due != next->sequence) {
-        peer->due = next->sequence;
-        peer->due_ns = now_ns;
+    if (peer->receipts.due_ns == 0 || peer->receipts.due != next->sequence) {
+        peer->receipts.due = next->sequence;
+        peer->receipts.due_ns = now_ns;
     }
     foresee(peer, &all);
     /* it may be silent for a heartbeat, and has io_deadline for the bucket then */
     const uint64_t patience_ns = (io_ms + peer->site.heartbeat_ms) * WEFT_NS_PER_MS;
-    const uint64_t until_ns = peer->due_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
+    const uint64_t until_ns = peer->receipts.due_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
     if (now_ns > until_ns)
         return fail(trainer, peer, now_ns, &all);
     weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);

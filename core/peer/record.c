@@ -3,32 +3,32 @@
 
 uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer)
 {
-    return (uint32_t)(peer - trainer->peers);
+    return (uint32_t)(peer - trainer->peers.list);
 }
 
 bool weft_peer_connected(const weft_peer *peer)
 {
-    return peer->control.fd >= 0;
+    return peer->connection.control.fd >= 0;
 }
 
 uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
 {
-    if (peer->held_order == WEFT_ORDER_UNKNOWN)
-        return trainer->newest_order + 1;
-    return trainer->newest_order - peer->held_order;
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN)
+        return trainer->publisher.newest.order + 1;
+    return trainer->publisher.newest.order - peer->standing.held_order;
 }
 
 bool weft_peer_is_idle(const weft_peer *peer)
 {
     const bool takes = peer->feed.kind != WEFT_FEED_NONE && peer->feed.kind != WEFT_FEED_OFFERED;
-    return peer->greeted && peer->held_order == WEFT_ORDER_UNKNOWN && peer->expected_count == 0 && !takes &&
-           peer->children == 0;
+    return peer->connection.greeted && peer->standing.held_order == WEFT_ORDER_UNKNOWN && peer->receipts.count == 0 &&
+           !takes && peer->following.children == 0;
 }
 
 uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer)
 {
     const uint64_t patience_ms = trainer->session->site->session.io_deadline_ms + peer->site.heartbeat_ms;
-    const uint64_t until_ns = peer->joined_ns + patience_ms * WEFT_NS_PER_MS, now_ns = weft_clock_ns();
+    const uint64_t until_ns = peer->claim.joined_ns + patience_ms * WEFT_NS_PER_MS, now_ns = weft_clock_ns();
     return now_ns < until_ns ? until_ns - now_ns : 0;
 }
 

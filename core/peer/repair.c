@@ -18,7 +18,7 @@ static bool worth(const weft_trainer *trainer, const weft_peer *peer, const weft
             staged += weft_staging_need(layout->units[u].count, layout->units[u].width);
             ++*units;
         }
-    return staged <= peer->hello.staging_bytes && *units <= layout->unit_count / 2 + 1;
+    return staged <= peer->claim.hello.staging_bytes && *units <= layout->unit_count / 2 + 1;
 }
 
 weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
@@ -30,19 +30,19 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
         return status;
     const uint64_t end = (uint64_t)repair.range[repair.count - 1].first + repair.range[repair.count - 1].units;
     if (peer->feed.kind != WEFT_FEED_OFFERED ||
-        (repair.root != peer->hello.held.root && repair.root != peer->held.root))
-        return weft_fail(WEFT_E_PROTOCOL, "%s asks for a repair of bits %016llx, which was not offered", peer->name,
-                         (unsigned long long)repair.root);
+        (repair.root != peer->claim.hello.held.root && repair.root != peer->standing.held.root))
+        return weft_fail(WEFT_E_PROTOCOL, "%s asks for a repair of bits %016llx, which was not offered",
+                         peer->claim.name, (unsigned long long)repair.root);
     if (end > trainer->session->layout->unit_count)
-        return weft_fail(WEFT_E_PROTOCOL, "%s asks for unit %llu of %llu", peer->name, (unsigned long long)end - 1,
-                         (unsigned long long)trainer->session->layout->unit_count);
+        return weft_fail(WEFT_E_PROTOCOL, "%s asks for unit %llu of %llu", peer->claim.name,
+                         (unsigned long long)end - 1, (unsigned long long)trainer->session->layout->unit_count);
     order = weft_answer_order(trainer, &repair.version);
     weft_bridged *entry = NULL;
     if (order != WEFT_ORDER_UNKNOWN && worth(trainer, peer, &repair, &units))
         entry = weft_bridge_repair(trainer, order, &repair);
     if (!entry)
         return weft_feed_offer(trainer, peer);
-    weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->name, (unsigned long long)units,
+    weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->claim.name, (unsigned long long)units,
              (unsigned long long)entry->update.target.number);
     peer->feed.kind = WEFT_FEED_REPAIR;
     peer->feed.made = entry;

@@ -9,21 +9,21 @@
 /* A free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
 static uint32_t take_slot(weft_peer *peer)
 {
-    while (peer->flights[peer->next_slot].used)
-        peer->next_slot = (peer->next_slot + 1) % peer->hello.slots;
-    uint32_t slot = peer->next_slot;
-    peer->next_slot = (peer->next_slot + 1) % peer->hello.slots;
+    while (peer->flights.list[peer->flights.next_slot].used)
+        peer->flights.next_slot = (peer->flights.next_slot + 1) % peer->claim.hello.slots;
+    uint32_t slot = peer->flights.next_slot;
+    peer->flights.next_slot = (peer->flights.next_slot + 1) % peer->claim.hello.slots;
     return slot;
 }
 
 static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns)
 {
     uint32_t slot = take_slot(peer);
-    weft_wire_bucket *header = &peer->bucket.header;
-    weft_flight *flight = &peer->flights[slot];
-    header->epoch = peer->hello.epoch;
+    weft_wire_bucket *header = &peer->posting.bucket.header;
+    weft_flight *flight = &peer->flights.list[slot];
+    header->epoch = peer->claim.hello.epoch;
     header->slot = slot;
-    header->sequence = peer->sequence++;
+    header->sequence = peer->flights.sequence++;
     header->incarnation = trainer->session->incarnation;
     memcpy(header->layout, trainer->session->layout->hash, sizeof header->layout);
     weft_wire_put_bucket(weft_rail_header(trainer, peer, slot), header);
@@ -34,23 +34,23 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     flight->sequence = header->sequence;
     flight->bytes = header->payload_bytes;
     flight->posted_ns = now_ns;
-    flight->update = peer->bucket_update;
-    flight->slab = peer->bucket_slab;
-    peer->slots_free--;
-    peer->posting = true;
-    peer->posting_slot = slot;
-    peer->posting_chunk = 0;
+    flight->update = peer->posting.update;
+    flight->slab = peer->posting.slab;
+    peer->flights.slots_free--;
+    peer->posting.busy = true;
+    peer->posting.slot = slot;
+    peer->posting.chunk = 0;
     weft_parcel_begin(trainer, peer, slot);
 }
 
 /* The next chunk: what is to go again comes first, since its bucket has waited longest. */
 static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
 {
-    weft_chunk chunk = {.slot = peer->posting_slot};
-    if (!weft_parcel_next(trainer, peer, &chunk) && peer->posting_chunk > 0) {
-        chunk =
-            weft_parcel_chunk(peer->bucket.extents, peer->bucket.extent_count, peer->chunk_bytes, peer->posting_chunk);
-        chunk.slot = peer->posting_slot;
+    weft_chunk chunk = {.slot = peer->posting.slot};
+    if (!weft_parcel_next(trainer, peer, &chunk) && peer->posting.chunk > 0) {
+        chunk = weft_parcel_chunk(peer->posting.bucket.extents, peer->posting.bucket.extent_count,
+                                  peer->posting.chunk_bytes, peer->posting.chunk);
+        chunk.slot = peer->posting.slot;
     }
     if (chunk.number == 0) {
         chunk.data = weft_rail_header(trainer, peer, chunk.slot);
@@ -61,9 +61,9 @@ static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
 
 static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
 {
-    weft_rail *rail = &peer->rails[at];
-    weft_flight *flight = &peer->flights[chunk->slot];
-    bool fresh = peer->posting && chunk->slot == peer->posting_slot && chunk->number == peer->posting_chunk;
+    weft_rail *rail = &peer->rails.list[at];
+    weft_flight *flight = &peer->flights.list[chunk->slot];
+    bool fresh = peer->posting.busy && chunk->slot == peer->posting.slot && chunk->number == peer->posting.chunk;
     weft_rail_note_posted(rail, chunk->bytes, now_ns);
     rail->sent_writes++;
     rail->outlet->sent_writes++;
@@ -71,13 +71,13 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     rail->outlet->sent_bytes += chunk->bytes;
     flight->writes++;
     flight->by[at]++;
-    peer->writes++;
-    peer->progress_ns = now_ns;
+    peer->flights.writes++;
+    peer->flights.progress_ns = now_ns;
     if (chunk->number > 0)
-        peer->next_rail = at + 1;
+        peer->rails.next = at + 1;
     weft_parcel_note(trainer, peer, chunk, at);
     if (fresh) {
-        peer->posting = peer->posting_chunk++ < peer->bucket.header.chunks;
+        peer->posting.busy = peer->posting.chunk++ < peer->posting.bucket.header.chunks;
         return;
     }
     rail->resent_bytes += chunk->bytes;
@@ -88,9 +88,9 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
  */
 static void encourage(weft_peer *peer, uint32_t best)
 {
-    const double most = peer->rails[best].rate_bytes_s;
-    for (uint32_t at = 0; at < peer->rail_count; at++) {
-        weft_rail *rail = &peer->rails[at];
+    const double most = peer->rails.list[best].rate_bytes_s;
+    for (uint32_t at = 0; at < peer->rails.count; at++) {
+        weft_rail *rail = &peer->rails.list[at];
         if (at != best && rail->unlanded == 0 && rail->rate_bytes_s < most)
             rail->rate_bytes_s = rail->rate_bytes_s * 1.05 < most ? rail->rate_bytes_s * 1.05 : most;
     }
@@ -102,19 +102,19 @@ static void encourage(weft_peer *peer, uint32_t best)
  * rails. */
 static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint32_t refused)
 {
-    const uint32_t first = peer->next_rail + (chunk->number > 0 ? 0 : peer->rail_count - 1);
-    uint32_t best = peer->rail_count;
+    const uint32_t first = peer->rails.next + (chunk->number > 0 ? 0 : peer->rails.count - 1);
+    uint32_t best = peer->rails.count;
     double least = 0;
     bool known = true;
-    for (uint32_t at = 0; at < peer->rail_count; at++)
-        known = known && (peer->rails[at].state != WEFT_RAIL_UP || peer->rails[at].rate_bytes_s > 0);
-    for (uint32_t i = 0; i < peer->rail_count; i++) {
-        uint32_t at = (first + i) % peer->rail_count;
-        const weft_rail *rail = &peer->rails[at];
+    for (uint32_t at = 0; at < peer->rails.count; at++)
+        known = known && (peer->rails.list[at].state != WEFT_RAIL_UP || peer->rails.list[at].rate_bytes_s > 0);
+    for (uint32_t i = 0; i < peer->rails.count; i++) {
+        uint32_t at = (first + i) % peer->rails.count;
+        const weft_rail *rail = &peer->rails.list[at];
         if (!weft_rail_has_room(peer, rail) || refused >> at & 1)
             continue;
         double cost = (double)(rail->unlanded + chunk->bytes) / (known ? rail->rate_bytes_s : 1);
-        if (best < peer->rail_count && cost >= least)
+        if (best < peer->rails.count && cost >= least)
             continue;
         best = at;
         least = cost;
@@ -127,8 +127,8 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
 {
     weft_status status = WEFT_AGAIN;
     uint32_t refused = 0, at;
-    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rail_count) {
-        weft_rail *rail = &peer->rails[at];
+    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rails.count) {
+        weft_rail *rail = &peer->rails.list[at];
         status = weft_rail_write_chunk(trainer, peer, rail, chunk);
         if (status == WEFT_OK) {
             encourage(peer, at);
@@ -142,24 +142,24 @@ static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const wef
         }
     }
     bool again = status == WEFT_AGAIN && refused;
-    if (again && !peer->again)
-        peer->progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
-    peer->again = again;
+    if (again && !peer->posting.again)
+        peer->flights.progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
+    peer->posting.again = again;
     return status;
 }
 
 /* What goes through a relay goes over the relay's link, at the rate of that. */
 static weft_pace *pace_of(weft_peer *peer)
 {
-    while (peer->parent)
-        peer = peer->parent;
-    return &peer->pace;
+    while (peer->following.parent)
+        peer = peer->following.parent;
+    return &peer->posting.pace;
 }
 
 /* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
 static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    while (peer->posting || peer->again_chunks) {
+    while (peer->posting.busy || peer->flights.again_chunks) {
         uint64_t pause_ns = weft_pace_wait(pace_of(peer), now_ns);
         if (pause_ns) {
             weft_waits_until(waits, now_ns + pause_ns);
@@ -167,7 +167,7 @@ static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t 
         }
         const weft_chunk chunk = next_chunk(trainer, peer);
         weft_status status = write_chunk(trainer, peer, &chunk, now_ns);
-        if (peer->again)
+        if (peer->posting.again)
             waits->blind = true; /* nothing may be under way whose end would wake us */
         if (status != WEFT_OK)
             return status;
@@ -181,7 +181,7 @@ weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_
     weft_status status = weft_rail_carries(peer) ? WEFT_OK : WEFT_AGAIN;
     while (status == WEFT_OK) {
         status = post_chunks(trainer, peer, now_ns, waits);
-        if (status != WEFT_OK || peer->slots_free == 0)
+        if (status != WEFT_OK || peer->flights.slots_free == 0)
             break;
         status = weft_feed_next(trainer, peer);
         if (status == WEFT_OK)
@@ -193,7 +193,7 @@ weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_
 static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
 {
     weft_completion list[POLL_BATCH];
-    weft_rail *rail = &peer->rails[at];
+    weft_rail *rail = &peer->rails.list[at];
     size_t count = rail->outlet->provider->poll(rail->port, list, POLL_BATCH);
     *any = *any || count > 0;
     for (size_t i = 0; i < count; i++) {
@@ -208,11 +208,11 @@ static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer
         rail->moved_ns = now_ns;
         if (list[i].cookie >= WEFT_SLOTS_MAX)
             continue;
-        weft_flight *flight = &peer->flights[list[i].cookie];
+        weft_flight *flight = &peer->flights.list[list[i].cookie];
         flight->writes--;
         flight->by[at]--;
-        peer->writes--;
-        peer->progress_ns = now_ns;
+        peer->flights.writes--;
+        peer->flights.progress_ns = now_ns;
         weft_flight_release(trainer, peer, flight);
     }
     return WEFT_OK;
@@ -222,8 +222,8 @@ weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_
 {
     weft_status status = WEFT_OK;
     *any = false;
-    for (uint32_t at = 0; at < peer->rail_count && status == WEFT_OK; at++)
-        if (peer->rails[at].port)
+    for (uint32_t at = 0; at < peer->rails.count && status == WEFT_OK; at++)
+        if (peer->rails.list[at].port)
             status = poll_rail(peer, at, trainer, now_ns, any);
     trainer->session->stirred |= *any;
     return status;

@@ -10,7 +10,7 @@ typedef struct reading {
 static void read_fill(void *user, uint64_t unit, weft_job *job)
 {
     reading *r = user;
-    weft_view view = weft_binding_view(&r->trainer->shadow, unit);
+    weft_view view = weft_binding_view(&r->trainer->publisher.shadow.binding, unit);
     const uint64_t dense = (uint64_t)view.count * view.width;
     uint8_t *to = r->to + (r->framed ? WEFT_FRAME_HEADER_BYTES : 0);
     r->to = to + (r->framed ? weft_frame_pad(dense) : dense);
@@ -23,6 +23,6 @@ weft_status weft_shadow_read(weft_trainer *trainer, weft_pipeline *window, uint6
     reading r = {trainer, framed, to};
     const weft_chore chore = {WEFT_JOB_LOAD, read_fill, NULL, &r};
     weft_status status = weft_pipeline_run(window, &chore, unit, unit + units);
-    trainer->shadow_lost = trainer->shadow_lost || status == WEFT_E_DEVICE;
+    trainer->publisher.shadow.lost = trainer->publisher.shadow.lost || status == WEFT_E_DEVICE;
     return status;
 }

@@ -25,20 +25,20 @@ static uint64_t bytes_of(const weft_update *update)
 
 static void begin(weft_trainer *trainer, const weft_update *update)
 {
-    weft_journal *journal = &trainer->journal;
+    weft_journal *journal = &trainer->publisher.journal;
     weft_eager_give_up(trainer, false);
     weft_eviction_make_place(trainer);
     weft_update *place = weft_journal_place(journal);
     *place = *update;
     place->order = journal->next;
     place->from = journal->next - 1;
-    trainer->eager.update = place;
+    trainer->publisher.eager.update = place;
     trainer->session->woken = true;
 }
 
 void weft_eager_show(weft_trainer *trainer, const weft_update *update)
 {
-    weft_eager *early = &trainer->eager;
+    weft_eager *early = &trainer->publisher.eager;
     weft_session *session = trainer->session;
     uint64_t bytes = bytes_of(update), now_ns = weft_clock_ns();
     if (early->shown_bytes == 0 && early->shown_ns == 0)
@@ -66,7 +66,7 @@ static void forget(weft_eager *early)
 
 void weft_eager_seal(weft_trainer *trainer, const weft_update *update)
 {
-    weft_eager *early = &trainer->eager;
+    weft_eager *early = &trainer->publisher.eager;
     forget(early);
     weft_eager_give_up(trainer, false);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
@@ -82,13 +82,13 @@ static void free_frames(weft_trainer *trainer, weft_update *update)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (update->levels >> level & 1)
-            weft_chain_free(&trainer->journal.arena, &update->chain[level]);
+            weft_chain_free(&trainer->publisher.journal.arena, &update->chain[level]);
     update->levels = 0;
 }
 
 bool weft_eager_give_up(weft_trainer *trainer, bool read)
 {
-    weft_update *withdrawn = &trainer->eager.withdrawn;
+    weft_update *withdrawn = &trainer->publisher.eager.withdrawn;
     if (!withdrawn->levels || (withdrawn->readers && !read))
         return false;
     weft_eviction_of_readers(trainer, withdrawn);
@@ -99,18 +99,18 @@ bool weft_eager_give_up(weft_trainer *trainer, bool read)
 /* Writes under way go on reading the frames where they are. */
 static void keep_apart(weft_trainer *trainer, const weft_update *place, weft_update *update)
 {
-    weft_update *withdrawn = &trainer->eager.withdrawn;
+    weft_update *withdrawn = &trainer->publisher.eager.withdrawn;
     weft_eager_give_up(trainer, true);
     *withdrawn = *update;
     withdrawn->readers = place->readers;
     withdrawn->attachment = NULL;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
         for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
-            if (peer->flights[slot].update == place)
-                peer->flights[slot].update = withdrawn;
-        if (peer->bucket_update == place)
-            peer->bucket_update = withdrawn;
+            if (peer->flights.list[slot].update == place)
+                peer->flights.list[slot].update = withdrawn;
+        if (peer->posting.update == place)
+            peer->posting.update = withdrawn;
     }
     update->levels = 0;
 }
@@ -118,9 +118,9 @@ static void keep_apart(weft_trainer *trainer, const weft_update *place, weft_upd
 /* Relays speak for those who follow them. */
 static void tell_withdrawn(weft_trainer *trainer, const weft_update *place)
 {
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
-        if (!peer->greeted || peer->feed.update != place)
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
+        if (!peer->connection.greeted || peer->feed.update != place)
             continue;
         weft_status status = weft_feed_withdraw(trainer, peer);
         if (status != WEFT_OK)
@@ -131,8 +131,8 @@ static void tell_withdrawn(weft_trainer *trainer, const weft_update *place)
 void weft_eager_withdraw(weft_trainer *trainer, weft_update *update)
 {
     weft_log_sink *before = weft_session_enter(trainer->session);
-    weft_update *place = trainer->eager.update;
-    forget(&trainer->eager);
+    weft_update *place = trainer->publisher.eager.update;
+    forget(&trainer->publisher.eager);
     if (place) {
         tell_withdrawn(trainer, place);
         if (place->readers)

@@ -6,16 +6,16 @@ static bool reads(const weft_peer *peer, const weft_update *update)
 {
     const weft_feed *stream = &peer->feed;
     bool found = stream->update == update;
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
-        found = found || (peer->flights[slot].used && peer->flights[slot].update == update);
-    return found || (peer->posting && peer->bucket_update == update);
+    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++)
+        found = found || (peer->flights.list[slot].used && peer->flights.list[slot].update == update);
+    return found || (peer->posting.busy && peer->posting.update == update);
 }
 
 /* Levels beside the journal's own, of versions that are no longer the newest: peers go on with fast. */
 static bool give_up_levels(weft_trainer *trainer)
 {
-    weft_journal *journal = &trainer->journal;
-    for (uint64_t order = journal->oldest; order < trainer->newest_order; order++) {
+    weft_journal *journal = &trainer->publisher.journal;
+    for (uint64_t order = journal->oldest; order < trainer->publisher.newest.order; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (update->readers || !(update->levels & ~(1u << WEFT_JOURNAL_LEVEL)))
             continue;
@@ -31,7 +31,7 @@ static bool give_up_levels(weft_trainer *trainer)
 /* The oldest with frames that no peer reads; what a merge reads only if there is nothing else. */
 static weft_update *oldest_unread(weft_trainer *trainer, bool pinned)
 {
-    weft_journal *journal = &trainer->journal;
+    weft_journal *journal = &trainer->publisher.journal;
     for (uint64_t order = journal->oldest; order < journal->next; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (update->levels && update->readers == 0 && (pinned || update->pins == 0))
@@ -48,23 +48,23 @@ static bool give_up_unread(weft_trainer *trainer)
     if (!update)
         return false;
     weft_bridge_break(trainer, update);
-    weft_journal_empty(&trainer->journal, update);
+    weft_journal_empty(&trainer->publisher.journal, update);
     return true;
 }
 
 void weft_eviction_of_readers(weft_trainer *trainer, const weft_update *update)
 {
-    for (uint32_t i = 0; update->readers && i < trainer->peer_count; i++)
-        if (trainer->peers[i].greeted && reads(&trainer->peers[i], update)) {
-            weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_EVICTED);
-            weft_peer_lose(trainer, &trainer->peers[i], WEFT_E_PEER_LOST,
+    for (uint32_t i = 0; update->readers && i < trainer->peers.count; i++)
+        if (trainer->peers.list[i].connection.greeted && reads(&trainer->peers.list[i], update)) {
+            weft_peer_move(trainer, &trainer->peers.list[i], WEFT_ON_EVICTED);
+            weft_peer_lose(trainer, &trainer->peers.list[i], WEFT_E_PEER_LOST,
                            "it lags and the journal is full; raise [trainer] journal, or its link is too slow");
         }
 }
 
 static bool give_up_read(weft_trainer *trainer)
 {
-    weft_journal *journal = &trainer->journal;
+    weft_journal *journal = &trainer->publisher.journal;
     for (uint64_t order = journal->oldest; order < journal->next; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (!update->levels)
@@ -88,7 +88,7 @@ bool weft_eviction_give_up(weft_trainer *trainer)
 
 void weft_eviction_make_place(weft_trainer *trainer)
 {
-    weft_journal *journal = &trainer->journal;
+    weft_journal *journal = &trainer->publisher.journal;
     while (weft_journal_full(journal)) {
         weft_update *oldest = weft_journal_oldest(journal);
         weft_eviction_of_readers(trainer, oldest);
@@ -100,8 +100,8 @@ void weft_eviction_make_place(weft_trainer *trainer)
 /* Merges keep their share as long as anything else can be given up. */
 bool weft_eviction_extend(weft_trainer *trainer, weft_chain *chain)
 {
-    weft_arena *arena = &trainer->journal.arena;
-    while (!weft_chain_extend_leaving(arena, chain, weft_bridge_claim(&trainer->bridge)))
+    weft_arena *arena = &trainer->publisher.journal.arena;
+    while (!weft_chain_extend_leaving(arena, chain, weft_bridge_claim(&trainer->publisher.bridge)))
         if (!weft_eviction_give_up(trainer))
             return weft_chain_extend(arena, chain);
     return true;

@@ -6,13 +6,13 @@
 
 uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer)
 {
-    uint64_t since_ns = peer->opened_ns, now_ns = weft_clock_ns();
-    if (peer->held_order == trainer->newest_order)
+    uint64_t since_ns = peer->connection.opened_ns, now_ns = weft_clock_ns();
+    if (peer->standing.held_order == trainer->publisher.newest.order)
         return 0;
-    if (peer->held_order != WEFT_ORDER_UNKNOWN) {
-        const weft_update *missed = weft_journal_at(&trainer->journal, peer->held_order + 1);
+    if (peer->standing.held_order != WEFT_ORDER_UNKNOWN) {
+        const weft_update *missed = weft_journal_at(&trainer->publisher.journal, peer->standing.held_order + 1);
         if (!missed)
-            missed = weft_journal_oldest(&trainer->journal);
+            missed = weft_journal_oldest(&trainer->publisher.journal);
         since_ns = missed ? missed->published_ns : now_ns;
     }
     return now_ns > since_ns ? now_ns - since_ns : 0;
@@ -21,24 +21,24 @@ uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer)
 /* Versions published that it did not take, of those since it joined: what it lacked then is not held against it. */
 static uint64_t owed(const weft_trainer *trainer, const weft_peer *peer)
 {
-    uint64_t from = peer->joined_order;
-    if (peer->held_order != WEFT_ORDER_UNKNOWN && peer->held_order > from)
-        from = peer->held_order;
-    return trainer->newest_order - from;
+    uint64_t from = peer->standing.joined_order;
+    if (peer->standing.held_order != WEFT_ORDER_UNKNOWN && peer->standing.held_order > from)
+        from = peer->standing.held_order;
+    return trainer->publisher.newest.order - from;
 }
 
 void weft_lag_judge(weft_trainer *trainer, weft_peer *peer)
 {
     uint64_t most = peer->site.max_lag, lag = owed(trainer, peer);
-    bool before = peer->lagging;
+    bool before = peer->standing.lagging;
     char text[192];
-    peer->lagging = most > 0 && lag > most && peer->feed.kind != WEFT_FEED_SNAPSHOT;
-    if (!peer->lagging || before)
+    peer->standing.lagging = most > 0 && lag > most && peer->feed.kind != WEFT_FEED_SNAPSHOT;
+    if (!peer->standing.lagging || before)
         return;
     snprintf(text, sizeof text, "lags %llu versions, %.1f s; max_lag = %llu", (unsigned long long)lag,
              (double)weft_peer_lag_ns(trainer, peer) / 1e9, (unsigned long long)most);
-    weft_log(WEFT_LOG_WARN, "%s %s", peer->name, text);
-    weft_session_event(trainer->session, WEFT_EVENT_LAGGING, WEFT_OK, peer->name, &peer->held, text);
+    weft_log(WEFT_LOG_WARN, "%s %s", peer->claim.name, text);
+    weft_session_event(trainer->session, WEFT_EVENT_LAGGING, WEFT_OK, peer->claim.name, &peer->standing.held, text);
     if (peer->site.lag_action != WEFT_LAG_DROP)
         return;
     weft_peer_move(trainer, peer, WEFT_ON_EVICTED);

@@ -11,29 +11,30 @@ weft_status weft_publish_open(weft_trainer *trainer)
 {
     weft_layout *layout = trainer->session->layout;
     uint64_t parts = layout->part_count ? layout->part_count : 1;
-    trainer->digests = weft_mem_take(parts, sizeof *trainer->digests);
-    trainer->delta = weft_mem_take(parts, sizeof *trainer->delta);
-    trainer->discard = weft_mem_take(parts, sizeof *trainer->discard);
-    if (!trainer->digests || !trainer->delta || !trainer->discard)
+    trainer->publisher.newest.digests = weft_mem_take(parts, sizeof *trainer->publisher.newest.digests);
+    trainer->publisher.encoding.delta = weft_mem_take(parts, sizeof *trainer->publisher.encoding.delta);
+    trainer->publisher.encoding.discard = weft_mem_take(parts, sizeof *trainer->publisher.encoding.discard);
+    if (!trainer->publisher.newest.digests || !trainer->publisher.encoding.delta ||
+        !trainer->publisher.encoding.discard)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
-    trainer->levels = 1u << WEFT_JOURNAL_LEVEL;
-    weft_habit_begin(&trainer->habit, layout->elements, layout->bytes);
+    trainer->demand.levels = 1u << WEFT_JOURNAL_LEVEL;
+    weft_habit_begin(&trainer->demand.habit, layout->elements, layout->bytes);
     const weft_session *session = trainer->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
-    weft_status status = weft_encoder_open(&trainer->encoder, session->backend, &options, session->device, layout,
-                                           weft_team_workers(session->site->trainer.threads));
+    weft_status status = weft_encoder_open(&trainer->publisher.encoding.encoder, session->backend, &options,
+                                           session->device, layout, weft_team_workers(session->site->trainer.threads));
     return status == WEFT_OK ? weft_shadow_open(trainer) : status;
 }
 
 void weft_publish_close(weft_trainer *trainer)
 {
-    weft_blob_drop(trainer->attachment);
-    weft_binding_close(&trainer->weights);
+    weft_blob_drop(trainer->publisher.newest.attachment);
+    weft_binding_close(&trainer->publisher.weights);
     weft_shadow_close(trainer);
-    weft_encoder_close(&trainer->encoder);
-    weft_mem_give(trainer->discard);
-    weft_mem_give(trainer->delta);
-    weft_mem_give(trainer->digests);
+    weft_encoder_close(&trainer->publisher.encoding.encoder);
+    weft_mem_give(trainer->publisher.encoding.discard);
+    weft_mem_give(trainer->publisher.encoding.delta);
+    weft_mem_give(trainer->publisher.newest.digests);
 }
 
 /* ---- encode */
@@ -66,7 +67,7 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
 {
     journal_writer *writer = user;
     weft_update *update = writer->update;
-    weft_arena *arena = &writer->trainer->journal.arena;
+    weft_arena *arena = &writer->trainer->publisher.journal.arena;
     weft_chain *chain = &update->chain[level];
     weft_frame frame;
     count_frame(&writer->count[level], arena, length);
@@ -101,9 +102,11 @@ static weft_status show_frames(void *user, uint64_t unit)
 
 static weft_status choose(weft_trainer *trainer, weft_update *update, void *stream)
 {
-    const weft_encode_pass pass = {
-        .now = &trainer->weights, .shadow = &trainer->shadow, .levels = update->levels, .stream = stream};
-    return weft_encoder_choose_for(&trainer->encoder, &pass, &update->parameters);
+    const weft_encode_pass pass = {.now = &trainer->publisher.weights,
+                                   .shadow = &trainer->publisher.shadow.binding,
+                                   .levels = update->levels,
+                                   .stream = stream};
+    return weft_encoder_choose_for(&trainer->publisher.encoding.encoder, &pass, &update->parameters);
 }
 
 static weft_status encode(weft_trainer *trainer, weft_update *update, void *stream, weft_encode_pass *pass)
@@ -114,21 +117,22 @@ static weft_status encode(weft_trainer *trainer, weft_update *update, void *stre
     weft_status status = choose(trainer, update, stream);
     if (status != WEFT_OK)
         return status;
-    memset(trainer->delta, 0, trainer->session->layout->part_count * sizeof *trainer->delta);
-    *pass = (weft_encode_pass){.now = &trainer->weights,
-                               .shadow = &trainer->shadow,
+    memset(trainer->publisher.encoding.delta, 0,
+           trainer->session->layout->part_count * sizeof *trainer->publisher.encoding.delta);
+    *pass = (weft_encode_pass){.now = &trainer->publisher.weights,
+                               .shadow = &trainer->publisher.shadow.binding,
                                .parameters = &update->parameters,
                                .levels = update->levels,
-                               .delta = trainer->delta,
+                               .delta = trainer->publisher.encoding.delta,
                                .emit = append_frame,
                                .moved = show_frames,
                                .user = &writer,
                                .stream = stream};
-    status = weft_encoder_run(&trainer->encoder, pass);
+    status = weft_encoder_run(&trainer->publisher.encoding.encoder, pass);
     update->changed = pass->changed;
-    trainer->journal_need = 0;
+    trainer->publisher.encoding.need = 0;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        trainer->journal_need += writer.count[level].blocks * trainer->journal.arena.block_bytes;
+        trainer->publisher.encoding.need += writer.count[level].blocks * trainer->publisher.journal.arena.block_bytes;
     return status;
 }
 
@@ -138,24 +142,25 @@ static void hand_over(weft_trainer *trainer, weft_update *update, const weft_enc
 {
     weft_session *session = trainer->session;
     for (uint64_t part = 0; part < session->layout->part_count; part++)
-        trainer->digests[part] += trainer->delta[part];
+        trainer->publisher.newest.digests[part] += trainer->publisher.encoding.delta[part];
     update->published_ns = weft_clock_ns();
-    if (update->attachment != trainer->attachment) {
-        weft_blob_drop(trainer->attachment);
-        trainer->attachment = weft_blob_hold(update->attachment);
+    if (update->attachment != trainer->publisher.newest.attachment) {
+        weft_blob_drop(trainer->publisher.newest.attachment);
+        trainer->publisher.newest.attachment = weft_blob_hold(update->attachment);
     }
-    weft_peer_levels_note(trainer, update, 1e-3 * trainer->encoder.team.workers * (pass->diff_ms + pass->encode_ms));
+    weft_peer_levels_note(trainer, update,
+                          1e-3 * trainer->publisher.encoding.encoder.team.workers * (pass->diff_ms + pass->encode_ms));
     weft_eviction_make_place(trainer);
-    weft_update *kept = weft_journal_append(&trainer->journal, update);
+    weft_update *kept = weft_journal_append(&trainer->publisher.journal, update);
     weft_eager_seal(trainer, kept);
-    weft_history_append(&trainer->history, trainer->delta, session->layout->part_count);
-    trainer->newest = update->target;
-    trainer->newest_order = kept->order;
+    weft_history_append(&trainer->publisher.history, trainer->publisher.encoding.delta, session->layout->part_count);
+    trainer->publisher.newest.version = update->target;
+    trainer->publisher.newest.order = kept->order;
     session->stats.versions++;
-    session->stats.journal_bytes = weft_journal_bytes(&trainer->journal);
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
-        if (!peer->greeted)
+    session->stats.journal_bytes = weft_journal_bytes(&trainer->publisher.journal);
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
+        if (!peer->connection.greeted)
             continue;
         weft_peer_move(trainer, peer, WEFT_ON_PUBLISH);
         weft_feed_follow(peer, kept);
@@ -172,12 +177,13 @@ static void hand_over(weft_trainer *trainer, weft_update *update, const weft_enc
 static void amend(weft_trainer *trainer, weft_update *update)
 {
     const weft_layout *layout = trainer->session->layout;
-    weft_update *kept = weft_journal_at(&trainer->journal, trainer->newest_order);
+    weft_update *kept = weft_journal_at(&trainer->publisher.journal, trainer->publisher.newest.order);
     for (uint64_t part = 0; part < layout->part_count; part++)
-        trainer->digests[part] += trainer->discard[part] - trainer->delta[part];
-    weft_history_amend(&trainer->history, trainer->discard, layout->part_count);
-    update->target.root = weft_digest_parts_root(layout, trainer->digests);
-    kept->target = trainer->newest = update->target;
+        trainer->publisher.newest.digests[part] +=
+            trainer->publisher.encoding.discard[part] - trainer->publisher.encoding.delta[part];
+    weft_history_amend(&trainer->publisher.history, trainer->publisher.encoding.discard, layout->part_count);
+    update->target.root = weft_digest_parts_root(layout, trainer->publisher.newest.digests);
+    kept->target = trainer->publisher.newest.version = update->target;
     kept->snapshot_only = true; /* its levels may have different bits; they stay for who reads them */
     weft_bridge_break(trainer, kept);
     weft_bridge_amend(trainer, &update->target);
@@ -192,7 +198,7 @@ static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_e
 {
     weft_session *session = trainer->session;
     weft_log_sink *before = weft_session_enter(session);
-    trainer->shadow_busy = true;
+    trainer->publisher.shadow.busy = true;
     hand_over(trainer, update, pass);
     weft_session_leave(session, before);
     bool torn = false;
@@ -201,9 +207,9 @@ static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_e
     if (torn)
         amend(trainer, update);
     if (status == WEFT_OK)
-        trainer->shadow_busy = false;
+        trainer->publisher.shadow.busy = false;
     else
-        trainer->shadow_lost = true; /* the device is dead; what the peers got is right all the same */
+        trainer->publisher.shadow.lost = true; /* the device is dead; what the peers got is right all the same */
     weft_session_wake(session);
     weft_session_changed(session);
     weft_session_leave(session, before);
@@ -213,15 +219,15 @@ static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_e
 
 static weft_status check_publish(const weft_trainer *trainer, uint64_t version)
 {
-    if (!trainer->bound)
+    if (!trainer->publisher.bound)
         return weft_fail(WEFT_E_STATE, "publish %llu: no weights are bound", (unsigned long long)version);
-    if (trainer->shadow_lost)
+    if (trainer->publisher.shadow.lost)
         return weft_fail(WEFT_E_DEVICE,
                          "publish %llu: the copy of version %llu was lost with the device; close the session",
-                         (unsigned long long)version, (unsigned long long)trainer->newest.number);
-    if (version <= trainer->newest.number)
+                         (unsigned long long)version, (unsigned long long)trainer->publisher.newest.version.number);
+    if (version <= trainer->publisher.newest.version.number)
         return weft_fail(WEFT_E_STATE, "publish %llu: the version must exceed %llu", (unsigned long long)version,
-                         (unsigned long long)trainer->newest.number);
+                         (unsigned long long)trainer->publisher.newest.version.number);
     return WEFT_OK;
 }
 
@@ -234,9 +240,11 @@ static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_o
     if (status != WEFT_OK)
         return status;
     bool same = given.attachment_bytes == 0 ||
-                (trainer->attachment && trainer->attachment->bytes == given.attachment_bytes &&
-                 memcmp(trainer->attachment->data, given.attachment, given.attachment_bytes) == 0);
-    *blob = same ? weft_blob_hold(trainer->attachment) : weft_blob_make(given.attachment, given.attachment_bytes);
+                (trainer->publisher.newest.attachment &&
+                 trainer->publisher.newest.attachment->bytes == given.attachment_bytes &&
+                 memcmp(trainer->publisher.newest.attachment->data, given.attachment, given.attachment_bytes) == 0);
+    *blob = same ? weft_blob_hold(trainer->publisher.newest.attachment)
+                 : weft_blob_make(given.attachment, given.attachment_bytes);
     return same || *blob ? WEFT_OK
                          : weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
                                      (unsigned long long)given.attachment_bytes);
@@ -246,8 +254,9 @@ static uint64_t target_root(const weft_trainer *trainer)
 {
     const weft_layout *layout = trainer->session->layout;
     for (uint64_t part = 0; part < layout->part_count; part++)
-        trainer->discard[part] = trainer->digests[part] + trainer->delta[part];
-    return weft_digest_parts_root(layout, trainer->discard);
+        trainer->publisher.encoding.discard[part] =
+            trainer->publisher.newest.digests[part] + trainer->publisher.encoding.delta[part];
+    return weft_digest_parts_root(layout, trainer->publisher.encoding.discard);
 }
 
 static weft_level densest(const weft_update *update)
@@ -271,7 +280,7 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
                               .changed = update->changed,
                               .dense_bytes = layout->bytes};
     all->bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
-    if (update->attachment != trainer->attachment)
+    if (update->attachment != trainer->publisher.newest.attachment)
         all->bytes += update->attachment->bytes;
     all->diff_ms = pass->diff_ms;
     all->encode_ms = pass->encode_ms;
@@ -281,14 +290,14 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
 static void tell_of_journal(weft_trainer *trainer, const weft_update *update)
 {
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t need = weft_size_journal_for(trainer->journal_need);
-    const bool said = need <= trainer->journal_said;
+    const uint64_t need = weft_size_journal_for(trainer->publisher.encoding.need);
+    const bool said = need <= trainer->publisher.encoding.said;
     weft_size_print(need, size);
     weft_log(
         said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
         "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal to at least %s",
         (unsigned long long)update->target.number, size);
-    trainer->journal_said = said ? trainer->journal_said : need;
+    trainer->publisher.encoding.said = said ? trainer->publisher.encoding.said : need;
 }
 
 static void tell(weft_trainer *trainer, const weft_update *update, weft_update_info *all, weft_update_info *info)
@@ -349,18 +358,18 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
         status = choose_attachment(trainer, options, &update.attachment);
     if (status != WEFT_OK)
         return status;
-    update.base = trainer->newest;
-    update.target = (weft_version){trainer->run, version, 0};
+    update.base = trainer->publisher.newest.version;
+    update.target = (weft_version){trainer->publisher.run, version, 0};
     weft_log_sink *before = weft_session_enter(session);
     weft_peer_levels(trainer);
-    update.levels = trainer->levels;
-    trainer->publishing = true;
+    update.levels = trainer->demand.levels;
+    trainer->publisher.publishing = true;
     pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
     status = publish(trainer, &update, stream, info);
     weft_log_enter(before);
     pthread_mutex_lock(&session->lock);
-    trainer->publishing = false;
-    pthread_cond_signal(&trainer->bridge.wake);
+    trainer->publisher.publishing = false;
+    pthread_cond_signal(&trainer->publisher.bridge.wake);
     pthread_mutex_unlock(&session->lock);
     if (status != WEFT_OK)
         weft_blob_drop(update.attachment);

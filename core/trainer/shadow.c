@@ -23,13 +23,13 @@ static weft_status open_windows(weft_trainer *trainer, const weft_backend *backe
     uint64_t bytes = weft_staging_largest(layout);
     if (backend->depth > 1 && bytes < SCRATCH)
         bytes = SCRATCH;
-    weft_status status = weft_pipeline_open(&trainer->shadow_jobs, backend, device);
+    weft_status status = weft_pipeline_open(&trainer->publisher.shadow.jobs, backend, device);
     if (status == WEFT_OK)
-        status = weft_pipeline_open(&trainer->shadow_loads, backend, device);
+        status = weft_pipeline_open(&trainer->publisher.shadow.loads, backend, device);
     if (status == WEFT_OK)
-        status = weft_pipeline_open(&trainer->bridge_loads, backend, device);
-    return status == WEFT_OK ? weft_staging_open(&trainer->scratch, backend, device, bytes + 16, backend->depth,
-                                                 "of the largest tile")
+        status = weft_pipeline_open(&trainer->publisher.shadow.bridge_loads, backend, device);
+    return status == WEFT_OK ? weft_staging_open(&trainer->publisher.shadow.scratch, backend, device, bytes + 16,
+                                                 backend->depth, "of the largest tile")
                              : status;
 }
 
@@ -39,8 +39,8 @@ static weft_status open_host(weft_trainer *trainer)
     const weft_backend_options options = {-1, trainer->session->site->trainer.kernels, 0};
     if (trainer->session->backend == host)
         return open_windows(trainer, host, trainer->session->device);
-    weft_status status = host->open(&options, &trainer->host);
-    return status == WEFT_OK ? open_windows(trainer, host, trainer->host) : status;
+    weft_status status = host->open(&options, &trainer->publisher.shadow.host);
+    return status == WEFT_OK ? open_windows(trainer, host, trainer->publisher.shadow.host) : status;
 }
 
 weft_status weft_shadow_open(weft_trainer *trainer)
@@ -52,29 +52,31 @@ weft_status weft_shadow_open(weft_trainer *trainer)
     if (device && !(backend->caps & WEFT_BACKEND_DEVICE))
         return weft_fail(WEFT_E_CONFIG, "[trainer] shadow = device: backend %s has no device; use shadow = host",
                          backend->name);
-    trainer->shadow_kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
-    weft_status status = backend->memory_take(session->device, image_bytes(trainer), trainer->shadow_kind, &image);
+    trainer->publisher.shadow.kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
+    weft_status status =
+        backend->memory_take(session->device, image_bytes(trainer), trainer->publisher.shadow.kind, &image);
     if (status != WEFT_OK)
         return weft_fail(status, "no memory for a shadow of %llu bytes: %s", (unsigned long long)image_bytes(trainer),
                          weft_last_error());
-    trainer->shadow_image = image;
+    trainer->publisher.shadow.image = image;
     status = device ? open_windows(trainer, backend, session->device) : open_host(trainer);
-    return status == WEFT_OK ? weft_binding_open_spaced(session->layout, image, &trainer->shadow) : status;
+    return status == WEFT_OK ? weft_binding_open_spaced(session->layout, image, &trainer->publisher.shadow.binding)
+                             : status;
 }
 
 void weft_shadow_close(weft_trainer *trainer)
 {
     weft_session *session = trainer->session;
-    weft_binding_close(&trainer->shadow);
-    weft_staging_close(&trainer->scratch);
-    weft_pipeline_close(&trainer->bridge_loads);
-    weft_pipeline_close(&trainer->shadow_loads);
-    weft_pipeline_close(&trainer->shadow_jobs);
-    if (trainer->host)
-        weft_backend_find("host")->close(trainer->host);
-    if (trainer->shadow_image)
-        session->backend->memory_give(session->device, trainer->shadow_image, image_bytes(trainer),
-                                      trainer->shadow_kind);
+    weft_binding_close(&trainer->publisher.shadow.binding);
+    weft_staging_close(&trainer->publisher.shadow.scratch);
+    weft_pipeline_close(&trainer->publisher.shadow.bridge_loads);
+    weft_pipeline_close(&trainer->publisher.shadow.loads);
+    weft_pipeline_close(&trainer->publisher.shadow.jobs);
+    if (trainer->publisher.shadow.host)
+        weft_backend_find("host")->close(trainer->publisher.shadow.host);
+    if (trainer->publisher.shadow.image)
+        session->backend->memory_give(session->device, trainer->publisher.shadow.image, image_bytes(trainer),
+                                      trainer->publisher.shadow.kind);
 }
 
 /* ---- read */
@@ -84,8 +86,8 @@ void weft_shadow_close(weft_trainer *trainer)
 static void copy_fill(void *user, uint64_t unit, weft_job *job)
 {
     const weft_trainer *trainer = user;
-    job->load = (weft_load_job){.view = weft_binding_view(&trainer->weights, unit),
-                                .bytes = weft_binding_view(&trainer->shadow, unit).runs[0].data};
+    job->load = (weft_load_job){.view = weft_binding_view(&trainer->publisher.weights, unit),
+                                .bytes = weft_binding_view(&trainer->publisher.shadow.binding, unit).runs[0].data};
 }
 
 /* Copies the weights into the shadow, whose units are contiguous. */
@@ -104,16 +106,18 @@ static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
     pthread_mutex_unlock(&session->lock);
     weft_status status = copy_to_shadow(trainer);
     if (status == WEFT_OK)
-        status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->digests, &root);
+        status = weft_session_digest(&trainer->publisher.shadow.jobs, &trainer->publisher.shadow.binding,
+                                     trainer->publisher.newest.digests, &root);
     pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK)
         status = weft_bridge_start(trainer);
     if (status != WEFT_OK)
         return status;
-    trainer->newest = (weft_version){trainer->run, session->options.first_version, root};
-    trainer->attachment = attachment;
-    trainer->bound = true;
-    weft_log(WEFT_LOG_INFO, "version %llu is bound: peers may join", (unsigned long long)trainer->newest.number);
+    trainer->publisher.newest.version = (weft_version){trainer->publisher.run, session->options.first_version, root};
+    trainer->publisher.newest.attachment = attachment;
+    trainer->publisher.bound = true;
+    weft_log(WEFT_LOG_INFO, "version %llu is bound: peers may join",
+             (unsigned long long)trainer->publisher.newest.version.number);
     return WEFT_OK;
 }
 
@@ -123,16 +127,16 @@ static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
     weft_session *session = trainer->session;
     uint64_t root;
     pthread_mutex_unlock(&session->lock); /* a pass over the weights must not silence heartbeats */
-    weft_status status = weft_session_digest(&session->calls, fresh, trainer->discard, &root);
+    weft_status status = weft_session_digest(&session->calls, fresh, trainer->publisher.encoding.discard, &root);
     pthread_mutex_lock(&session->lock);
-    if (status == WEFT_OK && root != trainer->newest.root)
+    if (status == WEFT_OK && root != trainer->publisher.newest.version.root)
         status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
-                           (unsigned long long)root, (unsigned long long)trainer->newest.number,
-                           (unsigned long long)trainer->newest.root);
+                           (unsigned long long)root, (unsigned long long)trainer->publisher.newest.version.number,
+                           (unsigned long long)trainer->publisher.newest.version.root);
     if (status != WEFT_OK)
         return status;
-    weft_binding_close(&trainer->weights);
-    trainer->weights = *fresh;
+    weft_binding_close(&trainer->publisher.weights);
+    trainer->publisher.weights = *fresh;
     return WEFT_OK;
 }
 
@@ -141,15 +145,15 @@ weft_status weft_shadow_bind(weft_trainer *trainer, weft_binding *fresh, const v
 {
     weft_blob *blob = NULL;
     weft_status status = weft_session_check(trainer->session, fresh);
-    if (status == WEFT_OK && trainer->bound) {
+    if (status == WEFT_OK && trainer->publisher.bound) {
         status = rebind(trainer, fresh);
     } else if (status == WEFT_OK) {
         blob = attachment_bytes ? weft_blob_make(attachment, attachment_bytes) : NULL;
-        trainer->weights = *fresh;
+        trainer->publisher.weights = *fresh;
         status = attachment_bytes && !blob ? weft_fail(WEFT_E_MEMORY, "no memory for the attachment")
                                            : bind_first(trainer, blob);
         if (status != WEFT_OK)
-            memset(&trainer->weights, 0, sizeof trainer->weights);
+            memset(&trainer->publisher.weights, 0, sizeof trainer->publisher.weights);
     }
     if (status != WEFT_OK) {
         weft_binding_close(fresh);
@@ -163,9 +167,10 @@ weft_status weft_shadow_bind(weft_trainer *trainer, weft_binding *fresh, const v
 static void apply_fill(void *user, uint64_t list, weft_job *job)
 {
     weft_trainer *trainer = user;
-    weft_changes *changes = weft_staging_at(&trainer->scratch, list);
-    job->apply = (weft_apply_job){.target = weft_binding_span(&trainer->shadow, changes->unit, changes->units),
-                                  .changes = changes};
+    weft_changes *changes = weft_staging_at(&trainer->publisher.shadow.scratch, list);
+    job->apply =
+        (weft_apply_job){.target = weft_binding_span(&trainer->publisher.shadow.binding, changes->unit, changes->units),
+                         .changes = changes};
 }
 
 static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
@@ -179,13 +184,13 @@ static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
 static weft_status frames_end(weft_trainer *trainer)
 {
     const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, trainer};
-    weft_pipeline *window = &trainer->shadow_jobs;
+    weft_pipeline *window = &trainer->publisher.shadow.jobs;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && window->ended < window->begun)
         status = weft_pipeline_end(window)->status;
     if (status == WEFT_OK)
-        status = weft_pipeline_run(window, &apply, 0, trainer->scratch.count);
-    weft_staging_clear(&trainer->scratch);
+        status = weft_pipeline_run(window, &apply, 0, trainer->publisher.shadow.scratch.count);
+    weft_staging_clear(&trainer->publisher.shadow.scratch);
     return status;
 }
 
@@ -193,32 +198,32 @@ static weft_status frames_end(weft_trainer *trainer)
 static weft_status frame_begin(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
 {
     const weft_layout *layout = trainer->session->layout;
-    weft_pipeline *window = &trainer->shadow_jobs;
+    weft_pipeline *window = &trainer->publisher.shadow.jobs;
     weft_frame frame;
     weft_status status = weft_frame_admit(layout, bytes, length, &frame);
     if (status != WEFT_OK)
         return status;
     const weft_frame_header *header = &frame.header;
     const uint8_t width = layout->units[header->unit].width;
-    weft_changes *changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
+    weft_changes *changes = weft_staging_take(&trainer->publisher.shadow.scratch, header->unit, header->changed, width);
     if (!changes) {
         status = frames_end(trainer);
         if (status != WEFT_OK)
             return status;
-        changes = weft_staging_take(&trainer->scratch, header->unit, header->changed, width);
+        changes = weft_staging_take(&trainer->publisher.shadow.scratch, header->unit, header->changed, width);
     }
     weft_pipeline_next(window)->decode =
         (weft_decode_job){.frame = frame,
-                          .base = weft_binding_span(&trainer->shadow, header->unit, header->units),
+                          .base = weft_binding_span(&trainer->publisher.shadow.binding, header->unit, header->units),
                           .changes = changes, /* there is room for the largest, and for as many as the window takes */
-                          .tensor_delta = trainer->discard};
+                          .tensor_delta = trainer->publisher.encoding.discard};
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
     return WEFT_OK;
 }
 
 static weft_status chain_frames(weft_trainer *trainer, const weft_chain *chain)
 {
-    const weft_arena *arena = &trainer->journal.arena;
+    const weft_arena *arena = &trainer->publisher.journal.arena;
     for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
         const uint8_t *frame = weft_arena_block(arena, block);
         for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
@@ -235,8 +240,8 @@ static weft_status chain_frames(weft_trainer *trainer, const weft_chain *chain)
 static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
 {
     weft_status status = chain_frames(trainer, chain);
-    weft_pipeline_drop(&trainer->shadow_jobs);
-    weft_staging_clear(&trainer->scratch);
+    weft_pipeline_drop(&trainer->publisher.shadow.jobs);
+    weft_staging_clear(&trainer->publisher.shadow.scratch);
     return status;
 }
 
@@ -244,9 +249,11 @@ static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
 static weft_status count_whole(weft_trainer *trainer)
 {
     uint64_t root;
-    weft_status status = weft_session_digest(&trainer->shadow_jobs, &trainer->shadow, trainer->discard, &root);
+    weft_status status = weft_session_digest(&trainer->publisher.shadow.jobs, &trainer->publisher.shadow.binding,
+                                             trainer->publisher.encoding.discard, &root);
     for (uint64_t part = 0; part < trainer->session->layout->part_count; part++)
-        trainer->discard[part] -= trainer->digests[part] - trainer->delta[part];
+        trainer->publisher.encoding.discard[part] -=
+            trainer->publisher.newest.digests[part] - trainer->publisher.encoding.delta[part];
     return status;
 }
 
@@ -254,8 +261,8 @@ static weft_status count_whole(weft_trainer *trainer)
  * makes frames that do not decode. What the shadow has then is what the next version starts from. */
 weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn)
 {
-    const uint64_t bytes = trainer->session->layout->part_count * sizeof *trainer->discard;
-    memset(trainer->discard, 0, bytes);
+    const uint64_t bytes = trainer->session->layout->part_count * sizeof *trainer->publisher.encoding.discard;
+    memset(trainer->publisher.encoding.discard, 0, bytes);
     weft_status status =
         update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[WEFT_JOURNAL_LEVEL]);
     const bool framed = status == WEFT_OK, broken = !framed && !update->snapshot_only && status != WEFT_E_DEVICE;
@@ -268,6 +275,7 @@ weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update,
         status = copy_to_shadow(trainer);
     if (!framed && status == WEFT_OK)
         status = count_whole(trainer);
-    *torn = status == WEFT_OK && (broken || memcmp(trainer->discard, trainer->delta, bytes) != 0);
+    *torn = status == WEFT_OK &&
+            (broken || memcmp(trainer->publisher.encoding.discard, trainer->publisher.encoding.delta, bytes) != 0);
     return status;
 }

@@ -21,65 +21,65 @@ static void figures(const weft_session *session, weft_stats_info *stats)
 
 static weft_status open_slabs(weft_trainer *trainer)
 {
-    weft_slabs *slabs = &trainer->slabs;
+    weft_slabs *slabs = &trainer->buffers.slabs;
     slabs->slab_bytes = weft_size_slab(trainer->session->layout);
     slabs->count = weft_trainer_slabs(trainer->session->layout, trainer->session->site->trainer.journal);
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    trainer->slots_most = weft_trainer_slots(trainer->session->site);
+    trainer->buffers.slots_most = weft_trainer_slots(trainer->session->site);
     weft_status status = weft_parcel_open(trainer);
     if (status != WEFT_OK)
         return status;
-    trainer->headers_bytes = (uint64_t)trainer->peer_count * trainer->slots_most * WEFT_HEADER_STRIDE;
-    trainer->headers = weft_mem_map(trainer->headers_bytes);
-    if (!slabs->memory || !slabs->free || !trainer->headers)
+    trainer->buffers.headers_bytes = (uint64_t)trainer->peers.count * trainer->buffers.slots_most * WEFT_HEADER_STRIDE;
+    trainer->buffers.headers = weft_mem_map(trainer->buffers.headers_bytes);
+    if (!slabs->memory || !slabs->free || !trainer->buffers.headers)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u slabs of %llu bytes", slabs->count,
                          (unsigned long long)slabs->slab_bytes);
     for (uint32_t i = 0; i < slabs->count; i++)
         slabs->free[i] = i;
     slabs->free_count = slabs->count;
-    return weft_packer_open(&trainer->packer);
+    return weft_packer_open(&trainer->buffers.packer);
 }
 
 static void open_limits(weft_trainer *trainer)
 {
     weft_log_sink *sink = &trainer->session->sink;
-    weft_log_limit_open(&trainer->strangers, sink, 1);
-    weft_log_limit_open(&trainer->comers, sink, PEER_LINES);
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        weft_log_limit_open(&trainer->peers[i].limit, sink, PEER_LINES);
+    weft_log_limit_open(&trainer->door.strangers, sink, 1);
+    weft_log_limit_open(&trainer->door.comers, sink, PEER_LINES);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        weft_log_limit_open(&trainer->peers.list[i].claim.limit, sink, PEER_LINES);
 }
 
 static void end_limits(weft_trainer *trainer)
 {
-    weft_log_limit_end(&trainer->strangers);
-    weft_log_limit_end(&trainer->comers);
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        weft_log_limit_end(&trainer->peers[i].limit);
+    weft_log_limit_end(&trainer->door.strangers);
+    weft_log_limit_end(&trainer->door.comers);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        weft_log_limit_end(&trainer->peers.list[i].claim.limit);
 }
 
 static weft_status open_peers(weft_trainer *trainer)
 {
-    trainer->peers = weft_mem_take(trainer->peer_count, sizeof *trainer->peers);
-    trainer->outlets = weft_mem_take(LANES, sizeof *trainer->outlets);
-    if (!trainer->peers || !trainer->outlets)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", trainer->peer_count);
-    trainer->outlet_count = LANES;
+    trainer->peers.list = weft_mem_take(trainer->peers.count, sizeof *trainer->peers.list);
+    trainer->outlets.list = weft_mem_take(LANES, sizeof *trainer->outlets.list);
+    if (!trainer->peers.list || !trainer->outlets.list)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", trainer->peers.count);
+    trainer->outlets.count = LANES;
     open_limits(trainer);
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < trainer->peer_count && status == WEFT_OK; i++)
-        status = weft_control_open(&trainer->peers[i].control);
-    return status == WEFT_OK ? weft_watch_open(&trainer->watch, trainer->peer_count) : status;
+    for (uint32_t i = 0; i < trainer->peers.count && status == WEFT_OK; i++)
+        status = weft_control_open(&trainer->peers.list[i].connection.control);
+    return status == WEFT_OK ? weft_watch_open(&trainer->peers.watch, trainer->peers.count) : status;
 }
 
 static weft_status open_layout_bytes(weft_trainer *trainer)
 {
-    trainer->layout_length = weft_layout_wire_bytes(trainer->session->layout);
-    trainer->layout_bytes = weft_mem_take(1, trainer->layout_length);
-    if (!trainer->layout_bytes)
+    trainer->door.layout_length = weft_layout_wire_bytes(trainer->session->layout);
+    trainer->door.layout_bytes = weft_mem_take(1, trainer->door.layout_length);
+    if (!trainer->door.layout_bytes)
         return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
-                         (unsigned long long)trainer->layout_length);
-    weft_layout_write(trainer->session->layout, trainer->layout_bytes);
+                         (unsigned long long)trainer->door.layout_length);
+    weft_layout_write(trainer->session->layout, trainer->door.layout_bytes);
     return WEFT_OK;
 }
 
@@ -104,8 +104,8 @@ static weft_status open_lanes(weft_trainer *trainer)
 /* One of several that is away is asked for again at once. */
 static void forget_away(weft_trainer *trainer)
 {
-    for (uint32_t i = 0; i < trainer->outlet_count; i++)
-        trainer->outlets[i].retry_ns = 0;
+    for (uint32_t i = 0; i < trainer->outlets.count; i++)
+        trainer->outlets.list[i].retry_ns = 0;
 }
 
 /* Lanes and the listen address; both may come with an interface that is not up yet. */
@@ -121,7 +121,7 @@ static weft_status open_network(weft_trainer *trainer)
     if (status != WEFT_OK)
         return weft_await_end(&await, status);
     do
-        status = weft_control_listen(session->site->trainer.listen, &trainer->listen_fd, session->stats.listen);
+        status = weft_control_listen(session->site->trainer.listen, &trainer->door.listen_fd, session->stats.listen);
     while (weft_await_more(&await, status));
     return weft_await_end(&await, status);
 }
@@ -130,9 +130,9 @@ static weft_status open_parts(weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
     const weft_layout *layout = trainer->session->layout;
-    weft_status status = weft_journal_open(&trainer->journal, site->trainer.journal, layout->largest_frame);
+    weft_status status = weft_journal_open(&trainer->publisher.journal, site->trainer.journal, layout->largest_frame);
     if (status == WEFT_OK)
-        status = weft_history_open(&trainer->history, layout->part_count, site->trainer.journal);
+        status = weft_history_open(&trainer->publisher.history, layout->part_count, site->trainer.journal);
     if (status == WEFT_OK)
         status = weft_bridge_open(trainer);
     if (status == WEFT_OK)
@@ -150,27 +150,27 @@ static weft_status open_parts(weft_trainer *trainer)
 
 static void give_back(weft_trainer *trainer)
 {
-    for (uint32_t i = 0; trainer->outlets && i < trainer->outlet_count; i++)
-        if (trainer->outlets[i].provider)
-            weft_outlet_close(&trainer->outlets[i]);
-    for (uint32_t i = 0; trainer->peers && i < trainer->peer_count; i++)
-        weft_control_close(&trainer->peers[i].control);
-    weft_watch_close(&trainer->watch);
-    weft_mem_give(trainer->outlets);
-    weft_mem_give(trainer->peers);
-    weft_mem_give(trainer->layout_bytes);
-    if (trainer->headers)
-        weft_mem_unmap(trainer->headers, trainer->headers_bytes);
+    for (uint32_t i = 0; trainer->outlets.list && i < trainer->outlets.count; i++)
+        if (trainer->outlets.list[i].provider)
+            weft_outlet_close(&trainer->outlets.list[i]);
+    for (uint32_t i = 0; trainer->peers.list && i < trainer->peers.count; i++)
+        weft_control_close(&trainer->peers.list[i].connection.control);
+    weft_watch_close(&trainer->peers.watch);
+    weft_mem_give(trainer->outlets.list);
+    weft_mem_give(trainer->peers.list);
+    weft_mem_give(trainer->door.layout_bytes);
+    if (trainer->buffers.headers)
+        weft_mem_unmap(trainer->buffers.headers, trainer->buffers.headers_bytes);
     weft_parcel_close(trainer);
-    weft_packer_close(&trainer->packer);
-    weft_mem_give(trainer->slabs.free);
-    if (trainer->slabs.memory)
-        weft_mem_unmap(trainer->slabs.memory, trainer->slabs.slab_bytes * trainer->slabs.count);
+    weft_packer_close(&trainer->buffers.packer);
+    weft_mem_give(trainer->buffers.slabs.free);
+    if (trainer->buffers.slabs.memory)
+        weft_mem_unmap(trainer->buffers.slabs.memory, trainer->buffers.slabs.slab_bytes * trainer->buffers.slabs.count);
     weft_publish_close(trainer);
     weft_bridge_close(trainer);
-    weft_history_close(&trainer->history);
-    weft_journal_close(&trainer->journal);
-    weft_control_unlisten(trainer->listen_fd);
+    weft_history_close(&trainer->publisher.history);
+    weft_journal_close(&trainer->publisher.journal);
+    weft_control_unlisten(trainer->door.listen_fd);
     weft_session_unmake(trainer->session);
     weft_mem_give(trainer);
 }
@@ -179,18 +179,19 @@ static void say_goodbye(weft_trainer *trainer)
 {
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.status = WEFT_OK, .version = trainer->newest.number, .text = "the trainer closes"};
+    weft_wire_notice notice = {
+        .status = WEFT_OK, .version = trainer->publisher.newest.version.number, .text = "the trainer closes"};
     weft_wire_put_notice(&out, &notice);
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (weft_peer_connected(&trainer->peers[i]) && trainer->peers[i].greeted)
-            weft_control_send(&trainer->peers[i].control, WEFT_MESSAGE_BYE, out.data, out.used);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (weft_peer_connected(&trainer->peers.list[i]) && trainer->peers.list[i].connection.greeted)
+            weft_control_send(&trainer->peers.list[i].connection.control, WEFT_MESSAGE_BYE, out.data, out.used);
 }
 
 static bool flush_all(weft_trainer *trainer)
 {
     bool left = false;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_control *control = &trainer->peers[i].control;
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_control *control = &trainer->peers.list[i].connection.control;
         if (control->fd < 0 || weft_control_flush(control) != WEFT_OK)
             continue;
         left = left || weft_control_wants_write(control);
@@ -209,11 +210,11 @@ static void close_trainer(weft_session *session)
     while (flush_all(trainer) && weft_clock_ns() < deadline_ns)
         weft_clock_pass(WEFT_NS_PER_MS);
     weft_follow_forget(trainer);
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (weft_peer_connected(&trainer->peers[i])) {
-            if (trainer->peers[i].greeted)
-                weft_peer_move(trainer, &trainer->peers[i], WEFT_ON_ENDED);
-            weft_peer_lose(trainer, &trainer->peers[i], WEFT_OK, "the trainer closes");
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (weft_peer_connected(&trainer->peers.list[i])) {
+            if (trainer->peers.list[i].connection.greeted)
+                weft_peer_move(trainer, &trainer->peers.list[i], WEFT_ON_ENDED);
+            weft_peer_lose(trainer, &trainer->peers.list[i], WEFT_OK, "the trainer closes");
         }
     end_limits(trainer);
     weft_log_enter(before);
@@ -233,7 +234,7 @@ static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *
         "encoding %.1f, slabs %.1f, %u peers %.1f; backend %s",
         (double)sizes->bytes / 1e6, (double)session->layout->bytes / 1e6, (double)sizes->shadow / 1e6,
         (double)sizes->journal.bytes / 1e6, (double)sizes->digests / 1e6, (double)sizes->merging / 1e6,
-        (double)sizes->encoding / 1e6, (double)sizes->slabs / 1e6, trainer->peer_count - WEFT_GUESTS,
+        (double)sizes->encoding / 1e6, (double)sizes->slabs / 1e6, trainer->peers.count - WEFT_GUESTS,
         (double)sizes->peers / 1e6, session->backend_name);
     if (sizes->journal.automatic)
         weft_log(WEFT_LOG_INFO, "trainer: journal = auto is %s: %s", weft_size_print(sizes->journal.bytes, size),
@@ -282,12 +283,12 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     made->figures = figures;
     made->close = close_trainer;
     trainer->session = made;
-    trainer->listen_fd = -1;
-    trainer->peer_count = peers;
+    trainer->door.listen_fd = -1;
+    trainer->peers.count = peers;
     weft_log_sink *before = weft_log_enter(&made->sink);
-    if (getrandom(&trainer->run, sizeof trainer->run, 0) != sizeof trainer->run)
-        trainer->run = made->incarnation;
-    trainer->run |= 1; /* 0 says no run */
+    if (getrandom(&trainer->publisher.run, sizeof trainer->publisher.run, 0) != sizeof trainer->publisher.run)
+        trainer->publisher.run = made->incarnation;
+    trainer->publisher.run |= 1; /* 0 says no run */
     settle_sizes(trainer, &sizes);
     status = open_parts(trainer);
     if (status == WEFT_OK)

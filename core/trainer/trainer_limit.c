@@ -12,8 +12,8 @@ typedef unsigned long long ull;
 static uint32_t port_cost(const weft_trainer *trainer, const char *provider)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < trainer->outlet_count; i++) {
-        const weft_outlet *outlet = &trainer->outlets[i];
+    for (uint32_t i = 0; i < trainer->outlets.count; i++) {
+        const weft_outlet *outlet = &trainer->outlets.list[i];
         if (!outlet->link)
             continue;
         if (strcmp(outlet->provider->name, provider) == 0)

@@ -12,19 +12,19 @@
 static weft_peer *free_record(weft_trainer *trainer)
 {
     weft_peer *lost = NULL;
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        weft_peer *peer = &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
         if (weft_peer_connected(peer))
             continue;
-        if (!peer->known)
+        if (!peer->claim.known)
             return peer;
         lost = lost ? lost : peer;
     }
     if (!lost)
         return NULL;
     weft_peer_move(trainer, lost, WEFT_ON_FORGOTTEN);
-    weft_log_limit_end(&lost->limit);
-    lost->known = false;
+    weft_log_limit_end(&lost->claim.limit);
+    lost->claim.known = false;
     return lost;
 }
 
@@ -33,12 +33,12 @@ static uint32_t list_guests(weft_trainer *trainer, weft_guest guests[WEFT_GUESTS
                             weft_peer *records[WEFT_GUESTS_MOST])
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < trainer->peer_count && count < WEFT_GUESTS_MOST; i++) {
-        weft_peer *peer = &trainer->peers[i];
-        if (!weft_peer_connected(peer) || peer->greeted)
+    for (uint32_t i = 0; i < trainer->peers.count && count < WEFT_GUESTS_MOST; i++) {
+        weft_peer *peer = &trainer->peers.list[i];
+        if (!weft_peer_connected(peer) || peer->connection.greeted)
             continue;
         records[count] = peer;
-        guests[count++] = (weft_guest){&peer->control, peer->opened_ns, peer->leaving};
+        guests[count++] = (weft_guest){&peer->connection.control, peer->connection.opened_ns, peer->connection.leaving};
     }
     return count;
 }
@@ -54,7 +54,7 @@ static weft_peer *find_place(weft_trainer *trainer, uint32_t *turned)
         return place;
     weft_peer *guest = records[weft_guest_pick(guests, count)];
     ++*turned;
-    weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", guest->control.peer);
+    weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", guest->connection.control.peer);
     weft_peer_lose(trainer, guest, WEFT_OK, "it made room");
     return free_record(trainer);
 }
@@ -64,7 +64,7 @@ static bool accept_guests(weft_trainer *trainer)
 {
     uint32_t turned = 0;
     while (turned < WEFT_GUESTS_TURN) {
-        int fd = accept4(trainer->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(trainer->door.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && weft_descriptors_short(errno))
             continue;
         if (fd < 0)
@@ -72,15 +72,15 @@ static bool accept_guests(weft_trainer *trainer)
         weft_peer *guest = find_place(trainer, &turned);
         if (!guest) {
             close(fd);
-            weft_log_sink *before = weft_log_enter(&trainer->strangers.sink);
-            weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peer_count);
+            weft_log_sink *before = weft_log_enter(&trainer->door.strangers.sink);
+            weft_log(WEFT_LOG_WARN, "a connection was closed: %u peers and guests are connected", trainer->peers.count);
             weft_log_enter(before);
             continue;
         }
-        weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
-        guest->opened_ns = weft_clock_ns();
-        guest->greeted = guest->leaving = false;
-        trainer->watch.stirred[weft_peer_index(trainer, guest)] = true;
+        weft_control_adopt(&guest->connection.control, fd, trainer->session->site->session.io_deadline_ms);
+        guest->connection.opened_ns = weft_clock_ns();
+        guest->connection.greeted = guest->connection.leaving = false;
+        trainer->peers.watch.stirred[weft_peer_index(trainer, guest)] = true;
     }
     return true;
 }
@@ -89,7 +89,7 @@ static bool accept_guests(weft_trainer *trainer)
 static weft_status poll_data(weft_trainer *trainer, weft_peer *peer, weft_waits *waits)
 {
     bool any = false;
-    if (!peer->greeted || peer->leaving)
+    if (!peer->connection.greeted || peer->connection.leaving)
         return WEFT_OK;
     weft_status status = weft_send_poll(trainer, peer, weft_clock_ns(), &any);
     waits->busy = waits->busy || (status == WEFT_OK && any);
@@ -99,11 +99,11 @@ static weft_status poll_data(weft_trainer *trainer, weft_peer *peer, weft_waits 
 /* Ports without writes under way have nothing to say. */
 static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
 {
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
-        for (uint32_t at = 0; trainer->watch.stirred[i] && at < peer->rail_count; at++)
-            if (peer->rails[at].port && (peer->rails[at].writes || peer->again))
-                weft_waits_port(waits, peer->outlet->provider, peer->rails[at].port);
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        const weft_peer *peer = &trainer->peers.list[i];
+        for (uint32_t at = 0; trainer->peers.watch.stirred[i] && at < peer->rails.count; at++)
+            if (peer->rails.list[at].port && (peer->rails.list[at].writes || peer->posting.again))
+                weft_waits_port(waits, peer->rails.outlet->provider, peer->rails.list[at].port);
     }
 }
 
@@ -116,19 +116,19 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
     uint64_t now_ns = weft_clock_ns();
     if (status == WEFT_OK)
         status = weft_peer_check_time(trainer, peer, now_ns, waits);
-    if (status == WEFT_OK && work && peer->greeted && !peer->leaving)
+    if (status == WEFT_OK && work && peer->connection.greeted && !peer->connection.leaving)
         status = weft_send_pump(trainer, peer, now_ns, waits);
     if (status == WEFT_OK)
-        status = weft_control_flush(&peer->control);
+        status = weft_control_flush(&peer->connection.control);
     if (status != WEFT_OK) {
         weft_peer_lose(trainer, peer, status, weft_last_error());
         return;
     }
-    bool writes = weft_control_wants_write(&peer->control);
-    if (peer->leaving && !writes)
+    bool writes = weft_control_wants_write(&peer->connection.control);
+    if (peer->connection.leaving && !writes)
         weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
-    else if (!weft_watch_control(&trainer->watch, &peer->control, weft_peer_index(trainer, peer), !peer->leaving,
-                                 writes))
+    else if (!weft_watch_control(&trainer->peers.watch, &peer->connection.control, weft_peer_index(trainer, peer),
+                                 !peer->connection.leaving, writes))
         waits->blind = true;
 }
 
@@ -137,25 +137,27 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
 static bool is_active(const weft_peer *peer)
 {
     bool streams = peer->feed.kind == WEFT_FEED_UPDATE || peer->feed.kind == WEFT_FEED_SNAPSHOT;
-    bool sends = streams && peer->slots_free > 0; /* a slot comes back with a receipt */
-    return weft_peer_connected(peer) && (sends || peer->posting || peer->again_chunks || peer->writes ||
-                                         weft_rail_writes(peer) || peer->again || peer->starved);
+    bool sends = streams && peer->flights.slots_free > 0; /* a slot comes back with a receipt */
+    return weft_peer_connected(peer) &&
+           (sends || peer->posting.busy || peer->flights.again_chunks || peer->flights.writes ||
+            weft_rail_writes(peer) || peer->posting.again || peer->flights.starved);
 }
 
 /* Serves a peer and notes when it is to be served next. */
 static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_waits *waits)
 {
-    weft_peer *peer = &trainer->peers[index];
+    weft_peer *peer = &trainer->peers.list[index];
     uint64_t wake_ns = waits->wake_ns;
-    peer->starved = peer->starved && !work;
-    trainer->watch.stirred[index] = false;
+    peer->flights.starved = peer->flights.starved && !work;
+    trainer->peers.watch.stirred[index] = false;
     waits->wake_ns = UINT64_MAX;
-    weft_log_sink *before = weft_log_enter(peer->greeted ? &peer->limit.sink : &trainer->strangers.sink);
+    weft_log_sink *before =
+        weft_log_enter(peer->connection.greeted ? &peer->claim.limit.sink : &trainer->door.strangers.sink);
     if (weft_peer_connected(peer))
         serve(trainer, peer, work, waits);
     weft_log_enter(before);
-    trainer->watch.due_ns[index] = weft_peer_connected(peer) ? waits->wake_ns : UINT64_MAX;
-    trainer->watch.stirred[index] |= is_active(peer) || (!work && weft_peer_connected(peer));
+    trainer->peers.watch.due_ns[index] = weft_peer_connected(peer) ? waits->wake_ns : UINT64_MAX;
+    trainer->peers.watch.stirred[index] |= is_active(peer) || (!work && weft_peer_connected(peer));
     weft_waits_until(waits, wake_ns);
 }
 
@@ -163,36 +165,36 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
 static void tell_left_out(weft_trainer *trainer)
 {
     const uint64_t now_ns = weft_clock_ns();
-    if (now_ns < trainer->told_ns + 1000 * WEFT_NS_PER_MS)
+    if (now_ns < trainer->door.told_ns + 1000 * WEFT_NS_PER_MS)
         return;
-    trainer->told_ns = now_ns;
-    weft_log_limit_tell(&trainer->strangers);
-    weft_log_limit_tell(&trainer->comers);
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        weft_log_limit_tell(&trainer->peers[i].limit);
+    trainer->door.told_ns = now_ns;
+    weft_log_limit_tell(&trainer->door.strangers);
+    weft_log_limit_tell(&trainer->door.comers);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        weft_log_limit_tell(&trainer->peers.list[i].claim.limit);
 }
 
 void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_trainer *trainer = session->trainer;
-    bool starved = false, all = session->woken || trainer->again;
-    trainer->again = false;
+    bool starved = false, all = session->woken || trainer->peers.again;
+    trainer->peers.again = false;
     tell_left_out(trainer);
     session->woken = session->woken && !work;
     if (accept_guests(trainer))
-        weft_waits_fd(waits, trainer->listen_fd, POLLIN);
-    weft_watch_gather(&trainer->watch);
+        weft_waits_fd(waits, trainer->door.listen_fd, POLLIN);
+    weft_watch_gather(&trainer->peers.watch);
     uint64_t now_ns = weft_clock_ns();
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        if (all || weft_watch_due(&trainer->watch, i, now_ns)) {
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        if (all || weft_watch_due(&trainer->peers.watch, i, now_ns)) {
             serve_due(trainer, i, work, waits);
-            starved = starved || (work && trainer->peers[i].starved);
+            starved = starved || (work && trainer->peers.list[i].flights.starved);
         } else {
-            weft_waits_until(waits, trainer->watch.due_ns[i]);
+            weft_waits_until(waits, trainer->peers.watch.due_ns[i]);
         }
     }
-    if (trainer->again || (starved && trainer->slabs.free_count))
+    if (trainer->peers.again || (starved && trainer->buffers.slabs.free_count))
         waits->busy = true;
-    weft_waits_fd(waits, trainer->watch.fd, POLLIN);
+    weft_waits_fd(waits, trainer->peers.watch.fd, POLLIN);
     wait_for_ports(trainer, waits);
 }

@@ -223,7 +223,7 @@ static void out_of_room(void **state)
 static bool bridge_rests(fleet *f, uint32_t *most)
 {
     weft_session *session = f->trainer.session;
-    const weft_bridge *bridge = &session->trainer->bridge;
+    const weft_bridge *bridge = &session->trainer->publisher.bridge;
     bool rests = true;
     pthread_mutex_lock(&session->lock);
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
@@ -247,7 +247,7 @@ static int setup_wide(void **state)
 static void that_never_commit(void **state)
 {
     fleet *f = *state;
-    const weft_bridge *bridge = &f->trainer.session->trainer->bridge;
+    const weft_bridge *bridge = &f->trainer.session->trainer->publisher.bridge;
     uint32_t most = 0, rests = 0;
     for (int i = 0; i < 9; i++)
         fleet_publish(f, 150);
@@ -324,7 +324,7 @@ static bool kernel_prefaults(void *page)
 static void memory_comes_before_the_update(void **state)
 {
     fleet *f = *state;
-    weft_arena *arena = &f->trainer.session->trainer->journal.arena;
+    weft_arena *arena = &f->trainer.session->trainer->publisher.journal.arena;
     if (!kernel_prefaults(weft_arena_block(arena, arena->block_count - 1)))
         skip();
     for (uint32_t publishes = 0; publishes < 3; publishes++) {

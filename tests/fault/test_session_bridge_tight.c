@@ -236,7 +236,7 @@ static void check_image(const fleet *f, const weft_image *image, uint64_t order)
 static void bits_of_any_version(void **state)
 {
     fleet *f = *state;
-    weft_bridge *bridge = &f->trainer.session->trainer->bridge;
+    weft_bridge *bridge = &f->trainer.session->trainer->publisher.bridge;
     fleet_publish(f, 20);
     change_wholly(f, "bytes"); /* 2 */
     fleet_publish(f, 3);

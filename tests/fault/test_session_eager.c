@@ -72,7 +72,7 @@ static void fails_at_the_survey(void **state)
     sim *s = early_open_two(FLEET_SMALL, 13);
     assert_int_equal(early_publish(s, 300, 0), WEFT_OK);
     sim_settle(s, EARLY_SETTLE_MS);
-    weft_arena *arena = &early_trainer(s)->journal.arena;
+    weft_arena *arena = &early_trainer(s)->publisher.journal.arena;
     const uint32_t before = weft_arena_free_blocks(arena);
     early_backend.survey = survey_nothing;
     assert_int_equal(early_publish(s, 300, 0), WEFT_E_DEVICE);
@@ -91,9 +91,9 @@ static void deafen_one(sim *s, uint64_t run)
     if (run != 12)
         return;
     early_script.rounds = 0;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (strcmp(trainer->peers[i].name, s->rollouts[0].name) == 0)
-            trainer->peers[i].control.out_end = WEFT_CONTROL_OUT_BYTES;
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (strcmp(trainer->peers.list[i].claim.name, s->rollouts[0].name) == 0)
+            trainer->peers.list[i].connection.control.out_end = WEFT_CONTROL_OUT_BYTES;
 }
 
 /* The error is the publish's, not that of a peer that is lost over it. */
@@ -138,7 +138,8 @@ static void dies_behind_the_seal(void **state)
     (void)state;
     sim *s = early_open_two(FLEET_SMALL, 14);
     weft_session *session = s->trainer.session;
-    weft_pipeline *shadow = &session->trainer->shadow_jobs, *weights = &session->calls, was[] = {*shadow, *weights};
+    weft_pipeline *shadow = &session->trainer->publisher.shadow.jobs, *weights = &session->calls,
+                  was[] = {*shadow, *weights};
     weft_backend dying = *shadow->backend;
     before_it_died = shadow->backend;
     dying.decode = decode_some;

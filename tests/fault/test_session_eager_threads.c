@@ -40,8 +40,8 @@ static weft_status encode(weft_backend_state *state, weft_encode_job *job)
 static void small_buckets(weft_trainer *trainer)
 {
     pthread_mutex_lock(&trainer->session->lock);
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        trainer->peers[i].site.bucket_min = 1; /* the model is small */
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        trainer->peers.list[i].site.bucket_min = 1; /* the model is small */
     pthread_mutex_unlock(&trainer->session->lock);
 }
 
@@ -69,10 +69,10 @@ static void goes_out_meanwhile(void **state)
         fleet_join(f, i, FLEET_SAME);
     rollout_a = f->rollouts[0].session;
     weft_trainer *trainer = f->trainer.session->trainer;
-    real = trainer->encoder.backend;
+    real = trainer->publisher.encoding.encoder.backend;
     weft_backend slow = *real;
     slow.encode = encode;
-    trainer->encoder.backend = &slow;
+    trainer->publisher.encoding.encoder.backend = &slow;
     for (uint64_t round = 1; round <= ROUNDS_LEAST || (!early && round <= ROUNDS_MOST); round++) {
         small_buckets(trainer);
         publish(f, round % 3 == 0 ? 2 + round % 7 : 0);
@@ -84,7 +84,7 @@ static void goes_out_meanwhile(void **state)
         fleet_catch_up(f, i);
     assert_true(early);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
-    trainer->encoder.backend = real;
+    trainer->publisher.encoding.encoder.backend = real;
     fleet_close(f);
 }
 

@@ -69,9 +69,9 @@ static progress look(fleet *f)
     weft_peer_info info = {0};
     progress now = {0};
     pthread_mutex_lock(&session->lock);
-    for (uint32_t i = 0; i < trainer->peer_count; i++) {
-        const weft_peer *peer = &trainer->peers[i];
-        if (peer->greeted && strcmp(peer->name, "a") == 0 && peer->feed.kind == WEFT_FEED_SNAPSHOT) {
+    for (uint32_t i = 0; i < trainer->peers.count; i++) {
+        const weft_peer *peer = &trainer->peers.list[i];
+        if (peer->connection.greeted && strcmp(peer->claim.name, "a") == 0 && peer->feed.kind == WEFT_FEED_SNAPSHOT) {
             now.runs = true;
             now.units = peer->feed.tiles.unit;
             now.merging = peer->feed.made != NULL;
@@ -86,9 +86,9 @@ static progress look(fleet *f)
 static weft_peer *peer_of(fleet *f, const char *name)
 {
     weft_trainer *trainer = f->trainer.session->trainer;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (strcmp(trainer->peers[i].name, name) == 0)
-            return &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (strcmp(trainer->peers.list[i].claim.name, name) == 0)
+            return &trainer->peers.list[i];
     fail_msg("no peer %s", name);
     return NULL;
 }
@@ -96,7 +96,7 @@ static weft_peer *peer_of(fleet *f, const char *name)
 static void set_rate_of(fleet *f, const char *name, double bytes_s)
 {
     pthread_mutex_lock(&f->trainer.session->lock);
-    peer_of(f, name)->pace.bytes_s = bytes_s;
+    peer_of(f, name)->posting.pace.bytes_s = bytes_s;
     pthread_mutex_unlock(&f->trainer.session->lock);
 }
 
@@ -254,7 +254,7 @@ static void a_stretch_in_parts(void **state)
     fleet_join(f, 0, FLEET_OTHER);
     uint64_t units = wait_for_units(f, f->layout->unit_count - 2).units;
     pthread_mutex_lock(&f->trainer.session->lock);
-    f->trainer.session->trainer->bridge.share = 1;
+    f->trainer.session->trainer->publisher.bridge.share = 1;
     pthread_mutex_unlock(&f->trainer.session->lock);
     set_rate(f, 16e3);
     fleet_publish(f, 1);
@@ -295,7 +295,7 @@ static bool reads_merged(fleet *f)
     if (reads) {
         const weft_chain *chain = &stream->update->chain[stream->level];
         one_block = chain->first == chain->last;
-        trainer->bridge.share = 1;
+        trainer->publisher.bridge.share = 1;
     }
     pthread_mutex_unlock(&f->trainer.session->lock);
     assert_true(one_block);
@@ -325,7 +325,7 @@ static void wait_for_ahead(fleet *f, uint32_t updates)
         assert_true(fleet_now_ms() < end);
         pthread_mutex_lock(&f->trainer.session->lock);
         const weft_peer *peer = peer_of(f, "b");
-        ahead = peer->expected_count + (peer->feed.kind == WEFT_FEED_UPDATE) == updates;
+        ahead = peer->receipts.count + (peer->feed.kind == WEFT_FEED_UPDATE) == updates;
         pthread_mutex_unlock(&f->trainer.session->lock);
     }
 }

@@ -324,9 +324,9 @@ static uint64_t writes_to(const fleet *f, const char *name)
 {
     weft_session *session = f->trainer.session;
     pthread_mutex_lock(&session->lock);
-    const weft_peer *peer = &session->trainer->peers[1];
-    assert_string_equal(peer->name, name);
-    const uint64_t writes = peer->rails[0].sent_writes;
+    const weft_peer *peer = &session->trainer->peers.list[1];
+    assert_string_equal(peer->claim.name, name);
+    const uint64_t writes = peer->rails.list[0].sent_writes;
     pthread_mutex_unlock(&session->lock);
     return writes;
 }
@@ -336,8 +336,8 @@ static uint32_t records(fleet *f, uint32_t count)
 {
     weft_session *session = f->trainer.session;
     pthread_mutex_lock(&session->lock);
-    const uint32_t before = session->trainer->peer_count;
-    session->trainer->peer_count = count;
+    const uint32_t before = session->trainer->peers.count;
+    session->trainer->peers.count = count;
     pthread_mutex_unlock(&session->lock);
     return before;
 }

@@ -67,7 +67,7 @@ static void defaults_take_updates(void **state)
     const weft_rollout *rollout = f->rollouts[0].session->rollout;
     assert_true(rollout->staging.bytes >= weft_size_staged(f->layout, 100));
     assert_true(rollout->slots.payload >= f->layout->largest_frame && rollout->slots.payload <= 8 * MIB);
-    assert_true(f->trainer.session->trainer->journal.arena.bytes >= 2 * f->layout->bytes);
+    assert_true(f->trainer.session->trainer->publisher.journal.arena.bytes >= 2 * f->layout->bytes);
     static const uint32_t per_mille[] = {30, 1000, 30};
     for (size_t i = 0; i < sizeof per_mille / sizeof *per_mille; i++) {
         fleet_publish(f, per_mille[i]);

@@ -21,7 +21,7 @@ static int teardown(void **state)
 static bool all_are_free(fleet *f)
 {
     weft_session *session = f->trainer.session;
-    const weft_slabs *slabs = &session->trainer->slabs;
+    const weft_slabs *slabs = &session->trainer->buffers.slabs;
     pthread_mutex_lock(&session->lock);
     bool all = slabs->free_count == slabs->count;
     pthread_mutex_unlock(&session->lock);
@@ -44,7 +44,7 @@ static void after_a_snapshot(void **state)
         fleet_catch_up(f, at);
     assert_true(fleet_stats(f->trainer.session).snapshot_bytes > 0);
     wait_all_free(f);
-    assert_true(f->trainer.session->trainer->slabs.turn > 0);
+    assert_true(f->trainer.session->trainer->buffers.slabs.turn > 0);
 }
 
 static void after_a_peer_is_lost(void **state)

@@ -64,7 +64,7 @@ static fleet *start(void)
     session->sink.write = hear;
     torn.backend.encode = encode;
     torn.backend.load = load;
-    session->trainer->encoder.backend = session->calls.backend = &torn.backend;
+    session->trainer->publisher.encoding.encoder.backend = session->calls.backend = &torn.backend;
     pthread_mutex_unlock(&session->lock);
     return f;
 }
@@ -73,7 +73,7 @@ static void stop(fleet *f)
 {
     weft_session *session = f->trainer.session;
     pthread_mutex_lock(&session->lock);
-    session->trainer->encoder.backend = session->calls.backend = torn.real;
+    session->trainer->publisher.encoding.encoder.backend = session->calls.backend = torn.real;
     session->sink.write = torn.write;
     pthread_mutex_unlock(&session->lock);
     fleet_close(f);

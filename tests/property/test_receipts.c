@@ -26,8 +26,8 @@ static void line(uint64_t bytes_s)
 static uint32_t under_way(const weft_peer *peer)
 {
     uint32_t count = 0;
-    for (uint32_t slot = 0; slot < peer->hello.slots; slot++)
-        count += peer->flights[slot].used && !peer->flights[slot].receipted;
+    for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++)
+        count += peer->flights.list[slot].used && !peer->flights.list[slot].receipted;
     return count;
 }
 
@@ -59,7 +59,7 @@ static void mute_in_update(sim *s, const sim_end *end)
         sim_tick(s);
     mute(end);
     weft_loop_set_faults(NULL);
-    while (!sim_record(s, end->name)->expected_count) /* all of it is on its way */
+    while (!sim_record(s, end->name)->receipts.count) /* all of it is on its way */
         sim_tick(s);
     for (unsigned i = 0; i < 10; i++)
         sim_tick(s);
@@ -72,7 +72,7 @@ static void check_lost_in_time(sim *s, sim_end *end)
     const uint64_t before = sim_lost(s), begun_ms = sim_ms(s), most_ms = SIM_PATIENCE_MS + PATIENCE * 2000u + SLACK_MS;
     weft_event event = {.size = sizeof event};
     uint64_t pinned = under_way(sim_record(s, end->name));
-    weft_estimate *estimate = &sim_record(s, end->name)->estimate;
+    weft_estimate *estimate = &sim_record(s, end->name)->tuning.estimate;
     assert_true(pinned > 0);
     estimate->rate_bytes_s = 2e6; /* as if it had been measured */
     while (sim_lost(s) == before) {
@@ -90,9 +90,9 @@ static void check_lost_in_time(sim *s, sim_end *end)
     while (event.kind != WEFT_EVENT_LOST);
     if (!strstr(event.text, "took no bucket for"))
         sim_fail(s, "%s", event.text);
-    assert_int_equal(trainer->slabs.free_count, trainer->slabs.count);
-    for (uint64_t order = trainer->journal.oldest; order < trainer->journal.next; order++)
-        assert_int_equal(weft_journal_at((weft_journal *)&trainer->journal, order)->readers, 0);
+    assert_int_equal(trainer->buffers.slabs.free_count, trainer->buffers.slabs.count);
+    for (uint64_t order = trainer->publisher.journal.oldest; order < trainer->publisher.journal.next; order++)
+        assert_int_equal(weft_journal_at((weft_journal *)&trainer->publisher.journal, order)->readers, 0);
     end->session->rollout->phase = WEFT_PHASE_RECEIVING;
     sim_settle(s, 20000);
 }
@@ -136,13 +136,13 @@ static void of_an_update_that_it_says_it_holds(void **state)
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     mute_in_update(s, &s->rollouts[0]);
-    weft_wire_held held = {.version = s->trainer.session->trainer->newest};
+    weft_wire_held held = {.version = s->trainer.session->trainer->publisher.newest.version};
     memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
     weft_wire_put_held(&out, &held);
     weft_control_send(&rollout->control, WEFT_MESSAGE_HELD, out.data, out.used);
     for (unsigned i = 0; i < 5; i++)
         sim_tick(s);
-    assert_int_equal(sim_record(s, "auto1")->held.number, s->newest);
+    assert_int_equal(sim_record(s, "auto1")->standing.held.number, s->newest);
     check_lost_in_time(s, &s->rollouts[0]);
     sim_close(s);
 }
@@ -202,7 +202,7 @@ static void not_of_a_slab_that_others_need(void **state)
         sim_join(s, &s->rollouts[i], name, s->dense, NULL);
     }
     sim_settle(s, 20000);
-    assert_true(s->trainer.session->trainer->slabs.count <= 6);
+    assert_true(s->trainer.session->trainer->buffers.slabs.count <= 6);
     sim_publish(s, 10);
     while (staged(s, 0, 6) < 6)
         sim_tick(s);
@@ -213,8 +213,8 @@ static void not_of_a_slab_that_others_need(void **state)
     sim_join(s, &s->rollouts[6], "auto6", NULL, NULL);
     for (unsigned i = 0; staged(s, 6, 7) == 0; i++) {
         if (i == 5000)
-            sim_fail(s, "no snapshot: %u of %u slabs are free", s->trainer.session->trainer->slabs.free_count,
-                     s->trainer.session->trainer->slabs.count);
+            sim_fail(s, "no snapshot: %u of %u slabs are free", s->trainer.session->trainer->buffers.slabs.free_count,
+                     s->trainer.session->trainer->buffers.slabs.count);
         sim_tick(s);
     }
     sim_settle(s, 20000);
@@ -234,7 +234,7 @@ static void not_of_slabs_that_others_take(void **state)
         snprintf(name, sizeof name, "auto%u", i);
         sim_join(s, &s->rollouts[i], name, NULL, "session.io_deadline=350ms");
     }
-    assert_int_equal(s->trainer.session->trainer->slabs.count, 4);
+    assert_int_equal(s->trainer.session->trainer->buffers.slabs.count, 4);
     sim_settle(s, 60000);
     if (sim_lost(s) > 0)
         sim_fail(s, "%llu peers were lost", (unsigned long long)sim_lost(s));
@@ -296,7 +296,7 @@ static void not_when_the_trainer_stops(void **state)
     sim_join(s, &s->rollouts[0], "auto1", NULL, "session.io_deadline=60s");
     while (!s->rollouts[0].session->rollout->book.buckets)
         sim_tick(s);
-    assert_true(sim_record(s, "auto1")->writes > 0);
+    assert_true(sim_record(s, "auto1")->flights.writes > 0);
     for (unsigned i = 0; i < 10 * SIM_IO_MS; i++) {
         s->now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->rollouts[0]);

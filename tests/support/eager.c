@@ -27,8 +27,8 @@ static weft_status encode(weft_backend_state *state, weft_encode_job *job)
     sim *s = early_script.s;
     const weft_trainer *trainer = s->trainer.session->trainer;
     early_script.runs++;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        trainer->peers[i].site.bucket_min = 1; /* the models are small */
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        trainer->peers.list[i].site.bucket_min = 1; /* the models are small */
     if (early_script.act)
         early_script.act(s, early_script.runs);
     sim_rounds(s, early_script.rounds);
@@ -45,12 +45,12 @@ void early_start(sim *s, const char *text)
         site_scratch_write(&s->scratch, text, strlen(text));
     sim_start_trainer(s);
     weft_trainer *trainer = s->trainer.session->trainer;
-    early_script = (early){.s = s, .real = trainer->encoder.backend, .rounds = 3};
+    early_script = (early){.s = s, .real = trainer->publisher.encoding.encoder.backend, .rounds = 3};
     early_backend = *early_script.real;
     early_backend.encode = encode;
-    trainer->encoder.backend = &early_backend;
-    for (uint32_t lane = 0; lane < trainer->encoder.team.workers; lane++)
-        trainer->encoder.windows[lane].backend = &early_backend;
+    trainer->publisher.encoding.encoder.backend = &early_backend;
+    for (uint32_t lane = 0; lane < trainer->publisher.encoding.encoder.team.workers; lane++)
+        trainer->publisher.encoding.encoder.windows[lane].backend = &early_backend;
 }
 
 weft_status early_publish(sim *s, uint32_t per_mille, uint64_t fail_at)
@@ -91,8 +91,8 @@ weft_trainer *early_trainer(sim *s)
 void early_must_be_clean(sim *s)
 {
     const weft_trainer *trainer = early_trainer(s);
-    assert_null(trainer->eager.update);
-    assert_int_equal(trainer->eager.withdrawn.readers, 0);
+    assert_null(trainer->publisher.eager.update);
+    assert_int_equal(trainer->publisher.eager.withdrawn.readers, 0);
 }
 
 sim *early_open_two(fleet_size size, uint64_t seed)

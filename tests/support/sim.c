@@ -300,9 +300,9 @@ void sim_stop_trainer(sim *s)
 void sim_kill_trainer(sim *s)
 {
     weft_trainer *trainer = s->trainer.session->trainer;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (trainer->peers[i].control.fd >= 0)
-            shutdown(trainer->peers[i].control.fd, SHUT_RDWR);
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (trainer->peers.list[i].connection.control.fd >= 0)
+            shutdown(trainer->peers.list[i].connection.control.fd, SHUT_RDWR);
     close_end(&s->trainer);
 }
 

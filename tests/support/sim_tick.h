@@ -34,9 +34,9 @@ static inline uint64_t sim_lost(const sim *s)
 static inline weft_peer *sim_record(const sim *s, const char *name)
 {
     weft_trainer *trainer = s->trainer.session->trainer;
-    for (uint32_t i = 0; i < trainer->peer_count; i++)
-        if (strcmp(trainer->peers[i].name, name) == 0)
-            return &trainer->peers[i];
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (strcmp(trainer->peers.list[i].claim.name, name) == 0)
+            return &trainer->peers.list[i];
     sim_fail(s, "no peer %s", name);
 }
 

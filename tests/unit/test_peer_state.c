@@ -61,7 +61,7 @@ static void every_cell(void **state)
     pthread_cond_init(&session.changed, NULL);
     for (unsigned from = 0; from < WEFT_PEER_STATES; from++)
         for (unsigned event = 0; event < WEFT_PEER_EVENTS; event++) {
-            weft_peer peer = {.name = "p", .state = (weft_peer_state)from};
+            weft_peer peer = {.claim.name = "p", .state = (weft_peer_state)from};
             uint32_t to = drawn(peer.state, (weft_peer_event)event);
             uint64_t taken = weft_peer_moves(peer.state, (weft_peer_event)event);
             weft_status status = weft_peer_move(&trainer, &peer, (weft_peer_event)event);
@@ -77,7 +77,7 @@ static void a_wrong_event_is_named(void **state)
 {
     weft_session session = {.stopping = false};
     weft_trainer trainer = {.session = &session};
-    weft_peer peer = {.name = "p", .state = LIVE};
+    weft_peer peer = {.claim.name = "p", .state = LIVE};
     weft_log_sink sink = {WEFT_LOG_ERROR, quiet}, *before = weft_log_enter(&sink);
     (void)state;
     assert_int_equal(weft_peer_move(&trainer, &peer, WEFT_ON_ACCEPTED), WEFT_E_PROTOCOL);

@@ -1,0 +1,33 @@
+/* follow.h - peers that come through a relay: which of them take an update from the relay's own stream. */
+#ifndef WEFT_CORE_FOLLOW_H
+#define WEFT_CORE_FOLLOW_H
+
+#include "peer/feed.h"
+#include "peer/receipts.h"
+
+/* Following: a peer's place among relays. The peer's record owns it; a lost relay takes its children along. */
+typedef struct weft_following {
+    weft_peer *parent;       /* relay that the peer comes through; NULL: none */
+    uint32_t children;       /* peers that come through this one */
+    bool followed;           /* the update sent last came from the relay's stream */
+    uint64_t waits_since_ns; /* since when the peer waits for its relay to begin an update; 0: it does not */
+    uint64_t apart_until;    /* order of the update up to which the peer is served alone; 0: it is not */
+} weft_following;
+
+/* Finds the relay that a HELLO names. Errors: WEFT_E_SYSTEM, which is not final for the peer. */
+weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer);
+/* Takes all peers apart, because the trainer closes: nobody is lost for another. */
+void weft_follow_forget(weft_trainer *trainer);
+/* Notes that a relay dropped the peer, so the peer is served alone for a while. */
+void weft_follow_dropped(const weft_trainer *trainer, weft_peer *peer);
+/* Returns true if an idle peer's next update is about to come from its relay's stream. */
+bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer);
+/* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its
+ * peers that take the same update, and tells the relay who they are. The relay's standing is still as before. */
+weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_feed *sent, const weft_update *update,
+                              const weft_out *header);
+/* After the relay has all of it: so have those who follow. */
+void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out *trailer,
+                        const weft_expected *expected);
+
+#endif

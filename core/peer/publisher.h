@@ -1,0 +1,44 @@
+/* publisher.h - what a trainer has for its weights, apart from what it has for each peer. */
+#ifndef WEFT_CORE_PUBLISHER_H
+#define WEFT_CORE_PUBLISHER_H
+
+#include "encode/encode.h"
+#include "journal/history.h"
+#include "peer/bridge.h"
+#include "peer/feed_eager.h"
+#include "peer/shadow_read.h"
+
+/* Newest: the version published last. The publisher owns it; hand-over alone moves it on, under the lock. */
+typedef struct weft_newest {
+    weft_version version;
+    uint64_t order;        /* place among all updates of this run */
+    weft_blob *attachment; /* NULL: none */
+    uint64_t *digests;     /* one for each part */
+} weft_newest;
+
+/* Encoding: how publish finds and codes what changed. The publisher owns it; the caller of weft_publish works with it,
+ * without the lock. */
+typedef struct weft_encoding {
+    weft_encoder encoder;
+    uint64_t *delta;   /* by part: how the update moves the digests */
+    uint64_t *discard; /* by part: as delta, counted again to compare */
+    uint64_t need;     /* bytes of blocks that the update encoded last takes, whether the journal has them or not */
+    uint64_t said;     /* bytes of journal that the log named last, for an update that did not fit; 0: none */
+} weft_encoding;
+
+/* Publisher: makes versions of weights, and keeps what leads from one to the next. The trainer owns it. */
+typedef struct weft_publisher {
+    uint64_t run;         /* drawn at open; in each version's name */
+    weft_binding weights; /* the caller's, as bound last */
+    bool bound;
+    bool publishing; /* weft_publish is at work, from diff to hand-over */
+    weft_newest newest;
+    weft_journal journal;
+    weft_history history;
+    weft_shadow shadow;
+    weft_encoding encoding;
+    weft_eager eager;
+    weft_bridge bridge;
+} weft_publisher;
+
+#endif

@@ -1,0 +1,39 @@
+/* slabs.h - registered memory of a trainer for what peers are sent from outside the journal. */
+#ifndef WEFT_CORE_SLABS_H
+#define WEFT_CORE_SLABS_H
+
+#include "codec/planes.h"
+#include "peer/rail.h"
+
+#define WEFT_SLABS_MAX 16u /* slabs of the pool, at most */
+#define WEFT_HEADER_STRIDE                                                                                             \
+    256u /* bytes from a bucket's header to the next: whole cache lines, shared by no two slots */
+
+/* Slabs: equal pieces of registered memory, for frames that are made on the fly (snapshots) and for attachments. The
+ * trainer owns the pool, and a bucket owns its slab until the bucket's receipt. */
+typedef struct weft_slabs {
+    uint8_t *memory;
+    uint64_t slab_bytes;
+    uint32_t count;
+    uint32_t free_count;
+    uint32_t *free; /* numbers of the free slabs, as a stack */
+    uint64_t turn;  /* slabs taken so far */
+} weft_slabs;
+
+/* Buffers: the memory that all peers send from besides the journal. The trainer owns them; each peer has a part of
+ * `headers` and of `parcels` for its own slots. */
+typedef struct weft_buffers {
+    weft_slabs slabs;
+    weft_packer packer;   /* packs the frames that go into slabs */
+    uint8_t *headers;     /* headers of buckets: one for each peer and slot */
+    weft_parcel *parcels; /* as many; NULL: no peer of the site has several rails */
+    uint64_t headers_bytes, parcels_bytes;
+    uint32_t slots_most; /* slots that a peer may use, at most */
+} weft_buffers;
+
+static inline uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
+{
+    return slabs->memory + (uint64_t)slab * slabs->slab_bytes;
+}
+
+#endif
