@@ -133,7 +133,7 @@ weft_status weft_scrub(weft_session *session)
 
 /* ---- peers */
 
-static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_peer_info *info)
+static void describe_peer(weft_publisher *publisher, const weft_peer *peer, weft_peer_info *info)
 {
     *info = peer->info;
     snprintf(info->name, sizeof info->name, "%s", peer->claim.name);
@@ -143,8 +143,8 @@ static void describe_peer(weft_trainer *trainer, const weft_peer *peer, weft_pee
     info->level = weft_level_name(peer->tuning.level);
     snprintf(info->via, sizeof info->via, "%s", peer->following.parent ? peer->following.parent->claim.name : "");
     info->held = peer->standing.held;
-    info->lag = weft_peer_lag(trainer, peer);
-    info->lag_ms = (double)weft_peer_lag_ns(trainer, peer) / 1e6;
+    info->lag = weft_peer_lag(&publisher->newest, peer);
+    info->lag_ms = (double)weft_peer_lag_ns(publisher, peer) / 1e6;
     info->rate_bytes_s = peer->tuning.estimate.rate_bytes_s;
     info->rtt_ms = peer->tuning.estimate.rtt_s * 1e3;
     info->apply_bytes_s = weft_estimate_apply(&peer->tuning.estimate, peer->tuning.level);
@@ -202,7 +202,7 @@ weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capa
         if (!peer->claim.known)
             continue;
         if (found < capacity) {
-            describe_peer(session->trainer, peer, &all);
+            describe_peer(&session->trainer->publisher, peer, &all);
             put_peer(peers, size, found, &all);
         }
         found++;
@@ -216,34 +216,34 @@ weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capa
 
 typedef enum verdict { VERDICT_HOLDS, VERDICT_WAITS, VERDICT_LOST } verdict;
 
-static verdict judge(const weft_trainer *trainer, const weft_peer *peer, uint64_t version)
+static verdict judge(const weft_publisher *publisher, const weft_peer *peer, uint64_t version)
 {
-    if (peer->standing.held.run == trainer->publisher.run && peer->standing.held.number >= version &&
+    if (peer->standing.held.run == publisher->run && peer->standing.held.number >= version &&
         peer->standing.held_order != WEFT_ORDER_UNKNOWN)
         return VERDICT_HOLDS;
     return peer->state == WEFT_PEER_LOST ? VERDICT_LOST : VERDICT_WAITS;
 }
 
-static const weft_peer *find_peer(const weft_trainer *trainer, const char *name)
+static const weft_peer *find_peer(const weft_peer_table *peers, const char *name)
 {
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        if (trainer->peers.list[i].claim.known && strcmp(trainer->peers.list[i].claim.name, name) == 0)
-            return &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count; i++)
+        if (peers->list[i].claim.known && strcmp(peers->list[i].claim.name, name) == 0)
+            return &peers->list[i];
     return NULL;
 }
 
-static verdict judge_name(const weft_trainer *trainer, const char *name, uint64_t version)
+static verdict judge_name(const weft_publisher *publisher, const char *name, uint64_t version)
 {
-    const weft_peer *peer = find_peer(trainer, name);
-    return peer ? judge(trainer, peer, version) : VERDICT_WAITS;
+    const weft_peer *peer = find_peer(publisher->peers, name);
+    return peer ? judge(publisher, peer, version) : VERDICT_WAITS;
 }
 
 /* The worst verdict over the named peers. */
-static verdict judge_named(const weft_trainer *trainer, uint64_t version, const char *const *names, size_t count)
+static verdict judge_named(const weft_publisher *publisher, uint64_t version, const char *const *names, size_t count)
 {
     verdict worst = VERDICT_HOLDS;
     for (size_t i = 0; i < count; i++) {
-        verdict one = judge_name(trainer, names[i], version);
+        verdict one = judge_name(publisher, names[i], version);
         worst = one > worst ? one : worst;
     }
     return worst;
@@ -251,18 +251,18 @@ static verdict judge_named(const weft_trainer *trainer, uint64_t version, const 
 
 /* Every peer that has joined: lost ones are left out unless all are. `*last` is who was waited for last: while that one
  * has not moved, nobody else need be asked. */
-static verdict judge_all(const weft_trainer *trainer, uint64_t version, uint32_t *last)
+static verdict judge_all(const weft_publisher *publisher, uint64_t version, uint32_t *last)
 {
-    const weft_peer *waited = &trainer->peers.list[*last];
-    if (waited->claim.known && judge(trainer, waited, version) == VERDICT_WAITS)
+    const weft_peer *waited = &publisher->peers->list[*last];
+    if (waited->claim.known && judge(publisher, waited, version) == VERDICT_WAITS)
         return VERDICT_WAITS;
     uint32_t seen = 0, lost = 0;
     verdict worst = VERDICT_HOLDS;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        const weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < publisher->peers->count; i++) {
+        const weft_peer *peer = &publisher->peers->list[i];
         if (!peer->claim.known)
             continue;
-        verdict one = judge(trainer, peer, version);
+        verdict one = judge(publisher, peer, version);
         seen++;
         lost += one == VERDICT_LOST;
         if (one == VERDICT_WAITS) {
@@ -292,16 +292,16 @@ static void list_add(name_list *list, const char *name)
 }
 
 /* Those that are waited for of whom `found` is true. */
-static name_list list_found(const weft_trainer *trainer, uint64_t version, const char *const *names, size_t count,
+static name_list list_found(const weft_publisher *publisher, uint64_t version, const char *const *names, size_t count,
                             verdict found)
 {
     name_list list = {0};
     for (size_t i = 0; names && i < count; i++)
-        if (judge_name(trainer, names[i], version) == found)
+        if (judge_name(publisher, names[i], version) == found)
             list_add(&list, names[i]);
-    for (uint32_t i = 0; !names && i < trainer->peers.count; i++) {
-        const weft_peer *peer = &trainer->peers.list[i];
-        if (peer->claim.known && judge(trainer, peer, version) == found)
+    for (uint32_t i = 0; !names && i < publisher->peers->count; i++) {
+        const weft_peer *peer = &publisher->peers->list[i];
+        if (peer->claim.known && judge(publisher, peer, version) == found)
             list_add(&list, peer->claim.name);
     }
     return list;
@@ -340,11 +340,12 @@ static weft_status wait_held(weft_session *session, uint64_t version, const char
     bool interrupted;
     uint32_t last = 0;
     do {
-        found = peers ? judge_named(trainer, version, peers, count) : judge_all(trainer, version, &last);
+        found = peers ? judge_named(&trainer->publisher, version, peers, count)
+                      : judge_all(&trainer->publisher, version, &last);
         interrupted = found == VERDICT_WAITS && weft_session_interrupted(session);
     } while (found == VERDICT_WAITS && !interrupted && weft_session_wait(session, deadline_ns));
     const name_list missing =
-        found == VERDICT_HOLDS ? (name_list){0} : list_found(trainer, version, peers, count, found);
+        found == VERDICT_HOLDS ? (name_list){0} : list_found(&trainer->publisher, version, peers, count, found);
     weft_session_leave(session, before);
     if (found == VERDICT_HOLDS)
         return WEFT_OK;

@@ -25,9 +25,10 @@ static weft_status weights_bind(weft_session *session, const naming *by, const t
                                     : weft_binding_open(session->layout, by->pieces, by->count, &fresh);
     if (status != WEFT_OK)
         return status;
-    return session->trainer ? weft_shadow_bind(session->trainer, &fresh, with->attachment, with->attachment_bytes)
-                            : weft_rollout_bind(session->rollout, &fresh, with->attachment, with->attachment_bytes,
-                                                with->flags & WEFT_BIND_EMPTY);
+    return session->trainer
+               ? weft_shadow_bind(&session->trainer->publisher, &fresh, with->attachment, with->attachment_bytes)
+               : weft_rollout_bind(session->rollout, &fresh, with->attachment, with->attachment_bytes,
+                                   with->flags & WEFT_BIND_EMPTY);
 }
 
 static weft_status bind_by(weft_session *session, const naming *by, const terms *with)

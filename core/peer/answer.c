@@ -11,16 +11,15 @@
 #define SLICE     512u
 
 /* By its root, and by its number where several have that. */
-uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version)
+uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *version)
 {
-    bool newest = version->root == trainer->publisher.newest.version.root;
-    uint64_t found = newest ? trainer->publisher.newest.order : WEFT_ORDER_UNKNOWN;
+    bool newest = version->root == publisher->newest.version.root;
+    uint64_t found = newest ? publisher->newest.order : WEFT_ORDER_UNKNOWN;
     if ((version->run | version->number | version->root) == 0 ||
-        (newest && version->number == trainer->publisher.newest.version.number))
-        return trainer->publisher.newest.order;
-    for (uint64_t order = trainer->publisher.newest.order; weft_history_reaches(&trainer->publisher.history, order - 1);
-         order--) {
-        const weft_update *update = weft_journal_at(&trainer->publisher.journal, order);
+        (newest && version->number == publisher->newest.version.number))
+        return publisher->newest.order;
+    for (uint64_t order = publisher->newest.order; weft_history_reaches(&publisher->history, order - 1); order--) {
+        const weft_update *update = weft_journal_at(&publisher->journal, order);
         if (!update)
             break;
         if (update->base.root != version->root)
@@ -33,31 +32,31 @@ uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version)
     return found;
 }
 
-static void name_versions(weft_trainer *trainer, uint64_t order, weft_wire_digests *answer)
+static void name_versions(weft_publisher *publisher, uint64_t order, weft_wire_digests *answer)
 {
-    const weft_update *next = weft_journal_at(&trainer->publisher.journal, order + 1);
-    const weft_update *own = weft_journal_at(&trainer->publisher.journal, order);
-    answer->version = next ? next->base : trainer->publisher.newest.version;
-    if (own && weft_history_reaches(&trainer->publisher.history, order - 1))
+    const weft_update *next = weft_journal_at(&publisher->journal, order + 1);
+    const weft_update *own = weft_journal_at(&publisher->journal, order);
+    answer->version = next ? next->base : publisher->newest.version;
+    if (own && weft_history_reaches(&publisher->history, order - 1))
         answer->before = own->base;
 }
 
 /* The digests of parts from `first` on, as they were after update `order`. */
-static void parts_at(const weft_trainer *trainer, uint64_t order, uint64_t first, uint64_t count, uint64_t *words)
+static void parts_at(const weft_publisher *publisher, uint64_t order, uint64_t first, uint64_t count, uint64_t *words)
 {
-    memcpy(words, trainer->publisher.newest.digests + first, count * sizeof *words);
-    weft_history_rewind(&trainer->publisher.history, order, first, count, words);
+    memcpy(words, publisher->newest.digests + first, count * sizeof *words);
+    weft_history_rewind(&publisher->history, order, first, count, words);
 }
 
-static void fill_tiles(const weft_trainer *trainer, uint64_t order, uint64_t first, weft_wire_digests *answer)
+static void fill_tiles(const weft_publisher *publisher, uint64_t order, uint64_t first, weft_wire_digests *answer)
 {
-    parts_at(trainer, order, first, answer->count, answer->digest);
+    parts_at(publisher, order, first, answer->count, answer->digest);
 }
 
 /* Sums parts in slices; shortens the answer where it would go through too many. */
-static void fill_tensors(const weft_trainer *trainer, uint64_t order, weft_wire_digests *answer)
+static void fill_tensors(const weft_publisher *publisher, uint64_t order, weft_wire_digests *answer)
 {
-    const weft_layout *layout = trainer->session->layout;
+    const weft_layout *layout = publisher->session->layout;
     uint64_t words[SLICE], tensor = answer->first, part = layout->entries[tensor].part, begun = part, wanted = 0;
     while (wanted < answer->count && (wanted == 0 || part - begun < PARTS_MAX)) {
         part += weft_part_count(layout, tensor + wanted);
@@ -66,7 +65,7 @@ static void fill_tensors(const weft_trainer *trainer, uint64_t order, weft_wire_
     answer->count = (uint32_t)wanted;
     for (uint64_t at = begun; at < part;) {
         uint64_t count = part - at < SLICE ? part - at : SLICE;
-        parts_at(trainer, order, at, count, words);
+        parts_at(publisher, order, at, count, words);
         for (uint64_t i = 0; i < count; i++, at++) {
             while (tensor + 1 < layout->count && layout->entries[tensor + 1].part <= at)
                 tensor++;
@@ -75,9 +74,9 @@ static void fill_tensors(const weft_trainer *trainer, uint64_t order, weft_wire_
     }
 }
 
-static weft_status check_range(const weft_trainer *trainer, const weft_peer *peer, const weft_wire_query *query)
+static weft_status check_range(const weft_peer *peer, const weft_wire_query *query)
 {
-    const weft_layout *layout = trainer->session->layout;
+    const weft_layout *layout = peer->session->layout;
     uint64_t limit = query->kind == WEFT_DIGESTS_TENSORS ? layout->count
                      : query->tensor < layout->count     ? weft_part_count(layout, query->tensor)
                                                          : 0;
@@ -87,25 +86,25 @@ static weft_status check_range(const weft_trainer *trainer, const weft_peer *pee
                      query->count, (unsigned long long)query->first, (unsigned long long)limit);
 }
 
-weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+weft_status weft_answer(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length)
 {
     uint8_t bytes[WEFT_MESSAGE_MAX];
     weft_out out = {bytes, sizeof bytes, 0, false};
     weft_wire_query query;
     weft_status status = weft_wire_get_query(body, length, &query);
     if (status == WEFT_OK)
-        status = check_range(trainer, peer, &query);
+        status = check_range(peer, &query);
     if (status != WEFT_OK)
         return status;
     weft_wire_digests answer = {.kind = query.kind, .tensor = query.tensor, .first = query.first};
-    uint64_t order = weft_answer_order(trainer, &query.version);
+    uint64_t order = weft_answer_order(publisher, &query.version);
     if (order != WEFT_ORDER_UNKNOWN) {
-        name_versions(trainer, order, &answer);
+        name_versions(publisher, order, &answer);
         answer.count = query.count;
         if (query.kind == WEFT_DIGESTS_TENSORS)
-            fill_tensors(trainer, order, &answer);
+            fill_tensors(publisher, order, &answer);
         else
-            fill_tiles(trainer, order, trainer->session->layout->entries[query.tensor].part + query.first, &answer);
+            fill_tiles(publisher, order, publisher->session->layout->entries[query.tensor].part + query.first, &answer);
     }
     weft_wire_put_digests(&out, &answer);
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_DIGESTS, out.data, out.used);

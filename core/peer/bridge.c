@@ -22,35 +22,35 @@
 /* Updates of the size of the largest that the thread is ahead by. */
 #define UPDATES_AHEAD 2u
 
-static void be_ahead(weft_trainer *trainer, uint64_t blocks)
+static void be_ahead(weft_bridge *bridge, uint64_t blocks)
 {
-    const uint32_t most = trainer->publisher.journal.arena.block_count;
+    const uint32_t most = bridge->publisher->journal.arena.block_count;
     uint32_t wanted = blocks < most ? (uint32_t)blocks : most;
-    if (trainer->publisher.bridge.ahead < wanted)
-        trainer->publisher.bridge.ahead = wanted;
+    if (bridge->ahead < wanted)
+        bridge->ahead = wanted;
 }
 
-void weft_bridge_expect(weft_trainer *trainer, const weft_update *update)
+void weft_bridge_expect(weft_bridge *bridge, const weft_update *update)
 {
     uint64_t blocks = 0;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (update->levels >> level & 1)
-            blocks += update->chain[level].bytes / trainer->publisher.journal.arena.block_bytes + 1;
-    be_ahead(trainer, UPDATES_AHEAD * blocks);
-    trainer->publisher.bridge.expected_ns = update->published_ns;
+            blocks += update->chain[level].bytes / bridge->publisher->journal.arena.block_bytes + 1;
+    be_ahead(bridge, UPDATES_AHEAD * blocks);
+    bridge->expected_ns = update->published_ns;
 }
 
 /* ---- open and close */
 
-weft_status weft_bridge_open(weft_trainer *trainer)
+weft_status weft_bridge_open(weft_publisher *publisher)
 {
-    const weft_session *session = trainer->session;
-    weft_bridge *bridge = &trainer->publisher.bridge;
+    const weft_session *session = publisher->session;
+    weft_bridge *bridge = &publisher->bridge;
     const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
     pthread_condattr_t monotonic;
-    bridge->trainer = trainer;
-    bridge->share = trainer->publisher.journal.arena.block_count / WEFT_BRIDGE_SHARE;
-    be_ahead(trainer, session->layout->bytes / FIRST_PART / trainer->publisher.journal.arena.block_bytes + 1);
+    bridge->publisher = publisher;
+    bridge->share = publisher->journal.arena.block_count / WEFT_BRIDGE_SHARE;
+    be_ahead(&publisher->bridge, session->layout->bytes / FIRST_PART / publisher->journal.arena.block_bytes + 1);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         bridge->speed[level] = level == WEFT_LEVEL_TIGHT ? SPEED_FIRST_TIGHT : SPEED_FIRST;
     pthread_condattr_init(&monotonic);
@@ -76,10 +76,9 @@ weft_status weft_bridge_open(weft_trainer *trainer)
                : status;
 }
 
-void weft_bridge_close(weft_trainer *trainer)
+void weft_bridge_close(weft_bridge *bridge)
 {
-    weft_bridge *bridge = &trainer->publisher.bridge;
-    if (!bridge->trainer)
+    if (!bridge->publisher)
         return;
     if (bridge->merger.backend)
         weft_merger_close(&bridge->merger);
@@ -107,29 +106,29 @@ uint64_t weft_bridge_need(const weft_layout *layout)
 
 /* ---- what is wanted */
 
-void weft_bridge_amend(weft_trainer *trainer, const weft_version *version)
+void weft_bridge_amend(weft_bridge *bridge, const weft_version *version)
 {
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_version *target = &trainer->publisher.bridge.entries[i].update.target;
+        weft_version *target = &bridge->entries[i].update.target;
         if (target->run == version->run && target->number == version->number)
             target->root = version->root;
     }
 }
 
-static weft_bridged *take_entry(weft_trainer *trainer)
+static weft_bridged *take_entry(weft_bridge *bridge)
 {
     weft_bridged *failed = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
-        weft_bridged *entry = &trainer->publisher.bridge.entries[i];
+        weft_bridged *entry = &bridge->entries[i];
         if (entry->state == WEFT_BRIDGED_FREE)
             return entry;
         failed = entry->state == WEFT_BRIDGED_FAILED ? entry : failed;
     }
     if (failed) {
-        weft_bridge_release(&trainer->publisher.bridge, failed);
+        weft_bridge_release(bridge, failed);
         return failed;
     }
-    return weft_bridge_yield(trainer) ? take_entry(trainer) : NULL;
+    return weft_bridge_yield(bridge) ? take_entry(bridge) : NULL;
 }
 
 static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
@@ -163,44 +162,43 @@ static void begin(weft_bridge *bridge, weft_bridged *entry)
         weft_bridge_make(bridge, entry);
 }
 
-weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair)
+weft_bridged *weft_bridge_repair(weft_bridge *bridge, uint64_t order, const weft_wire_repair *repair)
 {
-    weft_bridged *entry = take_entry(trainer);
-    const weft_update *next = weft_journal_at(&trainer->publisher.journal, order + 1);
-    const weft_update *own = weft_journal_at(&trainer->publisher.journal, order);
-    bool newest = order == trainer->publisher.newest.order;
+    weft_bridged *entry = take_entry(bridge);
+    const weft_update *next = weft_journal_at(&bridge->publisher->journal, order + 1);
+    const weft_update *own = weft_journal_at(&bridge->publisher->journal, order);
+    bool newest = order == bridge->publisher->newest.order;
     if (!entry || (!newest && !next))
         return NULL;
     *entry = (weft_bridged){.level = WEFT_LEVEL_FULL, .repair = *repair};
     entry->update.base = (weft_version){0, 0, repair->root};
-    entry->update.target = newest ? trainer->publisher.newest.version : next->base;
+    entry->update.target = newest ? bridge->publisher->newest.version : next->base;
     entry->update.from = WEFT_ORDER_UNKNOWN;
     entry->update.order = order;
-    entry->update.attachment = weft_blob_hold(newest ? trainer->publisher.newest.attachment
+    entry->update.attachment = weft_blob_hold(newest ? bridge->publisher->newest.attachment
                                               : own  ? own->attachment
                                                      : NULL);
-    begin(&trainer->publisher.bridge, entry);
+    begin(bridge, entry);
     return entry;
 }
 
-weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_t to, uint64_t unit,
+weft_bridged *weft_bridge_catch_up(weft_bridge *bridge, uint64_t from, uint64_t to, uint64_t unit,
                                    const uint32_t *limits)
 {
-    weft_bridged *entry = take_entry(trainer);
+    weft_bridged *entry = take_entry(bridge);
     if (!entry)
         return NULL;
     *entry = (weft_bridged){
         .level = WEFT_LEVEL_FAST, .update = {.from = from}, .catch_up = {.limits = limits, .to = to, .unit = unit}};
-    begin(&trainer->publisher.bridge, entry);
+    begin(bridge, entry);
     return entry;
 }
 
-weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update)
+weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, weft_level level, weft_update **update)
 {
-    weft_bridge *bridge = &trainer->publisher.bridge;
     weft_bridged *entry = find(bridge, from, level);
     if (!entry) {
-        entry = take_entry(trainer);
+        entry = take_entry(bridge);
         if (!entry)
             return WEFT_E_BUDGET;
         *entry = (weft_bridged){.level = level, .update = {.from = from}};

@@ -16,12 +16,11 @@
 #include "encode/encode.h"
 #include "encode/merge.h"
 #include "encode/sizes.h"
+#include "peer/peer_state.h"
 #include "wire/wire.h"
 
 #define WEFT_BRIDGE_ENTRIES 64u
 #define WEFT_BRIDGE_SHARE   WEFT_SIZES_MERGES
-
-typedef struct weft_trainer weft_trainer;
 
 typedef enum weft_bridged_state {
     WEFT_BRIDGED_FREE,
@@ -60,7 +59,7 @@ typedef struct weft_bridge_source {
 } weft_bridge_source;
 
 typedef struct weft_bridge {
-    weft_trainer *trainer;
+    weft_publisher *publisher;
     pthread_t thread;
     bool running, stopping;
     pthread_cond_t wake; /* with the session's lock: something is wanted, or the end */
@@ -88,41 +87,41 @@ typedef struct weft_bridge {
     double speed[WEFT_LEVEL_COUNT]; /* estimate: bytes of sources that it merges in a second */
 } weft_bridge;
 
-weft_status weft_bridge_open(weft_trainer *trainer);
-weft_status weft_bridge_start(weft_trainer *trainer);
+weft_status weft_bridge_open(weft_publisher *publisher);
+weft_status weft_bridge_start(weft_bridge *bridge);
 /* Ends the thread; not under the lock. */
-void weft_bridge_stop(weft_trainer *trainer);
-void weft_bridge_close(weft_trainer *trainer);
+void weft_bridge_stop(weft_bridge *bridge);
+void weft_bridge_close(weft_bridge *bridge);
 /* Bytes of memory that it takes beside the arena, if all of it were touched. */
 uint64_t weft_bridge_need(const weft_layout *layout);
 
 /* The update from the version after `from` to the newest there was when it was made, at `level`: fast or tight.
  * Errors: WEFT_AGAIN (it is being made: the step is woken), WEFT_E_BUDGET (it cannot be had: single updates or a
  * snapshot must do). */
-weft_status weft_bridge_want(weft_trainer *trainer, uint64_t from, weft_level level, weft_update **update);
+weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, weft_level level, weft_update **update);
 /* A repair: the units named, as they are after update `order`. NULL: there is no place. The stream that wants it looks
  * at its state. */
-weft_bridged *weft_bridge_repair(weft_trainer *trainer, uint64_t order, const weft_wire_repair *repair);
+weft_bridged *weft_bridge_repair(weft_bridge *bridge, uint64_t order, const weft_wire_repair *repair);
 /* A merge for the tiles of a peer's snapshot: the versions after order `from` to the units that lack them, from `unit`
  * on, up to order `to` (catch_up.to). Looked at like a repair. NULL: there is no place now. */
-weft_bridged *weft_bridge_catch_up(weft_trainer *trainer, uint64_t from, uint64_t to, uint64_t unit,
+weft_bridged *weft_bridge_catch_up(weft_bridge *bridge, uint64_t from, uint64_t to, uint64_t unit,
                                    const uint32_t *limits);
 /* There is a newer version: forgets what leads elsewhere and nobody waits for. */
-void weft_bridge_sweep(weft_trainer *trainer);
+void weft_bridge_sweep(weft_bridge *bridge);
 /* The version of this run and number has this root: what leads to it names that. */
-void weft_bridge_amend(weft_trainer *trainer, const weft_version *version);
+void weft_bridge_amend(weft_bridge *bridge, const weft_version *version);
 
 /* ---- room, for publish */
 /* An update was made: the next ones may be as large. */
-void weft_bridge_expect(weft_trainer *trainer, const weft_update *update);
+void weft_bridge_expect(weft_bridge *bridge, const weft_update *update);
 /* Blocks that publish leaves to merges: those of the share that they do not have yet. Any thread. */
 uint32_t weft_bridge_claim(const weft_bridge *bridge);
 /* Gives up a finished update that nobody reads; false: there is none. */
-bool weft_bridge_yield(weft_trainer *trainer);
+bool weft_bridge_yield(weft_bridge *bridge);
 /* Returns true if the entry serves one peer, whose feed waits for the entry. */
 bool weft_bridged_is_personal(const weft_bridged *entry);
 /* Breaks off the work under way if it reads `update`, which is pinned no longer then. */
-void weft_bridge_break(weft_trainer *trainer, const weft_update *update);
+void weft_bridge_break(weft_bridge *bridge, const weft_update *update);
 
 /* ---- between bridge.c and bridge_make.c */
 /* Gives the entry up, with its frames. */

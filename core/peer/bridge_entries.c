@@ -10,7 +10,7 @@ bool weft_bridged_is_personal(const weft_bridged *entry)
 
 void weft_bridge_release(weft_bridge *bridge, weft_bridged *entry)
 {
-    weft_arena *arena = &bridge->trainer->publisher.journal.arena;
+    weft_arena *arena = &bridge->publisher->journal.arena;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (entry->update.levels >> level & 1)
             bridge->blocks -= weft_chain_free(arena, &entry->update.chain[level]);
@@ -24,10 +24,10 @@ static bool idle(const weft_bridged *entry)
 }
 
 /* Whether a peer may go on with it. */
-static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
+static bool needed(const weft_peer_table *peers, const weft_bridged *entry)
 {
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        const weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count; i++) {
+        const weft_peer *peer = &peers->list[i];
         bool wants = weft_bridged_is_personal(entry) ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
                                                      : weft_feed_stands_at(peer, entry->update.from);
         if (peer->connection.greeted && wants)
@@ -36,14 +36,14 @@ static bool needed(const weft_trainer *trainer, const weft_bridged *entry)
     return false;
 }
 
-bool weft_bridge_yield(weft_trainer *trainer)
+bool weft_bridge_yield(weft_bridge *bridge)
 {
-    weft_bridge *bridge = &trainer->publisher.bridge;
     weft_bridged *oldest = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
         if (entry->state == WEFT_BRIDGED_READY && idle(entry) &&
-            (!weft_bridged_is_personal(entry) || !needed(trainer, entry)) && (!oldest || entry->turn < oldest->turn))
+            (!weft_bridged_is_personal(entry) || !needed(bridge->publisher->peers, entry)) &&
+            (!oldest || entry->turn < oldest->turn))
             oldest = entry;
     }
     if (oldest)
@@ -51,15 +51,14 @@ bool weft_bridge_yield(weft_trainer *trainer)
     return oldest != NULL;
 }
 
-void weft_bridge_sweep(weft_trainer *trainer)
+void weft_bridge_sweep(weft_bridge *bridge)
 {
-    weft_bridge *bridge = &trainer->publisher.bridge;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        bool current = entry->update.order == trainer->publisher.newest.order && !weft_bridged_is_personal(entry);
+        bool current = entry->update.order == bridge->publisher->newest.order && !weft_bridged_is_personal(entry);
         bool over = entry->state == WEFT_BRIDGED_WANTED || (idle(entry) && !current);
         bool stale = entry->state == WEFT_BRIDGED_FAILED && !current && !weft_bridged_is_personal(entry);
-        if (stale || (over && !needed(trainer, entry)))
+        if (stale || (over && !needed(bridge->publisher->peers, entry)))
             weft_bridge_release(bridge, entry);
     }
 }

@@ -24,12 +24,12 @@ static void unpin(weft_bridge *bridge)
     bridge->pinned = false;
 }
 
-void weft_bridge_break(weft_trainer *trainer, const weft_update *update)
+void weft_bridge_break(weft_bridge *bridge, const weft_update *update)
 {
     if (update->pins == 0)
         return;
-    trainer->publisher.bridge.broken = true;
-    unpin(&trainer->publisher.bridge);
+    bridge->broken = true;
+    unpin(bridge);
 }
 
 /* Where a merge begins in a chain of its sources. */
@@ -37,8 +37,7 @@ static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, co
 {
     const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
     weft_bridge_source source = {.bridge = bridge, .update = update, .run_shift = update->parameters.run_shift};
-    source.cursor =
-        weft_cursor_seek(&bridge->trainer->publisher.journal.arena, chain, weft_bridge_start_of(bridge, catch_up));
+    source.cursor = weft_cursor_seek(&bridge->publisher->journal.arena, chain, weft_bridge_start_of(bridge, catch_up));
     if (catch_up->limits)
         source.unit_limit = catch_up->limits[update->order % WEFT_JOURNAL_UPDATES];
     return source;
@@ -47,11 +46,11 @@ static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, co
 /* Pins the updates that lead from the entry's base to the newest version, all of them or none. */
 static bool pin(weft_bridge *bridge, const weft_bridged *entry)
 {
-    weft_trainer *trainer = bridge->trainer;
-    uint64_t to = entry->catch_up.to ? entry->catch_up.to : trainer->publisher.newest.order;
+    weft_publisher *publisher = bridge->publisher;
+    uint64_t to = entry->catch_up.to ? entry->catch_up.to : publisher->newest.order;
     bridge->source_count = 0;
     for (uint64_t order = entry->update.from; order < to;) {
-        weft_update *update = weft_journal_after(&trainer->publisher.journal, order);
+        weft_update *update = weft_journal_after(&publisher->journal, order);
         if (!update || bridge->source_count == WEFT_JOURNAL_UPDATES)
             return false;
         bridge->sources[bridge->source_count++] = source_of(bridge, update, &entry->catch_up);
@@ -84,7 +83,7 @@ static void measure(weft_bridge *bridge, const weft_bridged *entry, uint64_t byt
 {
     const weft_update *update = &entry->update;
     double *speed = &bridge->speed[entry->level];
-    weft_stats_info *stats = &bridge->trainer->session->stats;
+    weft_stats_info *stats = &bridge->publisher->session->stats;
     double ms = weft_clock_ms(begun_ns, weft_clock_ns());
     if (ms > 0)
         *speed += ((double)bytes * 1e3 / ms - *speed) / 4;
@@ -107,7 +106,7 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
     entry->repair.count = was.repair.count;
     entry->catch_up = was.catch_up;
     entry->update.from = was.update.from;
-    entry->update.order = bridge->trainer->publisher.newest.order;
+    entry->update.order = bridge->publisher->newest.order;
     weft_log(WEFT_LOG_DEBUG, "no %s update at level %s: %s", was.repair.count ? "repairing" : "merged",
              weft_level_name(was.level),
              bridge->broken            ? "broken off"
@@ -126,7 +125,7 @@ static uint32_t limit_of(const weft_bridge *bridge, const weft_bridged *entry)
 
 void weft_bridge_make(weft_bridge *bridge, weft_bridged *entry)
 {
-    weft_session *session = bridge->trainer->session;
+    weft_session *session = bridge->publisher->session;
     weft_status status = WEFT_E_BUDGET;
     uint64_t begun_ns = weft_clock_ns(), bytes = 0;
     entry->state = WEFT_BRIDGED_MAKING;
@@ -171,23 +170,23 @@ static weft_bridged *next_wanted(weft_bridge *bridge)
 /* Some memory for updates to come, off the lock; but not right after an update, whose peers want the processors. */
 static void prefault(weft_bridge *bridge)
 {
-    pthread_mutex_t *lock = &bridge->trainer->session->lock;
+    pthread_mutex_t *lock = &bridge->publisher->session->lock;
     const uint64_t from_ns = bridge->expected_ns + PREFAULT_REST_MS * WEFT_NS_PER_MS;
-    if (weft_clock_ns() < from_ns && !bridge->trainer->publisher.publishing) {
+    if (weft_clock_ns() < from_ns && !bridge->publisher->publishing) {
         const struct timespec t = {(time_t)(from_ns / 1000000000u), (long)(from_ns % 1000000000u)};
         pthread_cond_timedwait(&bridge->wake, lock, &t);
         return;
     }
     const uint32_t ahead = bridge->ahead;
     pthread_mutex_unlock(lock);
-    weft_arena_prefault(&bridge->trainer->publisher.journal.arena, ahead);
+    weft_arena_prefault(&bridge->publisher->journal.arena, ahead);
     pthread_mutex_lock(lock);
 }
 
 static void *run(void *argument)
 {
     weft_bridge *bridge = argument;
-    weft_session *session = bridge->trainer->session;
+    weft_session *session = bridge->publisher->session;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS); /* refused or not, it works */
     weft_log_enter(&session->sink);
     pthread_mutex_lock(&session->lock);
@@ -195,7 +194,7 @@ static void *run(void *argument)
         weft_bridged *entry = next_wanted(bridge);
         if (entry)
             weft_bridge_make(bridge, entry);
-        else if (weft_arena_bare(&bridge->trainer->publisher.journal.arena, bridge->ahead) > 0)
+        else if (weft_arena_bare(&bridge->publisher->journal.arena, bridge->ahead) > 0)
             prefault(bridge);
         else
             pthread_cond_wait(&bridge->wake, &session->lock);
@@ -205,10 +204,9 @@ static void *run(void *argument)
 }
 
 /* With a clock of the caller's own there is no thread: what is wanted is made at once. */
-weft_status weft_bridge_start(weft_trainer *trainer)
+weft_status weft_bridge_start(weft_bridge *bridge)
 {
-    weft_bridge *bridge = &trainer->publisher.bridge;
-    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &trainer->publisher.shadow.binding);
+    weft_status status = weft_rebuilder_bind(bridge->rebuilder, &bridge->publisher->shadow.binding);
     if (status != WEFT_OK || weft_clock_own || bridge->running)
         return status;
     bridge->running = true;
@@ -217,15 +215,14 @@ weft_status weft_bridge_start(weft_trainer *trainer)
     return error ? weft_fail(WEFT_E_SYSTEM, "no thread to merge updates: %s", strerror(error)) : WEFT_OK;
 }
 
-void weft_bridge_stop(weft_trainer *trainer)
+void weft_bridge_stop(weft_bridge *bridge)
 {
-    weft_bridge *bridge = &trainer->publisher.bridge;
     if (!bridge->running)
         return;
-    pthread_mutex_lock(&trainer->session->lock);
+    pthread_mutex_lock(&bridge->publisher->session->lock);
     bridge->stopping = bridge->broken = true;
     pthread_cond_signal(&bridge->wake);
-    weft_session_changed(trainer->session); /* it may wait for a publish to be done with the shadow */
-    pthread_mutex_unlock(&trainer->session->lock);
+    weft_session_changed(bridge->publisher->session); /* it may wait for a publish to be done with the shadow */
+    pthread_mutex_unlock(&bridge->publisher->session->lock);
     pthread_join(bridge->thread, NULL); /* still said to be running: what is wanted from now on stays wanted */
 }

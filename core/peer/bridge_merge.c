@@ -12,16 +12,16 @@
 
 bool weft_bridge_enter(weft_bridge *bridge)
 {
-    pthread_mutex_lock(&bridge->trainer->session->lock);
+    pthread_mutex_lock(&bridge->publisher->session->lock);
     if (!bridge->broken)
         return true;
-    pthread_mutex_unlock(&bridge->trainer->session->lock);
+    pthread_mutex_unlock(&bridge->publisher->session->lock);
     return false;
 }
 
 void weft_bridge_leave(weft_bridge *bridge)
 {
-    pthread_mutex_unlock(&bridge->trainer->session->lock);
+    pthread_mutex_unlock(&bridge->publisher->session->lock);
 }
 
 weft_status weft_bridge_pause(weft_bridge *bridge)
@@ -31,9 +31,9 @@ weft_status weft_bridge_pause(weft_bridge *bridge)
         return WEFT_OK;
     if (!weft_bridge_enter(bridge))
         return WEFT_AGAIN;
-    while (bridge->running && bridge->trainer->publisher.publishing && !bridge->broken && weft_clock_ns() < until_ns) {
+    while (bridge->running && bridge->publisher->publishing && !bridge->broken && weft_clock_ns() < until_ns) {
         struct timespec t = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-        pthread_cond_timedwait(&bridge->wake, &bridge->trainer->session->lock, &t);
+        pthread_cond_timedwait(&bridge->wake, &bridge->publisher->session->lock, &t);
     }
     weft_bridge_leave(bridge);
     bridge->paused_ns = weft_clock_ns();
@@ -45,7 +45,7 @@ static bool find_room(weft_bridge *bridge)
 {
     bool left = bridge->blocks < bridge->limit, yields = true;
     while (!left && yields && weft_bridge_enter(bridge)) {
-        yields = weft_bridge_yield(bridge->trainer);
+        yields = weft_bridge_yield(bridge);
         left = bridge->blocks < bridge->limit;
         weft_bridge_leave(bridge);
     }
@@ -55,8 +55,8 @@ static bool find_room(weft_bridge *bridge)
 weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_level level, const uint8_t *frame,
                                uint32_t bytes)
 {
-    weft_arena *arena = &bridge->trainer->publisher.journal.arena;
-    const weft_layout *layout = bridge->trainer->session->layout;
+    weft_arena *arena = &bridge->publisher->journal.arena;
+    const weft_layout *layout = bridge->publisher->session->layout;
     weft_chain *chain = &update->chain[level];
     weft_frame admitted;
     weft_status status = weft_frame_admit(layout, frame, bytes, &admitted);
@@ -80,7 +80,7 @@ static weft_status next(void *user, uint64_t unit_limit, const uint8_t **frame, 
 {
     weft_bridge_source *source = user;
     weft_bridge *bridge = source->bridge;
-    const weft_arena *arena = &bridge->trainer->publisher.journal.arena;
+    const weft_arena *arena = &bridge->publisher->journal.arena;
     if (!weft_bridge_enter(bridge))
         return WEFT_AGAIN;
     *bytes = weft_cursor_take(arena, &source->cursor, unit_limit, bridge->frame);
@@ -99,7 +99,7 @@ typedef struct writer {
 static weft_status append(writer *to, const uint8_t *frame, uint32_t bytes)
 {
     weft_frame admitted;
-    weft_status status = weft_frame_admit(to->bridge->trainer->session->layout, frame, bytes, &admitted);
+    weft_status status = weft_frame_admit(to->bridge->publisher->session->layout, frame, bytes, &admitted);
     if (status != WEFT_OK || admitted.header.unit < to->unit)
         return status;
     status = weft_bridge_append(to->bridge, to->update, WEFT_LEVEL_FAST, frame, bytes);
@@ -126,7 +126,7 @@ static weft_status moved(void *user, uint64_t unit)
 
 uint64_t weft_bridge_start_of(const weft_bridge *bridge, const weft_catch_up *catch_up)
 {
-    const weft_unit *units = bridge->trainer->session->layout->units;
+    const weft_unit *units = bridge->publisher->session->layout->units;
     const uint32_t within = (1u << WEFT_RUN_SHIFT_MAX) - 1;
     return catch_up->unit > 0 ? catch_up->unit - (units[catch_up->unit].place & within) : 0;
 }

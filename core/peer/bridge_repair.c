@@ -12,7 +12,7 @@ static weft_status append_unit(weft_bridge *bridge, weft_update *update, uint64_
     weft_status status = weft_rebuild_frame(bridge, update->order, unit, &bytes);
     if (status != WEFT_OK)
         return status;
-    update->changed += bridge->trainer->session->layout->units[unit].count;
+    update->changed += bridge->publisher->session->layout->units[unit].count;
     return weft_bridge_append(bridge, update, WEFT_LEVEL_FULL, bridge->frame, bytes);
 }
 

@@ -19,7 +19,7 @@ typedef struct work {
 
 static const weft_layout *layout_of(const work *w)
 {
-    return w->bridge->trainer->session->layout;
+    return w->bridge->publisher->session->layout;
 }
 
 /* ---- a block */
@@ -28,7 +28,7 @@ static const weft_layout *layout_of(const work *w)
 static weft_status touched(const work *w, uint64_t unit, uint32_t units, bool *any)
 {
     weft_bridge *bridge = w->bridge;
-    const weft_arena *arena = &bridge->trainer->publisher.journal.arena;
+    const weft_arena *arena = &bridge->publisher->journal.arena;
     *any = false;
     if (!weft_bridge_enter(bridge))
         return WEFT_AGAIN;

@@ -29,7 +29,7 @@ static bool fits(const weft_peer *peer, const weft_update *update)
            update->chain[level_for(peer, update)].staged_bytes <= peer->claim.hello.staging_bytes;
 }
 
-weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
                                  const weft_version *target, weft_blob *attachment, const weft_update *update,
                                  weft_feed_kind kind)
 {
@@ -41,7 +41,7 @@ weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const w
     header.target.root = 0; /* the trailer names it */
     if (update)
         header.parameters = update->parameters;
-    memcpy(header.layout, trainer->session->layout->hash, sizeof header.layout);
+    memcpy(header.layout, publisher->session->layout->hash, sizeof header.layout);
     stream->kind = kind;
     stream->begun_ns = weft_clock_ns();
     if (attachment && attachment->hash != peer->standing.sent_attachment) {
@@ -52,13 +52,13 @@ weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const w
     weft_wire_put_update(&out, &header);
     weft_status status = WEFT_OK;
     if (update)
-        status = weft_follow_begin(trainer, peer, stream, update, &out);
+        status = weft_follow_begin(publisher->peers, &publisher->newest, peer, stream, update, &out);
     if (header.attachment_bytes)
         peer->standing.sent_attachment = header.attachment;
     return status == WEFT_OK ? send_message(peer, WEFT_MESSAGE_UPDATE, &out) : status;
 }
 
-static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_update *update)
+static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft_update *update)
 {
     weft_feed *stream = &peer->feed;
     memset(stream, 0, sizeof *stream);
@@ -67,29 +67,29 @@ static weft_status begin_update(weft_trainer *trainer, weft_peer *peer, weft_upd
     stream->update = update;
     stream->order = update->order;
     stream->cursor = weft_cursor_begin(&update->chain[stream->level]);
-    stream->eager = update == trainer->publisher.eager.update;
+    stream->eager = update == publisher->eager.update;
     update->readers++;
     peer->following.followed = false;
     peer->following.waits_since_ns = 0;
-    weft_status status = weft_stream_announce(trainer, peer, &update->base, &update->target, update->attachment, update,
-                                              WEFT_FEED_UPDATE);
+    weft_status status = weft_stream_announce(publisher, peer, &update->base, &update->target, update->attachment,
+                                              update, WEFT_FEED_UPDATE);
     peer->standing.sent_order = update->order;
     return status;
 }
 
 /* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
-static weft_status begin_attachment(weft_trainer *trainer, weft_peer *peer)
+static weft_status begin_attachment(weft_publisher *publisher, weft_peer *peer)
 {
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FAST;
     peer->feed.cursor.block = WEFT_NO_BLOCK;
-    peer->feed.alone = trainer->publisher.newest.version;
-    return weft_stream_announce(trainer, peer, &trainer->publisher.newest.version, &trainer->publisher.newest.version,
-                                trainer->publisher.newest.attachment, NULL, WEFT_FEED_UPDATE);
+    peer->feed.alone = publisher->newest.version;
+    return weft_stream_announce(publisher, peer, &publisher->newest.version, &publisher->newest.version,
+                                publisher->newest.attachment, NULL, WEFT_FEED_UPDATE);
 }
 
 /* Says that all was sent, or that it is withdrawn, and ends the stream. */
-static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target, weft_expected *expected)
+static weft_status finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target, weft_expected *expected)
 {
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
     weft_out out = {body, sizeof body, 0, false};
@@ -105,29 +105,29 @@ static weft_status finish(weft_trainer *trainer, weft_peer *peer, const weft_ver
     expected->end = peer->flights.sequence;
     peer->receipts.expected[peer->receipts.count++] = *expected;
     peer->standing.sent_order = expected->order;
-    weft_follow_finish(trainer, peer, &out, expected);
-    weft_stats_info *stats = &trainer->session->stats;
+    weft_follow_finish(peers, peer, &out, expected);
+    weft_stats_info *stats = &peer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
     weft_feed_end(peer);
     return status;
 }
 
-weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target)
+weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target)
 {
     const weft_feed *stream = &peer->feed;
     weft_expected expected = {.order = stream->order ? stream->order : peer->standing.sent_order,
                               .version = *target,
                               .changed = stream->update ? stream->update->changed : 0};
-    return finish(trainer, peer, target, &expected);
+    return finish(peers, peer, target, &expected);
 }
 
-weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer)
 {
     const weft_version none = {0, 0, 0};
     const weft_update *update = peer->feed.update;
     weft_expected expected = {.order = update->from, .version = update->base, .withdrawn = true};
-    return finish(trainer, peer, &none, &expected);
+    return finish(peers, peer, &none, &expected);
 }
 
 /* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
@@ -137,42 +137,42 @@ static bool outgrown(const weft_peer *peer, const weft_update *update)
 }
 
 /* The next bucket of an update's frames; WEFT_AGAIN: there is none, *more: but there will be. */
-static weft_status next_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, bool *more)
+static weft_status next_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, bool *more)
 {
     weft_feed *stream = &peer->feed;
-    *more = update == trainer->publisher.eager.update;
+    *more = update == publisher->eager.update;
     weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
-    if (weft_cursor_done(&trainer->publisher.journal.arena, &stream->cursor, UINT64_MAX) ||
+    if (weft_cursor_done(&publisher->journal.arena, &stream->cursor, UINT64_MAX) ||
         (*more && !weft_eager_ripe(peer, update)))
         return WEFT_AGAIN;
-    weft_stream_frames(trainer, peer, update, stream->level, UINT64_MAX);
+    weft_stream_frames(publisher, peer, update, stream->level, UINT64_MAX);
     return WEFT_OK;
 }
 
-static weft_status next_of_update(weft_trainer *trainer, weft_peer *peer)
+static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
     weft_update *update = stream->update;
     weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
     bool more = false;
     if (update && outgrown(peer, update)) {
-        weft_status status = weft_feed_withdraw(trainer, peer);
+        weft_status status = weft_feed_withdraw(publisher->peers, peer);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
     if (weft_stream_has_attachment(stream))
-        return weft_stream_attachment(trainer, peer, &base, &target);
-    weft_status status = update ? next_frames(trainer, peer, update, &more) : WEFT_AGAIN;
+        return weft_stream_attachment(publisher->peers, peer, &base, &target);
+    weft_status status = update ? next_frames(publisher, peer, update, &more) : WEFT_AGAIN;
     if (status == WEFT_OK || more)
         return status;
-    status = weft_stream_finish(trainer, peer, &target);
-    return status == WEFT_OK ? weft_feed_next(trainer, peer) : status;
+    status = weft_stream_finish(publisher->peers, peer, &target);
+    return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
 /* Whether every version up to the newest can be had from the journal. */
-static bool leads_on(weft_trainer *trainer, uint64_t order)
+static bool leads_on(weft_publisher *publisher, uint64_t order)
 {
-    while (order != trainer->publisher.newest.order) {
-        const weft_update *update = weft_journal_after(&trainer->publisher.journal, order);
+    while (order != publisher->newest.order) {
+        const weft_update *update = weft_journal_after(&publisher->journal, order);
         if (!update)
             return false;
         order = update->order;
@@ -180,12 +180,12 @@ static bool leads_on(weft_trainer *trainer, uint64_t order)
     return true;
 }
 
-bool weft_feed_needs_snapshot(weft_trainer *trainer, const weft_peer *peer)
+bool weft_feed_needs_snapshot(weft_publisher *publisher, const weft_peer *peer)
 {
-    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(trainer, peer->standing.held_order))
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(publisher, peer->standing.held_order))
         return true;
-    return peer->standing.held_order != trainer->publisher.newest.order &&
-           !fits(peer, weft_journal_after(&trainer->publisher.journal, peer->standing.held_order));
+    return peer->standing.held_order != publisher->newest.order &&
+           !fits(peer, weft_journal_after(&publisher->journal, peer->standing.held_order));
 }
 
 /* Of a merged update: tight if the peer wants that, which takes more of the bridge's time. */
@@ -198,41 +198,41 @@ static weft_level merged_level(const weft_peer *peer)
 /* Whether a peer that is behind takes several versions as one. Not if it is behind by one, unless the journal has that
  * as fast and the peer wants it tight; nor if all that it lacks can be under way at once and its link carries that in
  * less time than merging takes. */
-static bool skips(const weft_trainer *trainer, const weft_peer *peer, const weft_update *next, weft_level level)
+static bool skips(const weft_publisher *publisher, const weft_peer *peer, const weft_update *next, weft_level level)
 {
-    uint64_t behind = trainer->publisher.newest.order - peer->standing.sent_order;
+    uint64_t behind = publisher->newest.order - peer->standing.sent_order;
     bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->receipts.count;
     bool there = level == WEFT_LEVEL_FAST || next->levels >> level & 1;
-    if ((next->order == trainer->publisher.newest.order && there) || next->order <= peer->standing.single_until)
+    if ((next->order == publisher->newest.order && there) || next->order <= peer->standing.single_until)
         return false;
-    return !(at_once && peer->tuning.estimate.rate_bytes_s > trainer->publisher.bridge.speed[level]);
+    return !(at_once && peer->tuning.estimate.rate_bytes_s > publisher->bridge.speed[level]);
 }
 
 /* What brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being made. */
-static weft_status choose(weft_trainer *trainer, weft_peer *peer, weft_update **update)
+static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_update **update)
 {
     const weft_level level = merged_level(peer);
     weft_update *merged = NULL;
-    *update = weft_journal_after(&trainer->publisher.journal, peer->standing.sent_order);
-    if (!*update || !skips(trainer, peer, *update, level))
+    *update = weft_journal_after(&publisher->journal, peer->standing.sent_order);
+    if (!*update || !skips(publisher, peer, *update, level))
         return WEFT_OK;
-    weft_status status = weft_bridge_want(trainer, peer->standing.sent_order, level, &merged);
-    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != trainer->publisher.newest.order)
-        status = weft_bridge_want(trainer, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
+    weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, level, &merged);
+    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
+        status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
     if (status == WEFT_OK && fits(peer, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
-        peer->standing.single_until = trainer->publisher.newest.order;
+        peer->standing.single_until = publisher->newest.order;
     return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
 }
 
 /* What a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
-static weft_status start_from_newest(weft_trainer *trainer, weft_peer *peer, bool idle)
+static weft_status start_from_newest(weft_publisher *publisher, weft_peer *peer, bool idle)
 {
-    if (weft_stream_owes_attachment(trainer, peer))
-        return idle ? begin_attachment(trainer, peer) : WEFT_AGAIN;
-    bool begins = weft_eager_may(trainer, peer) && fits(peer, trainer->publisher.eager.update);
-    return begins ? begin_update(trainer, peer, trainer->publisher.eager.update) : WEFT_AGAIN;
+    if (weft_stream_owes_attachment(&publisher->newest, peer))
+        return idle ? begin_attachment(publisher, peer) : WEFT_AGAIN;
+    bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) && fits(peer, publisher->eager.update);
+    return begins ? begin_update(publisher, peer, publisher->eager.update) : WEFT_AGAIN;
 }
 
 /* Names the staging that would have served, again only if that is yet more. */
@@ -254,53 +254,53 @@ static void say_snapshot(weft_peer *peer, const weft_update *update)
     peer->standing.staging_said = said ? peer->standing.staging_said : need;
 }
 
-static weft_status start(weft_trainer *trainer, weft_peer *peer)
+static weft_status start(weft_publisher *publisher, weft_peer *peer)
 {
     bool idle = peer->receipts.count == 0;
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN && idle)
-        return weft_feed_offer(trainer, peer);
+        return weft_feed_offer(publisher, peer);
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || peer->receipts.count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
-    if ((peer->following.followed && !idle) || weft_feed_drops(peer) || weft_follow_waits(trainer, peer))
+    if ((peer->following.followed && !idle) || weft_feed_drops(peer) || weft_follow_waits(&publisher->newest, peer))
         return WEFT_AGAIN;
-    if (peer->standing.sent_order == trainer->publisher.newest.order)
-        return start_from_newest(trainer, peer, idle);
+    if (peer->standing.sent_order == publisher->newest.order)
+        return start_from_newest(publisher, peer, idle);
     weft_update *update = NULL;
-    bool kept = leads_on(trainer, peer->standing.sent_order);
-    weft_status status = kept ? choose(trainer, peer, &update) : WEFT_OK;
+    bool kept = leads_on(publisher, peer->standing.sent_order);
+    weft_status status = kept ? choose(publisher, peer, &update) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     if (update && fits(peer, update))
-        return begin_update(trainer, peer, update);
+        return begin_update(publisher, peer, update);
     if (!idle)
         return WEFT_AGAIN;
     say_snapshot(peer, update);
-    return weft_feed_offer(trainer, peer);
+    return weft_feed_offer(publisher, peer);
 }
 
 /* The repair that was asked for: sent when it is made, or a snapshot offered when it came to nothing. */
-static weft_status start_repair(weft_trainer *trainer, weft_peer *peer)
+static weft_status start_repair(weft_publisher *publisher, weft_peer *peer)
 {
     weft_bridged *entry = peer->feed.made;
     bool ours = entry->turn == peer->feed.made_turn;
     if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
         return WEFT_AGAIN;
     if (ours && entry->state == WEFT_BRIDGED_READY)
-        return begin_update(trainer, peer, &entry->update);
-    weft_status status = weft_feed_offer(trainer, peer);
+        return begin_update(publisher, peer, &entry->update);
+    weft_status status = weft_feed_offer(publisher, peer);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
-weft_status weft_feed_next(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_next(weft_publisher *publisher, weft_peer *peer)
 {
     weft_status status = WEFT_OK;
     if (peer->feed.kind == WEFT_FEED_REPAIR)
-        status = start_repair(trainer, peer);
+        status = start_repair(publisher, peer);
     if (peer->feed.kind == WEFT_FEED_NONE)
-        status = start(trainer, peer);
+        status = start(publisher, peer);
     if (status != WEFT_OK)
         return status;
     if (peer->feed.kind == WEFT_FEED_UPDATE)
-        return next_of_update(trainer, peer);
-    return peer->feed.kind == WEFT_FEED_SNAPSHOT ? weft_stream_next_of_snapshot(trainer, peer) : WEFT_AGAIN;
+        return next_of_update(publisher, peer);
+    return peer->feed.kind == WEFT_FEED_SNAPSHOT ? weft_stream_next_of_snapshot(publisher, peer) : WEFT_AGAIN;
 }

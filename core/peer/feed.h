@@ -52,19 +52,19 @@ typedef struct weft_feed {
 
 /* ---- feed.c: what a peer is sent next */
 /* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
-weft_status weft_feed_next(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_next(weft_publisher *publisher, weft_peer *peer);
 /* The peer accepted the offer: its snapshot begins. */
-weft_status weft_feed_snapshot(weft_trainer *trainer, weft_peer *peer);
-weft_status weft_feed_offer(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer);
+weft_status weft_feed_offer(weft_publisher *publisher, weft_peer *peer);
 /* Says that none can be had any more: the shadow is lost. */
 weft_status weft_feed_no_snapshot(const weft_peer *peer);
 /* Whether the journal does not lead from what a peer holds, which joins now, to the newest version. */
-bool weft_feed_needs_snapshot(weft_trainer *trainer, const weft_peer *peer);
+bool weft_feed_needs_snapshot(weft_publisher *publisher, const weft_peer *peer);
 /* A publish appended `update`: a snapshot under way takes note. */
 void weft_feed_follow(weft_peer *peer, const weft_update *update);
 
 /* Ends the peer's stream of an update that comes to nothing: it drops what it has of that, and says so. */
-weft_status weft_feed_withdraw(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer);
 /* ---- feed_state.c: questions that the state of a feed answers by itself */
 void weft_feed_end(weft_peer *peer);
 /* Whether the peer will go on from the version after `order` when it is sent something next. */
@@ -74,14 +74,14 @@ bool weft_feed_stands_at(const weft_peer *peer, uint64_t order);
 bool weft_feed_drops(const weft_peer *peer);
 
 /* Tells the peer of a stream and makes peer->feed one of `kind`. `update` NULL: there are no parameters. */
-weft_status weft_stream_announce(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
                                  const weft_version *target, weft_blob *attachment, const weft_update *update,
                                  weft_feed_kind kind);
 /* Says that all was sent, remembers what the peer must prove to hold, and ends the stream. */
-weft_status weft_stream_finish(weft_trainer *trainer, weft_peer *peer, const weft_version *target);
+weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target);
 
 /* ---- feed_snapshot.c */
-weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer);
 
 /* ---- feed_bucket.c: fills peer->bucket */
 void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
@@ -91,17 +91,17 @@ void weft_stream_count(weft_peer *peer);
 /* Bytes of payload of the next bucket: chosen when a stream begins, and again as it tells more of the link. */
 uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes);
 /* The next bucket of a chain, of units below `unit_limit`; the update is read until the bucket's receipt. */
-void weft_stream_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, weft_level level,
+void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
                         uint64_t unit_limit);
 /* Negative: the peer has its share of them, or there is none; it is woken when one is free. */
-int32_t weft_stream_take_slab(weft_trainer *trainer, weft_peer *peer);
-void weft_stream_give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab);
+int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_peer *peer);
+void weft_stream_give_slab(weft_peer *peer, int32_t slab);
 /* Whether some of the stream's attachment is still to be sent. */
 bool weft_stream_has_attachment(const weft_feed *stream);
 /* Its next bucket. WEFT_AGAIN: no slab. */
-weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
                                    const weft_version *target);
 /* Whether the peer lacks the newest version's attachment and was not sent it. */
-bool weft_stream_owes_attachment(const weft_trainer *trainer, const weft_peer *peer);
+bool weft_stream_owes_attachment(const weft_newest *newest, const weft_peer *peer);
 
 #endif

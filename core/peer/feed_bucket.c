@@ -17,12 +17,12 @@ static bool uses_slabs(const weft_peer *peer)
 }
 
 /* A peer's share of the pool, so that slow ones leave some to the others. */
-static uint32_t slab_share(const weft_trainer *trainer)
+static uint32_t slab_share(const weft_peer_table *peers, const weft_slabs *slabs)
 {
     uint32_t users = 0;
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        users += uses_slabs(&trainer->peers.list[i]);
-    uint32_t share = users ? trainer->buffers.slabs.count / users : trainer->buffers.slabs.count;
+    for (uint32_t i = 0; i < peers->count; i++)
+        users += uses_slabs(&peers->list[i]);
+    uint32_t share = users ? slabs->count / users : slabs->count;
     return share == 0 ? 1 : share < SLABS_PER_PEER ? share : SLABS_PER_PEER;
 }
 
@@ -52,23 +52,23 @@ void weft_stream_count(weft_peer *peer)
 
 /* Whether those who have waited longer take all that is free: who gives one back could have it again at once, and peers
  * would get theirs when those before them have all of their snapshots. */
-static bool others_first(const weft_trainer *trainer, const weft_peer *peer)
+static bool others_first(const weft_peer_table *peers, const weft_peer *peer)
 {
     uint32_t first = 0;
-    for (uint32_t i = 0; i < trainer->peers.count && trainer->buffers.slabs.free_count > first; i++) {
-        const weft_peer *other = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count && peer->flights.slabs->free_count > first; i++) {
+        const weft_peer *other = &peers->list[i];
         first +=
             other->flights.starved && weft_peer_connected(other) && other->flights.slab_turn < peer->flights.slab_turn;
     }
-    return first >= trainer->buffers.slabs.free_count;
+    return first >= peer->flights.slabs->free_count;
 }
 
-int32_t weft_stream_take_slab(weft_trainer *trainer, weft_peer *peer)
+int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_peer *peer)
 {
-    weft_slabs *slabs = &trainer->buffers.slabs;
-    if (peer->flights.slabs_used >= slab_share(trainer))
+    weft_slabs *slabs = peer->flights.slabs;
+    if (peer->flights.slabs_used >= slab_share(peers, peer->flights.slabs))
         return -1;
-    peer->flights.starved = others_first(trainer, peer);
+    peer->flights.starved = others_first(peers, peer);
     if (peer->flights.starved)
         return -1;
     peer->flights.slab_turn = ++slabs->turn;
@@ -76,9 +76,9 @@ int32_t weft_stream_take_slab(weft_trainer *trainer, weft_peer *peer)
     return (int32_t)slabs->free[--slabs->free_count];
 }
 
-void weft_stream_give_slab(weft_trainer *trainer, weft_peer *peer, int32_t slab)
+void weft_stream_give_slab(weft_peer *peer, int32_t slab)
 {
-    trainer->buffers.slabs.free[trainer->buffers.slabs.free_count++] = (uint32_t)slab;
+    peer->flights.slabs->free[peer->flights.slabs->free_count++] = (uint32_t)slab;
     peer->flights.slabs_used--;
 }
 
@@ -96,24 +96,23 @@ uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t st
 
 /* What comes behind an update that is not held yet may wait in its slot for an engine, however long: half of the slabs
  * are for those who take theirs at once. */
-static bool spares_slabs(const weft_trainer *trainer, const weft_peer *peer)
+static bool spares_slabs(const weft_peer *peer)
 {
-    return peer->receipts.count == 0 || trainer->buffers.slabs.free_count > trainer->buffers.slabs.count / 2;
+    return peer->receipts.count == 0 || peer->flights.slabs->free_count > peer->flights.slabs->count / 2;
 }
 
-weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const weft_version *base,
+weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
                                    const weft_version *target)
 {
     weft_feed *stream = &peer->feed;
     uint64_t left = stream->attachment->bytes - stream->attachment_sent;
-    uint64_t most = trainer->buffers.slabs.slab_bytes < peer->claim.hello.slot_payload
-                        ? trainer->buffers.slabs.slab_bytes
-                        : peer->claim.hello.slot_payload;
+    uint64_t most = peer->flights.slabs->slab_bytes < peer->claim.hello.slot_payload ? peer->flights.slabs->slab_bytes
+                                                                                     : peer->claim.hello.slot_payload;
     uint64_t bytes = left < most ? left : most;
-    int32_t slab = spares_slabs(trainer, peer) ? weft_stream_take_slab(trainer, peer) : -1;
+    int32_t slab = spares_slabs(peer) ? weft_stream_take_slab(peers, peer) : -1;
     if (slab < 0)
         return WEFT_AGAIN;
-    uint8_t *data = weft_slab_at(&trainer->buffers.slabs, slab);
+    uint8_t *data = weft_slab_at(peer->flights.slabs, slab);
     memcpy(data, stream->attachment->data + stream->attachment_sent, bytes);
     weft_stream_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
     weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->posting.chunk_bytes, &peer->posting.bucket);
@@ -123,10 +122,9 @@ weft_status weft_stream_attachment(weft_trainer *trainer, weft_peer *peer, const
     return WEFT_OK;
 }
 
-bool weft_stream_owes_attachment(const weft_trainer *trainer, const weft_peer *peer)
+bool weft_stream_owes_attachment(const weft_newest *newest, const weft_peer *peer)
 {
-    return trainer->publisher.newest.attachment &&
-           trainer->publisher.newest.attachment->hash != peer->standing.sent_attachment;
+    return newest->attachment && newest->attachment->hash != peer->standing.sent_attachment;
 }
 
 bool weft_stream_has_attachment(const weft_feed *stream)
@@ -135,13 +133,13 @@ bool weft_stream_has_attachment(const weft_feed *stream)
 }
 
 /* The next bucket of a chain; the update is read until the bucket's receipt. */
-void weft_stream_frames(weft_trainer *trainer, weft_peer *peer, weft_update *update, weft_level level,
+void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
                         uint64_t unit_limit)
 {
     weft_feed *stream = &peer->feed;
     weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
-    weft_bucket_plan(&trainer->publisher.journal.arena, &stream->cursor, unit_limit,
-                     weft_stream_bucket_bytes(peer, level, weft_eager_bytes(trainer, update, level)),
+    weft_bucket_plan(&publisher->journal.arena, &stream->cursor, unit_limit,
+                     weft_stream_bucket_bytes(peer, level, weft_eager_bytes(&publisher->eager, update, level)),
                      peer->posting.chunk_bytes, &peer->posting.bucket);
     peer->posting.update = update;
     update->readers++;

@@ -1,34 +1,34 @@
 /* feed_eager.c - which peers may begin the update that is being encoded, and how much of it is there. */
 #include "peer/peer.h"
 
-uint64_t weft_eager_bytes(const weft_trainer *trainer, const weft_update *update, weft_level level)
+uint64_t weft_eager_bytes(const weft_eager *eager, const weft_update *update, weft_level level)
 {
-    uint64_t bytes = update->chain[level].bytes, last = trainer->publisher.eager.bytes[level];
-    return update == trainer->publisher.eager.update && last > bytes ? last : bytes;
+    uint64_t bytes = update->chain[level].bytes, last = eager->bytes[level];
+    return update == eager->update && last > bytes ? last : bytes;
 }
 
 /* Whether all who may follow the peer can stage what it can: what the update will need is not known yet. */
-static bool leads(const weft_trainer *trainer, const weft_peer *peer)
+static bool leads(const weft_peer_table *peers, const weft_peer *peer)
 {
     bool all = true;
-    for (uint32_t i = 0; i < trainer->peers.count && peer->following.children > 0; i++) {
-        const weft_peer *child = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count && peer->following.children > 0; i++) {
+        const weft_peer *child = &peers->list[i];
         bool behind = child->following.parent == peer;
-        all = all && (!behind ||
-                      (child->claim.hello.staging_bytes >= peer->claim.hello.staging_bytes && leads(trainer, child)));
+        all = all &&
+              (!behind || (child->claim.hello.staging_bytes >= peer->claim.hello.staging_bytes && leads(peers, child)));
     }
     return all;
 }
 
-bool weft_eager_may(const weft_trainer *trainer, const weft_peer *peer)
+bool weft_eager_may(const weft_eager *eager, const weft_peer_table *peers, const weft_peer *peer)
 {
-    const weft_eager *early = &trainer->publisher.eager;
+    const weft_eager *early = eager;
     if (!early->update || peer->following.parent) /* behind a relay it follows, or waits for the seal */
         return false;
     bool room = true;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         room = room && early->staged[level] <= peer->claim.hello.staging_bytes;
-    return room && leads(trainer, peer);
+    return room && leads(peers, peer);
 }
 
 /* A link that has nothing to carry takes less than a full bucket. */
@@ -41,9 +41,9 @@ bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
     return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);
 }
 
-bool weft_eager_waits(const weft_trainer *trainer, const weft_peer *peer)
+bool weft_eager_waits(const weft_eager *eager, const weft_peer *peer)
 {
     const weft_feed *stream = &peer->feed;
     bool takes = stream->kind == WEFT_FEED_UPDATE || stream->kind == WEFT_FEED_FOLLOWING;
-    return trainer->publisher.eager.update && takes && stream->order == trainer->publisher.eager.update->order;
+    return eager->update && takes && stream->order == eager->update->order;
 }

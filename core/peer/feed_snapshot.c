@@ -27,26 +27,25 @@ weft_status weft_feed_no_snapshot(const weft_peer *peer)
 }
 
 /* Offers a snapshot, again if a repair came to nothing. */
-weft_status weft_feed_offer(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_offer(weft_publisher *publisher, weft_peer *peer)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    if (trainer->publisher.shadow.lost)
+    if (publisher->shadow.lost)
         return weft_feed_no_snapshot(peer);
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.kind = WEFT_FEED_OFFERED;
     peer->standing.held_order = WEFT_ORDER_UNKNOWN;
-    weft_wire_put_version(&out, &trainer->publisher.newest.version);
-    weft_status status = weft_peer_move(trainer, peer, WEFT_ON_OFFERED);
+    weft_wire_put_version(&out, &publisher->newest.version);
+    weft_status status = weft_peer_move(peer, WEFT_ON_OFFERED);
     return status != WEFT_OK ? status
                              : weft_control_send(&peer->connection.control, WEFT_MESSAGE_OFFER, out.data, out.used);
 }
 
-static void begin_tiles(const weft_trainer *trainer, weft_peer *peer)
+static void begin_tiles(const weft_newest *newest, weft_peer *peer)
 {
-    uint64_t newest = trainer->publisher.newest.order;
-    peer->feed.tiles = (weft_tiles){.order = newest, .from = newest};
-    peer->feed.order = peer->standing.sent_order = newest;
+    peer->feed.tiles = (weft_tiles){.order = newest->order, .from = newest->order};
+    peer->feed.order = peer->standing.sent_order = newest->order;
 }
 
 void weft_feed_follow(weft_peer *peer, const weft_update *update)
@@ -60,20 +59,20 @@ void weft_feed_follow(weft_peer *peer, const weft_update *update)
     peer->feed.order = peer->standing.sent_order = update->order;
 }
 
-weft_status weft_feed_snapshot(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     const weft_version nothing = {0, 0, 0};
-    weft_version target = {trainer->publisher.run, trainer->publisher.newest.version.number, 0};
+    weft_version target = {publisher->run, publisher->newest.version.number, 0};
     if (peer->feed.kind != WEFT_FEED_OFFERED)
         return weft_fail(WEFT_E_PROTOCOL, "%s accepts a snapshot that was not offered", peer->claim.name);
-    weft_status status = weft_peer_move(trainer, peer, WEFT_ON_ACCEPTED);
+    weft_status status = weft_peer_move(peer, WEFT_ON_ACCEPTED);
     if (status != WEFT_OK)
         return status;
     peer->standing.held = nothing; /* in place it holds nothing from now on */
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FULL;
-    begin_tiles(trainer, peer);
-    return weft_stream_announce(trainer, peer, &nothing, &target, trainer->publisher.newest.attachment, NULL,
+    begin_tiles(&publisher->newest, peer);
+    return weft_stream_announce(publisher, peer, &nothing, &target, publisher->newest.attachment, NULL,
                                 WEFT_FEED_SNAPSHOT);
 }
 
@@ -88,33 +87,33 @@ static bool packs(const weft_peer *peer)
     return peer->site.snapshot_coding == WEFT_CODING_PLANES;
 }
 
-static uint64_t full_frame_bytes(const weft_trainer *trainer, uint64_t unit)
+static uint64_t full_frame_bytes(const weft_layout *layout, uint64_t unit)
 {
-    const weft_unit *u = &trainer->session->layout->units[unit];
+    const weft_unit *u = &layout->units[unit];
     return WEFT_FRAME_HEADER_BYTES + weft_frame_pad((uint64_t)u->count * u->width);
 }
 
 /* How many units' frames are made together in `room` bytes: as many as fit and a window holds, but one where they are
  * packed, since what that leaves is not known before. */
-static uint64_t units_fitting(const weft_trainer *trainer, const weft_peer *peer, uint64_t room)
+static uint64_t units_fitting(const weft_shadow *shadow, const weft_peer *peer, uint64_t room)
 {
-    const uint64_t end = trainer->session->layout->unit_count, first = peer->feed.tiles.unit;
-    const uint64_t most = packs(peer) ? 1 : trainer->publisher.shadow.loads.depth;
+    const uint64_t end = peer->session->layout->unit_count, first = peer->feed.tiles.unit;
+    const uint64_t most = packs(peer) ? 1 : shadow->loads.depth;
     uint64_t unit = first, bytes = 0;
-    while (unit < end && unit - first < most && (bytes += full_frame_bytes(trainer, unit)) <= room)
+    while (unit < end && unit - first < most && (bytes += full_frame_bytes(peer->session->layout, unit)) <= room)
         unit++;
     return unit - first;
 }
 
 /* Writes the `full` frame of a unit whose bits are in its place; its bytes. */
-static uint32_t full_frame(weft_trainer *trainer, const weft_peer *peer, uint64_t unit, uint8_t *out)
+static uint32_t full_frame(const weft_peer *peer, uint64_t unit, uint8_t *out)
 {
-    const weft_unit *u = &trainer->session->layout->units[unit];
+    const weft_unit *u = &peer->session->layout->units[unit];
     const uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
     const weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, 0};
     weft_frame_write_header(out, &header);
     memset(out + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
-    return packs(peer) ? weft_planes_pack(&trainer->buffers.packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
+    return packs(peer) ? weft_planes_pack(&peer->flights.slabs->packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
 }
 
 /* What a slab holds so far. */
@@ -126,21 +125,21 @@ typedef struct slab_fill {
 } slab_fill;
 
 /* Fills it with whole frames of the shadow from the cursor on. */
-static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *fill)
+static weft_status fill_slab(weft_publisher *publisher, weft_peer *peer, slab_fill *fill)
 {
     weft_tiles *tiles = &peer->feed.tiles;
-    for (uint64_t units; tiles->unit < trainer->session->layout->unit_count;) {
-        units = units_fitting(trainer, peer, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
+    for (uint64_t units; tiles->unit < publisher->session->layout->unit_count;) {
+        units = units_fitting(&publisher->shadow, peer, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
         units += units == 0 && fill->frames == 0;
         if (units == 0)
             return WEFT_OK;
-        weft_status status = weft_shadow_read(trainer, &trainer->publisher.shadow.loads, tiles->unit, units, true,
+        weft_status status = weft_shadow_read(&publisher->shadow, &publisher->shadow.loads, tiles->unit, units, true,
                                               fill->data + fill->bytes);
         if (status != WEFT_OK)
             return status;
         for (; units > 0; units--, tiles->unit++, fill->frames++) {
             uint8_t check[8], *frame = fill->data + fill->bytes;
-            uint32_t length = full_frame(trainer, peer, tiles->unit, frame);
+            uint32_t length = full_frame(peer, tiles->unit, frame);
             weft_bytes_put(check, weft_frame_check(frame, length), 8);
             XXH3_64bits_update(&fill->checks, check, sizeof check);
             fill->bytes += length;
@@ -150,29 +149,28 @@ static weft_status fill_slab(weft_trainer *trainer, weft_peer *peer, slab_fill *
 }
 
 /* A bucket of tiles. */
-static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
+static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
 {
     weft_tiles *tiles = &peer->feed.tiles;
     const weft_version nothing = {0, 0, 0};
-    const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, trainer->session->layout->bytes);
-    const uint64_t slab_bytes = trainer->buffers.slabs.slab_bytes;
-    int32_t slab = weft_stream_take_slab(trainer, peer);
+    const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, publisher->session->layout->bytes);
+    const uint64_t slab_bytes = peer->flights.slabs->slab_bytes;
+    int32_t slab = weft_stream_take_slab(publisher->peers, peer);
     if (slab < 0)
         return WEFT_AGAIN;
-    slab_fill fill = {.data = weft_slab_at(&trainer->buffers.slabs, slab),
-                      .most = most < slab_bytes ? most : slab_bytes};
+    slab_fill fill = {.data = weft_slab_at(peer->flights.slabs, slab), .most = most < slab_bytes ? most : slab_bytes};
     XXH3_64bits_reset(&fill.checks);
-    weft_status status = fill_slab(trainer, peer, &fill);
+    weft_status status = fill_slab(publisher, peer, &fill);
     if (status != WEFT_OK) {
-        weft_stream_give_slab(trainer, peer, slab);
+        weft_stream_give_slab(peer, slab);
         return status;
     }
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &trainer->publisher.newest.version, peer->feed.frame_bytes);
+    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version, peer->feed.frame_bytes);
     weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->posting.chunk_bytes,
                      &peer->posting.bucket);
     peer->posting.slab = slab;
     weft_stream_count(peer);
-    tiles->order = trainer->publisher.newest.order;
+    tiles->order = publisher->newest.order;
     tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
     return WEFT_OK;
 }
@@ -180,56 +178,56 @@ static weft_status next_full(weft_trainer *trainer, weft_peer *peer)
 /* ---- what was published since a tile was read */
 
 /* Whether the journal has what the tiles lack; in how many blocks. */
-static bool kept(weft_trainer *trainer, const weft_tiles *tiles, uint64_t *blocks)
+static bool kept(weft_publisher *publisher, const weft_tiles *tiles, uint64_t *blocks)
 {
     *blocks = 0;
-    for (uint64_t order = tiles->from; order != trainer->publisher.newest.order;) {
-        const weft_update *update = weft_journal_after(&trainer->publisher.journal, order);
+    for (uint64_t order = tiles->from; order != publisher->newest.order;) {
+        const weft_update *update = weft_journal_after(&publisher->journal, order);
         if (!update)
             return false;
-        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / trainer->publisher.journal.arena.block_bytes + 1;
+        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / publisher->journal.arena.block_bytes + 1;
         order = update->order;
     }
     return true;
 }
 
 /* The tiles lack what is not to be had any more: the rest would come to nothing. */
-static void start_over(const weft_trainer *trainer, weft_peer *peer, const char *why)
+static void start_over(const weft_newest *newest, weft_peer *peer, const char *why)
 {
     weft_log(WEFT_LOG_WARN, "%s: its snapshot starts over with version %llu, %llu of %llu units were sent: %s",
-             peer->claim.name, (unsigned long long)trainer->publisher.newest.version.number,
-             (unsigned long long)peer->feed.tiles.unit, (unsigned long long)trainer->session->layout->unit_count, why);
+             peer->claim.name, (unsigned long long)newest->version.number, (unsigned long long)peer->feed.tiles.unit,
+             (unsigned long long)peer->session->layout->unit_count, why);
     peer->feed.made = NULL;
-    begin_tiles(trainer, peer);
+    begin_tiles(newest, peer);
 }
 
 /* Whether other merges have left some room since a catch-up came to nothing. What nobody reads by now is given up for
  * it: there may be no publish any more that would. */
-static bool has_room(weft_trainer *trainer, const weft_tiles *tiles)
+static bool has_room(weft_bridge *bridge, const weft_tiles *tiles)
 {
     if (tiles->failed_blocks == 0)
         return true;
-    while (trainer->publisher.bridge.blocks >= tiles->failed_blocks && weft_bridge_yield(trainer)) {
+    while (bridge->blocks >= tiles->failed_blocks && weft_bridge_yield(bridge)) {
     }
-    return trainer->publisher.bridge.blocks < tiles->failed_blocks;
+    return bridge->blocks < tiles->failed_blocks;
 }
 
 /* Whether a catch-up is asked for now: when all tiles went, and before that when the journal will not keep long what
  * they lack. */
-static bool catches_up(weft_trainer *trainer, const weft_tiles *tiles, uint64_t blocks)
+static bool catches_up(weft_publisher *publisher, const weft_tiles *tiles, uint64_t blocks)
 {
-    bool all = tiles->unit == trainer->session->layout->unit_count;
-    bool many = trainer->publisher.newest.order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
-                blocks > trainer->publisher.journal.arena.block_count / JOURNAL_SHARE;
-    return (all || tiles->caught_unit > 0 || (many && tiles->credit == 0)) && has_room(trainer, tiles);
+    bool all = tiles->unit == publisher->session->layout->unit_count;
+    bool many = publisher->newest.order - tiles->from >= WEFT_JOURNAL_UPDATES / 2 ||
+                blocks > publisher->journal.arena.block_count / JOURNAL_SHARE;
+    return (all || tiles->caught_unit > 0 || (many && tiles->credit == 0)) && has_room(&publisher->bridge, tiles);
 }
 
-static void ask(weft_trainer *trainer, weft_peer *peer)
+static void ask(weft_bridge *bridge, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
     const weft_tiles *tiles = &stream->tiles;
-    stream->made = weft_bridge_catch_up(trainer, tiles->from, tiles->caught_unit ? tiles->caught : 0,
-                                        tiles->caught_unit, peer->standing.limits);
+    stream->made = weft_bridge_catch_up(bridge, tiles->from, tiles->caught_unit ? tiles->caught : 0, tiles->caught_unit,
+                                        peer->standing.limits);
     if (stream->made)
         stream->made_turn = stream->made->turn;
 }
@@ -248,10 +246,10 @@ static void take(weft_feed *stream)
 }
 
 /* All of it was sent. */
-static void caught_up(const weft_trainer *trainer, weft_feed *stream)
+static void caught_up(const weft_layout *layout, weft_feed *stream)
 {
     weft_tiles *tiles = &stream->tiles;
-    bool whole = tiles->end == trainer->session->layout->unit_count;
+    bool whole = tiles->end == layout->unit_count;
     tiles->caught = stream->update->order;
     tiles->caught_unit = whole ? 0 : tiles->end;
     tiles->from = whole ? tiles->caught : tiles->from;
@@ -260,91 +258,89 @@ static void caught_up(const weft_trainer *trainer, weft_feed *stream)
 }
 
 /* It came to nothing: another is asked for when other merges have left some room, or at once if they have none. */
-static void failed(weft_trainer *trainer, weft_feed *stream)
+static void failed(weft_bridge *bridge, weft_feed *stream)
 {
     stream->made = NULL;
-    while (weft_bridge_yield(trainer)) {
+    while (weft_bridge_yield(bridge)) {
     }
-    stream->tiles.failed_blocks = trainer->publisher.bridge.blocks;
+    stream->tiles.failed_blocks = bridge->blocks;
     stream->tiles.failures += stream->tiles.failed_blocks == 0;
 }
 
 /* Brings the tiles sent so far on to the newest version, where that must be: the stream has an update to send then. */
-static void catch_up(weft_trainer *trainer, weft_peer *peer)
+static void catch_up(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
-    const uint64_t largest = weft_staging_largest(trainer->session->layout);
+    const uint64_t largest = weft_staging_largest(publisher->session->layout);
     bool takes = largest <= peer->claim.hello.staging_bytes;
     char small[128], size[WEFT_SIZE_PRINTED];
     uint64_t blocks;
-    if (!stream->made && stream->tiles.from == trainer->publisher.newest.order)
+    if (!stream->made && stream->tiles.from == publisher->newest.order)
         return;
-    if (!stream->made && (!takes || !kept(trainer, &stream->tiles, &blocks))) {
+    if (!stream->made && (!takes || !kept(publisher, &stream->tiles, &blocks))) {
         snprintf(small, sizeof small, "its staging takes no update, and one was published; raise it to at least %s",
                  weft_size_print(largest, size));
-        start_over(trainer, peer,
+        start_over(&publisher->newest, peer,
                    takes ? "the journal does not keep what was published since; raise [trainer] journal" : small);
         return;
     }
     if (!stream->made && stream->tiles.failures > FAILURES_MOST)
-        start_over(trainer, peer, "what was published since cannot be merged; raise [trainer] journal");
-    else if (!stream->made && catches_up(trainer, &stream->tiles, blocks))
-        ask(trainer, peer);
+        start_over(&publisher->newest, peer, "what was published since cannot be merged; raise [trainer] journal");
+    else if (!stream->made && catches_up(publisher, &stream->tiles, blocks))
+        ask(&publisher->bridge, peer);
     if (!stream->made)
         return;
     bool ours = stream->made->turn == stream->made_turn;
     if (ours && stream->made->state == WEFT_BRIDGED_READY)
         take(stream);
     else if (!ours || stream->made->state == WEFT_BRIDGED_FAILED)
-        failed(trainer, stream);
+        failed(&publisher->bridge, stream);
 }
 
 /* The snapshot becomes the version up to which all tiles were brought; what followed comes as updates. */
-static weft_status end_snapshot(weft_trainer *trainer, weft_peer *peer)
+static weft_status end_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     uint64_t order = peer->feed.tiles.from;
-    const weft_update *next = weft_journal_at(&trainer->publisher.journal, order + 1);
-    weft_version target = next ? next->base : trainer->publisher.newest.version;
+    const weft_update *next = weft_journal_at(&publisher->journal, order + 1);
+    weft_version target = next ? next->base : publisher->newest.version;
     peer->feed.order = peer->standing.sent_order = order;
     /* bits whose attachment is still owed get their label with it, as after a welcome */
-    if (weft_stream_owes_attachment(trainer, peer))
+    if (weft_stream_owes_attachment(&publisher->newest, peer))
         target.run = target.number = 0;
-    weft_status status = weft_stream_finish(trainer, peer, &target);
-    return status == WEFT_OK ? weft_feed_next(trainer, peer) : status;
+    weft_status status = weft_stream_finish(publisher->peers, peer, &target);
+    return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
 /* Whether all tiles went, and none is newer than the version to which they were brought. */
-static bool complete(weft_trainer *trainer, const weft_tiles *tiles)
+static bool complete(weft_publisher *publisher, const weft_tiles *tiles)
 {
-    bool named =
-        tiles->from == trainer->publisher.newest.order || weft_journal_at(&trainer->publisher.journal, tiles->from + 1);
-    return tiles->unit == trainer->session->layout->unit_count && tiles->from >= tiles->order && named;
+    bool named = tiles->from == publisher->newest.order || weft_journal_at(&publisher->journal, tiles->from + 1);
+    return tiles->unit == publisher->session->layout->unit_count && tiles->from >= tiles->order && named;
 }
 
 /* Tiles go whenever there is no catch-up to be sent, also while one is being made. What it says of a unit is exact,
  * whatever version each tile was read from: it is made of the updates that were published after that tile was sent. */
-weft_status weft_stream_next_of_snapshot(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
     const weft_version nothing = {0, 0, 0};
     if (weft_stream_has_attachment(stream))
-        return weft_stream_attachment(trainer, peer, &nothing, &trainer->publisher.newest.version);
+        return weft_stream_attachment(publisher->peers, peer, &nothing, &publisher->newest.version);
     for (;;) {
-        if (stream->update &&
-            !weft_cursor_done(&trainer->publisher.journal.arena, &stream->cursor, stream->tiles.end)) {
-            weft_stream_frames(trainer, peer, stream->update, WEFT_LEVEL_FAST, stream->tiles.end);
+        if (stream->update && !weft_cursor_done(&publisher->journal.arena, &stream->cursor, stream->tiles.end)) {
+            weft_stream_frames(publisher, peer, stream->update, WEFT_LEVEL_FAST, stream->tiles.end);
             return WEFT_OK;
         }
         if (stream->update)
-            caught_up(trainer, stream);
-        if (complete(trainer, &stream->tiles))
-            return end_snapshot(trainer, peer);
-        catch_up(trainer, peer);
+            caught_up(publisher->session->layout, stream);
+        if (complete(publisher, &stream->tiles))
+            return end_snapshot(publisher, peer);
+        catch_up(publisher, peer);
         if (!stream->update)
             break;
     }
-    bool tiles = stream->tiles.unit < trainer->session->layout->unit_count;
-    if (tiles && trainer->publisher.shadow.lost)
+    bool tiles = stream->tiles.unit < publisher->session->layout->unit_count;
+    if (tiles && publisher->shadow.lost)
         return weft_feed_no_snapshot(peer);
-    return tiles && !trainer->publisher.shadow.busy ? next_full(trainer, peer) : WEFT_AGAIN;
+    return tiles && !publisher->shadow.busy ? next_full(publisher, peer) : WEFT_AGAIN;
 }

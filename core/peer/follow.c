@@ -17,15 +17,15 @@ static weft_status fail_outside(weft_status status)
     return status;
 }
 
-weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer)
+weft_status weft_follow_join(weft_peer_table *peers, weft_peer *peer)
 {
     const weft_wire_hello *hello = &peer->claim.hello;
     peer->following.parent = NULL;
     peer->following.followed = false;
     if (hello->hops == 0)
         return WEFT_OK;
-    for (uint32_t i = 0; i < trainer->peers.count && !peer->following.parent; i++) {
-        weft_peer *relay = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count && !peer->following.parent; i++) {
+        weft_peer *relay = &peers->list[i];
         if (relay != peer && relay->connection.greeted && strcmp(relay->claim.name, hello->relay) == 0 &&
             relay->claim.hello.incarnation == hello->relay_incarnation)
             peer->following.parent = relay;
@@ -42,22 +42,22 @@ weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer)
     return WEFT_OK;
 }
 
-void weft_follow_forget(weft_trainer *trainer)
+void weft_follow_forget(weft_peer_table *peers)
 {
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        trainer->peers.list[i].following.parent = NULL;
-        trainer->peers.list[i].following.children = 0;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        peers->list[i].following.parent = NULL;
+        peers->list[i].following.children = 0;
     }
 }
 
-void weft_follow_dropped(const weft_trainer *trainer, weft_peer *peer)
+void weft_follow_dropped(const weft_newest *newest, weft_peer *peer)
 {
     if (peer->following.parent)
-        peer->following.apart_until = trainer->publisher.newest.order + APART_UPDATES;
+        peer->following.apart_until = newest->order + APART_UPDATES;
 }
 
 /* Whether a peer has what its relay has, and room for what that gets. */
-static bool can(const weft_trainer *trainer, const weft_peer *peer)
+static bool can(const weft_newest *newest, const weft_peer *peer)
 {
     const weft_peer *relay = peer->following.parent;
     bool settled = peer->receipts.count == 0 || (peer->following.followed && peer->receipts.count < WEFT_UPDATES_AHEAD);
@@ -66,7 +66,7 @@ static bool can(const weft_trainer *trainer, const weft_peer *peer)
            peer->standing.sent_order == relay->standing.sent_order &&
            peer->standing.sent_attachment == relay->standing.sent_attachment &&
            peer->claim.hello.slot_payload >= relay->claim.hello.slot_payload &&
-           (peer->following.apart_until == 0 || trainer->publisher.newest.order > peer->following.apart_until);
+           (peer->following.apart_until == 0 || newest->order > peer->following.apart_until);
 }
 
 /* Of an update at a level. */
@@ -78,13 +78,13 @@ static bool takes(const weft_peer *peer, const weft_update *update, weft_level l
            update->chain[level].staged_bytes <= peer->claim.hello.staging_bytes;
 }
 
-bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer)
+bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
 {
     const weft_peer *relay = peer->following.parent;
-    if (!relay || peer->standing.sent_order == trainer->publisher.newest.order)
+    if (!relay || peer->standing.sent_order == newest->order)
         return false;
     bool soon = relay->feed.kind == WEFT_FEED_NONE && relay->receipts.count < WEFT_UPDATES_AHEAD &&
-                relay->standing.held_order != WEFT_ORDER_UNKNOWN && can(trainer, peer);
+                relay->standing.held_order != WEFT_ORDER_UNKNOWN && can(newest, peer);
     uint64_t now_ns = weft_clock_ns(), patience_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
     if (!soon || peer->following.waits_since_ns == 0)
         peer->following.waits_since_ns = soon ? now_ns : 0;
@@ -109,40 +109,40 @@ static weft_status begin(weft_peer *peer, const weft_feed *sent, const weft_out 
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_UPDATE, header->data, header->used);
 }
 
-weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_feed *sent, const weft_update *update,
-                              const weft_out *header)
+weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest, weft_peer *relay,
+                              const weft_feed *sent, const weft_update *update, const weft_out *header)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_follow follow = {.target = {update->target.run, update->target.number, 0}};
-    for (uint32_t i = 0; i < trainer->peers.count && relay->following.children > 0 && follow.count < WEFT_FOLLOW_MAX;
-         i++) {
-        weft_peer *peer = &trainer->peers.list[i];
-        if (peer->following.parent != relay || !can(trainer, peer) || !takes(peer, update, sent->level))
+    for (uint32_t i = 0; i < peers->count && relay->following.children > 0 && follow.count < WEFT_FOLLOW_MAX; i++) {
+        weft_peer *peer = &peers->list[i];
+        if (peer->following.parent != relay || !can(newest, peer) || !takes(peer, update, sent->level))
             continue;
-        weft_status status = weft_follow_begin(trainer, peer, sent, update, header); /* before it moves on itself */
+        weft_status status =
+            weft_follow_begin(peers, newest, peer, sent, update, header); /* before it moves on itself */
         if (status == WEFT_OK)
             status = begin(peer, sent, header);
         if (status == WEFT_OK)
             follow.routes[follow.count++] = peer->claim.hello.route;
         else
-            weft_peer_lose(trainer, peer, status, weft_last_error());
+            weft_peer_lose(peers, peer, status, weft_last_error());
     }
-    trainer->peers.again =
-        trainer->peers.again || relay->following.children > 0; /* those that waited for this go their ways */
+    peers->again = peers->again || relay->following.children > 0; /* those that waited for this go their ways */
     if (follow.count == 0)
         return WEFT_OK;
     weft_wire_put_follow(&out, &follow);
     return weft_control_send(&relay->connection.control, WEFT_MESSAGE_FOLLOW, out.data, out.used);
 }
 
-void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out *trailer, const weft_expected *expected)
+void weft_follow_finish(weft_peer_table *peers, weft_peer *relay, const weft_out *trailer,
+                        const weft_expected *expected)
 {
-    for (uint32_t i = 0; i < trainer->peers.count && relay->following.children > 0; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count && relay->following.children > 0; i++) {
+        weft_peer *peer = &peers->list[i];
         if (peer->following.parent != relay || peer->feed.kind != WEFT_FEED_FOLLOWING)
             continue;
-        weft_follow_finish(trainer, peer, trailer, expected);
+        weft_follow_finish(peers, peer, trailer, expected);
         peer->receipts.expected[peer->receipts.count] = *expected;
         peer->receipts.expected[peer->receipts.count++].end = peer->flights.sequence;
         peer->standing.sent_order = expected->order;
@@ -150,7 +150,7 @@ void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out 
         weft_status status =
             weft_control_send(&peer->connection.control, WEFT_MESSAGE_TRAILER, trailer->data, trailer->used);
         if (status != WEFT_OK)
-            weft_peer_lose(trainer, peer, status, weft_last_error());
-        trainer->peers.again = true;
+            weft_peer_lose(peers, peer, status, weft_last_error());
+        peers->again = true;
     }
 }

@@ -15,19 +15,19 @@ typedef struct weft_following {
 } weft_following;
 
 /* Finds the relay that a HELLO names. Errors: WEFT_E_SYSTEM, which is not final for the peer. */
-weft_status weft_follow_join(weft_trainer *trainer, weft_peer *peer);
+weft_status weft_follow_join(weft_peer_table *peers, weft_peer *peer);
 /* Takes all peers apart, because the trainer closes: nobody is lost for another. */
-void weft_follow_forget(weft_trainer *trainer);
+void weft_follow_forget(weft_peer_table *peers);
 /* Notes that a relay dropped the peer, so the peer is served alone for a while. */
-void weft_follow_dropped(const weft_trainer *trainer, weft_peer *peer);
+void weft_follow_dropped(const weft_newest *newest, weft_peer *peer);
 /* Returns true if an idle peer's next update is about to come from its relay's stream. */
-bool weft_follow_waits(const weft_trainer *trainer, weft_peer *peer);
+bool weft_follow_waits(const weft_newest *newest, weft_peer *peer);
 /* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its
  * peers that take the same update, and tells the relay who they are. The relay's standing is still as before. */
-weft_status weft_follow_begin(weft_trainer *trainer, weft_peer *relay, const weft_feed *sent, const weft_update *update,
-                              const weft_out *header);
+weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest, weft_peer *relay,
+                              const weft_feed *sent, const weft_update *update, const weft_out *header);
 /* After the relay has all of it: so have those who follow. */
-void weft_follow_finish(weft_trainer *trainer, weft_peer *relay, const weft_out *trailer,
+void weft_follow_finish(weft_peer_table *peers, weft_peer *relay, const weft_out *trailer,
                         const weft_expected *expected);
 
 #endif

@@ -13,9 +13,9 @@ static weft_status refuse(weft_status status, const char *format, const char *na
     return weft_fail(status, format, name, detail);
 }
 
-static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hello, const weft_site_peer *site)
+static weft_status check_hello(const weft_layout *layout, const weft_slabs *slabs, const weft_wire_hello *hello,
+                               const weft_site_peer *site)
 {
-    const weft_layout *layout = trainer->session->layout;
     char text[224];
     if (memcmp(hello->layout, layout->hash, sizeof layout->hash) != 0) {
         snprintf(text, sizeof text, "%016llx%016llx, the trainer's %016llx%016llx",
@@ -38,19 +38,19 @@ static weft_status check_hello(weft_trainer *trainer, const weft_wire_hello *hel
     }
     if (!(hello->levels >> WEFT_LEVEL_FAST & 1) || !(hello->levels >> WEFT_LEVEL_FULL & 1))
         return refuse(WEFT_E_PROTOCOL, "%s does not decode both fast and full frames%s", hello->name, "");
-    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < trainer->buffers.slabs.slab_bytes) {
+    if ((uint64_t)hello->chunk_bytes * WEFT_CHUNKS_MAX < slabs->slab_bytes) {
         snprintf(text, sizeof text, "%u bytes at a time: a bucket of %llu would have more than %u chunks",
-                 hello->chunk_bytes, (unsigned long long)trainer->buffers.slabs.slab_bytes, WEFT_CHUNKS_MAX);
+                 hello->chunk_bytes, (unsigned long long)slabs->slab_bytes, WEFT_CHUNKS_MAX);
         return refuse(WEFT_E_PROTOCOL, "%s takes %s", hello->name, text);
     }
     return WEFT_OK;
 }
 
 /* This end's address may be one that leads to some peers and not to others. */
-static weft_status check_source(const weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello)
+static weft_status check_source(const weft_peer *guest, const weft_wire_hello *hello)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME], key[WEFT_SITE_LINK_KEY];
-    const weft_site *site = trainer->session->site;
+    const weft_site *site = guest->session->site;
     uint32_t rails = weft_site_trainer_rails(site, hello->provider, list);
     for (uint32_t rail = 0; rail < rails; rail++)
         if (weft_control_reaches(guest->connection.control.peer, list[rail]))
@@ -62,12 +62,12 @@ static weft_status check_source(const weft_trainer *trainer, const weft_peer *gu
 }
 
 /* What is not there yet, and what all of several addresses lack, may pass: no reason for the rollout to stay away. */
-static weft_status find_outlet(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
+static weft_status find_outlet(weft_outlets *outlets, const weft_peer *guest, const weft_wire_hello *hello,
                                weft_outlet **outlet)
 {
-    weft_status status = weft_outlet_any(trainer, hello->provider, 1, guest->connection.control.peer, outlet);
+    weft_status status = weft_outlet_any(outlets, hello->provider, 1, guest->connection.control.peer, outlet);
     if (status == WEFT_AGAIN ||
-        (status == WEFT_E_CONFIG && weft_outlet_rails(trainer->session->site, hello->provider) > 1))
+        (status == WEFT_E_CONFIG && weft_outlet_rails(outlets->session->site, hello->provider) > 1))
         return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     return status;
 }
@@ -89,14 +89,14 @@ static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
  * its clock may have gone back. It comes again until the old one is heard once more, and so lives, or has been silent
  * for long enough. One rival asks at a time, until it had its answer: else two of them would replace each other for
  * ever. */
-static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
+static bool may_succeed(weft_peer_table *peers, weft_peer *peer, const weft_wire_hello *hello)
 {
     const uint64_t now_ns = weft_clock_ns();
     if (peer->claim.rival == 0 || now_ns > peer->claim.rival_ns + RIVAL_NS) {
         peer->claim.rival = hello->incarnation;
         peer->claim.rival_ns = now_ns;
         peer->connection.pinged_ns = 0; /* it is asked at once */
-        trainer->peers.again = true;
+        peers->again = true;
     }
     if (peer->claim.rival != hello->incarnation || peer->connection.control.heard_ns <= peer->claim.rival_ns)
         return true;
@@ -105,39 +105,39 @@ static bool may_succeed(weft_trainer *trainer, weft_peer *peer, const weft_wire_
 }
 
 /* A peer that is idle keeps its name and its place for a while only, if another wants them. */
-static void give_way(weft_trainer *trainer, weft_peer *peer, weft_peer_event event, const char *to)
+static void give_way(weft_peer_table *peers, weft_peer *peer, weft_peer_event event, const char *to)
 {
     char why[192];
     snprintf(why, sizeof why, "it held and took nothing for io_deadline + heartbeat, and gives way to %s", to);
-    weft_peer_move(trainer, peer, event);
-    weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, why);
+    weft_peer_move(peer, event);
+    weft_peer_lose(peers, peer, WEFT_E_PEER_LOST, why);
 }
 
-static weft_status refuse_later(const weft_trainer *trainer, const weft_peer *idle, const weft_wire_hello *hello)
+static weft_status refuse_later(const weft_peer *idle, const weft_wire_hello *hello)
 {
     weft_fail_quiet(WEFT_E_SYSTEM,
                     "%s has to wait: who has its %s holds nothing yet, and gives way in %llu ms at the latest",
                     hello->name, strcmp(idle->claim.name, hello->name) == 0 ? "name" : "place",
-                    (unsigned long long)(weft_peer_stays_ns(trainer, idle) / WEFT_NS_PER_MS + 1));
+                    (unsigned long long)(weft_peer_stays_ns(idle) / WEFT_NS_PER_MS + 1));
     weft_fail_outside("%s", weft_last_error());
     return WEFT_E_SYSTEM;
 }
 
 /* Ends the connection of the peer whose name is wanted, or refuses the newcomer. */
-static weft_status take_name(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
+static weft_status take_name(weft_peer_table *peers, weft_peer *peer, const weft_wire_hello *hello)
 {
     if (succeeds(peer, hello)) {
-        weft_peer_move(trainer, peer, WEFT_ON_REPLACED);
-        weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
+        weft_peer_move(peer, WEFT_ON_REPLACED);
+        weft_peer_lose(peers, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
         return WEFT_OK;
     }
-    if (weft_peer_is_idle(peer) && weft_peer_stays_ns(trainer, peer) == 0) {
-        give_way(trainer, peer, WEFT_ON_REPLACED, "another of its name");
+    if (weft_peer_is_idle(peer) && weft_peer_stays_ns(peer) == 0) {
+        give_way(peers, peer, WEFT_ON_REPLACED, "another of its name");
         return WEFT_OK;
     }
-    const bool unknown = may_succeed(trainer, peer, hello);
+    const bool unknown = may_succeed(peers, peer, hello);
     if (weft_peer_is_idle(peer))
-        return refuse_later(trainer, peer, hello);
+        return refuse_later(peer, hello);
     if (unknown) {
         weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet", hello->name,
                         peer->connection.control.peer);
@@ -151,48 +151,48 @@ static weft_status take_name(weft_trainer *trainer, weft_peer *peer, const weft_
 }
 
 /* All places are taken: the one that has been idle for longest goes. */
-static weft_status take_place(weft_trainer *trainer, const weft_wire_hello *hello)
+static weft_status take_place(weft_peer_table *peers, const weft_wire_hello *hello)
 {
     weft_peer *idle = NULL;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
-        if (weft_peer_is_idle(peer) && (!idle || weft_peer_stays_ns(trainer, peer) < weft_peer_stays_ns(trainer, idle)))
+    for (uint32_t i = 0; i < peers->count; i++) {
+        weft_peer *peer = &peers->list[i];
+        if (weft_peer_is_idle(peer) && (!idle || weft_peer_stays_ns(peer) < weft_peer_stays_ns(idle)))
             idle = peer;
     }
     if (!idle)
         return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
-    if (weft_peer_stays_ns(trainer, idle) > 0)
-        return refuse_later(trainer, idle, hello);
-    give_way(trainer, idle, WEFT_ON_EVICTED, hello->name);
+    if (weft_peer_stays_ns(idle) > 0)
+        return refuse_later(idle, hello);
+    give_way(peers, idle, WEFT_ON_EVICTED, hello->name);
     return WEFT_OK;
 }
 
 /* The record for a name: its old one if it is not connected, else `guest` becomes it. */
-static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
+static weft_status claim(weft_peer_table *peers, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
 {
     uint32_t others = 0;
     *record = guest;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count; i++) {
+        weft_peer *peer = &peers->list[i];
         if (peer == guest || !peer->claim.known)
             continue;
         if (strcmp(peer->claim.name, hello->name) != 0) {
             others += peer->connection.greeted;
             continue;
         }
-        weft_status status = peer->connection.greeted ? take_name(trainer, peer, hello) : WEFT_OK;
+        weft_status status = peer->connection.greeted ? take_name(peers, peer, hello) : WEFT_OK;
         if (status != WEFT_OK)
             return status;
         *record = peer;
     }
     weft_status status = WEFT_OK;
-    if (others >= trainer->session->site->trainer.max_peers)
-        status = take_place(trainer, hello);
+    if (others >= guest->session->site->trainer.max_peers)
+        status = take_place(peers, hello);
     if (status != WEFT_OK)
         return status;
     if (*record != guest) {
         weft_control swap = (*record)->connection.control;
-        trainer->peers.again = true; /* this step has passed the record */
+        peers->again = true; /* this step has passed the record */
         (*record)->connection.control = guest->connection.control;
         guest->connection.control = swap;
         (*record)->connection.opened_ns = guest->connection.opened_ns;
@@ -203,21 +203,20 @@ static weft_status claim(weft_trainer *trainer, weft_peer *guest, const weft_wir
 
 /* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. Where it lacks
  * the newest one's attachment it holds bits without a label until that comes, in an update that changes nothing. */
-static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello)
+static void match_held(weft_publisher *publisher, weft_peer *peer, const weft_wire_hello *hello)
 {
     weft_version nothing = {0, 0, 0};
     peer->standing.held = nothing;
     peer->standing.held_order = WEFT_ORDER_UNKNOWN;
     peer->standing.sent_attachment = hello->attachment;
-    if (hello->holds && hello->held.root == trainer->publisher.newest.version.root) {
-        bool owed = weft_stream_owes_attachment(trainer, peer);
-        peer->standing.held =
-            owed ? (weft_version){0, 0, trainer->publisher.newest.version.root} : trainer->publisher.newest.version;
-        peer->standing.held_order = trainer->publisher.newest.order;
+    if (hello->holds && hello->held.root == publisher->newest.version.root) {
+        bool owed = weft_stream_owes_attachment(&publisher->newest, peer);
+        peer->standing.held = owed ? (weft_version){0, 0, publisher->newest.version.root} : publisher->newest.version;
+        peer->standing.held_order = publisher->newest.order;
     }
-    for (uint64_t order = trainer->publisher.newest.order;
-         hello->holds && peer->standing.held_order == WEFT_ORDER_UNKNOWN; order--) {
-        const weft_update *update = weft_journal_at(&trainer->publisher.journal, order);
+    for (uint64_t order = publisher->newest.order; hello->holds && peer->standing.held_order == WEFT_ORDER_UNKNOWN;
+         order--) {
+        const weft_update *update = weft_journal_at(&publisher->journal, order);
         if (!update)
             break;
         if (update->base.root == hello->held.root) {
@@ -227,27 +226,27 @@ static void match_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_h
     }
     peer->standing.sent_order = peer->standing.held_order;
     peer->standing.single_until = 0;
-    peer->standing.joined_order = trainer->publisher.newest.order;
+    peer->standing.joined_order = publisher->newest.order;
     peer->standing.lagging = false;
 }
 
-static weft_status send_welcome(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
+static weft_status send_welcome(weft_publisher *publisher, weft_peer *peer, weft_wire_welcome *welcome)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    welcome->run = trainer->publisher.run;
-    welcome->incarnation = trainer->session->incarnation;
-    memcpy(welcome->layout, trainer->session->layout->hash, sizeof welcome->layout);
+    welcome->run = publisher->run;
+    welcome->incarnation = publisher->session->incarnation;
+    memcpy(welcome->layout, publisher->session->layout->hash, sizeof welcome->layout);
     if (peer->standing.held.run)
         welcome->held = peer->standing.held;
-    welcome->newest = trainer->publisher.newest.version;
+    welcome->newest = publisher->newest.version;
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
     welcome->chunk_bytes = peer->posting.chunk_bytes;
     weft_wire_put_welcome(&out, welcome);
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_WELCOME, out.data, out.used);
 }
 
-static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello,
+static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_peer *peer, const weft_wire_hello *hello,
                           const weft_site_peer *site)
 {
     if (!peer->claim.known) {
@@ -263,14 +262,14 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     if (!peer->claim.known || site->level != WEFT_CHOICE_AUTO)
         peer->tuning.wanted = weft_peer_level(site->level);
     peer->tuning.level = peer->tuning.wanted;
-    trainer->demand.levels |= 1u << peer->tuning.wanted;
-    trainer->demand.wanting[peer->tuning.wanted]++;
+    demand->levels |= 1u << peer->tuning.wanted;
+    demand->wanting[peer->tuning.wanted]++;
     peer->claim.known = peer->connection.greeted = true;
     peer->site = *site;
-    peer->site.bucket_max = weft_size_bucket(trainer->session->layout, site);
+    peer->site.bucket_max = weft_size_bucket(publisher->session->layout, site);
     peer->claim.hello = *hello;
-    if (peer->claim.hello.slots > trainer->buffers.slots_most)
-        peer->claim.hello.slots = trainer->buffers.slots_most;
+    if (peer->claim.hello.slots > peer->flights.slots_most)
+        peer->claim.hello.slots = peer->flights.slots_most;
     weft_bytes_clean(peer->claim.hello.backend);
     peer->flights.slots_free = peer->claim.hello.slots;
     peer->flights.next_slot = 0;
@@ -282,7 +281,7 @@ static void settle_record(weft_trainer *trainer, weft_peer *peer, const weft_wir
     memset(peer->flights.list, 0, sizeof peer->flights.list);
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights.list[slot].slab = -1;
-    match_held(trainer, peer, hello);
+    match_held(publisher, peer, hello);
 }
 
 /* Once it is known how many rails there are. */
@@ -300,11 +299,11 @@ static void settle_chunk(weft_peer *peer)
     peer->posting.chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
 }
 
-static weft_status answer_layout(weft_trainer *trainer, weft_peer *peer)
+static weft_status answer_layout(const weft_door *door, weft_peer *peer)
 {
     peer->connection.leaving = true;
-    return weft_control_send_long(&peer->connection.control, WEFT_MESSAGE_LAYOUT, trainer->door.layout_bytes,
-                                  trainer->door.layout_length);
+    return weft_control_send_long(&peer->connection.control, WEFT_MESSAGE_LAYOUT, door->layout_bytes,
+                                  door->layout_length);
 }
 
 /* It comes again: nothing is bound that it could join with. */
@@ -314,11 +313,10 @@ static weft_status answer_later(weft_peer *peer)
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PASSING, NULL, 0);
 }
 
-static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
+static weft_status announce_join(const weft_newest *newest, weft_peer *peer)
 {
-    weft_session *session = trainer->session;
-    bool current = peer->standing.held_order == trainer->publisher.newest.order,
-         labelled = current && peer->standing.held.run;
+    weft_session *session = peer->session;
+    bool current = peer->standing.held_order == newest->order, labelled = current && peer->standing.held.run;
     char text[320];
     snprintf(text, sizeof text, "%s from %s by %s%s%s, backend %s, holds %s", peer->claim.name,
              peer->connection.control.peer, peer->rails.outlet->facts.fabric,
@@ -334,7 +332,7 @@ static weft_status announce_join(weft_trainer *trainer, weft_peer *peer)
     if (labelled)
         weft_session_event(session, WEFT_EVENT_HELD, WEFT_OK, peer->claim.name, &peer->standing.held, "");
     weft_session_changed(session);
-    return weft_peer_move(trainer, peer, current ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
+    return weft_peer_move(peer, current ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
 
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,
@@ -354,43 +352,43 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status != WEFT_OK)
         return status;
     if (hello.wants_layout)
-        return answer_layout(trainer, guest);
+        return answer_layout(&trainer->door, guest);
     weft_log_enter(
         &trainer->door.comers.sink); /* no stranger any more: whoever serves it enters another sink after that */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
-    status = check_hello(trainer, &hello, &site);
+    status = check_hello(trainer->session->layout, &trainer->buffers.slabs, &hello, &site);
     if (status == WEFT_OK)
-        status = check_source(trainer, guest, &hello);
+        status = check_source(guest, &hello);
     if (status == WEFT_OK)
-        status = find_outlet(trainer, guest, &hello, &outlet);
+        status = find_outlet(&trainer->outlets, guest, &hello, &outlet);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&hello, &outlet->facts);
     if (status == WEFT_OK) /* further ones are not used where they may not be */
-        status = weft_rail_may_reach(trainer, outlet, &guest->connection.control, &hello, hello.address,
+        status = weft_rail_may_reach(trainer->session->site, outlet, &guest->connection.control, &hello, hello.address,
                                      hello.address_bytes);
     if (status == WEFT_OK && !trainer->publisher.bound)
         return answer_later(guest);
     if (status == WEFT_OK)
-        status = claim(trainer, guest, &hello, &peer);
+        status = claim(&trainer->peers, guest, &hello, &peer);
     if (status != WEFT_OK)
         return status;
     *greeted = peer;
     weft_log_enter(&peer->claim.limit.sink);
     peer->rails.outlet = outlet;
-    settle_record(trainer, peer, &hello, &site);
-    status = weft_peer_move(trainer, peer, WEFT_ON_HELLO);
-    if (status == WEFT_OK && trainer->publisher.shadow.lost && weft_feed_needs_snapshot(trainer, peer))
+    settle_record(&trainer->publisher, &trainer->demand, peer, &hello, &site);
+    status = weft_peer_move(peer, WEFT_ON_HELLO);
+    if (status == WEFT_OK && trainer->publisher.shadow.lost && weft_feed_needs_snapshot(&trainer->publisher, peer))
         status = weft_feed_no_snapshot(peer);
     if (status == WEFT_OK)
-        status = weft_follow_join(trainer, peer);
+        status = weft_follow_join(&trainer->peers, peer);
     if (status == WEFT_OK)
-        status = weft_rail_open(trainer, peer, &welcome);
+        status = weft_rail_open(&trainer->outlets, peer, &welcome);
     if (status == WEFT_OK)
         settle_chunk(peer);
     if (status == WEFT_OK)
-        status = send_welcome(trainer, peer, &welcome);
+        status = send_welcome(&trainer->publisher, peer, &welcome);
     if (status == WEFT_OK)
-        status = announce_join(trainer, peer);
+        status = announce_join(&trainer->publisher.newest, peer);
     return status;
 }

@@ -11,15 +11,15 @@ static weft_peer_event event_of(weft_status status)
     return status == WEFT_E_PROTOCOL || status == WEFT_E_CORRUPT ? WEFT_ON_BROKEN : WEFT_ON_CLOSED;
 }
 
-void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why)
+void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status, const char *why)
 {
-    weft_session *session = trainer->session;
+    weft_session *session = peer->session;
     char text[192];
     snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
     weft_rail_close(peer);
-    weft_flights_abandon(trainer, peer);
+    weft_flights_abandon(peer);
     weft_feed_end(peer);
-    weft_loss_of_children(trainer, peer);
+    weft_loss_of_children(peers, peer);
     weft_control_hang_up(&peer->connection.control);
     peer->receipts.count = 0;
     peer->connection.leaving = false;
@@ -28,7 +28,7 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     peer->connection.greeted = false;
     weft_log_sink *before = weft_log_enter(&peer->claim.limit.sink);
     if (peer->state != WEFT_PEER_LOST)
-        weft_peer_move(trainer, peer, event_of(status));
+        weft_peer_move(peer, event_of(status));
     session->stats.peers_lost += status != WEFT_OK;
     if (status != WEFT_OK)
         weft_log(WEFT_LOG_WARN, "lost: %s at version %llu: %s", peer->claim.name,
@@ -42,12 +42,12 @@ void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, 
     weft_session_changed(session);
 }
 
-void weft_loss_of_children(weft_trainer *trainer, weft_peer *peer)
+void weft_loss_of_children(weft_peer_table *peers, weft_peer *peer)
 {
     if (peer->following.parent)
         peer->following.parent->following.children--;
     peer->following.parent = NULL;
-    for (uint32_t i = 0; i < trainer->peers.count && peer->following.children > 0; i++)
-        if (trainer->peers.list[i].following.parent == peer)
-            weft_peer_lose(trainer, &trainer->peers.list[i], WEFT_E_PEER_LOST, "the relay that it is behind is lost");
+    for (uint32_t i = 0; i < peers->count && peer->following.children > 0; i++)
+        if (peers->list[i].following.parent == peer)
+            weft_peer_lose(peers, &peers->list[i], WEFT_E_PEER_LOST, "the relay that it is behind is lost");
 }

@@ -9,17 +9,17 @@
 
 /* ---- one of them */
 
-static weft_status open_regions(weft_trainer *trainer, weft_outlet *outlet)
+static weft_status open_regions(weft_outlets *outlets, weft_outlet *outlet)
 {
     const weft_provider *provider = outlet->provider;
-    const weft_arena *arena = &trainer->publisher.journal.arena;
-    const weft_slabs *slabs = &trainer->buffers.slabs;
+    const weft_arena *arena = outlets->arena;
+    const weft_slabs *slabs = &outlets->buffers->slabs;
     weft_status status = provider->region_open(outlet->link, NULL, arena->memory, arena->bytes, false, &outlet->arena);
     if (status == WEFT_OK)
         status = provider->region_open(outlet->link, NULL, slabs->memory, slabs->slab_bytes * slabs->count, false,
                                        &outlet->slabs);
     if (status == WEFT_OK)
-        status = provider->region_open(outlet->link, NULL, trainer->buffers.headers, trainer->buffers.headers_bytes,
+        status = provider->region_open(outlet->link, NULL, outlets->buffers->headers, outlets->buffers->headers_bytes,
                                        false, &outlet->headers);
     return status;
 }
@@ -43,9 +43,9 @@ void weft_outlet_close(weft_outlet *outlet)
     memset(outlet, 0, sizeof *outlet);
 }
 
-static weft_status open_link(weft_trainer *trainer, weft_outlet *outlet)
+static weft_status open_link(weft_outlets *outlets, weft_outlet *outlet)
 {
-    const weft_site *site = trainer->session->site;
+    const weft_site *site = outlets->session->site;
     weft_link_options options = weft_site_link(site, outlet->provider->name, outlet->address);
     options.only_writes = true;
     options.accelerator = weft_site_accelerator(site->trainer.backend, site->trainer.device);
@@ -58,21 +58,11 @@ static weft_status open_link(weft_trainer *trainer, weft_outlet *outlet)
         weft_fail_about("%s", key);
     if (status == WEFT_OK) {
         outlet->provider->link_facts(outlet->link, &outlet->facts);
-        status = open_regions(trainer, outlet);
+        status = open_regions(outlets, outlet);
     }
     if (status != WEFT_OK)
         shut(outlet);
     return status;
-}
-
-static bool is_used(const weft_trainer *trainer, const weft_outlet *outlet)
-{
-    bool used = false;
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++)
-            used = used || (trainer->peers.list[i].rails.list[at].port &&
-                            trainer->peers.list[i].rails.list[at].outlet == outlet);
-    return used;
 }
 
 static weft_status here(const weft_outlet *outlet)
@@ -81,20 +71,20 @@ static weft_status here(const weft_outlet *outlet)
 }
 
 /* Whether ports are to be opened by one of several now. One that was away may be back as another IP. */
-static weft_status look(weft_trainer *trainer, weft_outlet *outlet)
+static weft_status look(weft_outlets *outlets, weft_outlet *outlet)
 {
-    weft_status status = outlet->link ? WEFT_OK : open_link(trainer, outlet);
+    weft_status status = outlet->link ? WEFT_OK : open_link(outlets, outlet);
     if (status == WEFT_OK)
         status = here(outlet);
-    if (status == WEFT_OK || !outlet->link || is_used(trainer, outlet))
+    if (status == WEFT_OK || !outlet->link || outlet->ports > 0)
         return status;
     shut(outlet);
-    status = open_link(trainer, outlet);
+    status = open_link(outlets, outlet);
     return status == WEFT_OK ? here(outlet) : status;
 }
 
 /* Says once what becomes of it. */
-static void note(const weft_trainer *trainer, weft_outlet *outlet, weft_status status)
+static void note(weft_outlets *outlets, weft_outlet *outlet, weft_status status)
 {
     if (status != WEFT_OK && !outlet->away)
         weft_log(WEFT_LOG_WARN, "address %s is away: %s; peers go by the others, it is used again when it is back",
@@ -102,7 +92,7 @@ static void note(const weft_trainer *trainer, weft_outlet *outlet, weft_status s
     if (status == WEFT_OK && outlet->away)
         weft_log(WEFT_LOG_INFO, "address %s is back", outlet->address);
     outlet->away = status != WEFT_OK;
-    outlet->retry_ns = weft_clock_ns() + weft_rail_patience_ns(trainer);
+    outlet->retry_ns = weft_clock_ns() + weft_rail_patience_ns(outlets->session->site);
 }
 
 /* ---- all */
@@ -114,7 +104,7 @@ uint32_t weft_outlet_rails(const weft_site *site, const char *provider)
 }
 
 /* Its record, a new one if there is none yet. */
-static weft_status find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_outlet **outlet)
+static weft_status find(weft_outlets *outlets, const char *provider, uint32_t rail, weft_outlet **outlet)
 {
     const weft_provider *table = weft_provider_find(provider);
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
@@ -122,17 +112,17 @@ static weft_status find(weft_trainer *trainer, const char *provider, uint32_t ra
     *outlet = NULL;
     if (!table)
         return weft_fail(WEFT_E_MISSING, "provider %s: this build has none of that name", provider);
-    for (uint32_t i = 0; i < trainer->outlets.count && !*outlet; i++) {
-        if (trainer->outlets.list[i].provider == table && trainer->outlets.list[i].rail == rail)
-            *outlet = &trainer->outlets.list[i];
-        if (!unused && !trainer->outlets.list[i].provider)
-            unused = &trainer->outlets.list[i];
+    for (uint32_t i = 0; i < outlets->count && !*outlet; i++) {
+        if (outlets->list[i].provider == table && outlets->list[i].rail == rail)
+            *outlet = &outlets->list[i];
+        if (!unused && !outlets->list[i].provider)
+            unused = &outlets->list[i];
     }
     if (*outlet)
         return WEFT_OK;
     if (!unused)
-        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets are in use", provider, trainer->outlets.count);
-    weft_site_trainer_rails(trainer->session->site, table->name, list);
+        return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets are in use", provider, outlets->count);
+    weft_site_trainer_rails(outlets->session->site, table->name, list);
     unused->provider = table;
     unused->rail = rail;
     snprintf(unused->address, sizeof unused->address, "%s", list[rail]);
@@ -140,20 +130,20 @@ static weft_status find(weft_trainer *trainer, const char *provider, uint32_t ra
     return WEFT_OK;
 }
 
-weft_status weft_outlet_find(weft_trainer *trainer, const char *provider, uint32_t rail, weft_outlet **outlet)
+weft_status weft_outlet_find(weft_outlets *outlets, const char *provider, uint32_t rail, weft_outlet **outlet)
 {
-    const bool several = weft_outlet_rails(trainer->session->site, provider) > 1;
-    weft_status status = find(trainer, provider, rail, outlet);
+    const bool several = weft_outlet_rails(outlets->session->site, provider) > 1;
+    weft_status status = find(outlets, provider, rail, outlet);
     if (status != WEFT_OK)
         return status;
     if (several && (*outlet)->away && weft_clock_ns() < (*outlet)->retry_ns)
         return weft_fail_quiet(WEFT_AGAIN, "provider %s: address %s is away", provider, (*outlet)->address);
     if (several) {
-        status = look(trainer, *outlet);
-        note(trainer, *outlet, status);
+        status = look(outlets, *outlet);
+        note(outlets, *outlet, status);
         return status;
     }
-    status = (*outlet)->link ? WEFT_OK : open_link(trainer, *outlet);
+    status = (*outlet)->link ? WEFT_OK : open_link(outlets, *outlet);
     if (status != WEFT_OK) {
         weft_outlet_close(*outlet);
         *outlet = NULL;
@@ -161,15 +151,15 @@ weft_status weft_outlet_find(weft_trainer *trainer, const char *provider, uint32
     return status;
 }
 
-weft_status weft_outlet_any(weft_trainer *trainer, const char *provider, uint32_t rails, const char *peer,
+weft_status weft_outlet_any(weft_outlets *outlets, const char *provider, uint32_t rails, const char *peer,
                             weft_outlet **outlet)
 {
-    const uint32_t all = weft_outlet_rails(trainer->session->site, provider);
+    const uint32_t all = weft_outlet_rails(outlets->session->site, provider);
     weft_status status = WEFT_OK;
     weft_outlet *there = NULL, *one;
     *outlet = NULL;
     for (uint32_t rail = 0; rail < all && (rail < rails || !there); rail++) {
-        weft_status found = weft_outlet_find(trainer, provider, rail, &one);
+        weft_status found = weft_outlet_find(outlets, provider, rail, &one);
         status = found != WEFT_OK ? found : status;
         if (!one)
             break;

@@ -26,7 +26,8 @@ static weft_status take_dropped(weft_peer *peer, const weft_wire_held *held)
     return WEFT_OK;
 }
 
-static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_wire_held *held)
+static weft_status take_held(const weft_newest *newest, weft_demand *demand, weft_peer *peer,
+                             const weft_wire_held *held)
 {
     const weft_expected *expected = &peer->receipts.expected[0];
     if (peer->receipts.count > 0 && expected->withdrawn)
@@ -36,43 +37,42 @@ static weft_status take_held(weft_trainer *trainer, weft_peer *peer, const weft_
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu, digest %016llx: %s", peer->claim.name,
                          (unsigned long long)held->version.number, (unsigned long long)held->version.root,
                          known ? "not the digest published" : "not a version it was sent");
-    if (memcmp(held->layout, trainer->session->layout->hash, sizeof held->layout) != 0)
+    if (memcmp(held->layout, peer->session->layout->hash, sizeof held->layout) != 0)
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu of another layout", peer->claim.name,
                          (unsigned long long)held->version.number);
     if (peer->receipts.count == 1 && peer->feed.kind == WEFT_FEED_NONE)
         peer->standing.sent_attachment = held->attachment; /* the peer knows best */
     peer->standing.held = held->version;
     peer->standing.held_order = expected->order;
-    peer->standing.lagging =
-        peer->standing.lagging && trainer->publisher.newest.order - peer->standing.held_order > peer->site.max_lag;
+    peer->standing.lagging = peer->standing.lagging && newest->order - peer->standing.held_order > peer->site.max_lag;
     peer->info.update_bytes = expected->bytes;
     peer->info.send_ms = weft_clock_ms(expected->begun_ns, peer->receipts.last_ns);
     peer->info.apply_ms = (double)held->decode_ns / 1e6;
     weft_estimate_decode(&peer->tuning.estimate, expected->level, expected->frame_bytes, (double)held->decode_ns / 1e9);
     if (expected->changed)
-        weft_decoding_note(&peer->tuning.decoding, &trainer->demand.habit, expected->level, expected->changed,
+        weft_decoding_note(&peer->tuning.decoding, &demand->habit, expected->level, expected->changed,
                            (double)held->decode_ns / 1e9);
-    weft_peer_level_judge(trainer, peer);
+    weft_peer_level_judge(demand, peer);
     peer->info.commit_ms = (double)held->commit_ns / 1e6;
     peer->receipts.count--;
     memmove(&peer->receipts.expected[0], &peer->receipts.expected[1],
             peer->receipts.count * sizeof peer->receipts.expected[0]);
     weft_log(WEFT_LOG_DEBUG, "%s holds version %llu", peer->claim.name, (unsigned long long)peer->standing.held.number);
-    weft_session_event(trainer->session, WEFT_EVENT_HELD, WEFT_OK, peer->claim.name, &peer->standing.held, "");
-    weft_session_changed(trainer->session);
-    bool newest = peer->standing.held_order == trainer->publisher.newest.order;
-    return weft_peer_move(trainer, peer, newest ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
+    weft_session_event(peer->session, WEFT_EVENT_HELD, WEFT_OK, peer->claim.name, &peer->standing.held, "");
+    weft_session_changed(peer->session);
+    const bool up_to_date = peer->standing.held_order == newest->order;
+    return weft_peer_move(peer, up_to_date ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
 
 /* The peer could not make a version of what it got: it closes and joins again with what it really holds. */
-static weft_status take_fault(weft_trainer *trainer, weft_peer *peer, weft_wire_notice *notice)
+static weft_status take_fault(weft_publisher *publisher, weft_peer *peer, weft_wire_notice *notice)
 {
     weft_bytes_clean(notice->text);
-    const weft_version version = {trainer->publisher.run, notice->version, 0};
-    weft_session_event(trainer->session, WEFT_EVENT_RESYNC, notice->status, peer->claim.name, &version, notice->text);
-    weft_peer_move(trainer, peer, WEFT_ON_FAULT);
+    const weft_version version = {publisher->run, notice->version, 0};
+    weft_session_event(publisher->session, WEFT_EVENT_RESYNC, notice->status, peer->claim.name, &version, notice->text);
+    weft_peer_move(peer, WEFT_ON_FAULT);
     if (notice->version == 0 && notice->status == WEFT_E_BUDGET)
-        weft_follow_dropped(trainer, peer);
+        weft_follow_dropped(&publisher->newest, peer);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s)%s%s: %s; it will join again",
                            (unsigned long long)notice->version, weft_status_name(notice->status),
                            peer->following.parent ? ", behind relay " : "",
@@ -91,30 +91,30 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     switch (type) {
     case WEFT_MESSAGE_RECEIPT:
         status = weft_wire_get_receipt(body, length, &receipt);
-        return status == WEFT_OK ? weft_flight_receipt(trainer, peer, &receipt, now_ns) : status;
+        return status == WEFT_OK ? weft_flight_receipt(peer, &receipt, now_ns) : status;
     case WEFT_MESSAGE_HELD:
         status = weft_wire_get_held(body, length, &held);
-        return status == WEFT_OK ? take_held(trainer, peer, &held) : status;
+        return status == WEFT_OK ? take_held(&trainer->publisher.newest, &trainer->demand, peer, &held) : status;
     case WEFT_MESSAGE_FAULT:
         status = weft_wire_get_notice(body, length, &notice);
-        return status == WEFT_OK ? take_fault(trainer, peer, &notice) : status;
+        return status == WEFT_OK ? take_fault(&trainer->publisher, peer, &notice) : status;
     case WEFT_MESSAGE_BYE:
         *bye = true;
         return weft_wire_get_notice(body, length, &notice);
     case WEFT_MESSAGE_ACCEPT:
-        return weft_feed_snapshot(trainer, peer);
+        return weft_feed_snapshot(&trainer->publisher, peer);
     case WEFT_MESSAGE_REPAIR:
-        return weft_repair_ask(trainer, peer, body, length);
+        return weft_repair_ask(&trainer->publisher, peer, body, length);
     case WEFT_MESSAGE_STAGED:
         return WEFT_OK;
     case WEFT_MESSAGE_LANDED:
-        return weft_rail_landed(trainer, peer, body, length);
+        return weft_rail_landed(peer, body, length);
     case WEFT_MESSAGE_CLOSED:
-        return weft_rail_closed(trainer, peer, body, length);
+        return weft_rail_closed(peer, body, length);
     case WEFT_MESSAGE_OPENED:
-        return weft_rail_opened(trainer, peer, body, length);
+        return weft_rail_opened(peer, body, length);
     case WEFT_MESSAGE_QUERY:
-        return weft_answer(trainer, peer, body, length);
+        return weft_answer(&trainer->publisher, peer, body, length);
     case WEFT_MESSAGE_PING:
         return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PONG, body, length);
     case WEFT_MESSAGE_PONG:
@@ -155,11 +155,11 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
     if (status == WEFT_OK)
         return WEFT_OK;
     bool was_greeted = (*peer)->connection.greeted;
-    weft_peer_move(trainer, *peer, WEFT_ON_REFUSED);
+    weft_peer_move(*peer, WEFT_ON_REFUSED);
     weft_status refused = turn_away(*peer, status);
     if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
         (*peer)->connection.greeted = false;
-        weft_loss_of_children(trainer, *peer);
+        weft_loss_of_children(&trainer->peers, *peer);
         weft_rail_close(*peer);
     }
     return refused;
@@ -187,11 +187,11 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer)
     if (status == WEFT_AGAIN)
         status = WEFT_OK;
     if (bye && status == WEFT_OK)
-        weft_peer_lose(trainer, peer, WEFT_OK, "goodbye");
+        weft_peer_lose(&trainer->peers, peer, WEFT_OK, "goodbye");
     else if (status == WEFT_OK && lost != WEFT_OK)
         status = weft_fail_quiet(WEFT_E_PEER_LOST, "the connection was closed from %s", peer->connection.control.peer);
     if (status != WEFT_OK)
-        weft_peer_lose(trainer, peer, status, weft_last_error());
+        weft_peer_lose(&trainer->peers, peer, status, weft_last_error());
     return WEFT_OK;
 }
 
@@ -219,18 +219,18 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
 
 /* Whether what the peer waits for may be here yet: an update that is being encoded, a repair that is being made, a
  * snapshot that waits for a slab or is being caught up. */
-static bool is_waited_for(const weft_trainer *trainer, const weft_peer *peer)
+static bool is_waited_for(const weft_eager *eager, const weft_peer *peer)
 {
     return peer->feed.kind == WEFT_FEED_REPAIR || peer->feed.kind == WEFT_FEED_SNAPSHOT ||
-           weft_eager_waits(trainer, peer);
+           weft_eager_waits(eager, peer);
 }
 
 /* It is not lost on the way. */
-static weft_status tell_passing(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+static weft_status tell_passing(const weft_eager *eager, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    const uint64_t every_ns = weft_session_passing_ns(trainer->session);
+    const uint64_t every_ns = weft_session_passing_ns(peer->session);
     bool all_taken = peer->flights.slots_free == peer->claim.hello.slots && !peer->posting.busy;
-    if (!is_waited_for(trainer, peer))
+    if (!is_waited_for(eager, peer))
         return WEFT_OK;
     weft_waits_until(waits, peer->connection.told_ns + every_ns > now_ns ? peer->connection.told_ns + every_ns
                                                                          : now_ns + every_ns);
@@ -245,22 +245,22 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
     uint64_t silence_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
     uint64_t io_ns = trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
     if (now_ns > peer->connection.control.heard_ns + silence_ns) {
-        weft_peer_move(trainer, peer, WEFT_ON_SILENCE);
+        weft_peer_move(peer, WEFT_ON_SILENCE);
         return weft_fail_quiet(WEFT_E_PEER_LOST, "silent for %llu ms (heartbeat = %llu ms)",
                                (unsigned long long)((now_ns - peer->connection.control.heard_ns) / WEFT_NS_PER_MS),
                                (unsigned long long)peer->site.heartbeat_ms);
     }
     if ((peer->flights.writes || peer->posting.again) && now_ns > peer->flights.progress_ns + io_ns) {
-        weft_peer_move(trainer, peer, WEFT_ON_STALL);
+        weft_peer_move(peer, WEFT_ON_STALL);
         return fail_stall(peer, now_ns);
     }
     weft_waits_until(waits, peer->connection.control.heard_ns + silence_ns + WEFT_NS_PER_MS);
     weft_waits_until(waits, peer->connection.pinged_ns + every_ns);
-    weft_status status = weft_receipts_check(trainer, peer, now_ns, waits);
+    weft_status status = weft_receipts_check(peer, now_ns, waits);
     if (status == WEFT_OK)
-        status = tell_passing(trainer, peer, now_ns, waits);
+        status = tell_passing(&trainer->publisher.eager, peer, now_ns, waits);
     if (status == WEFT_OK)
-        status = weft_rail_check(trainer, peer, now_ns, waits);
+        status = weft_rail_check(&trainer->outlets, peer, now_ns, waits);
     return status == WEFT_OK && now_ns >= peer->connection.pinged_ns + every_ns ? ping(peer, now_ns) : status;
 }
 

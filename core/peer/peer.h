@@ -21,6 +21,7 @@
 
 /* Peer: the record of one rollout, from its first HELLO until its place is given to another. */
 struct weft_peer {
+    weft_session *session; /* the trainer's: its lock, site, events and figures */
     weft_peer_state state; /* written by weft_peer_move only */
     weft_site_peer site;   /* its row of the site */
     weft_claim claim;
@@ -39,12 +40,12 @@ struct weft_peer {
 #define WEFT_GUESTS 8u /* connections that have not said who they are, at most */
 
 /* Peer table: the records of all peers and guests. The trainer owns it; each step goes through it once. */
-typedef struct weft_peer_table {
+struct weft_peer_table {
     weft_peer *list;
     uint32_t count;   /* max_peers and the guests */
     weft_watch watch; /* their control connections, by index */
     bool again;       /* something happened to a peer that this step had passed, so another step is due */
-} weft_peer_table;
+};
 
 /* Trainer: a session that publishes. What it has for its weights is the publisher's, what it has for a peer is in the
  * peer's record; the rest serves all peers. */
@@ -61,9 +62,9 @@ struct weft_trainer {
 /* ---- loss.c: the end of a connection */
 /* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. Who knows a more
  * telling event than a goodbye, a broken protocol or a lost connection has moved the peer before. */
-void weft_peer_lose(weft_trainer *trainer, weft_peer *peer, weft_status status, const char *why);
+void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status, const char *why);
 /* A peer is lost: those behind it are lost with it. */
-void weft_loss_of_children(weft_trainer *trainer, weft_peer *peer);
+void weft_loss_of_children(weft_peer_table *peers, weft_peer *peer);
 
 /* ---- peer.c: what a peer says */
 /* Reads and acts on what the peer said. Errors end the connection: weft_peer_lose. */
@@ -72,12 +73,12 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 /* ---- answer.c: digests of versions for a peer that looks for a wrong bit */
-weft_status weft_answer(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_answer(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length);
 
 /* The order after which the version stood; WEFT_ORDER_UNKNOWN: its digests are not kept. */
-uint64_t weft_answer_order(weft_trainer *trainer, const weft_version *version);
+uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *version);
 
 /* ---- repair.c: units of a peer whose bits are no version */
-weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_repair_ask(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length);
 
 #endif

@@ -8,17 +8,17 @@
 #define ROOM_SHARE 8
 
 /* `wanting`: how many peers want each level, this one among them. */
-static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *peer, const uint32_t *wanting)
+static weft_level_wish wish_of(const weft_demand *demand, const weft_peer *peer, const uint32_t *wanting)
 {
     weft_level_wish wish = {.site = &peer->site,
                             .estimate = &peer->tuning.estimate,
                             .decoding = &peer->tuning.decoding,
-                            .habit = &trainer->demand.habit,
+                            .habit = &demand->habit,
                             .slot_payload = peer->claim.hello.slot_payload,
                             .levels = peer->claim.hello.levels,
                             .in_use = 1u << WEFT_JOURNAL_LEVEL,
-                            .encode_workers = trainer->publisher.encoding.encoder.team.workers,
-                            .room = trainer->publisher.journal.arena.bytes / ROOM_SHARE,
+                            .encode_workers = demand->encode_workers,
+                            .room = demand->room,
                             .staging = peer->claim.hello.staging_bytes,
                             .present = peer->tuning.wanted};
     for (uint32_t level = 0; level < WEFT_LEVEL_COUNT; level++)
@@ -27,42 +27,50 @@ static weft_level_wish wish_of(const weft_trainer *trainer, const weft_peer *pee
     return wish;
 }
 
-void weft_peer_level_judge(weft_trainer *trainer, weft_peer *peer)
+void weft_peer_levels_begin(weft_demand *demand, const weft_layout *layout, uint32_t workers, uint64_t journal_bytes)
+{
+    demand->levels = 1u << WEFT_JOURNAL_LEVEL;
+    demand->encode_workers = workers;
+    demand->room = journal_bytes / ROOM_SHARE;
+    weft_habit_begin(&demand->habit, layout->elements, layout->bytes);
+}
+
+void weft_peer_level_judge(weft_demand *demand, weft_peer *peer)
 {
     if (peer->site.level != WEFT_CHOICE_AUTO)
         return;
-    weft_level_wish wish = wish_of(trainer, peer, trainer->demand.wanting);
+    weft_level_wish wish = wish_of(demand, peer, demand->wanting);
     weft_level level = weft_level_choose(&wish);
     if (level == peer->tuning.wanted)
         return;
     weft_log(WEFT_LOG_INFO, "%s: level %s instead of %s: %.1f ms instead of %.1f at %.1f MB/s, %.3f %% changed",
              peer->claim.name, weft_level_name(level), weft_level_name(peer->tuning.wanted),
              1e3 * weft_level_seconds(&wish, level), 1e3 * weft_level_seconds(&wish, peer->tuning.wanted),
-             peer->tuning.estimate.rate_bytes_s / 1e6, 100 * trainer->demand.habit.density);
-    trainer->demand.wanting[peer->tuning.wanted]--;
-    trainer->demand.wanting[level]++;
+             peer->tuning.estimate.rate_bytes_s / 1e6, 100 * demand->habit.density);
+    demand->wanting[peer->tuning.wanted]--;
+    demand->wanting[level]++;
     peer->tuning.wanted = level;
 }
 
-void weft_peer_levels(weft_trainer *trainer)
+void weft_peer_levels(weft_demand *demand, const weft_peer_table *peers)
 {
-    memset(trainer->demand.wanting, 0, sizeof trainer->demand.wanting);
-    trainer->demand.levels = 1u << WEFT_JOURNAL_LEVEL;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        const weft_peer *peer = &trainer->peers.list[i];
+    memset(demand->wanting, 0, sizeof demand->wanting);
+    demand->levels = 1u << WEFT_JOURNAL_LEVEL;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        const weft_peer *peer = &peers->list[i];
         if (!peer->connection.greeted)
             continue;
-        trainer->demand.wanting[peer->tuning.wanted]++;
-        trainer->demand.levels |= 1u << peer->tuning.wanted;
+        demand->wanting[peer->tuning.wanted]++;
+        demand->levels |= 1u << peer->tuning.wanted;
     }
 }
 
-void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update, double seconds)
+void weft_peer_levels_note(weft_demand *demand, const weft_update *update, double seconds)
 {
     uint64_t bytes[WEFT_LEVEL_COUNT] = {0};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         bytes[level] = update->levels >> level & 1 ? update->chain[level].bytes : 0;
-    weft_habit_note_encoding(&trainer->demand.habit, update->changed, update->levels, seconds);
+    weft_habit_note_encoding(&demand->habit, update->changed, update->levels, seconds);
     if (!update->snapshot_only)
-        weft_habit_note(&trainer->demand.habit, update->changed, update->levels, bytes);
+        weft_habit_note(&demand->habit, update->changed, update->levels, bytes);
 }

@@ -21,6 +21,8 @@ typedef struct weft_demand {
     uint32_t levels;                    /* mask of levels in use: the journal's, and those that connected peers want */
     uint32_t wanting[WEFT_LEVEL_COUNT]; /* peers that want each: those connected at the last publish, or since */
     weft_habit habit;
+    uint32_t encode_workers; /* threads that encode */
+    uint64_t room;           /* bytes of the journal that one update may take at a level that weft chose */
 } weft_demand;
 
 /* Returns the level that a site key asks for. */
@@ -31,12 +33,14 @@ static inline weft_level weft_peer_level(weft_choice_level choice)
     return levels[choice];
 }
 
+/* Begins with the journal's level, before anything is measured. */
+void weft_peer_levels_begin(weft_demand *demand, const weft_layout *layout, uint32_t workers, uint64_t journal_bytes);
 /* Counts what connected peers want, before a publish. */
-void weft_peer_levels(weft_trainer *trainer);
+void weft_peer_levels(weft_demand *demand, const weft_peer_table *peers);
 /* Decides which level the peer wants from the next publish on, because the peer holds a version and its estimates are
  * new. */
-void weft_peer_level_judge(weft_trainer *trainer, weft_peer *peer);
+void weft_peer_level_judge(weft_demand *demand, weft_peer *peer);
 /* Notes that an update was encoded, in so many seconds of one core. */
-void weft_peer_levels_note(weft_trainer *trainer, const weft_update *update, double seconds);
+void weft_peer_levels_note(weft_demand *demand, const weft_update *update, double seconds);
 
 #endif

@@ -65,7 +65,7 @@ static const char *state_name(weft_peer_state state)
     return state == WEFT_PEER_GUEST ? "guest" : weft_peer_state_name(state);
 }
 
-weft_status weft_peer_move(weft_trainer *trainer, weft_peer *peer, weft_peer_event event)
+weft_status weft_peer_move(weft_peer *peer, weft_peer_event event)
 {
     uint32_t to = weft_peer_after(peer->state, event);
     atomic_fetch_add_explicit(&moves[event][peer->state], 1, memory_order_relaxed);
@@ -74,7 +74,7 @@ weft_status weft_peer_move(weft_trainer *trainer, weft_peer *peer, weft_peer_eve
                          peer->claim.name[0] ? peer->claim.name : "a guest", weft_peer_event_name(event),
                          state_name(peer->state));
     if (to != (uint32_t)peer->state)
-        weft_session_changed(trainer->session);
+        weft_session_changed(peer->session);
     peer->state = (weft_peer_state)to;
     return WEFT_OK;
 }

@@ -11,6 +11,10 @@
 
 typedef struct weft_peer weft_peer;
 typedef struct weft_trainer weft_trainer;
+typedef struct weft_peer_table weft_peer_table;
+typedef struct weft_publisher weft_publisher;
+typedef struct weft_newest weft_newest;
+typedef struct weft_buffers weft_buffers;
 
 #define WEFT_PEER_GUEST  ((weft_peer_state)0) /* nobody yet: never told to callers */
 #define WEFT_PEER_STATES 5u
@@ -44,7 +48,7 @@ const char *weft_peer_event_name(weft_peer_event event);
 
 /* Moves the peer. Errors: WEFT_E_PROTOCOL, with the names, when the event cannot happen in its state: a message out of
  * turn, or a fault of this program; the peer stays where it is and is to be lost. */
-weft_status weft_peer_move(weft_trainer *trainer, weft_peer *peer, weft_peer_event event);
+weft_status weft_peer_move(weft_peer *peer, weft_peer_event event);
 
 /* How often this process took an event in a state, allowed or not: tests hold schedules to the whole table. */
 uint64_t weft_peer_moves(weft_peer_state state, weft_peer_event event);

@@ -9,12 +9,12 @@
 #include "peer/shadow_read.h"
 
 /* Newest: the version published last. The publisher owns it; hand-over alone moves it on, under the lock. */
-typedef struct weft_newest {
+struct weft_newest {
     weft_version version;
     uint64_t order;        /* place among all updates of this run */
     weft_blob *attachment; /* NULL: none */
     uint64_t *digests;     /* one for each part */
-} weft_newest;
+};
 
 /* Encoding: how publish finds and codes what changed. The publisher owns it; the caller of weft_publish works with it,
  * without the lock. */
@@ -27,9 +27,11 @@ typedef struct weft_encoding {
 } weft_encoding;
 
 /* Publisher: makes versions of weights, and keeps what leads from one to the next. The trainer owns it. */
-typedef struct weft_publisher {
-    uint64_t run;         /* drawn at open; in each version's name */
-    weft_binding weights; /* the caller's, as bound last */
+struct weft_publisher {
+    weft_session *session;  /* the trainer's */
+    weft_peer_table *peers; /* the trainer's: who reads what is published */
+    uint64_t run;           /* drawn at open; in each version's name */
+    weft_binding weights;   /* the caller's, as bound last */
     bool bound;
     bool publishing; /* weft_publish is at work, from diff to hand-over */
     weft_newest newest;
@@ -39,6 +41,6 @@ typedef struct weft_publisher {
     weft_encoding encoding;
     weft_eager eager;
     weft_bridge bridge;
-} weft_publisher;
+};
 
 #endif

@@ -10,9 +10,9 @@
 #include "site/site_link.h"
 #include "wire/target.h"
 
-uint64_t weft_rail_patience_ns(const weft_trainer *trainer)
+uint64_t weft_rail_patience_ns(const weft_site *site)
 {
-    return trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
+    return site->session.io_deadline_ms * WEFT_NS_PER_MS / 4;
 }
 
 void weft_rail_enter(weft_rail *rail, weft_rail_state state)
@@ -47,8 +47,10 @@ void weft_rail_cool(weft_rail *rail)
 
 void weft_rail_port_close(weft_rail *rail)
 {
-    if (rail->port)
+    if (rail->port) {
         rail->outlet->provider->port_close(rail->port);
+        rail->outlet->ports--;
+    }
     rail->port = NULL;
     rail->writes = 0;
     rail->posted = rail->landed = rail->unlanded = rail->window_ns = 0;
@@ -62,6 +64,7 @@ weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
     const weft_provider *provider = rail->outlet->provider;
     weft_descriptors_need(rail->outlet->facts.descriptors + 1); /* and one to look them through */
     weft_status status = provider->port_open(rail->outlet->link, &rail->port);
+    rail->outlet->ports += rail->port != NULL;
     if (status == WEFT_OK)
         status = provider->port_address(rail->port, mine->address, &mine->address_bytes);
     if (status != WEFT_OK)
@@ -75,10 +78,10 @@ static bool is_there(const weft_peer *peer, const weft_outlet *outlet)
     return outlet->link && (!outlet->away || outlet == peer->rails.outlet);
 }
 
-weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *outlet, const weft_control *control,
+weft_status weft_rail_may_reach(const weft_site *site, const weft_outlet *outlet, const weft_control *control,
                                 const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes)
 {
-    weft_target_law law = {.site = trainer->session->site, .provider = outlet->provider->name};
+    weft_target_law law = {.site = site, .provider = outlet->provider->name};
     if (!outlet->facts.dials)
         return WEFT_OK;
     law.own_count = weft_site_trainer_rails(law.site, law.provider, law.own);
@@ -86,14 +89,13 @@ weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *
 }
 
 /* Where the peer has no port now, or this end none, the rail is opened later. */
-static weft_status open_rail(const weft_trainer *trainer, weft_peer *peer, uint32_t at, const weft_wire_port *there,
-                             weft_wire_port *mine)
+static weft_status open_rail(weft_peer *peer, uint32_t at, const weft_wire_port *there, weft_wire_port *mine)
 {
     weft_rail *rail = &peer->rails.list[at];
     weft_status status = WEFT_OK;
     rail->there = *there;
     if (there->address_bytes > 0)
-        status = weft_rail_may_reach(trainer, rail->outlet, &peer->connection.control, &peer->claim.hello,
+        status = weft_rail_may_reach(peer->session->site, rail->outlet, &peer->connection.control, &peer->claim.hello,
                                      there->address, there->address_bytes);
     if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->outlet))
         status = weft_rail_port_open(rail, mine);
@@ -124,21 +126,21 @@ static weft_wire_port port_of(const weft_wire_hello *hello, uint32_t at)
 
 /* The peer's port `at` is used where both ends have it: its rail among the trainer's addresses and among those that the
  * site names for the peer, its stream among the peer's; the first one always. */
-static bool is_shared(const weft_trainer *trainer, const weft_peer *peer, uint32_t at)
+static bool is_shared(const weft_peer *peer, uint32_t at)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     const uint32_t there = peer->claim.hello.further_rails + 1, rail = at % there;
     const uint64_t streams = peer->site.streams ? peer->site.streams : 1;
     return at == 0 ||
-           (trainer->buffers.parcels && rail < weft_outlet_rails(trainer->session->site, peer->claim.hello.provider) &&
+           (peer->flights.parcels && rail < weft_outlet_rails(peer->session->site, peer->claim.hello.provider) &&
             rail < weft_site_rails(peer->site.address, list) && at / there < streams);
 }
 
 /* NULL: there is none, as was said. One that is away is there later. */
-static weft_outlet *outlet_of(weft_trainer *trainer, const weft_peer *peer, uint32_t at)
+static weft_outlet *outlet_of(weft_outlets *outlets, const weft_peer *peer, uint32_t at)
 {
     weft_outlet *outlet;
-    weft_outlet_find(trainer, peer->claim.hello.provider, at % (peer->claim.hello.further_rails + 1), &outlet);
+    weft_outlet_find(outlets, peer->claim.hello.provider, at % (peer->claim.hello.further_rails + 1), &outlet);
     return outlet;
 }
 
@@ -152,7 +154,7 @@ static void take_another(weft_peer *peer)
         peer->rails.list[0].outlet = peer->rails.outlet;
 }
 
-static void take_lanes(weft_trainer *trainer, weft_peer *peer)
+static void take_lanes(weft_outlets *outlets, weft_peer *peer)
 {
     peer->rails.count = peer->claim.hello.further + 1;
     peer->rails.used = 0;
@@ -162,19 +164,19 @@ static void take_lanes(weft_trainer *trainer, weft_peer *peer)
                             .sent_bytes = rail->sent_bytes,
                             .resent_bytes = rail->resent_bytes,
                             .failures = rail->failures,
-                            .cool_ns = weft_rail_patience_ns(trainer)};
-        rail->outlet = is_shared(trainer, peer, at) ? outlet_of(trainer, peer, at) : NULL;
+                            .cool_ns = weft_rail_patience_ns(outlets->session->site)};
+        rail->outlet = is_shared(peer, at) ? outlet_of(outlets, peer, at) : NULL;
     }
     take_another(peer);
     for (uint32_t at = 0; at < peer->rails.count; at++)
         peer->rails.used += peer->rails.list[at].outlet != NULL;
 }
 
-weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome)
+weft_status weft_rail_open(weft_outlets *outlets, weft_peer *peer, weft_wire_welcome *welcome)
 {
     uint32_t open = 0;
     weft_status status = WEFT_OK;
-    take_lanes(trainer, peer);
+    take_lanes(outlets, peer);
     peer->rails.next = 0;
     peer->rails.looked_ns = weft_clock_ns();
     peer->rails.looking = false;
@@ -184,7 +186,7 @@ weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_wel
         const weft_wire_port there = port_of(&peer->claim.hello, at);
         weft_wire_port mine = {.address_bytes = 0};
         if (peer->rails.list[at].outlet)
-            status = open_rail(trainer, peer, at, &there, &mine);
+            status = open_rail(peer, at, &there, &mine);
         open += peer->rails.list[at].port != NULL;
         if (at > 0) {
             welcome->more[at - 1] = mine;
@@ -248,12 +250,13 @@ uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAI
     return count;
 }
 
-uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX])
+uint32_t weft_rail_describe_all(const weft_outlets *outlets, const weft_peer_table *peers,
+                                weft_rail_info rails[WEFT_RAILS_MAX])
 {
     uint32_t count = 0;
     memset(rails, 0, WEFT_RAILS_MAX * sizeof rails[0]);
-    for (uint32_t i = 0; i < trainer->outlets.count; i++) {
-        const weft_outlet *outlet = &trainer->outlets.list[i];
+    for (uint32_t i = 0; i < outlets->count; i++) {
+        const weft_outlet *outlet = &outlets->list[i];
         if (!outlet->provider)
             continue;
         weft_rail_info *info = &rails[outlet->rail];
@@ -264,7 +267,7 @@ uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rail
         info->failures += outlet->failures;
         count = count > outlet->rail ? count : outlet->rail + 1;
     }
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        add_ways(&trainer->peers.list[i], rails);
+    for (uint32_t i = 0; i < peers->count; i++)
+        add_ways(&peers->list[i], rails);
     return count;
 }

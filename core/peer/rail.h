@@ -85,7 +85,7 @@ typedef struct weft_chunk {
 
 /* ---- rail.c: the rails of a peer */
 /* Opens all that both ends have, and names them. */
-weft_status weft_rail_open(weft_trainer *trainer, weft_peer *peer, weft_wire_welcome *welcome);
+weft_status weft_rail_open(weft_outlets *outlets, weft_peer *peer, weft_wire_welcome *welcome);
 void weft_rail_close(weft_peer *peer);
 /* One of them, and its books. */
 weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine);
@@ -95,11 +95,12 @@ void weft_rail_enter(weft_rail *rail, weft_rail_state state);
 void weft_rail_cool(weft_rail *rail);
 /* How long a rail may stand still while others move: so much less than io_deadline that what it took along can still go
  * by the others. */
-uint64_t weft_rail_patience_ns(const weft_trainer *trainer);
+uint64_t weft_rail_patience_ns(const weft_site *site);
 
 /* Describe the rails of a peer, and those of all; return how many there are. */
 uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]);
-uint32_t weft_rail_describe_all(const weft_trainer *trainer, weft_rail_info rails[WEFT_RAILS_MAX]);
+uint32_t weft_rail_describe_all(const weft_outlets *outlets, const weft_peer_table *peers,
+                                weft_rail_info rails[WEFT_RAILS_MAX]);
 /* How many of a peer's rails have an address of the trainer's that is there. */
 uint32_t weft_rail_streams(const weft_peer *peer);
 /* Whether buckets can go. */
@@ -110,48 +111,46 @@ bool weft_rail_writes(const weft_peer *peer);
 /* ---- rail_watch.c: those that fail */
 /* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
  * Errors: WEFT_E_PEER_LOST when there is no other. */
-weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why);
+weft_status weft_rail_fail(weft_peer *peer, weft_rail *rail, const char *why);
 /* Whether data for the peer of a HELLO may go to one of its ports by a outlet: target.h. */
-weft_status weft_rail_may_reach(const weft_trainer *trainer, const weft_outlet *outlet, const weft_control *control,
+weft_status weft_rail_may_reach(const weft_site *site, const weft_outlet *outlet, const weft_control *control,
                                 const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes);
 /* LANDED, CLOSED and OPENED. */
-weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
-weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
-weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_landed(weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_closed(weft_peer *peer, const uint8_t *body, uint64_t length);
+weft_status weft_rail_opened(weft_peer *peer, const uint8_t *body, uint64_t length);
 /* Looks after rails that stand still, opens again those that have cooled, tries those that were opened. */
-weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+weft_status weft_rail_check(weft_outlets *outlets, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 /* ---- rail_write.c: one write by one rail */
 /* Returns where the header of the bucket in a slot lies. */
-uint8_t *weft_rail_header(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+uint8_t *weft_rail_header(const weft_peer *peer, uint32_t slot);
 /* Posts a chunk by a rail. Errors: WEFT_AGAIN, the provider's. */
-weft_status weft_rail_write_chunk(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
-                                  const weft_chunk *chunk);
+weft_status weft_rail_write_chunk(const weft_peer *peer, const weft_rail *rail, const weft_chunk *chunk);
 /* Posts the write that shows whether a rail carries. Errors: WEFT_AGAIN, the provider's. */
-weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail);
+weft_status weft_rail_probe(weft_peer *peer, weft_rail *rail);
 /* Notes that the provider took a write of so many bytes, or took none. */
 void weft_rail_note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns);
-void weft_rail_note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns);
+void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now_ns);
 /* Returns true if a rail is up and may be given a write. */
 bool weft_rail_has_room(const weft_peer *peer, const weft_rail *rail);
 
 /* ---- rail_again.c: chunks that go again */
 /* Takes the memory, if any peer of the site may have several rails. */
-weft_status weft_parcel_open(weft_trainer *trainer);
+weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site);
 /* Bytes of it. */
 uint64_t weft_parcel_need(const weft_site *site);
-void weft_parcel_close(weft_trainer *trainer);
-weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot);
+void weft_parcel_close(weft_buffers *buffers);
+weft_parcel *weft_parcel_of(const weft_peer *peer, uint32_t slot);
 /* A bucket is about to be posted. */
-void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot);
+void weft_parcel_begin(weft_peer *peer, uint32_t slot);
 /* A chunk of it went by a rail. */
-void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail);
+void weft_parcel_note(weft_peer *peer, const weft_chunk *chunk, uint32_t rail);
 /* A rail is closed at both ends: of buckets that are not whole at the peer, what went by it goes again. Returns how
  * many chunks that are. Errors: WEFT_E_PROTOCOL (one is said to be whole that cannot be). */
-weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t rail, const weft_wire_closed *closed,
-                              uint32_t *chunks);
+weft_status weft_parcel_again(weft_peer *peer, uint32_t rail, const weft_wire_closed *closed, uint32_t *chunks);
 /* The next chunk to be sent again; false: none. */
-bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk);
+bool weft_parcel_next(const weft_peer *peer, weft_chunk *chunk);
 /* Chunk `number` of a bucket cut at `chunk_bytes`, number 0 left to the caller. */
 weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_t chunk_bytes, uint32_t number);
 

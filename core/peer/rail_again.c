@@ -21,44 +21,43 @@ uint64_t weft_parcel_need(const weft_site *site)
     return several ? (site->trainer.max_peers + WEFT_GUESTS) * weft_trainer_slots(site) * sizeof(weft_parcel) : 0;
 }
 
-weft_status weft_parcel_open(weft_trainer *trainer)
+weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site)
 {
-    trainer->buffers.parcels_bytes = weft_parcel_need(trainer->session->site);
-    if (trainer->buffers.parcels_bytes == 0)
+    buffers->parcels_bytes = weft_parcel_need(site);
+    if (buffers->parcels_bytes == 0)
         return WEFT_OK;
-    trainer->buffers.parcels = weft_mem_map(trainer->buffers.parcels_bytes);
-    return trainer->buffers.parcels
-               ? WEFT_OK
-               : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",
-                           (unsigned long long)trainer->buffers.parcels_bytes);
+    buffers->parcels = weft_mem_map(buffers->parcels_bytes);
+    return buffers->parcels ? WEFT_OK
+                            : weft_fail(WEFT_E_MEMORY, "no memory to remember what went by which rail: %llu bytes",
+                                        (unsigned long long)buffers->parcels_bytes);
 }
 
-void weft_parcel_close(weft_trainer *trainer)
+void weft_parcel_close(weft_buffers *buffers)
 {
-    if (trainer->buffers.parcels)
-        weft_mem_unmap(trainer->buffers.parcels, trainer->buffers.parcels_bytes);
+    if (buffers->parcels)
+        weft_mem_unmap(buffers->parcels, buffers->parcels_bytes);
 }
 
-weft_parcel *weft_parcel_of(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+weft_parcel *weft_parcel_of(const weft_peer *peer, uint32_t slot)
 {
-    return &trainer->buffers.parcels[(uint64_t)weft_peer_index(trainer, peer) * trainer->buffers.slots_most + slot];
+    return &peer->flights.parcels[slot];
 }
 
-void weft_parcel_begin(weft_trainer *trainer, weft_peer *peer, uint32_t slot)
+void weft_parcel_begin(weft_peer *peer, uint32_t slot)
 {
     if (peer->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
+    weft_parcel *parcel = weft_parcel_of(peer, slot);
     parcel->extent_count = peer->posting.bucket.extent_count;
     memcpy(parcel->extents, peer->posting.bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
     parcel->chunks = parcel->again = 0;
 }
 
-void weft_parcel_note(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t rail)
+void weft_parcel_note(weft_peer *peer, const weft_chunk *chunk, uint32_t rail)
 {
     if (peer->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(trainer, peer, chunk->slot);
+    weft_parcel *parcel = weft_parcel_of(peer, chunk->slot);
     if (chunk->number < parcel->chunks) {
         parcel->again--;
         peer->flights.again_chunks--;
@@ -81,13 +80,12 @@ static uint32_t mark(weft_parcel *parcel, uint32_t rail)
     return marked;
 }
 
-weft_status weft_parcel_again(weft_trainer *trainer, weft_peer *peer, uint32_t rail, const weft_wire_closed *closed,
-                              uint32_t *chunks)
+weft_status weft_parcel_again(weft_peer *peer, uint32_t rail, const weft_wire_closed *closed, uint32_t *chunks)
 {
     *chunks = 0;
     for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
         weft_flight *flight = &peer->flights.list[slot];
-        weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
+        weft_parcel *parcel = weft_parcel_of(peer, slot);
         bool whole = closed->whole[slot / 8] >> slot % 8 & 1;
         bool posted = flight->used && !(peer->posting.busy && slot == peer->posting.slot) && parcel->again == 0;
         if (whole && !posted)
@@ -121,10 +119,10 @@ weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_
                         .offset = WEFT_SLOT_HEADER_BYTES + before + offset};
 }
 
-bool weft_parcel_next(weft_trainer *trainer, const weft_peer *peer, weft_chunk *chunk)
+bool weft_parcel_next(const weft_peer *peer, weft_chunk *chunk)
 {
     for (uint32_t slot = 0; peer->flights.again_chunks > 0 && slot < peer->claim.hello.slots; slot++) {
-        const weft_parcel *parcel = weft_parcel_of(trainer, peer, slot);
+        const weft_parcel *parcel = weft_parcel_of(peer, slot);
         if (!peer->flights.list[slot].used || parcel->again == 0)
             continue;
         uint32_t number = 0;

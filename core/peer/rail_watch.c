@@ -34,23 +34,23 @@ static bool has_other(const weft_peer *peer, const weft_rail *rail)
     return other;
 }
 
-static void report(weft_trainer *trainer, const weft_peer *peer, weft_status status, const char *text)
+static void report(const weft_peer *peer, weft_status status, const char *text)
 {
     weft_log(status == WEFT_OK ? WEFT_LOG_INFO : WEFT_LOG_WARN, "%s: %s", peer->claim.name, text);
-    weft_session_event(trainer->session, WEFT_EVENT_RAIL, status, peer->claim.name, &peer->standing.held, text);
-    weft_session_changed(trainer->session);
+    weft_session_event(peer->session, WEFT_EVENT_RAIL, status, peer->claim.name, &peer->standing.held, text);
+    weft_session_changed(peer->session);
 }
 
 /* One that was up for long begins with a short pause; one that comes and goes is tried ever more seldom. */
-static void set_pause(const weft_trainer *trainer, weft_rail *rail)
+static void set_pause(const weft_site *site, weft_rail *rail)
 {
-    const uint64_t least = weft_rail_patience_ns(trainer), most = COOL_MOST * least;
+    const uint64_t least = weft_rail_patience_ns(site), most = COOL_MOST * least;
     const uint64_t up_ns = rail->state == WEFT_RAIL_UP ? weft_clock_ns() - rail->since_ns : 0;
     rail->cool_ns = up_ns > 4 * rail->cool_ns ? least : 2 * rail->cool_ns;
     rail->cool_ns = rail->cool_ns < most ? rail->cool_ns : most;
 }
 
-weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, const char *why)
+weft_status weft_rail_fail(weft_peer *peer, weft_rail *rail, const char *why)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
@@ -60,16 +60,16 @@ weft_status weft_rail_fail(weft_trainer *trainer, weft_peer *peer, weft_rail *ra
     snprintf(reason, sizeof reason, "%s", why);
     if (!has_other(peer, rail))
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s", reason);
-    set_pause(trainer, rail);
+    set_pause(peer->session->site, rail);
     weft_rail_port_close(rail);
-    weft_flights_write_off(trainer, peer, close.port);
+    weft_flights_write_off(peer, close.port);
     weft_rail_enter(rail, WEFT_RAIL_CLOSING);
     snprintf(text, sizeof text, "rail %u by %.60s failed: %.90s; the others carry on, it is tried again in %llu ms",
              close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
     if (carried) {
         rail->failures++;
         rail->outlet->failures++;
-        report(trainer, peer, WEFT_E_PEER_LOST, text);
+        report(peer, WEFT_E_PEER_LOST, text);
     } else {
         weft_log(WEFT_LOG_DEBUG, "%s: %s", peer->claim.name, text);
     }
@@ -104,19 +104,19 @@ static bool is_any_busy(const weft_peer *peer)
 }
 
 /* Whether it takes no write any more: it was asked again and again, and took none for so long. */
-static bool refuses(const weft_trainer *trainer, const weft_rail *rail)
+static bool refuses(const weft_site *site, const weft_rail *rail)
 {
-    return rail->refused_ns && rail->asked_ns > rail->refused_ns + weft_rail_patience_ns(trainer);
+    return rail->refused_ns && rail->asked_ns > rail->refused_ns + weft_rail_patience_ns(site);
 }
 
 /* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
-static bool others_move(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail, uint64_t now_ns)
+static bool others_move(const weft_peer *peer, const weft_rail *rail, uint64_t now_ns)
 {
-    const uint64_t since_ns = now_ns - weft_rail_patience_ns(trainer);
+    const uint64_t since_ns = now_ns - weft_rail_patience_ns(peer->session->site);
     bool move = false;
     for (uint32_t at = 0; at < peer->rails.count; at++) {
         const weft_rail *other = &peer->rails.list[at];
-        move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(trainer, other) &&
+        move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(peer->session->site, other) &&
                         (!is_busy(other) || other->moved_ns > since_ns));
     }
     return move;
@@ -124,17 +124,17 @@ static bool others_move(const weft_trainer *trainer, const weft_peer *peer, cons
 
 /* A peer answers at once. One that does not, or by whose answers nothing arrives, is lost after so long whatever else
  * it says. */
-static uint64_t answer_ns(const weft_trainer *trainer, const weft_peer *peer)
+static uint64_t answer_ns(const weft_peer *peer)
 {
-    const uint64_t io_ms = trainer->session->site->session.io_deadline_ms, heartbeat_ms = peer->site.heartbeat_ms;
+    const uint64_t io_ms = peer->session->site->session.io_deadline_ms, heartbeat_ms = peer->site.heartbeat_ms;
     return (io_ms > heartbeat_ms ? io_ms : heartbeat_ms) * WEFT_NS_PER_MS;
 }
 
 /* `what` was sent to it then, and is not answered yet. */
-static weft_status check_answer(const weft_trainer *trainer, const weft_peer *peer, const char *what, uint64_t sent_ns,
-                                uint64_t now_ns, weft_waits *waits)
+static weft_status check_answer(const weft_peer *peer, const char *what, uint64_t sent_ns, uint64_t now_ns,
+                                weft_waits *waits)
 {
-    const uint64_t until_ns = sent_ns + answer_ns(trainer, peer);
+    const uint64_t until_ns = sent_ns + answer_ns(peer);
     weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
     if (now_ns <= until_ns)
         return WEFT_OK;
@@ -143,18 +143,18 @@ static weft_status check_answer(const weft_trainer *trainer, const weft_peer *pe
 }
 
 /* By what it says to the last LOOK: at that time the rail had stood still for so long. */
-static weft_status judge(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+static weft_status judge(weft_peer *peer, weft_rail *rail)
 {
     char why[96];
-    const uint64_t looked_ns = peer->rails.looked_ns, patience_ns = weft_rail_patience_ns(trainer);
+    const uint64_t looked_ns = peer->rails.looked_ns, patience_ns = weft_rail_patience_ns(peer->session->site);
     const bool still = rail->state == WEFT_RAIL_UP && is_busy(rail) && looked_ns >= rail->moved_ns + patience_ns;
-    const bool others = others_move(trainer, peer, rail, looked_ns);
-    if (!still || (!others && looked_ns < rail->moved_ns + answer_ns(trainer, peer)))
+    const bool others = others_move(peer, rail, looked_ns);
+    if (!still || (!others && looked_ns < rail->moved_ns + answer_ns(peer)))
         return WEFT_OK;
     snprintf(why, sizeof why, "%llu of %llu writes did not come in %llu ms",
              (unsigned long long)(rail->posted - rail->landed), (unsigned long long)rail->posted,
              (unsigned long long)((looked_ns - rail->moved_ns) / WEFT_NS_PER_MS));
-    return others ? weft_rail_fail(trainer, peer, rail, why) : weft_fail_quiet(WEFT_E_PEER_LOST, "%s", why);
+    return others ? weft_rail_fail(peer, rail, why) : weft_fail_quiet(WEFT_E_PEER_LOST, "%s", why);
 }
 
 /* A rate shows in what lands while more is under way, and in no less than a few chunks: one lands whole or not at all.
@@ -186,7 +186,7 @@ static void note_landed(weft_rail *rail, uint64_t writes, uint64_t chunk_bytes, 
     measure(rail, bytes, chunk_bytes, now_ns);
 }
 
-static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t writes, bool failed)
+static weft_status take_landed(weft_peer *peer, weft_rail *rail, uint64_t writes, bool failed)
 {
     if (writes > rail->posted || writes < rail->landed)
         return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %llu writes by port %u; %llu were sent, %llu came before",
@@ -195,18 +195,18 @@ static weft_status take_landed(weft_trainer *trainer, weft_peer *peer, weft_rail
     uint64_t now_ns = weft_clock_ns();
     note_landed(rail, writes, peer->posting.chunk_bytes, now_ns);
     if (failed)
-        return weft_rail_fail(trainer, peer, rail, "the peer's fabric reports an error");
+        return weft_rail_fail(peer, rail, "the peer's fabric reports an error");
     if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
         char text[192];
         weft_rail_enter(rail, WEFT_RAIL_UP);
         snprintf(text, sizeof text, "rail %u by %.150s carries again", place_of(peer, rail), name_of(rail));
         if (rail->turn > 0)
-            report(trainer, peer, WEFT_OK, text);
+            report(peer, WEFT_OK, text);
     }
-    return judge(trainer, peer, rail);
+    return judge(peer, rail);
 }
 
-weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+weft_status weft_rail_landed(weft_peer *peer, const uint8_t *body, uint64_t length)
 {
     weft_wire_landed landed;
     weft_status status = weft_wire_get_landed(body, length, &landed);
@@ -220,12 +220,12 @@ weft_status weft_rail_landed(weft_trainer *trainer, weft_peer *peer, const uint8
             return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of port %u in turn %u; it was opened in turn %u",
                              peer->claim.name, at, landed.port[at].turn, rail->turn);
         if (landed.port[at].turn == rail->turn && rail->port) /* else it crossed CLOSE or OPEN */
-            status = take_landed(trainer, peer, rail, landed.port[at].writes, landed.port[at].failed);
+            status = take_landed(peer, rail, landed.port[at].writes, landed.port[at].failed);
     }
     return status;
 }
 
-weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+weft_status weft_rail_closed(weft_peer *peer, const uint8_t *body, uint64_t length)
 {
     weft_wire_closed closed;
     weft_rail *rail;
@@ -234,7 +234,7 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
     if (status == WEFT_OK && !find(peer, closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail))
         status = not_asked(peer, "CLOSED", closed.port, closed.turn);
     if (status == WEFT_OK)
-        status = weft_parcel_again(trainer, peer, closed.port, &closed, &chunks);
+        status = weft_parcel_again(peer, closed.port, &closed, &chunks);
     if (status != WEFT_OK)
         return status;
     if (chunks > 0)
@@ -245,24 +245,24 @@ weft_status weft_rail_closed(weft_trainer *trainer, weft_peer *peer, const uint8
 }
 
 /* The trainer's address may have been away, and may cut smaller than the peer was told when it joined. */
-static weft_status open_again(weft_trainer *trainer, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
+static weft_status open_again(weft_outlets *outlets, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
 {
     weft_outlet *outlet = rail->outlet;
-    weft_status status = weft_outlet_find(trainer, outlet->provider->name, outlet->rail, &outlet);
+    weft_status status = weft_outlet_find(outlets, outlet->provider->name, outlet->rail, &outlet);
     if (status == WEFT_OK && outlet->facts.chunk_bytes < peer->posting.chunk_bytes)
         status = weft_fail_quiet(WEFT_E_PROVIDER, "it takes %llu bytes at once, and %u were agreed",
                                  (unsigned long long)outlet->facts.chunk_bytes, peer->posting.chunk_bytes);
     return status == WEFT_OK ? weft_rail_port_open(rail, mine) : status;
 }
 
-static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+static weft_status reopen(weft_outlets *outlets, weft_peer *peer, weft_rail *rail)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_open open = {.port = place_of(peer, rail), .turn = rail->turn + 1};
-    if (open_again(trainer, peer, rail, &open.at) != WEFT_OK) {
+    if (open_again(outlets, peer, rail, &open.at) != WEFT_OK) {
         weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->claim.name, open.port, weft_last_error());
-        set_pause(trainer, rail);
+        set_pause(outlets->session->site, rail);
         weft_rail_cool(rail);
         return WEFT_OK;
     }
@@ -272,7 +272,7 @@ static weft_status reopen(weft_trainer *trainer, weft_peer *peer, weft_rail *rai
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_OPEN, out.data, out.used);
 }
 
-weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+weft_status weft_rail_opened(weft_peer *peer, const uint8_t *body, uint64_t length)
 {
     weft_wire_open opened;
     weft_rail *rail;
@@ -285,16 +285,16 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
         return status;
     if (opened.at.address_bytes == 0) {
         weft_log(WEFT_LOG_DEBUG, "%s: its port %u cannot be opened now", peer->claim.name, opened.port);
-        set_pause(trainer, rail);
+        set_pause(peer->session->site, rail);
         weft_rail_port_close(rail);
         weft_rail_cool(rail);
         return WEFT_OK;
     }
     rail->there = opened.at;
-    if (weft_rail_may_reach(trainer, rail->outlet, &peer->connection.control, &peer->claim.hello, opened.at.address,
-                            opened.at.address_bytes) != WEFT_OK ||
+    if (weft_rail_may_reach(peer->session->site, rail->outlet, &peer->connection.control, &peer->claim.hello,
+                            opened.at.address, opened.at.address_bytes) != WEFT_OK ||
         rail->outlet->provider->port_connect(rail->port, opened.at.address, opened.at.address_bytes) != WEFT_OK)
-        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+        return weft_rail_fail(peer, rail, weft_last_error());
     weft_rail_enter(rail, WEFT_RAIL_TRYING);
     return WEFT_OK;
 }
@@ -302,77 +302,75 @@ weft_status weft_rail_opened(weft_trainer *trainer, weft_peer *peer, const uint8
 /* ---- time */
 
 /* In which a rail has to show that it carries. While none does it may be the peer that stands still. */
-static uint64_t trial_ns(const weft_trainer *trainer, const weft_peer *peer)
+static uint64_t trial_ns(const weft_peer *peer)
 {
-    return weft_rail_carries(peer) ? weft_rail_patience_ns(trainer)
-                                   : trainer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+    return weft_rail_carries(peer) ? weft_rail_patience_ns(peer->session->site)
+                                   : peer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
 }
 
-static weft_status try_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
+static weft_status try_rail(weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
 {
-    const uint64_t until_ns = rail->since_ns + trial_ns(trainer, peer);
-    weft_status status = rail->probed ? WEFT_OK : weft_rail_probe(trainer, peer, rail);
+    const uint64_t until_ns = rail->since_ns + trial_ns(peer);
+    weft_status status = rail->probed ? WEFT_OK : weft_rail_probe(peer, rail);
     rail->probed = rail->probed || status == WEFT_OK;
     if (status != WEFT_OK && status != WEFT_AGAIN)
-        return weft_rail_fail(trainer, peer, rail, weft_last_error());
+        return weft_rail_fail(peer, rail, weft_last_error());
     if (now_ns > until_ns)
-        return weft_rail_fail(trainer, peer, rail, "no write comes through");
+        return weft_rail_fail(peer, rail, "no write comes through");
     weft_waits_until(waits, rail->probed ? until_ns + WEFT_NS_PER_MS : now_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
 }
 
 /* One that refused a write is asked now and then though no chunk is to go: it may be well again, or be none any more
  * that the others can count on. */
-static weft_status check_refusal(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns,
-                                 weft_waits *waits)
+static weft_status check_refusal(weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
 {
-    const uint64_t every_ns = weft_rail_patience_ns(trainer) / 4;
+    const uint64_t every_ns = weft_rail_patience_ns(peer->session->site) / 4;
     weft_status status = WEFT_AGAIN;
     if (!rail->refused_ns)
         return WEFT_OK;
     if (now_ns > rail->asked_ns + every_ns && weft_rail_has_room(peer, rail))
-        status = weft_rail_probe(trainer, peer, rail);
+        status = weft_rail_probe(peer, rail);
     if (status != WEFT_OK && status != WEFT_AGAIN)
-        return weft_rail_fail(trainer, peer, rail, weft_last_error());
-    if (refuses(trainer, rail) && others_move(trainer, peer, rail, now_ns))
-        return weft_rail_fail(trainer, peer, rail, "it takes no write any more");
+        return weft_rail_fail(peer, rail, weft_last_error());
+    if (refuses(peer->session->site, rail) && others_move(peer, rail, now_ns))
+        return weft_rail_fail(peer, rail, "it takes no write any more");
     if (rail->refused_ns)
         weft_waits_until(waits, rail->asked_ns + every_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
 }
 
 /* What a rail took, the peer is asked for where it does not move; what it does not take, the rail itself. */
-static weft_status check_up(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
-                            weft_waits *waits)
+static weft_status check_up(weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look, weft_waits *waits)
 {
-    const uint64_t still_ns = rail->moved_ns + weft_rail_patience_ns(trainer) / 4;
+    const uint64_t still_ns = rail->moved_ns + weft_rail_patience_ns(peer->session->site) / 4;
     if (is_busy(rail))
         weft_waits_until(waits, still_ns + WEFT_NS_PER_MS);
     *look = *look || (is_busy(rail) && now_ns > still_ns);
-    return check_refusal(trainer, peer, rail, now_ns, waits);
+    return check_refusal(peer, rail, now_ns, waits);
 }
 
-static weft_status check_rail(weft_trainer *trainer, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
+static weft_status check_rail(weft_outlets *outlets, weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look,
                               weft_waits *waits)
 {
     switch (rail->state) {
     case WEFT_RAIL_TRYING:
-        return try_rail(trainer, peer, rail, now_ns, waits);
+        return try_rail(peer, rail, now_ns, waits);
     case WEFT_RAIL_UP:
-        return check_up(trainer, peer, rail, now_ns, look, waits);
+        return check_up(peer, rail, now_ns, look, waits);
     case WEFT_RAIL_COOLING:
         weft_waits_until(waits, rail->retry_ns);
-        return now_ns < rail->retry_ns ? WEFT_OK : reopen(trainer, peer, rail);
+        return now_ns < rail->retry_ns ? WEFT_OK : reopen(outlets, peer, rail);
     case WEFT_RAIL_CLOSING:
-        return check_answer(trainer, peer, "CLOSE", rail->since_ns, now_ns, waits);
+        return check_answer(peer, "CLOSE", rail->since_ns, now_ns, waits);
     case WEFT_RAIL_OPENING:
-        return check_answer(trainer, peer, "OPEN", rail->since_ns, now_ns, waits);
+        return check_answer(peer, "OPEN", rail->since_ns, now_ns, waits);
     default:
         return WEFT_OK;
     }
 }
 
-weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+weft_status weft_rail_check(weft_outlets *outlets, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     bool look = false;
     weft_status status = WEFT_OK;
@@ -381,11 +379,11 @@ weft_status weft_rail_check(weft_trainer *trainer, weft_peer *peer, uint64_t now
     if (peer->rails.used < 2)
         return WEFT_OK;
     for (uint32_t at = 0; at < peer->rails.count && status == WEFT_OK; at++)
-        status = check_rail(trainer, peer, &peer->rails.list[at], now_ns, &look, &own);
+        status = check_rail(outlets, peer, &peer->rails.list[at], now_ns, &look, &own);
     if (status == WEFT_OK && peer->rails.looking)
-        status = check_answer(trainer, peer, "LOOK", peer->rails.looked_ns, now_ns, &own);
+        status = check_answer(peer, "LOOK", peer->rails.looked_ns, now_ns, &own);
     const bool streams = peer->flights.slots_free < peer->claim.hello.slots && is_any_busy(peer);
-    const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(trainer) / 4;
+    const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(outlets->session->site) / 4;
     const uint64_t next_ns = peer->rails.looked_ns + every_ns;
     if (own.wake_ns <= now_ns || streams)
         own.wake_ns = next_ns > now_ns ? next_ns : now_ns + every_ns;

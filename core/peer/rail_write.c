@@ -1,24 +1,22 @@
 /* rail_write.c - one write by one rail, and what the rail notes of it. */
 #include "peer/peer.h"
 
-uint8_t *weft_rail_header(weft_trainer *trainer, const weft_peer *peer, uint32_t slot)
+uint8_t *weft_rail_header(const weft_peer *peer, uint32_t slot)
 {
-    return trainer->buffers.headers +
-           ((uint64_t)weft_peer_index(trainer, peer) * trainer->buffers.slots_most + slot) * WEFT_HEADER_STRIDE;
+    return peer->flights.headers + (uint64_t)slot * WEFT_HEADER_STRIDE;
 }
 
-static weft_region *region_of(const weft_trainer *trainer, const weft_outlet *outlet, const weft_chunk *chunk)
+static weft_region *region_of(const weft_slabs *slabs, const weft_outlet *outlet, const weft_chunk *chunk)
 {
-    const weft_arena *arena = &trainer->publisher.journal.arena;
     if (chunk->number == 0)
         return outlet->headers;
-    return chunk->data >= arena->memory && chunk->data < arena->memory + arena->bytes ? outlet->arena : outlet->slabs;
+    const uint8_t *end = slabs->memory + slabs->slab_bytes * slabs->count;
+    return chunk->data >= slabs->memory && chunk->data < end ? outlet->slabs : outlet->arena;
 }
 
-weft_status weft_rail_write_chunk(const weft_trainer *trainer, const weft_peer *peer, const weft_rail *rail,
-                                  const weft_chunk *chunk)
+weft_status weft_rail_write_chunk(const weft_peer *peer, const weft_rail *rail, const weft_chunk *chunk)
 {
-    const weft_write write = {.region = region_of(trainer, rail->outlet, chunk),
+    const weft_write write = {.region = region_of(peer->flights.slabs, rail->outlet, chunk),
                               .data = chunk->data,
                               .bytes = chunk->bytes,
                               .remote_address = rail->there.region_address +
@@ -40,17 +38,17 @@ void weft_rail_note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
 }
 
 /* Time in which nobody asked does not count. */
-void weft_rail_note_refused(const weft_trainer *trainer, weft_rail *rail, uint64_t now_ns)
+void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now_ns)
 {
-    if (!rail->refused_ns || now_ns > rail->asked_ns + weft_rail_patience_ns(trainer) / 2)
+    if (!rail->refused_ns || now_ns > rail->asked_ns + weft_rail_patience_ns(site) / 2)
         rail->refused_ns = now_ns;
     rail->asked_ns = now_ns;
 }
 
-weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *rail)
+weft_status weft_rail_probe(weft_peer *peer, weft_rail *rail)
 {
     const weft_write write = {.region = rail->outlet->headers,
-                              .data = weft_rail_header(trainer, peer, 0) + WEFT_BUCKET_HEADER_BYTES,
+                              .data = weft_rail_header(peer, 0) + WEFT_BUCKET_HEADER_BYTES,
                               .bytes = WEFT_PROBE_BYTES,
                               .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
                               .remote_key = rail->there.region_key,
@@ -60,7 +58,7 @@ weft_status weft_rail_probe(weft_trainer *trainer, weft_peer *peer, weft_rail *r
     if (status == WEFT_OK)
         weft_rail_note_posted(rail, write.bytes, weft_clock_ns());
     else if (status == WEFT_AGAIN)
-        weft_rail_note_refused(trainer, rail, weft_clock_ns());
+        weft_rail_note_refused(peer->session->site, rail, weft_clock_ns());
     return status;
 }
 

@@ -106,30 +106,30 @@ static void place_runs(const weft_binding *shadow, weft_image *image)
 /* ---- the newest */
 
 /* Under the lock. The block around a unit that no frame of a version after `order` crosses. */
-static void place_block(weft_trainer *trainer, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+static void place_block(weft_publisher *publisher, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
-    const weft_layout *layout = trainer->session->layout;
-    for (uint64_t later = order + 1; later <= trainer->publisher.newest.order; later++) {
-        const weft_update *update = weft_journal_at(&trainer->publisher.journal, later);
+    const weft_layout *layout = publisher->session->layout;
+    for (uint64_t later = order + 1; later <= publisher->newest.order; later++) {
+        const weft_update *update = weft_journal_at(&publisher->journal, later);
         if (update && update->parameters.run_shift > shift)
             shift = update->parameters.run_shift;
     }
     image->unit = unit - (layout->units[unit].place & ((1u << shift) - 1));
     image->units = weft_layout_run(layout, image->unit, shift);
-    image->order = trainer->publisher.newest.order;
-    place_runs(&trainer->publisher.shadow.binding, image);
+    image->order = publisher->newest.order;
+    place_runs(&publisher->shadow.binding, image);
 }
 
 /* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off, or the
  * shadow is lost. */
 static bool enter_calm(weft_bridge *bridge)
 {
-    weft_trainer *trainer = bridge->trainer;
+    weft_publisher *publisher = bridge->publisher;
     if (!weft_bridge_enter(bridge))
         return false;
-    while (trainer->publisher.shadow.busy && !trainer->publisher.shadow.lost && bridge->running && !bridge->broken)
-        pthread_cond_wait(&trainer->session->changed, &trainer->session->lock);
-    if (!trainer->publisher.shadow.lost && !bridge->broken)
+    while (publisher->shadow.busy && !publisher->shadow.lost && bridge->running && !bridge->broken)
+        pthread_cond_wait(&publisher->session->changed, &publisher->session->lock);
+    if (!publisher->shadow.lost && !bridge->broken)
         return true;
     weft_bridge_leave(bridge);
     return false;
@@ -139,19 +139,18 @@ static bool enter_calm(weft_bridge *bridge)
  * came in between. */
 static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
-    weft_trainer *trainer = bridge->trainer;
-    const weft_layout *layout = trainer->session->layout;
+    weft_publisher *publisher = bridge->publisher;
+    const weft_layout *layout = publisher->session->layout;
     for (uint32_t i = 0, units; i == 0 || i < image->units; i += units) {
         if (!enter_calm(bridge))
             return WEFT_E_BUDGET;
         if (i == 0)
-            place_block(trainer, order, unit, shift, image);
-        bool same = trainer->publisher.newest.order == image->order;
-        units = image->units - i < trainer->publisher.shadow.bridge_loads.depth
-                    ? image->units - i
-                    : trainer->publisher.shadow.bridge_loads.depth;
-        weft_status status = weft_shadow_read(trainer, &trainer->publisher.shadow.bridge_loads, image->unit + i, units,
-                                              false, weft_image_at(layout, image, image->unit + i));
+            place_block(publisher, order, unit, shift, image);
+        bool same = publisher->newest.order == image->order;
+        units = image->units - i < publisher->shadow.bridge_loads.depth ? image->units - i
+                                                                        : publisher->shadow.bridge_loads.depth;
+        weft_status status = weft_shadow_read(&publisher->shadow, &publisher->shadow.bridge_loads, image->unit + i,
+                                              units, false, weft_image_at(layout, image, image->unit + i));
         weft_bridge_leave(bridge);
         if (status != WEFT_OK || !same)
             return status != WEFT_OK ? status : WEFT_AGAIN;
@@ -197,7 +196,7 @@ static void step_back(const weft_view *view, const weft_changes *changes, uint8_
 static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
 {
     const weft_backend *backend = bridge->backend;
-    const weft_layout *layout = bridge->trainer->session->layout;
+    const weft_layout *layout = bridge->publisher->session->layout;
     weft_rebuilder *r = bridge->rebuilder;
     const uint64_t unit = frame->header.unit;
     weft_decode_job job = {.frame = *frame, .changes = &r->changes, .tensor_delta = r->discard};
@@ -214,13 +213,13 @@ static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft
  * more, or the work is broken off. */
 static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor *cursor, bool *begun, uint32_t *bytes)
 {
-    weft_trainer *trainer = bridge->trainer;
+    weft_publisher *publisher = bridge->publisher;
     if (!weft_bridge_enter(bridge))
         return false;
-    weft_update *update = weft_journal_at(&trainer->publisher.journal, image->order);
+    weft_update *update = weft_journal_at(&publisher->journal, image->order);
     bool there = update && !update->snapshot_only;
     if (there) {
-        const weft_arena *arena = &trainer->publisher.journal.arena;
+        const weft_arena *arena = &publisher->journal.arena;
         if (!*begun)
             *cursor = weft_cursor_seek(arena, &update->chain[WEFT_LEVEL_FAST], image->unit);
         *begun = true;
@@ -233,7 +232,7 @@ static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor
 /* Takes back the update whose bits stand in the image, frame by frame. */
 static weft_status undo_update(weft_bridge *bridge, weft_image *image)
 {
-    const weft_layout *layout = bridge->trainer->session->layout;
+    const weft_layout *layout = bridge->publisher->session->layout;
     weft_cursor cursor;
     bool begun = false;
     for (;;) {
@@ -269,7 +268,7 @@ weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t un
 {
     weft_image *image = &bridge->rebuilder->target;
     weft_status status = WEFT_AGAIN;
-    if (holds(image, order, unit, weft_layout_run(bridge->trainer->session->layout, unit, shift)))
+    if (holds(image, order, unit, weft_layout_run(bridge->publisher->session->layout, unit, shift)))
         return WEFT_OK;
     for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
         status = copy_block(bridge, order, unit, shift, image);
@@ -282,23 +281,23 @@ weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t un
 
 weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
 {
-    const weft_trainer *trainer = bridge->trainer;
+    const weft_publisher *publisher = bridge->publisher;
     const weft_image *from = &bridge->rebuilder->target;
     weft_image *image = &bridge->rebuilder->base;
     if (image->unit == from->unit && holds(image, order, from->unit, from->units))
         return WEFT_OK;
-    const uint32_t elements = weft_layout_count_units(trainer->session->layout, from->unit, from->units);
+    const uint32_t elements = weft_layout_count_units(publisher->session->layout, from->unit, from->units);
     image->unit = from->unit;
     image->units = from->units;
     image->order = from->order;
-    memcpy(image->dense, from->dense, (uint64_t)elements * trainer->session->layout->units[from->unit].width);
-    place_runs(&trainer->publisher.shadow.binding, image);
+    memcpy(image->dense, from->dense, (uint64_t)elements * publisher->session->layout->units[from->unit].width);
+    place_runs(&publisher->shadow.binding, image);
     return rewind_to(bridge, image, order);
 }
 
 weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
 {
-    const weft_layout *layout = bridge->trainer->session->layout;
+    const weft_layout *layout = bridge->publisher->session->layout;
     const weft_unit *u = &layout->units[unit];
     uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
     weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, WEFT_FULL_BITS};

@@ -25,7 +25,7 @@ typedef struct load {
 } load;
 
 /* The bucket to be taken next, NULL: it is not due. Fills in how much is under way. */
-static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer, load *all)
+static const weft_flight *next_due(const weft_peer *peer, load *all)
 {
     const uint64_t end = peer->receipts.count ? peer->receipts.expected[0].end : UINT64_MAX;
     uint32_t at = 0;
@@ -41,7 +41,7 @@ static const weft_flight *next_due(weft_trainer *trainer, const weft_peer *peer,
         next = flight;
         at = slot;
     }
-    return next && next->writes == 0 && weft_flight_is_whole(trainer, peer, at) ? next : NULL;
+    return next && next->writes == 0 && weft_flight_is_whole(peer, at) ? next : NULL;
 }
 
 static void foresee(const weft_peer *peer, load *all)
@@ -55,9 +55,9 @@ static void foresee(const weft_peer *peer, load *all)
 }
 
 /* What was measured is not what the peer is now: the next connection starts without it, and with more patience. */
-static weft_status fail(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, const load *all)
+static weft_status fail(weft_peer *peer, uint64_t now_ns, const load *all)
 {
-    weft_peer_move(trainer, peer, WEFT_ON_STALL);
+    weft_peer_move(peer, WEFT_ON_STALL);
     peer->tuning.estimate = (weft_estimate){0};
     return weft_fail_quiet(WEFT_E_PEER_LOST,
                            "it took no bucket for %llu ms (io_deadline + heartbeat + %.0f x %.0f ms); %u under way, "
@@ -67,11 +67,11 @@ static weft_status fail(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns,
                            all->apply_bytes_s / 1e6);
 }
 
-weft_status weft_receipts_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+weft_status weft_receipts_check(weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    const uint64_t io_ms = trainer->session->site->session.io_deadline_ms;
+    const uint64_t io_ms = peer->session->site->session.io_deadline_ms;
     load all = {.buckets = 0};
-    const weft_flight *next = peer->flights.slots_free < peer->claim.hello.slots ? next_due(trainer, peer, &all) : NULL;
+    const weft_flight *next = peer->flights.slots_free < peer->claim.hello.slots ? next_due(peer, &all) : NULL;
     if (!next) {
         peer->receipts.due_ns = 0;
         return WEFT_OK;
@@ -85,7 +85,7 @@ weft_status weft_receipts_check(weft_trainer *trainer, weft_peer *peer, uint64_t
     const uint64_t patience_ns = (io_ms + peer->site.heartbeat_ms) * WEFT_NS_PER_MS;
     const uint64_t until_ns = peer->receipts.due_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
     if (now_ns > until_ns)
-        return fail(trainer, peer, now_ns, &all);
+        return fail(peer, now_ns, &all);
     weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
 }

@@ -30,6 +30,6 @@ typedef struct weft_receipts {
 
 /* Looks whether a receipt is overdue, and says in `waits` when to look again. Errors: WEFT_E_PEER_LOST, because the
  * peer has not taken a bucket that it could have for longer than a healthy peer may. */
-weft_status weft_receipts_check(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+weft_status weft_receipts_check(weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 #endif

@@ -1,9 +1,9 @@
 /* record.c - questions that the record of a peer answers by itself. */
 #include "peer/peer.h"
 
-uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer)
+uint32_t weft_peer_index(const weft_peer_table *peers, const weft_peer *peer)
 {
-    return (uint32_t)(peer - trainer->peers.list);
+    return (uint32_t)(peer - peers->list);
 }
 
 bool weft_peer_connected(const weft_peer *peer)
@@ -11,11 +11,11 @@ bool weft_peer_connected(const weft_peer *peer)
     return peer->connection.control.fd >= 0;
 }
 
-uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer)
+uint64_t weft_peer_lag(const weft_newest *newest, const weft_peer *peer)
 {
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN)
-        return trainer->publisher.newest.order + 1;
-    return trainer->publisher.newest.order - peer->standing.held_order;
+        return newest->order + 1;
+    return newest->order - peer->standing.held_order;
 }
 
 bool weft_peer_is_idle(const weft_peer *peer)
@@ -25,9 +25,9 @@ bool weft_peer_is_idle(const weft_peer *peer)
            !takes && peer->following.children == 0;
 }
 
-uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer)
+uint64_t weft_peer_stays_ns(const weft_peer *peer)
 {
-    const uint64_t patience_ms = trainer->session->site->session.io_deadline_ms + peer->site.heartbeat_ms;
+    const uint64_t patience_ms = peer->session->site->session.io_deadline_ms + peer->site.heartbeat_ms;
     const uint64_t until_ns = peer->claim.joined_ns + patience_ms * WEFT_NS_PER_MS, now_ns = weft_clock_ns();
     return now_ns < until_ns ? until_ns - now_ns : 0;
 }

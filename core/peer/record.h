@@ -32,15 +32,15 @@ typedef struct weft_standing {
     uint32_t limits[WEFT_JOURNAL_UPDATES]; /* by order: units of its snapshot sent before that update was published */
 } weft_standing;
 
-uint32_t weft_peer_index(const weft_trainer *trainer, const weft_peer *peer);
+uint32_t weft_peer_index(const weft_peer_table *peers, const weft_peer *peer);
 /* Returns how many versions the peer lacks. */
-uint64_t weft_peer_lag(const weft_trainer *trainer, const weft_peer *peer);
+uint64_t weft_peer_lag(const weft_newest *newest, const weft_peer *peer);
 bool weft_peer_connected(const weft_peer *peer);
 /* Returns true if the peer holds no version known here and takes none, as a stranger that only says PING, or an engine
  * that warms up. */
 bool weft_peer_is_idle(const weft_peer *peer);
 /* Returns for how long an idle peer may stay before it gives way to who wants its name or its place; 0: no longer. */
-uint64_t weft_peer_stays_ns(const weft_trainer *trainer, const weft_peer *peer);
+uint64_t weft_peer_stays_ns(const weft_peer *peer);
 /* Returns the most slots that the site gives any peer. Slots that a peer grants beyond that are not used. */
 uint32_t weft_trainer_slots(const weft_site *site);
 

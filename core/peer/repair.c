@@ -8,9 +8,9 @@
 #include "peer/rebuild.h"
 
 /* Whether the units can be one update for that peer: more of them are a snapshot. */
-static bool worth(const weft_trainer *trainer, const weft_peer *peer, const weft_wire_repair *repair, uint64_t *units)
+static bool worth(const weft_peer *peer, const weft_wire_repair *repair, uint64_t *units)
 {
-    const weft_layout *layout = trainer->session->layout;
+    const weft_layout *layout = peer->session->layout;
     uint64_t staged = 0;
     *units = 0;
     for (uint32_t i = 0; i < repair->count; i++)
@@ -21,7 +21,7 @@ static bool worth(const weft_trainer *trainer, const weft_peer *peer, const weft
     return staged <= peer->claim.hello.staging_bytes && *units <= layout->unit_count / 2 + 1;
 }
 
-weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_t *body, uint64_t length)
+weft_status weft_repair_ask(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length)
 {
     weft_wire_repair repair;
     uint64_t units = 0, order;
@@ -33,15 +33,15 @@ weft_status weft_repair_ask(weft_trainer *trainer, weft_peer *peer, const uint8_
         (repair.root != peer->claim.hello.held.root && repair.root != peer->standing.held.root))
         return weft_fail(WEFT_E_PROTOCOL, "%s asks for a repair of bits %016llx, which was not offered",
                          peer->claim.name, (unsigned long long)repair.root);
-    if (end > trainer->session->layout->unit_count)
+    if (end > publisher->session->layout->unit_count)
         return weft_fail(WEFT_E_PROTOCOL, "%s asks for unit %llu of %llu", peer->claim.name,
-                         (unsigned long long)end - 1, (unsigned long long)trainer->session->layout->unit_count);
-    order = weft_answer_order(trainer, &repair.version);
+                         (unsigned long long)end - 1, (unsigned long long)publisher->session->layout->unit_count);
+    order = weft_answer_order(publisher, &repair.version);
     weft_bridged *entry = NULL;
-    if (order != WEFT_ORDER_UNKNOWN && worth(trainer, peer, &repair, &units))
-        entry = weft_bridge_repair(trainer, order, &repair);
+    if (order != WEFT_ORDER_UNKNOWN && worth(peer, &repair, &units))
+        entry = weft_bridge_repair(&publisher->bridge, order, &repair);
     if (!entry)
-        return weft_feed_offer(trainer, peer);
+        return weft_feed_offer(publisher, peer);
     weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->claim.name, (unsigned long long)units,
              (unsigned long long)entry->update.target.number);
     peer->feed.kind = WEFT_FEED_REPAIR;

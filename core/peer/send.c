@@ -16,7 +16,7 @@ static uint32_t take_slot(weft_peer *peer)
     return slot;
 }
 
-static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns)
+static void begin_bucket(weft_peer *peer, uint64_t now_ns)
 {
     uint32_t slot = take_slot(peer);
     weft_wire_bucket *header = &peer->posting.bucket.header;
@@ -24,9 +24,9 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     header->epoch = peer->claim.hello.epoch;
     header->slot = slot;
     header->sequence = peer->flights.sequence++;
-    header->incarnation = trainer->session->incarnation;
-    memcpy(header->layout, trainer->session->layout->hash, sizeof header->layout);
-    weft_wire_put_bucket(weft_rail_header(trainer, peer, slot), header);
+    header->incarnation = peer->session->incarnation;
+    memcpy(header->layout, peer->session->layout->hash, sizeof header->layout);
+    weft_wire_put_bucket(weft_rail_header(peer, slot), header);
     flight->used = true;
     flight->receipted = flight->resent = false;
     flight->writes = 0;
@@ -40,26 +40,26 @@ static void begin_bucket(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns
     peer->posting.busy = true;
     peer->posting.slot = slot;
     peer->posting.chunk = 0;
-    weft_parcel_begin(trainer, peer, slot);
+    weft_parcel_begin(peer, slot);
 }
 
 /* The next chunk: what is to go again comes first, since its bucket has waited longest. */
-static weft_chunk next_chunk(weft_trainer *trainer, const weft_peer *peer)
+static weft_chunk next_chunk(const weft_peer *peer)
 {
     weft_chunk chunk = {.slot = peer->posting.slot};
-    if (!weft_parcel_next(trainer, peer, &chunk) && peer->posting.chunk > 0) {
+    if (!weft_parcel_next(peer, &chunk) && peer->posting.chunk > 0) {
         chunk = weft_parcel_chunk(peer->posting.bucket.extents, peer->posting.bucket.extent_count,
                                   peer->posting.chunk_bytes, peer->posting.chunk);
         chunk.slot = peer->posting.slot;
     }
     if (chunk.number == 0) {
-        chunk.data = weft_rail_header(trainer, peer, chunk.slot);
+        chunk.data = weft_rail_header(peer, chunk.slot);
         chunk.bytes = WEFT_BUCKET_HEADER_BYTES;
     }
     return chunk;
 }
 
-static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
+static void posted(weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64_t now_ns)
 {
     weft_rail *rail = &peer->rails.list[at];
     weft_flight *flight = &peer->flights.list[chunk->slot];
@@ -75,7 +75,7 @@ static void posted(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chu
     peer->flights.progress_ns = now_ns;
     if (chunk->number > 0)
         peer->rails.next = at + 1;
-    weft_parcel_note(trainer, peer, chunk, at);
+    weft_parcel_note(peer, chunk, at);
     if (fresh) {
         peer->posting.busy = peer->posting.chunk++ < peer->posting.bucket.header.chunks;
         return;
@@ -123,21 +123,21 @@ static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint
 }
 
 /* Writes the next chunk by a rail that takes it; one that fails is passed over for the others. */
-static weft_status write_chunk(weft_trainer *trainer, weft_peer *peer, const weft_chunk *chunk, uint64_t now_ns)
+static weft_status write_chunk(weft_peer *peer, const weft_chunk *chunk, uint64_t now_ns)
 {
     weft_status status = WEFT_AGAIN;
     uint32_t refused = 0, at;
     while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rails.count) {
         weft_rail *rail = &peer->rails.list[at];
-        status = weft_rail_write_chunk(trainer, peer, rail, chunk);
+        status = weft_rail_write_chunk(peer, rail, chunk);
         if (status == WEFT_OK) {
             encourage(peer, at);
-            posted(trainer, peer, chunk, at, now_ns);
+            posted(peer, chunk, at, now_ns);
         } else if (status == WEFT_AGAIN) {
             refused |= 1u << at;
-            weft_rail_note_refused(trainer, rail, now_ns);
+            weft_rail_note_refused(peer->session->site, rail, now_ns);
         } else {
-            status = weft_rail_fail(trainer, peer, rail, weft_last_error());
+            status = weft_rail_fail(peer, rail, weft_last_error());
             status = status == WEFT_OK ? WEFT_AGAIN : status; /* then by another */
         }
     }
@@ -157,7 +157,7 @@ static weft_pace *pace_of(weft_peer *peer)
 }
 
 /* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
-static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+static weft_status post_chunks(weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     while (peer->posting.busy || peer->flights.again_chunks) {
         uint64_t pause_ns = weft_pace_wait(pace_of(peer), now_ns);
@@ -165,8 +165,8 @@ static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t 
             weft_waits_until(waits, now_ns + pause_ns);
             return WEFT_AGAIN;
         }
-        const weft_chunk chunk = next_chunk(trainer, peer);
-        weft_status status = write_chunk(trainer, peer, &chunk, now_ns);
+        const weft_chunk chunk = next_chunk(peer);
+        weft_status status = write_chunk(peer, &chunk, now_ns);
         if (peer->posting.again)
             waits->blind = true; /* nothing may be under way whose end would wake us */
         if (status != WEFT_OK)
@@ -176,21 +176,21 @@ static weft_status post_chunks(weft_trainer *trainer, weft_peer *peer, uint64_t 
     return WEFT_OK;
 }
 
-weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
+weft_status weft_send_pump(weft_publisher *publisher, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     weft_status status = weft_rail_carries(peer) ? WEFT_OK : WEFT_AGAIN;
     while (status == WEFT_OK) {
-        status = post_chunks(trainer, peer, now_ns, waits);
+        status = post_chunks(peer, now_ns, waits);
         if (status != WEFT_OK || peer->flights.slots_free == 0)
             break;
-        status = weft_feed_next(trainer, peer);
+        status = weft_feed_next(publisher, peer);
         if (status == WEFT_OK)
-            begin_bucket(trainer, peer, now_ns);
+            begin_bucket(peer, now_ns);
     }
     return status == WEFT_AGAIN ? WEFT_OK : status;
 }
 
-static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer, uint64_t now_ns, bool *any)
+static weft_status poll_rail(weft_peer *peer, uint32_t at, uint64_t now_ns, bool *any)
 {
     weft_completion list[POLL_BATCH];
     weft_rail *rail = &peer->rails.list[at];
@@ -200,7 +200,7 @@ static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer
         if (list[i].kind == WEFT_COMPLETION_FAILED) {
             weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports a failed write (%s)",
                             weft_status_name(list[i].status));
-            return weft_rail_fail(trainer, peer, rail, weft_last_error());
+            return weft_rail_fail(peer, rail, weft_last_error());
         }
         if (list[i].kind != WEFT_COMPLETION_WRITTEN)
             continue;
@@ -213,18 +213,18 @@ static weft_status poll_rail(weft_peer *peer, uint32_t at, weft_trainer *trainer
         flight->by[at]--;
         peer->flights.writes--;
         peer->flights.progress_ns = now_ns;
-        weft_flight_release(trainer, peer, flight);
+        weft_flight_release(peer, flight);
     }
     return WEFT_OK;
 }
 
-weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any)
+weft_status weft_send_poll(weft_peer *peer, uint64_t now_ns, bool *any)
 {
     weft_status status = WEFT_OK;
     *any = false;
     for (uint32_t at = 0; at < peer->rails.count && status == WEFT_OK; at++)
         if (peer->rails.list[at].port)
-            status = poll_rail(peer, at, trainer, now_ns, any);
-    trainer->session->stirred |= *any;
+            status = poll_rail(peer, at, now_ns, any);
+    peer->session->stirred |= *any;
     return status;
 }

@@ -20,8 +20,8 @@ typedef struct weft_posting {
 } weft_posting;
 
 /* Posts what can be posted; says in `waits` what holds the rest up. */
-weft_status weft_send_pump(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
+weft_status weft_send_pump(weft_publisher *publisher, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 /* Takes completions, and sets `*any` if there were some. */
-weft_status weft_send_poll(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, bool *any);
+weft_status weft_send_poll(weft_peer *peer, uint64_t now_ns, bool *any);
 
 #endif

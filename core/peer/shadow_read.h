@@ -28,7 +28,7 @@ typedef struct weft_shadow {
 /* Copies units out of the shadow to `to`, one after the other; with `framed` each after room for a frame's header and
  * padded as its payload. Under the lock, in a window of the calling thread's. Errors: WEFT_E_DEVICE, and the shadow is
  * lost. */
-weft_status weft_shadow_read(weft_trainer *trainer, weft_pipeline *window, uint64_t unit, uint64_t units, bool framed,
+weft_status weft_shadow_read(weft_shadow *shadow, weft_pipeline *window, uint64_t unit, uint64_t units, bool framed,
                              uint8_t *to);
 
 #endif

@@ -16,20 +16,20 @@ typedef struct weft_slabs {
     uint64_t slab_bytes;
     uint32_t count;
     uint32_t free_count;
-    uint32_t *free; /* numbers of the free slabs, as a stack */
-    uint64_t turn;  /* slabs taken so far */
+    uint32_t *free;     /* numbers of the free slabs, as a stack */
+    uint64_t turn;      /* slabs taken so far */
+    weft_packer packer; /* packs the frames that go into slabs */
 } weft_slabs;
 
 /* Buffers: the memory that all peers send from besides the journal. The trainer owns them; each peer has a part of
  * `headers` and of `parcels` for its own slots. */
-typedef struct weft_buffers {
+struct weft_buffers {
     weft_slabs slabs;
-    weft_packer packer;   /* packs the frames that go into slabs */
     uint8_t *headers;     /* headers of buckets: one for each peer and slot */
     weft_parcel *parcels; /* as many; NULL: no peer of the site has several rails */
     uint64_t headers_bytes, parcels_bytes;
     uint32_t slots_most; /* slots that a peer may use, at most */
-} weft_buffers;
+};
 
 static inline uint8_t *weft_slab_at(const weft_slabs *slabs, int32_t slab)
 {

@@ -23,23 +23,23 @@ static uint64_t bytes_of(const weft_update *update)
     return bytes;
 }
 
-static void begin(weft_trainer *trainer, const weft_update *update)
+static void begin(weft_publisher *publisher, const weft_update *update)
 {
-    weft_journal *journal = &trainer->publisher.journal;
-    weft_eager_give_up(trainer, false);
-    weft_eviction_make_place(trainer);
+    weft_journal *journal = &publisher->journal;
+    weft_eager_give_up(publisher, false);
+    weft_eviction_make_place(publisher);
     weft_update *place = weft_journal_place(journal);
     *place = *update;
     place->order = journal->next;
     place->from = journal->next - 1;
-    trainer->publisher.eager.update = place;
-    trainer->session->woken = true;
+    publisher->eager.update = place;
+    publisher->session->woken = true;
 }
 
-void weft_eager_show(weft_trainer *trainer, const weft_update *update)
+void weft_eager_show(weft_publisher *publisher, const weft_update *update)
 {
-    weft_eager *early = &trainer->publisher.eager;
-    weft_session *session = trainer->session;
+    weft_eager *early = &publisher->eager;
+    weft_session *session = publisher->session;
     uint64_t bytes = bytes_of(update), now_ns = weft_clock_ns();
     if (early->shown_bytes == 0 && early->shown_ns == 0)
         early->shown_ns = now_ns;
@@ -48,7 +48,7 @@ void weft_eager_show(weft_trainer *trainer, const weft_update *update)
         return;
     weft_log_sink *before = weft_log_enter(&session->sink);
     if (!early->update)
-        begin(trainer, update);
+        begin(publisher, update);
     memcpy(early->update->chain, update->chain, sizeof update->chain);
     early->shown_bytes = bytes;
     early->shown_ns = now_ns;
@@ -64,11 +64,11 @@ static void forget(weft_eager *early)
     early->shown_bytes = early->shown_ns = 0;
 }
 
-void weft_eager_seal(weft_trainer *trainer, const weft_update *update)
+void weft_eager_seal(weft_publisher *publisher, const weft_update *update)
 {
-    weft_eager *early = &trainer->publisher.eager;
+    weft_eager *early = &publisher->eager;
     forget(early);
-    weft_eager_give_up(trainer, false);
+    weft_eager_give_up(publisher, false);
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++) {
         bool there = update->levels >> level & 1;
         early->bytes[level] = there ? update->chain[level].bytes : 0;
@@ -78,34 +78,34 @@ void weft_eager_seal(weft_trainer *trainer, const weft_update *update)
 
 /* ---- withdrawn */
 
-static void free_frames(weft_trainer *trainer, weft_update *update)
+static void free_frames(weft_publisher *publisher, weft_update *update)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (update->levels >> level & 1)
-            weft_chain_free(&trainer->publisher.journal.arena, &update->chain[level]);
+            weft_chain_free(&publisher->journal.arena, &update->chain[level]);
     update->levels = 0;
 }
 
-bool weft_eager_give_up(weft_trainer *trainer, bool read)
+bool weft_eager_give_up(weft_publisher *publisher, bool read)
 {
-    weft_update *withdrawn = &trainer->publisher.eager.withdrawn;
+    weft_update *withdrawn = &publisher->eager.withdrawn;
     if (!withdrawn->levels || (withdrawn->readers && !read))
         return false;
-    weft_eviction_of_readers(trainer, withdrawn);
-    free_frames(trainer, withdrawn);
+    weft_eviction_of_readers(publisher->peers, withdrawn);
+    free_frames(publisher, withdrawn);
     return true;
 }
 
 /* Writes under way go on reading the frames where they are. */
-static void keep_apart(weft_trainer *trainer, const weft_update *place, weft_update *update)
+static void keep_apart(weft_publisher *publisher, const weft_update *place, weft_update *update)
 {
-    weft_update *withdrawn = &trainer->publisher.eager.withdrawn;
-    weft_eager_give_up(trainer, true);
+    weft_update *withdrawn = &publisher->eager.withdrawn;
+    weft_eager_give_up(publisher, true);
     *withdrawn = *update;
     withdrawn->readers = place->readers;
     withdrawn->attachment = NULL;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < publisher->peers->count; i++) {
+        weft_peer *peer = &publisher->peers->list[i];
         for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
             if (peer->flights.list[slot].update == place)
                 peer->flights.list[slot].update = withdrawn;
@@ -116,32 +116,32 @@ static void keep_apart(weft_trainer *trainer, const weft_update *place, weft_upd
 }
 
 /* Relays speak for those who follow them. */
-static void tell_withdrawn(weft_trainer *trainer, const weft_update *place)
+static void tell_withdrawn(weft_publisher *publisher, const weft_update *place)
 {
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < publisher->peers->count; i++) {
+        weft_peer *peer = &publisher->peers->list[i];
         if (!peer->connection.greeted || peer->feed.update != place)
             continue;
-        weft_status status = weft_feed_withdraw(trainer, peer);
+        weft_status status = weft_feed_withdraw(publisher->peers, peer);
         if (status != WEFT_OK)
-            weft_peer_lose(trainer, peer, status, weft_last_error());
+            weft_peer_lose(publisher->peers, peer, status, weft_last_error());
     }
 }
 
-void weft_eager_withdraw(weft_trainer *trainer, weft_update *update)
+void weft_eager_withdraw(weft_publisher *publisher, weft_update *update)
 {
-    weft_log_sink *before = weft_session_enter(trainer->session);
-    weft_update *place = trainer->publisher.eager.update;
-    forget(&trainer->publisher.eager);
+    weft_log_sink *before = weft_session_enter(publisher->session);
+    weft_update *place = publisher->eager.update;
+    forget(&publisher->eager);
     if (place) {
-        tell_withdrawn(trainer, place);
+        tell_withdrawn(publisher, place);
         if (place->readers)
-            keep_apart(trainer, place, update);
+            keep_apart(publisher, place, update);
         memset(place, 0, sizeof *place);
-        weft_session_wake(trainer->session);
+        weft_session_wake(publisher->session);
     }
-    free_frames(trainer, update);
-    weft_session_leave(trainer->session, before);
+    free_frames(publisher, update);
+    weft_session_leave(publisher->session, before);
 }
 
 /* ---- peers */

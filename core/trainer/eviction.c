@@ -12,10 +12,10 @@ static bool reads(const weft_peer *peer, const weft_update *update)
 }
 
 /* Levels beside the journal's own, of versions that are no longer the newest: peers go on with fast. */
-static bool give_up_levels(weft_trainer *trainer)
+static bool give_up_levels(weft_publisher *publisher)
 {
-    weft_journal *journal = &trainer->publisher.journal;
-    for (uint64_t order = journal->oldest; order < trainer->publisher.newest.order; order++) {
+    weft_journal *journal = &publisher->journal;
+    for (uint64_t order = journal->oldest; order < publisher->newest.order; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (update->readers || !(update->levels & ~(1u << WEFT_JOURNAL_LEVEL)))
             continue;
@@ -29,9 +29,9 @@ static bool give_up_levels(weft_trainer *trainer)
 }
 
 /* The oldest with frames that no peer reads; what a merge reads only if there is nothing else. */
-static weft_update *oldest_unread(weft_trainer *trainer, bool pinned)
+static weft_update *oldest_unread(weft_publisher *publisher, bool pinned)
 {
-    weft_journal *journal = &trainer->publisher.journal;
+    weft_journal *journal = &publisher->journal;
     for (uint64_t order = journal->oldest; order < journal->next; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (update->levels && update->readers == 0 && (pinned || update->pins == 0))
@@ -40,69 +40,70 @@ static weft_update *oldest_unread(weft_trainer *trainer, bool pinned)
     return NULL;
 }
 
-static bool give_up_unread(weft_trainer *trainer)
+static bool give_up_unread(weft_publisher *publisher)
 {
-    weft_update *update = oldest_unread(trainer, false);
+    weft_update *update = oldest_unread(publisher, false);
     if (!update)
-        update = oldest_unread(trainer, true);
+        update = oldest_unread(publisher, true);
     if (!update)
         return false;
-    weft_bridge_break(trainer, update);
-    weft_journal_empty(&trainer->publisher.journal, update);
+    weft_bridge_break(&publisher->bridge, update);
+    weft_journal_empty(&publisher->journal, update);
     return true;
 }
 
-void weft_eviction_of_readers(weft_trainer *trainer, const weft_update *update)
+void weft_eviction_of_readers(weft_peer_table *peers, const weft_update *update)
 {
-    for (uint32_t i = 0; update->readers && i < trainer->peers.count; i++)
-        if (trainer->peers.list[i].connection.greeted && reads(&trainer->peers.list[i], update)) {
-            weft_peer_move(trainer, &trainer->peers.list[i], WEFT_ON_EVICTED);
-            weft_peer_lose(trainer, &trainer->peers.list[i], WEFT_E_PEER_LOST,
+    for (uint32_t i = 0; update->readers && i < peers->count; i++)
+        if (peers->list[i].connection.greeted && reads(&peers->list[i], update)) {
+            weft_peer_move(&peers->list[i], WEFT_ON_EVICTED);
+            weft_peer_lose(peers, &peers->list[i], WEFT_E_PEER_LOST,
                            "it lags and the journal is full; raise [trainer] journal, or its link is too slow");
         }
 }
 
-static bool give_up_read(weft_trainer *trainer)
+static bool give_up_read(weft_publisher *publisher)
 {
-    weft_journal *journal = &trainer->publisher.journal;
+    weft_journal *journal = &publisher->journal;
     for (uint64_t order = journal->oldest; order < journal->next; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (!update->levels)
             continue;
-        weft_eviction_of_readers(trainer, update);
-        weft_bridge_break(trainer, update);
+        weft_eviction_of_readers(publisher->peers, update);
+        weft_bridge_break(&publisher->bridge, update);
         weft_journal_empty(journal, update);
         return true;
     }
     return false;
 }
 
-bool weft_eviction_give_up(weft_trainer *trainer)
+bool weft_eviction_give_up(weft_publisher *publisher)
 {
-    weft_log_sink *before = weft_session_enter(trainer->session);
-    bool made = weft_eager_give_up(trainer, false) || give_up_levels(trainer) || weft_bridge_yield(trainer) ||
-                give_up_unread(trainer) || weft_eager_give_up(trainer, true) || give_up_read(trainer);
-    weft_session_leave(trainer->session, before);
+    weft_log_sink *before = weft_session_enter(publisher->session);
+    bool made = weft_eager_give_up(publisher, false) || give_up_levels(publisher) ||
+                weft_bridge_yield(&publisher->bridge) || give_up_unread(publisher) ||
+                weft_eager_give_up(publisher, true) || give_up_read(publisher);
+    weft_session_leave(publisher->session, before);
     return made;
 }
 
-void weft_eviction_make_place(weft_trainer *trainer)
+void weft_eviction_make_place(weft_publisher *publisher)
 {
-    weft_journal *journal = &trainer->publisher.journal;
+    weft_journal *journal = &publisher->journal;
     while (weft_journal_full(journal)) {
         weft_update *oldest = weft_journal_oldest(journal);
-        weft_eviction_of_readers(trainer, oldest);
-        weft_bridge_break(trainer, oldest);
+        weft_eviction_of_readers(publisher->peers, oldest);
+        weft_bridge_break(&publisher->bridge, oldest);
         weft_journal_drop(journal);
     }
 }
 
 /* Merges keep their share as long as anything else can be given up. */
-bool weft_eviction_extend(weft_trainer *trainer, weft_chain *chain)
+bool weft_eviction_extend(weft_publisher *publisher, weft_chain *chain)
 {
-    weft_arena *arena = &trainer->publisher.journal.arena;
-    while (!weft_chain_extend_leaving(arena, chain, weft_bridge_claim(&trainer->publisher.bridge)))
-        if (!weft_eviction_give_up(trainer))
+    weft_arena *arena = &publisher->journal.arena;
+    while (!weft_chain_extend_leaving(arena, chain, weft_bridge_claim(&publisher->bridge)))
+        if (!weft_eviction_give_up(publisher))
             return weft_chain_extend(arena, chain);
     return true;
 }

@@ -4,43 +4,43 @@
 #include "base/status.h"
 #include "trainer/publish.h"
 
-uint64_t weft_peer_lag_ns(weft_trainer *trainer, const weft_peer *peer)
+uint64_t weft_peer_lag_ns(weft_publisher *publisher, const weft_peer *peer)
 {
     uint64_t since_ns = peer->connection.opened_ns, now_ns = weft_clock_ns();
-    if (peer->standing.held_order == trainer->publisher.newest.order)
+    if (peer->standing.held_order == publisher->newest.order)
         return 0;
     if (peer->standing.held_order != WEFT_ORDER_UNKNOWN) {
-        const weft_update *missed = weft_journal_at(&trainer->publisher.journal, peer->standing.held_order + 1);
+        const weft_update *missed = weft_journal_at(&publisher->journal, peer->standing.held_order + 1);
         if (!missed)
-            missed = weft_journal_oldest(&trainer->publisher.journal);
+            missed = weft_journal_oldest(&publisher->journal);
         since_ns = missed ? missed->published_ns : now_ns;
     }
     return now_ns > since_ns ? now_ns - since_ns : 0;
 }
 
 /* Versions published that it did not take, of those since it joined: what it lacked then is not held against it. */
-static uint64_t owed(const weft_trainer *trainer, const weft_peer *peer)
+static uint64_t owed(const weft_newest *newest, const weft_peer *peer)
 {
     uint64_t from = peer->standing.joined_order;
     if (peer->standing.held_order != WEFT_ORDER_UNKNOWN && peer->standing.held_order > from)
         from = peer->standing.held_order;
-    return trainer->publisher.newest.order - from;
+    return newest->order - from;
 }
 
-void weft_lag_judge(weft_trainer *trainer, weft_peer *peer)
+void weft_lag_judge(weft_publisher *publisher, weft_peer *peer)
 {
-    uint64_t most = peer->site.max_lag, lag = owed(trainer, peer);
+    uint64_t most = peer->site.max_lag, lag = owed(&publisher->newest, peer);
     bool before = peer->standing.lagging;
     char text[192];
     peer->standing.lagging = most > 0 && lag > most && peer->feed.kind != WEFT_FEED_SNAPSHOT;
     if (!peer->standing.lagging || before)
         return;
     snprintf(text, sizeof text, "lags %llu versions, %.1f s; max_lag = %llu", (unsigned long long)lag,
-             (double)weft_peer_lag_ns(trainer, peer) / 1e9, (unsigned long long)most);
+             (double)weft_peer_lag_ns(publisher, peer) / 1e9, (unsigned long long)most);
     weft_log(WEFT_LOG_WARN, "%s %s", peer->claim.name, text);
-    weft_session_event(trainer->session, WEFT_EVENT_LAGGING, WEFT_OK, peer->claim.name, &peer->standing.held, text);
+    weft_session_event(publisher->session, WEFT_EVENT_LAGGING, WEFT_OK, peer->claim.name, &peer->standing.held, text);
     if (peer->site.lag_action != WEFT_LAG_DROP)
         return;
-    weft_peer_move(trainer, peer, WEFT_ON_EVICTED);
-    weft_peer_lose(trainer, peer, WEFT_E_PEER_LOST, text);
+    weft_peer_move(peer, WEFT_ON_EVICTED);
+    weft_peer_lose(publisher->peers, peer, WEFT_E_PEER_LOST, text);
 }

@@ -7,34 +7,31 @@
 #include "base/status.h"
 #include "layout/digest.h"
 
-weft_status weft_publish_open(weft_trainer *trainer)
+weft_status weft_publish_open(weft_publisher *publisher)
 {
-    weft_layout *layout = trainer->session->layout;
+    weft_layout *layout = publisher->session->layout;
     uint64_t parts = layout->part_count ? layout->part_count : 1;
-    trainer->publisher.newest.digests = weft_mem_take(parts, sizeof *trainer->publisher.newest.digests);
-    trainer->publisher.encoding.delta = weft_mem_take(parts, sizeof *trainer->publisher.encoding.delta);
-    trainer->publisher.encoding.discard = weft_mem_take(parts, sizeof *trainer->publisher.encoding.discard);
-    if (!trainer->publisher.newest.digests || !trainer->publisher.encoding.delta ||
-        !trainer->publisher.encoding.discard)
+    publisher->newest.digests = weft_mem_take(parts, sizeof *publisher->newest.digests);
+    publisher->encoding.delta = weft_mem_take(parts, sizeof *publisher->encoding.delta);
+    publisher->encoding.discard = weft_mem_take(parts, sizeof *publisher->encoding.discard);
+    if (!publisher->newest.digests || !publisher->encoding.delta || !publisher->encoding.discard)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
-    trainer->demand.levels = 1u << WEFT_JOURNAL_LEVEL;
-    weft_habit_begin(&trainer->demand.habit, layout->elements, layout->bytes);
-    const weft_session *session = trainer->session;
+    const weft_session *session = publisher->session;
     const weft_backend_options options = {(int)session->site->trainer.device, session->site->trainer.kernels, 0};
-    weft_status status = weft_encoder_open(&trainer->publisher.encoding.encoder, session->backend, &options,
-                                           session->device, layout, weft_team_workers(session->site->trainer.threads));
-    return status == WEFT_OK ? weft_shadow_open(trainer) : status;
+    weft_status status = weft_encoder_open(&publisher->encoding.encoder, session->backend, &options, session->device,
+                                           layout, weft_team_workers(session->site->trainer.threads));
+    return status == WEFT_OK ? weft_shadow_open(&publisher->shadow, publisher->session) : status;
 }
 
-void weft_publish_close(weft_trainer *trainer)
+void weft_publish_close(weft_publisher *publisher)
 {
-    weft_blob_drop(trainer->publisher.newest.attachment);
-    weft_binding_close(&trainer->publisher.weights);
-    weft_shadow_close(trainer);
-    weft_encoder_close(&trainer->publisher.encoding.encoder);
-    weft_mem_give(trainer->publisher.encoding.discard);
-    weft_mem_give(trainer->publisher.encoding.delta);
-    weft_mem_give(trainer->publisher.newest.digests);
+    weft_blob_drop(publisher->newest.attachment);
+    weft_binding_close(&publisher->weights);
+    weft_shadow_close(&publisher->shadow, publisher->session);
+    weft_encoder_close(&publisher->encoding.encoder);
+    weft_mem_give(publisher->encoding.discard);
+    weft_mem_give(publisher->encoding.delta);
+    weft_mem_give(publisher->newest.digests);
 }
 
 /* ---- encode */
@@ -46,7 +43,7 @@ typedef struct block_count {
 
 /* An update on its way into the journal. */
 typedef struct journal_writer {
-    weft_trainer *trainer;
+    weft_publisher *publisher;
     weft_update *update;
     block_count count[WEFT_LEVEL_COUNT];
 } journal_writer;
@@ -67,19 +64,19 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
 {
     journal_writer *writer = user;
     weft_update *update = writer->update;
-    weft_arena *arena = &writer->trainer->publisher.journal.arena;
+    weft_arena *arena = &writer->publisher->journal.arena;
     weft_chain *chain = &update->chain[level];
     weft_frame frame;
     count_frame(&writer->count[level], arena, length);
     if (update->snapshot_only)
         return WEFT_OK;
-    weft_status status = weft_frame_admit(writer->trainer->session->layout, bytes, length, &frame);
+    weft_status status = weft_frame_admit(writer->publisher->session->layout, bytes, length, &frame);
     if (status != WEFT_OK)
         return status;
     weft_frame_sink sink = weft_chain_sink(arena, chain);
     if (sink.capacity < length) {
-        if (!weft_eviction_extend(writer->trainer, chain)) {
-            weft_eager_withdraw(writer->trainer, update);
+        if (!weft_eviction_extend(writer->publisher, chain)) {
+            weft_eager_withdraw(writer->publisher, update);
             update->snapshot_only = true;
             return WEFT_OK;
         }
@@ -88,7 +85,7 @@ static weft_status append_frame(void *user, weft_level level, const uint8_t *byt
     memcpy(sink.data, bytes, length);
     weft_chain_note(arena, chain, frame.header.unit, length);
     chain->staged_bytes +=
-        weft_staging_need(frame.header.changed, writer->trainer->session->layout->units[frame.header.unit].width);
+        weft_staging_need(frame.header.changed, writer->publisher->session->layout->units[frame.header.unit].width);
     return WEFT_OK;
 }
 
@@ -96,97 +93,93 @@ static weft_status show_frames(void *user, uint64_t unit)
 {
     const journal_writer *writer = user;
     (void)unit;
-    weft_eager_show(writer->trainer, writer->update);
+    weft_eager_show(writer->publisher, writer->update);
     return WEFT_OK;
 }
 
-static weft_status choose(weft_trainer *trainer, weft_update *update, void *stream)
+static weft_status choose(weft_publisher *publisher, weft_update *update, void *stream)
 {
-    const weft_encode_pass pass = {.now = &trainer->publisher.weights,
-                                   .shadow = &trainer->publisher.shadow.binding,
-                                   .levels = update->levels,
-                                   .stream = stream};
-    return weft_encoder_choose_for(&trainer->publisher.encoding.encoder, &pass, &update->parameters);
+    const weft_encode_pass pass = {
+        .now = &publisher->weights, .shadow = &publisher->shadow.binding, .levels = update->levels, .stream = stream};
+    return weft_encoder_choose_for(&publisher->encoding.encoder, &pass, &update->parameters);
 }
 
-static weft_status encode(weft_trainer *trainer, weft_update *update, void *stream, weft_encode_pass *pass)
+static weft_status encode(weft_publisher *publisher, weft_update *update, void *stream, weft_encode_pass *pass)
 {
-    journal_writer writer = {.trainer = trainer, .update = update};
+    journal_writer writer = {.publisher = publisher, .update = update};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         weft_chain_begin(&update->chain[level]); /* first: whatever fails, they are given back */
-    weft_status status = choose(trainer, update, stream);
+    weft_status status = choose(publisher, update, stream);
     if (status != WEFT_OK)
         return status;
-    memset(trainer->publisher.encoding.delta, 0,
-           trainer->session->layout->part_count * sizeof *trainer->publisher.encoding.delta);
-    *pass = (weft_encode_pass){.now = &trainer->publisher.weights,
-                               .shadow = &trainer->publisher.shadow.binding,
+    memset(publisher->encoding.delta, 0, publisher->session->layout->part_count * sizeof *publisher->encoding.delta);
+    *pass = (weft_encode_pass){.now = &publisher->weights,
+                               .shadow = &publisher->shadow.binding,
                                .parameters = &update->parameters,
                                .levels = update->levels,
-                               .delta = trainer->publisher.encoding.delta,
+                               .delta = publisher->encoding.delta,
                                .emit = append_frame,
                                .moved = show_frames,
                                .user = &writer,
                                .stream = stream};
-    status = weft_encoder_run(&trainer->publisher.encoding.encoder, pass);
+    status = weft_encoder_run(&publisher->encoding.encoder, pass);
     update->changed = pass->changed;
-    trainer->publisher.encoding.need = 0;
+    publisher->encoding.need = 0;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        trainer->publisher.encoding.need += writer.count[level].blocks * trainer->publisher.journal.arena.block_bytes;
+        publisher->encoding.need += writer.count[level].blocks * publisher->journal.arena.block_bytes;
     return status;
 }
 
 /* ---- publish */
 
-static void hand_over(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
+static void hand_over(weft_publisher *publisher, weft_demand *demand, weft_update *update, const weft_encode_pass *pass)
 {
-    weft_session *session = trainer->session;
+    weft_session *session = publisher->session;
     for (uint64_t part = 0; part < session->layout->part_count; part++)
-        trainer->publisher.newest.digests[part] += trainer->publisher.encoding.delta[part];
+        publisher->newest.digests[part] += publisher->encoding.delta[part];
     update->published_ns = weft_clock_ns();
-    if (update->attachment != trainer->publisher.newest.attachment) {
-        weft_blob_drop(trainer->publisher.newest.attachment);
-        trainer->publisher.newest.attachment = weft_blob_hold(update->attachment);
+    if (update->attachment != publisher->newest.attachment) {
+        weft_blob_drop(publisher->newest.attachment);
+        publisher->newest.attachment = weft_blob_hold(update->attachment);
     }
-    weft_peer_levels_note(trainer, update,
-                          1e-3 * trainer->publisher.encoding.encoder.team.workers * (pass->diff_ms + pass->encode_ms));
-    weft_eviction_make_place(trainer);
-    weft_update *kept = weft_journal_append(&trainer->publisher.journal, update);
-    weft_eager_seal(trainer, kept);
-    weft_history_append(&trainer->publisher.history, trainer->publisher.encoding.delta, session->layout->part_count);
-    trainer->publisher.newest.version = update->target;
-    trainer->publisher.newest.order = kept->order;
+    weft_peer_levels_note(demand, update,
+                          1e-3 * publisher->encoding.encoder.team.workers * (pass->diff_ms + pass->encode_ms));
+    weft_eviction_make_place(publisher);
+    weft_update *kept = weft_journal_append(&publisher->journal, update);
+    weft_eager_seal(publisher, kept);
+    weft_history_append(&publisher->history, publisher->encoding.delta, session->layout->part_count);
+    publisher->newest.version = update->target;
+    publisher->newest.order = kept->order;
     session->stats.versions++;
-    session->stats.journal_bytes = weft_journal_bytes(&trainer->publisher.journal);
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    session->stats.journal_bytes = weft_journal_bytes(&publisher->journal);
+    for (uint32_t i = 0; i < publisher->peers->count; i++) {
+        weft_peer *peer = &publisher->peers->list[i];
         if (!peer->connection.greeted)
             continue;
-        weft_peer_move(trainer, peer, WEFT_ON_PUBLISH);
+        weft_peer_move(peer, WEFT_ON_PUBLISH);
         weft_feed_follow(peer, kept);
-        weft_lag_judge(trainer, peer);
+        weft_lag_judge(publisher, peer);
     }
-    weft_bridge_sweep(trainer);
-    weft_bridge_expect(trainer, kept);
+    weft_bridge_sweep(&publisher->bridge);
+    weft_bridge_expect(&publisher->bridge, kept);
     weft_session_wake(session);
     weft_session_changed(session);
 }
 
 /* The version is what the shadow has. Who took frames of it for what was announced comes again, and gets the units that
  * differ from the shadow. */
-static void amend(weft_trainer *trainer, weft_update *update)
+static void amend(weft_publisher *publisher, weft_update *update)
 {
-    const weft_layout *layout = trainer->session->layout;
-    weft_update *kept = weft_journal_at(&trainer->publisher.journal, trainer->publisher.newest.order);
+    const weft_layout *layout = publisher->session->layout;
+    weft_update *kept = weft_journal_at(&publisher->journal, publisher->newest.order);
     for (uint64_t part = 0; part < layout->part_count; part++)
-        trainer->publisher.newest.digests[part] +=
-            trainer->publisher.encoding.discard[part] - trainer->publisher.encoding.delta[part];
-    weft_history_amend(&trainer->publisher.history, trainer->publisher.encoding.discard, layout->part_count);
-    update->target.root = weft_digest_parts_root(layout, trainer->publisher.newest.digests);
-    kept->target = trainer->publisher.newest.version = update->target;
+        publisher->newest.digests[part] += publisher->encoding.discard[part] - publisher->encoding.delta[part];
+    weft_history_amend(&publisher->history, publisher->encoding.discard, layout->part_count);
+    update->target.root = weft_digest_parts_root(layout, publisher->newest.digests);
+    kept->target = publisher->newest.version = update->target;
     kept->snapshot_only = true; /* its levels may have different bits; they stay for who reads them */
-    weft_bridge_break(trainer, kept);
-    weft_bridge_amend(trainer, &update->target);
+    weft_bridge_break(&publisher->bridge, kept);
+    weft_bridge_amend(&publisher->bridge, &update->target);
     weft_log(WEFT_LOG_ERROR,
              "version %llu: the weights changed while it was published: it is %016llx now, and peers that fail it get "
              "what differs anew; publish when they are still",
@@ -194,22 +187,23 @@ static void amend(weft_trainer *trainer, weft_update *update)
 }
 
 /* The version goes out; snapshots stand still until the shadow has it too. */
-static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_encode_pass *pass)
+static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_update *update,
+                        const weft_encode_pass *pass)
 {
-    weft_session *session = trainer->session;
+    weft_session *session = publisher->session;
     weft_log_sink *before = weft_session_enter(session);
-    trainer->publisher.shadow.busy = true;
-    hand_over(trainer, update, pass);
+    publisher->shadow.busy = true;
+    hand_over(publisher, demand, update, pass);
     weft_session_leave(session, before);
     bool torn = false;
-    weft_status status = weft_shadow_update(trainer, update, &torn);
+    weft_status status = weft_shadow_update(publisher, update, &torn);
     before = weft_session_enter(session);
     if (torn)
-        amend(trainer, update);
+        amend(publisher, update);
     if (status == WEFT_OK)
-        trainer->publisher.shadow.busy = false;
+        publisher->shadow.busy = false;
     else
-        trainer->publisher.shadow.lost = true; /* the device is dead; what the peers got is right all the same */
+        publisher->shadow.lost = true; /* the device is dead; what the peers got is right all the same */
     weft_session_wake(session);
     weft_session_changed(session);
     weft_session_leave(session, before);
@@ -217,21 +211,21 @@ static weft_status seal(weft_trainer *trainer, weft_update *update, const weft_e
     return status;
 }
 
-static weft_status check_publish(const weft_trainer *trainer, uint64_t version)
+static weft_status check_publish(const weft_publisher *publisher, uint64_t version)
 {
-    if (!trainer->publisher.bound)
+    if (!publisher->bound)
         return weft_fail(WEFT_E_STATE, "publish %llu: no weights are bound", (unsigned long long)version);
-    if (trainer->publisher.shadow.lost)
+    if (publisher->shadow.lost)
         return weft_fail(WEFT_E_DEVICE,
                          "publish %llu: the copy of version %llu was lost with the device; close the session",
-                         (unsigned long long)version, (unsigned long long)trainer->publisher.newest.version.number);
-    if (version <= trainer->publisher.newest.version.number)
+                         (unsigned long long)version, (unsigned long long)publisher->newest.version.number);
+    if (version <= publisher->newest.version.number)
         return weft_fail(WEFT_E_STATE, "publish %llu: the version must exceed %llu", (unsigned long long)version,
-                         (unsigned long long)trainer->publisher.newest.version.number);
+                         (unsigned long long)publisher->newest.version.number);
     return WEFT_OK;
 }
 
-static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_options *options, weft_blob **blob)
+static weft_status choose_attachment(const weft_newest *newest, const weft_publish_options *options, weft_blob **blob)
 {
     weft_publish_options given = {0};
     if (options)
@@ -240,23 +234,20 @@ static weft_status choose_attachment(weft_trainer *trainer, const weft_publish_o
     if (status != WEFT_OK)
         return status;
     bool same = given.attachment_bytes == 0 ||
-                (trainer->publisher.newest.attachment &&
-                 trainer->publisher.newest.attachment->bytes == given.attachment_bytes &&
-                 memcmp(trainer->publisher.newest.attachment->data, given.attachment, given.attachment_bytes) == 0);
-    *blob = same ? weft_blob_hold(trainer->publisher.newest.attachment)
-                 : weft_blob_make(given.attachment, given.attachment_bytes);
+                (newest->attachment && newest->attachment->bytes == given.attachment_bytes &&
+                 memcmp(newest->attachment->data, given.attachment, given.attachment_bytes) == 0);
+    *blob = same ? weft_blob_hold(newest->attachment) : weft_blob_make(given.attachment, given.attachment_bytes);
     return same || *blob ? WEFT_OK
                          : weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
                                      (unsigned long long)given.attachment_bytes);
 }
 
-static uint64_t target_root(const weft_trainer *trainer)
+static uint64_t target_root(const weft_publisher *publisher)
 {
-    const weft_layout *layout = trainer->session->layout;
+    const weft_layout *layout = publisher->session->layout;
     for (uint64_t part = 0; part < layout->part_count; part++)
-        trainer->publisher.encoding.discard[part] =
-            trainer->publisher.newest.digests[part] + trainer->publisher.encoding.delta[part];
-    return weft_digest_parts_root(layout, trainer->publisher.encoding.discard);
+        publisher->encoding.discard[part] = publisher->newest.digests[part] + publisher->encoding.delta[part];
+    return weft_digest_parts_root(layout, publisher->encoding.discard);
 }
 
 static weft_level densest(const weft_update *update)
@@ -266,10 +257,10 @@ static weft_level densest(const weft_update *update)
     return update->levels >> WEFT_LEVEL_TIGHT & 1 ? WEFT_LEVEL_TIGHT : WEFT_JOURNAL_LEVEL;
 }
 
-static void report(const weft_trainer *trainer, const weft_update *update, const weft_encode_pass *pass,
+static void report(const weft_publisher *publisher, const weft_update *update, const weft_encode_pass *pass,
                    weft_update_info *all)
 {
-    const weft_layout *layout = trainer->session->layout;
+    const weft_layout *layout = publisher->session->layout;
     uint16_t words[WEFT_PARAMETER_WORDS_MAX];
     uint64_t bytes = update->snapshot_only ? layout->bytes : update->chain[densest(update)].bytes;
     bytes += 2 * (uint64_t)weft_parameters_write(&update->parameters, words);
@@ -280,34 +271,34 @@ static void report(const weft_trainer *trainer, const weft_update *update, const
                               .changed = update->changed,
                               .dense_bytes = layout->bytes};
     all->bytes = bytes + WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES;
-    if (update->attachment != trainer->publisher.newest.attachment)
+    if (update->attachment != publisher->newest.attachment)
         all->bytes += update->attachment->bytes;
     all->diff_ms = pass->diff_ms;
     all->encode_ms = pass->encode_ms;
 }
 
 /* Said again only of an update that needs yet more. */
-static void tell_of_journal(weft_trainer *trainer, const weft_update *update)
+static void tell_of_journal(weft_encoding *encoding, const weft_update *update)
 {
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t need = weft_size_journal_for(trainer->publisher.encoding.need);
-    const bool said = need <= trainer->publisher.encoding.said;
+    const uint64_t need = weft_size_journal_for(encoding->need);
+    const bool said = need <= encoding->said;
     weft_size_print(need, size);
     weft_log(
         said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
         "version %llu does not fit the journal: peers get it as a snapshot; raise [trainer] journal to at least %s",
         (unsigned long long)update->target.number, size);
-    trainer->publisher.encoding.said = said ? trainer->publisher.encoding.said : need;
+    encoding->said = said ? encoding->said : need;
 }
 
-static void tell(weft_trainer *trainer, const weft_update *update, weft_update_info *all, weft_update_info *info)
+static void tell(weft_encoding *encoding, const weft_update *update, weft_update_info *all, weft_update_info *info)
 {
     weft_log(WEFT_LOG_INFO, "version %llu: %llu of %llu changed, %llu bytes %s, diff %.1f ms, encode %.1f ms",
              (unsigned long long)all->target.number, (unsigned long long)all->changed,
              (unsigned long long)all->elements, (unsigned long long)all->bytes, all->level, all->diff_ms,
              all->encode_ms);
     if (update->snapshot_only)
-        tell_of_journal(trainer, update);
+        tell_of_journal(encoding, update);
     if (!info)
         return;
     size_t size = info->size < sizeof *all ? info->size : sizeof *all;
@@ -316,11 +307,11 @@ static void tell(weft_trainer *trainer, const weft_update *update, weft_update_i
 }
 
 /* The error stays what it was, whatever befalls a peer that is told. */
-static weft_status withdraw(weft_trainer *trainer, weft_update *update, weft_status status)
+static weft_status withdraw(weft_publisher *publisher, weft_update *update, weft_status status)
 {
     char why[512];
     snprintf(why, sizeof why, "%s", weft_last_error());
-    weft_eager_withdraw(trainer, update);
+    weft_eager_withdraw(publisher, update);
     return weft_fail_quiet(status, "%s", why);
 }
 
@@ -328,17 +319,17 @@ static weft_status publish(weft_trainer *trainer, weft_update *update, void *str
 {
     weft_encode_pass pass;
     weft_update_info all;
-    weft_status status = encode(trainer, update, stream, &pass);
+    weft_status status = encode(&trainer->publisher, update, stream, &pass);
     if (status != WEFT_OK)
-        return withdraw(trainer, update, status);
-    update->target.root = target_root(trainer);
-    report(trainer, update, &pass, &all);
+        return withdraw(&trainer->publisher, update, status);
+    update->target.root = target_root(&trainer->publisher);
+    report(&trainer->publisher, update, &pass, &all);
     uint64_t begun_ns = weft_clock_ns();
-    status = seal(trainer, update, &pass);
+    status = seal(&trainer->publisher, &trainer->demand, update, &pass);
     all.encode_ms += weft_clock_ms(begun_ns, weft_clock_ns());
     all.target = update->target;
     if (status == WEFT_OK)
-        tell(trainer, update, &all, info);
+        tell(&trainer->publisher.encoding, update, &all, info);
     return status;
 }
 
@@ -353,15 +344,15 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
     if (status == WEFT_OK)
         status = weft_size_check(info, "weft_update_info");
     if (status == WEFT_OK)
-        status = check_publish(trainer, version);
+        status = check_publish(&trainer->publisher, version);
     if (status == WEFT_OK)
-        status = choose_attachment(trainer, options, &update.attachment);
+        status = choose_attachment(&trainer->publisher.newest, options, &update.attachment);
     if (status != WEFT_OK)
         return status;
     update.base = trainer->publisher.newest.version;
     update.target = (weft_version){trainer->publisher.run, version, 0};
     weft_log_sink *before = weft_session_enter(session);
-    weft_peer_levels(trainer);
+    weft_peer_levels(&trainer->demand, &trainer->peers);
     update.levels = trainer->demand.levels;
     trainer->publisher.publishing = true;
     pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */

@@ -10,73 +10,68 @@
 
 /* ---- open */
 
-static uint64_t image_bytes(const weft_trainer *trainer)
+static uint64_t image_bytes(const weft_layout *layout)
 {
-    const uint64_t bytes = weft_binding_spaced_bytes(trainer->session->layout);
+    const uint64_t bytes = weft_binding_spaced_bytes(layout);
     return bytes ? bytes : 1;
 }
 
 /* What works on the shadow alone: the host backend where that is the host's, whatever works on the weights. */
-static weft_status open_windows(weft_trainer *trainer, const weft_backend *backend, weft_backend_state *device)
+static weft_status open_windows(weft_shadow *shadow, const weft_layout *layout, const weft_backend *backend,
+                                weft_backend_state *device)
 {
-    const weft_layout *layout = trainer->session->layout;
     uint64_t bytes = weft_staging_largest(layout);
     if (backend->depth > 1 && bytes < SCRATCH)
         bytes = SCRATCH;
-    weft_status status = weft_pipeline_open(&trainer->publisher.shadow.jobs, backend, device);
+    weft_status status = weft_pipeline_open(&shadow->jobs, backend, device);
     if (status == WEFT_OK)
-        status = weft_pipeline_open(&trainer->publisher.shadow.loads, backend, device);
+        status = weft_pipeline_open(&shadow->loads, backend, device);
     if (status == WEFT_OK)
-        status = weft_pipeline_open(&trainer->publisher.shadow.bridge_loads, backend, device);
-    return status == WEFT_OK ? weft_staging_open(&trainer->publisher.shadow.scratch, backend, device, bytes + 16,
-                                                 backend->depth, "of the largest tile")
-                             : status;
+        status = weft_pipeline_open(&shadow->bridge_loads, backend, device);
+    return status == WEFT_OK
+               ? weft_staging_open(&shadow->scratch, backend, device, bytes + 16, backend->depth, "of the largest tile")
+               : status;
 }
 
-static weft_status open_host(weft_trainer *trainer)
+static weft_status open_host(weft_shadow *shadow, weft_session *session)
 {
     const weft_backend *host = weft_backend_find("host");
-    const weft_backend_options options = {-1, trainer->session->site->trainer.kernels, 0};
-    if (trainer->session->backend == host)
-        return open_windows(trainer, host, trainer->session->device);
-    weft_status status = host->open(&options, &trainer->publisher.shadow.host);
-    return status == WEFT_OK ? open_windows(trainer, host, trainer->publisher.shadow.host) : status;
+    const weft_backend_options options = {-1, session->site->trainer.kernels, 0};
+    if (session->backend == host)
+        return open_windows(shadow, session->layout, host, session->device);
+    weft_status status = host->open(&options, &shadow->host);
+    return status == WEFT_OK ? open_windows(shadow, session->layout, host, shadow->host) : status;
 }
 
-weft_status weft_shadow_open(weft_trainer *trainer)
+weft_status weft_shadow_open(weft_shadow *shadow, weft_session *session)
 {
-    weft_session *session = trainer->session;
     const weft_backend *backend = session->backend;
     const bool device = session->site->trainer.shadow == WEFT_SHADOW_DEVICE;
     void *image = NULL;
     if (device && !(backend->caps & WEFT_BACKEND_DEVICE))
         return weft_fail(WEFT_E_CONFIG, "[trainer] shadow = device: backend %s has no device; use shadow = host",
                          backend->name);
-    trainer->publisher.shadow.kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
-    weft_status status =
-        backend->memory_take(session->device, image_bytes(trainer), trainer->publisher.shadow.kind, &image);
+    shadow->kind = device ? WEFT_MEMORY_DEVICE : WEFT_MEMORY_HOST;
+    weft_status status = backend->memory_take(session->device, image_bytes(session->layout), shadow->kind, &image);
     if (status != WEFT_OK)
-        return weft_fail(status, "no memory for a shadow of %llu bytes: %s", (unsigned long long)image_bytes(trainer),
-                         weft_last_error());
-    trainer->publisher.shadow.image = image;
-    status = device ? open_windows(trainer, backend, session->device) : open_host(trainer);
-    return status == WEFT_OK ? weft_binding_open_spaced(session->layout, image, &trainer->publisher.shadow.binding)
-                             : status;
+        return weft_fail(status, "no memory for a shadow of %llu bytes: %s",
+                         (unsigned long long)image_bytes(session->layout), weft_last_error());
+    shadow->image = image;
+    status = device ? open_windows(shadow, session->layout, backend, session->device) : open_host(shadow, session);
+    return status == WEFT_OK ? weft_binding_open_spaced(session->layout, image, &shadow->binding) : status;
 }
 
-void weft_shadow_close(weft_trainer *trainer)
+void weft_shadow_close(weft_shadow *shadow, weft_session *session)
 {
-    weft_session *session = trainer->session;
-    weft_binding_close(&trainer->publisher.shadow.binding);
-    weft_staging_close(&trainer->publisher.shadow.scratch);
-    weft_pipeline_close(&trainer->publisher.shadow.bridge_loads);
-    weft_pipeline_close(&trainer->publisher.shadow.loads);
-    weft_pipeline_close(&trainer->publisher.shadow.jobs);
-    if (trainer->publisher.shadow.host)
-        weft_backend_find("host")->close(trainer->publisher.shadow.host);
-    if (trainer->publisher.shadow.image)
-        session->backend->memory_give(session->device, trainer->publisher.shadow.image, image_bytes(trainer),
-                                      trainer->publisher.shadow.kind);
+    weft_binding_close(&shadow->binding);
+    weft_staging_close(&shadow->scratch);
+    weft_pipeline_close(&shadow->bridge_loads);
+    weft_pipeline_close(&shadow->loads);
+    weft_pipeline_close(&shadow->jobs);
+    if (shadow->host)
+        weft_backend_find("host")->close(shadow->host);
+    if (shadow->image)
+        session->backend->memory_give(session->device, shadow->image, image_bytes(session->layout), shadow->kind);
 }
 
 /* ---- read */
@@ -85,75 +80,75 @@ void weft_shadow_close(weft_trainer *trainer)
 
 static void copy_fill(void *user, uint64_t unit, weft_job *job)
 {
-    const weft_trainer *trainer = user;
-    job->load = (weft_load_job){.view = weft_binding_view(&trainer->publisher.weights, unit),
-                                .bytes = weft_binding_view(&trainer->publisher.shadow.binding, unit).runs[0].data};
+    const weft_publisher *publisher = user;
+    job->load = (weft_load_job){.view = weft_binding_view(&publisher->weights, unit),
+                                .bytes = weft_binding_view(&publisher->shadow.binding, unit).runs[0].data};
 }
 
 /* Copies the weights into the shadow, whose units are contiguous. */
-static weft_status copy_to_shadow(weft_trainer *trainer)
+static weft_status copy_to_shadow(weft_publisher *publisher)
 {
-    const weft_chore chore = {WEFT_JOB_LOAD, copy_fill, NULL, trainer};
-    return weft_pipeline_run(&trainer->session->calls, &chore, 0, trainer->session->layout->unit_count);
+    const weft_chore chore = {WEFT_JOB_LOAD, copy_fill, NULL, publisher};
+    return weft_pipeline_run(&publisher->session->calls, &chore, 0, publisher->session->layout->unit_count);
 }
 
 /* While nothing is bound no step looks at shadow or digests: the passes are made without the lock, so that whoever
  * comes is answered meanwhile. */
-static weft_status bind_first(weft_trainer *trainer, weft_blob *attachment)
+static weft_status bind_first(weft_publisher *publisher, weft_blob *attachment)
 {
-    weft_session *session = trainer->session;
+    weft_session *session = publisher->session;
     uint64_t root = 0;
     pthread_mutex_unlock(&session->lock);
-    weft_status status = copy_to_shadow(trainer);
+    weft_status status = copy_to_shadow(publisher);
     if (status == WEFT_OK)
-        status = weft_session_digest(&trainer->publisher.shadow.jobs, &trainer->publisher.shadow.binding,
-                                     trainer->publisher.newest.digests, &root);
+        status =
+            weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding, publisher->newest.digests, &root);
     pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK)
-        status = weft_bridge_start(trainer);
+        status = weft_bridge_start(&publisher->bridge);
     if (status != WEFT_OK)
         return status;
-    trainer->publisher.newest.version = (weft_version){trainer->publisher.run, session->options.first_version, root};
-    trainer->publisher.newest.attachment = attachment;
-    trainer->publisher.bound = true;
+    publisher->newest.version = (weft_version){publisher->run, session->options.first_version, root};
+    publisher->newest.attachment = attachment;
+    publisher->bound = true;
     weft_log(WEFT_LOG_INFO, "version %llu is bound: peers may join",
-             (unsigned long long)trainer->publisher.newest.version.number);
+             (unsigned long long)publisher->newest.version.number);
     return WEFT_OK;
 }
 
 /* New addresses for the same bits. */
-static weft_status rebind(weft_trainer *trainer, weft_binding *fresh)
+static weft_status rebind(weft_publisher *publisher, weft_binding *fresh)
 {
-    weft_session *session = trainer->session;
+    weft_session *session = publisher->session;
     uint64_t root;
     pthread_mutex_unlock(&session->lock); /* a pass over the weights must not silence heartbeats */
-    weft_status status = weft_session_digest(&session->calls, fresh, trainer->publisher.encoding.discard, &root);
+    weft_status status = weft_session_digest(&session->calls, fresh, publisher->encoding.discard, &root);
     pthread_mutex_lock(&session->lock);
-    if (status == WEFT_OK && root != trainer->publisher.newest.version.root)
+    if (status == WEFT_OK && root != publisher->newest.version.root)
         status = weft_fail(WEFT_E_BASE, "rebind: the weights have digest %016llx, version %llu is %016llx",
-                           (unsigned long long)root, (unsigned long long)trainer->publisher.newest.version.number,
-                           (unsigned long long)trainer->publisher.newest.version.root);
+                           (unsigned long long)root, (unsigned long long)publisher->newest.version.number,
+                           (unsigned long long)publisher->newest.version.root);
     if (status != WEFT_OK)
         return status;
-    weft_binding_close(&trainer->publisher.weights);
-    trainer->publisher.weights = *fresh;
+    weft_binding_close(&publisher->weights);
+    publisher->weights = *fresh;
     return WEFT_OK;
 }
 
-weft_status weft_shadow_bind(weft_trainer *trainer, weft_binding *fresh, const void *attachment,
+weft_status weft_shadow_bind(weft_publisher *publisher, weft_binding *fresh, const void *attachment,
                              uint64_t attachment_bytes)
 {
     weft_blob *blob = NULL;
-    weft_status status = weft_session_check(trainer->session, fresh);
-    if (status == WEFT_OK && trainer->publisher.bound) {
-        status = rebind(trainer, fresh);
+    weft_status status = weft_session_check(publisher->session, fresh);
+    if (status == WEFT_OK && publisher->bound) {
+        status = rebind(publisher, fresh);
     } else if (status == WEFT_OK) {
         blob = attachment_bytes ? weft_blob_make(attachment, attachment_bytes) : NULL;
-        trainer->publisher.weights = *fresh;
+        publisher->weights = *fresh;
         status = attachment_bytes && !blob ? weft_fail(WEFT_E_MEMORY, "no memory for the attachment")
-                                           : bind_first(trainer, blob);
+                                           : bind_first(publisher, blob);
         if (status != WEFT_OK)
-            memset(&trainer->publisher.weights, 0, sizeof trainer->publisher.weights);
+            memset(&publisher->weights, 0, sizeof publisher->weights);
     }
     if (status != WEFT_OK) {
         weft_binding_close(fresh);
@@ -166,11 +161,10 @@ weft_status weft_shadow_bind(weft_trainer *trainer, weft_binding *fresh, const v
 
 static void apply_fill(void *user, uint64_t list, weft_job *job)
 {
-    weft_trainer *trainer = user;
-    weft_changes *changes = weft_staging_at(&trainer->publisher.shadow.scratch, list);
-    job->apply =
-        (weft_apply_job){.target = weft_binding_span(&trainer->publisher.shadow.binding, changes->unit, changes->units),
-                         .changes = changes};
+    weft_shadow *shadow = user;
+    weft_changes *changes = weft_staging_at(&shadow->scratch, list);
+    job->apply = (weft_apply_job){.target = weft_binding_span(&shadow->binding, changes->unit, changes->units),
+                                  .changes = changes};
 }
 
 static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
@@ -181,90 +175,89 @@ static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
 }
 
 /* Puts the frames that are under way into the shadow. */
-static weft_status frames_end(weft_trainer *trainer)
+static weft_status frames_end(weft_shadow *shadow)
 {
-    const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, trainer};
-    weft_pipeline *window = &trainer->publisher.shadow.jobs;
+    const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, shadow};
+    weft_pipeline *window = &shadow->jobs;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && window->ended < window->begun)
         status = weft_pipeline_end(window)->status;
     if (status == WEFT_OK)
-        status = weft_pipeline_run(window, &apply, 0, trainer->publisher.shadow.scratch.count);
-    weft_staging_clear(&trainer->publisher.shadow.scratch);
+        status = weft_pipeline_run(window, &apply, 0, shadow->scratch.count);
+    weft_staging_clear(&shadow->scratch);
     return status;
 }
 
 /* Begins to bring one frame's units of the shadow to the target, from the frame itself: O(changes). */
-static weft_status frame_begin(weft_trainer *trainer, const uint8_t *bytes, uint64_t length)
+static weft_status frame_begin(weft_publisher *publisher, const uint8_t *bytes, uint64_t length)
 {
-    const weft_layout *layout = trainer->session->layout;
-    weft_pipeline *window = &trainer->publisher.shadow.jobs;
+    const weft_layout *layout = publisher->session->layout;
+    weft_pipeline *window = &publisher->shadow.jobs;
     weft_frame frame;
     weft_status status = weft_frame_admit(layout, bytes, length, &frame);
     if (status != WEFT_OK)
         return status;
     const weft_frame_header *header = &frame.header;
     const uint8_t width = layout->units[header->unit].width;
-    weft_changes *changes = weft_staging_take(&trainer->publisher.shadow.scratch, header->unit, header->changed, width);
+    weft_changes *changes = weft_staging_take(&publisher->shadow.scratch, header->unit, header->changed, width);
     if (!changes) {
-        status = frames_end(trainer);
+        status = frames_end(&publisher->shadow);
         if (status != WEFT_OK)
             return status;
-        changes = weft_staging_take(&trainer->publisher.shadow.scratch, header->unit, header->changed, width);
+        changes = weft_staging_take(&publisher->shadow.scratch, header->unit, header->changed, width);
     }
     weft_pipeline_next(window)->decode =
         (weft_decode_job){.frame = frame,
-                          .base = weft_binding_span(&trainer->publisher.shadow.binding, header->unit, header->units),
+                          .base = weft_binding_span(&publisher->shadow.binding, header->unit, header->units),
                           .changes = changes, /* there is room for the largest, and for as many as the window takes */
-                          .tensor_delta = trainer->publisher.encoding.discard};
+                          .tensor_delta = publisher->encoding.discard};
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
     return WEFT_OK;
 }
 
-static weft_status chain_frames(weft_trainer *trainer, const weft_chain *chain)
+static weft_status chain_frames(weft_publisher *publisher, const weft_chain *chain)
 {
-    const weft_arena *arena = &trainer->publisher.journal.arena;
+    const weft_arena *arena = &publisher->journal.arena;
     for (uint32_t block = chain->first; block != WEFT_NO_BLOCK; block = arena->blocks[block].next) {
         const uint8_t *frame = weft_arena_block(arena, block);
         for (uint32_t i = 0; i < arena->blocks[block].frames; i++) {
             uint32_t bytes = weft_arena_index(arena, block, i)->bytes;
-            weft_status status = frame_begin(trainer, frame, bytes);
+            weft_status status = frame_begin(publisher, frame, bytes);
             if (status != WEFT_OK)
                 return status;
             frame += bytes;
         }
     }
-    return frames_end(trainer);
+    return frames_end(&publisher->shadow);
 }
 
-static weft_status shadow_chain(weft_trainer *trainer, const weft_chain *chain)
+static weft_status shadow_chain(weft_publisher *publisher, const weft_chain *chain)
 {
-    weft_status status = chain_frames(trainer, chain);
-    weft_pipeline_drop(&trainer->publisher.shadow.jobs);
-    weft_staging_clear(&trainer->publisher.shadow.scratch);
+    weft_status status = chain_frames(publisher, chain);
+    weft_pipeline_drop(&publisher->shadow.jobs);
+    weft_staging_clear(&publisher->shadow.scratch);
     return status;
 }
 
 /* How far the shadow's digests are from those of the version before; the trainer's are the announced ones already. */
-static weft_status count_whole(weft_trainer *trainer)
+static weft_status count_whole(weft_publisher *publisher)
 {
     uint64_t root;
-    weft_status status = weft_session_digest(&trainer->publisher.shadow.jobs, &trainer->publisher.shadow.binding,
-                                             trainer->publisher.encoding.discard, &root);
-    for (uint64_t part = 0; part < trainer->session->layout->part_count; part++)
-        trainer->publisher.encoding.discard[part] -=
-            trainer->publisher.newest.digests[part] - trainer->publisher.encoding.delta[part];
+    weft_status status =
+        weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding, publisher->encoding.discard, &root);
+    for (uint64_t part = 0; part < publisher->session->layout->part_count; part++)
+        publisher->encoding.discard[part] -= publisher->newest.digests[part] - publisher->encoding.delta[part];
     return status;
 }
 
 /* Frames and digests come of several looks at the weights: what changes in between makes them of different bits, or
  * makes frames that do not decode. What the shadow has then is what the next version starts from. */
-weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update, bool *torn)
+weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn)
 {
-    const uint64_t bytes = trainer->session->layout->part_count * sizeof *trainer->publisher.encoding.discard;
-    memset(trainer->publisher.encoding.discard, 0, bytes);
+    const uint64_t bytes = publisher->session->layout->part_count * sizeof *publisher->encoding.discard;
+    memset(publisher->encoding.discard, 0, bytes);
     weft_status status =
-        update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(trainer, &update->chain[WEFT_JOURNAL_LEVEL]);
+        update->snapshot_only ? WEFT_E_BUDGET : shadow_chain(publisher, &update->chain[WEFT_JOURNAL_LEVEL]);
     const bool framed = status == WEFT_OK, broken = !framed && !update->snapshot_only && status != WEFT_E_DEVICE;
     if (broken)
         weft_log(WEFT_LOG_WARN,
@@ -272,10 +265,9 @@ weft_status weft_shadow_update(weft_trainer *trainer, const weft_update *update,
                  "changed the weights meanwhile",
                  (unsigned long long)update->target.number, weft_last_error());
     if (!framed)
-        status = copy_to_shadow(trainer);
+        status = copy_to_shadow(publisher);
     if (!framed && status == WEFT_OK)
-        status = count_whole(trainer);
-    *torn = status == WEFT_OK &&
-            (broken || memcmp(trainer->publisher.encoding.discard, trainer->publisher.encoding.delta, bytes) != 0);
+        status = count_whole(publisher);
+    *torn = status == WEFT_OK && (broken || memcmp(publisher->encoding.discard, publisher->encoding.delta, bytes) != 0);
     return status;
 }

@@ -16,85 +16,121 @@
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
-    stats->rail_count = weft_rail_describe_all(session->trainer, stats->rails);
+    stats->rail_count = weft_rail_describe_all(&session->trainer->outlets, &session->trainer->peers, stats->rails);
 }
 
-static weft_status open_slabs(weft_trainer *trainer)
+static weft_status open_slabs(weft_slabs *slabs, const weft_session *session)
 {
-    weft_slabs *slabs = &trainer->buffers.slabs;
-    slabs->slab_bytes = weft_size_slab(trainer->session->layout);
-    slabs->count = weft_trainer_slabs(trainer->session->layout, trainer->session->site->trainer.journal);
+    slabs->slab_bytes = weft_size_slab(session->layout);
+    slabs->count = weft_trainer_slabs(session->layout, session->site->trainer.journal);
     slabs->memory = weft_mem_map(slabs->slab_bytes * slabs->count);
     slabs->free = weft_mem_take(slabs->count, sizeof *slabs->free);
-    trainer->buffers.slots_most = weft_trainer_slots(trainer->session->site);
-    weft_status status = weft_parcel_open(trainer);
-    if (status != WEFT_OK)
-        return status;
-    trainer->buffers.headers_bytes = (uint64_t)trainer->peers.count * trainer->buffers.slots_most * WEFT_HEADER_STRIDE;
-    trainer->buffers.headers = weft_mem_map(trainer->buffers.headers_bytes);
-    if (!slabs->memory || !slabs->free || !trainer->buffers.headers)
+    if (!slabs->memory || !slabs->free)
         return weft_fail(WEFT_E_MEMORY, "no memory for %u slabs of %llu bytes", slabs->count,
                          (unsigned long long)slabs->slab_bytes);
     for (uint32_t i = 0; i < slabs->count; i++)
         slabs->free[i] = i;
     slabs->free_count = slabs->count;
-    return weft_packer_open(&trainer->buffers.packer);
+    return weft_packer_open(&slabs->packer);
 }
 
-static void open_limits(weft_trainer *trainer)
+static void close_slabs(weft_slabs *slabs)
 {
-    weft_log_sink *sink = &trainer->session->sink;
-    weft_log_limit_open(&trainer->door.strangers, sink, 1);
-    weft_log_limit_open(&trainer->door.comers, sink, PEER_LINES);
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        weft_log_limit_open(&trainer->peers.list[i].claim.limit, sink, PEER_LINES);
+    weft_packer_close(&slabs->packer);
+    weft_mem_give(slabs->free);
+    if (slabs->memory)
+        weft_mem_unmap(slabs->memory, slabs->slab_bytes * slabs->count);
 }
 
-static void end_limits(weft_trainer *trainer)
+static weft_status open_buffers(weft_buffers *buffers, const weft_session *session, uint32_t peers)
 {
-    weft_log_limit_end(&trainer->door.strangers);
-    weft_log_limit_end(&trainer->door.comers);
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        weft_log_limit_end(&trainer->peers.list[i].claim.limit);
+    buffers->slots_most = weft_trainer_slots(session->site);
+    weft_status status = weft_parcel_open(buffers, session->site);
+    if (status != WEFT_OK)
+        return status;
+    buffers->headers_bytes = (uint64_t)peers * buffers->slots_most * WEFT_HEADER_STRIDE;
+    buffers->headers = weft_mem_map(buffers->headers_bytes);
+    if (!buffers->headers)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu bytes of bucket headers",
+                         (unsigned long long)buffers->headers_bytes);
+    return open_slabs(&buffers->slabs, session);
 }
 
-static weft_status open_peers(weft_trainer *trainer)
+static void close_buffers(weft_buffers *buffers)
 {
-    trainer->peers.list = weft_mem_take(trainer->peers.count, sizeof *trainer->peers.list);
-    trainer->outlets.list = weft_mem_take(LANES, sizeof *trainer->outlets.list);
-    if (!trainer->peers.list || !trainer->outlets.list)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", trainer->peers.count);
-    trainer->outlets.count = LANES;
-    open_limits(trainer);
+    if (buffers->headers)
+        weft_mem_unmap(buffers->headers, buffers->headers_bytes);
+    weft_parcel_close(buffers);
+    close_slabs(&buffers->slabs);
+}
+
+static void end_limits(weft_door *door, weft_peer_table *peers)
+{
+    weft_log_limit_end(&door->strangers);
+    weft_log_limit_end(&door->comers);
+    for (uint32_t i = 0; i < peers->count; i++)
+        weft_log_limit_end(&peers->list[i].claim.limit);
+}
+
+/* Gives a record what it has as long as the session: lines of its own, and its part of the buffers. */
+static weft_status open_peer(weft_peer *peer, weft_session *session, weft_buffers *buffers, uint64_t first_slot)
+{
+    peer->session = session;
+    peer->flights.slabs = &buffers->slabs;
+    peer->flights.slots_most = buffers->slots_most;
+    peer->flights.headers = buffers->headers + first_slot * WEFT_HEADER_STRIDE;
+    peer->flights.parcels = buffers->parcels ? buffers->parcels + first_slot : NULL;
+    weft_log_limit_open(&peer->claim.limit, &session->sink, PEER_LINES);
+    return weft_control_open(&peer->connection.control);
+}
+
+static weft_status open_peers(weft_peer_table *peers, weft_session *session, weft_buffers *buffers)
+{
+    peers->list = weft_mem_take(peers->count, sizeof *peers->list);
+    if (!peers->list)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %u peers", peers->count);
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < trainer->peers.count && status == WEFT_OK; i++)
-        status = weft_control_open(&trainer->peers.list[i].connection.control);
-    return status == WEFT_OK ? weft_watch_open(&trainer->peers.watch, trainer->peers.count) : status;
+    for (uint32_t i = 0; i < peers->count && status == WEFT_OK; i++)
+        status = open_peer(&peers->list[i], session, buffers, (uint64_t)i * buffers->slots_most);
+    return status == WEFT_OK ? weft_watch_open(&peers->watch, peers->count) : status;
 }
 
-static weft_status open_layout_bytes(weft_trainer *trainer)
+static weft_status open_outlets(weft_trainer *trainer)
 {
-    trainer->door.layout_length = weft_layout_wire_bytes(trainer->session->layout);
-    trainer->door.layout_bytes = weft_mem_take(1, trainer->door.layout_length);
-    if (!trainer->door.layout_bytes)
+    trainer->outlets = (weft_outlets){.session = trainer->session,
+                                      .arena = &trainer->publisher.journal.arena,
+                                      .buffers = &trainer->buffers,
+                                      .list = weft_mem_take(LANES, sizeof *trainer->outlets.list),
+                                      .count = LANES};
+    return trainer->outlets.list ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for %u addresses", LANES);
+}
+
+static weft_status open_door(weft_door *door, weft_session *session)
+{
+    const weft_layout *layout = session->layout;
+    weft_log_limit_open(&door->strangers, &session->sink, 1);
+    weft_log_limit_open(&door->comers, &session->sink, PEER_LINES);
+    door->layout_length = weft_layout_wire_bytes(layout);
+    door->layout_bytes = weft_mem_take(1, door->layout_length);
+    if (!door->layout_bytes)
         return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
-                         (unsigned long long)trainer->door.layout_length);
-    weft_layout_write(trainer->session->layout, trainer->door.layout_bytes);
+                         (unsigned long long)door->layout_length);
+    weft_layout_write(layout, door->layout_bytes);
     return WEFT_OK;
 }
 
 /* Every provider that a peer of the site is named with must be there from the start: nothing falls back later. Of
  * several addresses one will do. */
-static weft_status open_lanes(weft_trainer *trainer)
+static weft_status open_lanes(weft_outlets *outlets)
 {
-    const weft_site *site = trainer->session->site;
+    const weft_site *site = outlets->session->site;
     for (uint64_t i = 0; i < site->peer_count; i++) {
         weft_outlet *outlet;
         char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
         uint32_t rails = weft_site_rails(site->peers[i].address, list);
         if (strcmp(site->peers[i].provider, "auto") == 0)
             continue;
-        weft_status status = weft_outlet_any(trainer, site->peers[i].provider, rails, NULL, &outlet);
+        weft_status status = weft_outlet_any(outlets, site->peers[i].provider, rails, NULL, &outlet);
         if (status != WEFT_OK)
             return status;
     }
@@ -102,10 +138,10 @@ static weft_status open_lanes(weft_trainer *trainer)
 }
 
 /* One of several that is away is asked for again at once. */
-static void forget_away(weft_trainer *trainer)
+static void forget_away(weft_outlets *outlets)
 {
-    for (uint32_t i = 0; i < trainer->outlets.count; i++)
-        trainer->outlets.list[i].retry_ns = 0;
+    for (uint32_t i = 0; i < outlets->count; i++)
+        outlets->list[i].retry_ns = 0;
 }
 
 /* Lanes and the listen address; both may come with an interface that is not up yet. */
@@ -115,8 +151,8 @@ static weft_status open_network(weft_trainer *trainer)
     weft_await await = weft_await_begin(session->site);
     weft_status status;
     do {
-        forget_away(trainer);
-        status = open_lanes(trainer);
+        forget_away(&trainer->outlets);
+        status = open_lanes(&trainer->outlets);
     } while (weft_await_more(&await, status));
     if (status != WEFT_OK)
         return weft_await_end(&await, status);
@@ -126,72 +162,91 @@ static weft_status open_network(weft_trainer *trainer)
     return weft_await_end(&await, status);
 }
 
+static weft_status open_publisher(weft_publisher *publisher)
+{
+    const weft_site *site = publisher->session->site;
+    const weft_layout *layout = publisher->session->layout;
+    weft_status status = weft_journal_open(&publisher->journal, site->trainer.journal, layout->largest_frame);
+    if (status == WEFT_OK)
+        status = weft_history_open(&publisher->history, layout->part_count, site->trainer.journal);
+    if (status == WEFT_OK)
+        status = weft_bridge_open(publisher);
+    return status == WEFT_OK ? weft_publish_open(publisher) : status;
+}
+
+static void close_publisher(weft_publisher *publisher)
+{
+    weft_publish_close(publisher);
+    weft_bridge_close(&publisher->bridge);
+    weft_history_close(&publisher->history);
+    weft_journal_close(&publisher->journal);
+}
+
 static weft_status open_parts(weft_trainer *trainer)
 {
-    const weft_site *site = trainer->session->site;
-    const weft_layout *layout = trainer->session->layout;
-    weft_status status = weft_journal_open(&trainer->publisher.journal, site->trainer.journal, layout->largest_frame);
+    weft_session *session = trainer->session;
+    weft_publisher *publisher = &trainer->publisher;
+    weft_status status = open_publisher(publisher);
+    if (status != WEFT_OK)
+        return status;
+    weft_peer_levels_begin(&trainer->demand, session->layout, publisher->encoding.encoder.team.workers,
+                           publisher->journal.arena.bytes);
+    status = open_buffers(&trainer->buffers, session, trainer->peers.count);
     if (status == WEFT_OK)
-        status = weft_history_open(&trainer->publisher.history, layout->part_count, site->trainer.journal);
+        status = open_door(&trainer->door, session);
     if (status == WEFT_OK)
-        status = weft_bridge_open(trainer);
+        status = open_peers(&trainer->peers, session, &trainer->buffers);
     if (status == WEFT_OK)
-        status = weft_publish_open(trainer);
-    if (status == WEFT_OK)
-        status = open_slabs(trainer);
-    if (status == WEFT_OK)
-        status = open_layout_bytes(trainer);
-    if (status == WEFT_OK)
-        status = open_peers(trainer);
+        status = open_outlets(trainer);
     if (status == WEFT_OK)
         status = open_network(trainer);
-    return status == WEFT_OK ? weft_trainer_limit(trainer) : status;
+    return status == WEFT_OK ? weft_trainer_limit(&trainer->outlets) : status;
+}
+
+static void close_outlets(weft_outlets *outlets)
+{
+    for (uint32_t i = 0; outlets->list && i < outlets->count; i++)
+        if (outlets->list[i].provider)
+            weft_outlet_close(&outlets->list[i]);
+    weft_mem_give(outlets->list);
+}
+
+static void close_peers(weft_peer_table *peers)
+{
+    for (uint32_t i = 0; peers->list && i < peers->count; i++)
+        weft_control_close(&peers->list[i].connection.control);
+    weft_watch_close(&peers->watch);
+    weft_mem_give(peers->list);
 }
 
 static void give_back(weft_trainer *trainer)
 {
-    for (uint32_t i = 0; trainer->outlets.list && i < trainer->outlets.count; i++)
-        if (trainer->outlets.list[i].provider)
-            weft_outlet_close(&trainer->outlets.list[i]);
-    for (uint32_t i = 0; trainer->peers.list && i < trainer->peers.count; i++)
-        weft_control_close(&trainer->peers.list[i].connection.control);
-    weft_watch_close(&trainer->peers.watch);
-    weft_mem_give(trainer->outlets.list);
-    weft_mem_give(trainer->peers.list);
+    close_outlets(&trainer->outlets); /* first: their regions are the memory of the parts below */
+    close_peers(&trainer->peers);
     weft_mem_give(trainer->door.layout_bytes);
-    if (trainer->buffers.headers)
-        weft_mem_unmap(trainer->buffers.headers, trainer->buffers.headers_bytes);
-    weft_parcel_close(trainer);
-    weft_packer_close(&trainer->buffers.packer);
-    weft_mem_give(trainer->buffers.slabs.free);
-    if (trainer->buffers.slabs.memory)
-        weft_mem_unmap(trainer->buffers.slabs.memory, trainer->buffers.slabs.slab_bytes * trainer->buffers.slabs.count);
-    weft_publish_close(trainer);
-    weft_bridge_close(trainer);
-    weft_history_close(&trainer->publisher.history);
-    weft_journal_close(&trainer->publisher.journal);
+    close_buffers(&trainer->buffers);
+    close_publisher(&trainer->publisher);
     weft_control_unlisten(trainer->door.listen_fd);
     weft_session_unmake(trainer->session);
     weft_mem_give(trainer);
 }
 
-static void say_goodbye(weft_trainer *trainer)
+static void say_goodbye(weft_peer_table *peers, const weft_newest *newest)
 {
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {
-        .status = WEFT_OK, .version = trainer->publisher.newest.version.number, .text = "the trainer closes"};
+    weft_wire_notice notice = {.status = WEFT_OK, .version = newest->version.number, .text = "the trainer closes"};
     weft_wire_put_notice(&out, &notice);
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        if (weft_peer_connected(&trainer->peers.list[i]) && trainer->peers.list[i].connection.greeted)
-            weft_control_send(&trainer->peers.list[i].connection.control, WEFT_MESSAGE_BYE, out.data, out.used);
+    for (uint32_t i = 0; i < peers->count; i++)
+        if (weft_peer_connected(&peers->list[i]) && peers->list[i].connection.greeted)
+            weft_control_send(&peers->list[i].connection.control, WEFT_MESSAGE_BYE, out.data, out.used);
 }
 
-static bool flush_all(weft_trainer *trainer)
+static bool flush_all(weft_peer_table *peers)
 {
     bool left = false;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_control *control = &trainer->peers.list[i].connection.control;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        weft_control *control = &peers->list[i].connection.control;
         if (control->fd < 0 || weft_control_flush(control) != WEFT_OK)
             continue;
         left = left || weft_control_wants_write(control);
@@ -203,20 +258,20 @@ static void close_trainer(weft_session *session)
 {
     weft_trainer *trainer = session->trainer;
     uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
-    weft_bridge_stop(trainer);
+    weft_bridge_stop(&trainer->publisher.bridge);
     weft_session_stop(session);
     weft_log_sink *before = weft_log_enter(&session->sink);
-    say_goodbye(trainer);
-    while (flush_all(trainer) && weft_clock_ns() < deadline_ns)
+    say_goodbye(&trainer->peers, &trainer->publisher.newest);
+    while (flush_all(&trainer->peers) && weft_clock_ns() < deadline_ns)
         weft_clock_pass(WEFT_NS_PER_MS);
-    weft_follow_forget(trainer);
+    weft_follow_forget(&trainer->peers);
     for (uint32_t i = 0; i < trainer->peers.count; i++)
         if (weft_peer_connected(&trainer->peers.list[i])) {
             if (trainer->peers.list[i].connection.greeted)
-                weft_peer_move(trainer, &trainer->peers.list[i], WEFT_ON_ENDED);
-            weft_peer_lose(trainer, &trainer->peers.list[i], WEFT_OK, "the trainer closes");
+                weft_peer_move(&trainer->peers.list[i], WEFT_ON_ENDED);
+            weft_peer_lose(&trainer->peers, &trainer->peers.list[i], WEFT_OK, "the trainer closes");
         }
-    end_limits(trainer);
+    end_limits(&trainer->door, &trainer->peers);
     weft_log_enter(before);
     if (session->own_log) /* while a callback may still ask what the session holds */
         weft_session_hand_out(session);
@@ -242,9 +297,8 @@ static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *
 }
 
 /* What `auto` comes to, from here on as if the site had said so. Weights of the host may be read after this. */
-static void settle_sizes(const weft_trainer *trainer, weft_trainer_sizes *sizes)
+static void settle_sizes(const weft_session *session, weft_trainer_sizes *sizes)
 {
-    weft_session *session = trainer->session;
     const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
     const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
     weft_mem_host memory;
@@ -282,14 +336,15 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     made->step = weft_trainer_step;
     made->figures = figures;
     made->close = close_trainer;
-    trainer->session = made;
+    trainer->session = trainer->publisher.session = made;
+    trainer->publisher.peers = &trainer->peers;
     trainer->door.listen_fd = -1;
     trainer->peers.count = peers;
     weft_log_sink *before = weft_log_enter(&made->sink);
     if (getrandom(&trainer->publisher.run, sizeof trainer->publisher.run, 0) != sizeof trainer->publisher.run)
         trainer->publisher.run = made->incarnation;
     trainer->publisher.run |= 1; /* 0 says no run */
-    settle_sizes(trainer, &sizes);
+    settle_sizes(trainer->session, &sizes);
     status = open_parts(trainer);
     if (status == WEFT_OK)
         status = start(trainer, &sizes);

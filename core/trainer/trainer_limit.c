@@ -9,11 +9,11 @@
 typedef unsigned long long ull;
 
 /* That a port of the provider takes: as its open lanes say, else as the costliest of them. */
-static uint32_t port_cost(const weft_trainer *trainer, const char *provider)
+static uint32_t port_cost(const weft_outlets *outlets, const char *provider)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < trainer->outlets.count; i++) {
-        const weft_outlet *outlet = &trainer->outlets.list[i];
+    for (uint32_t i = 0; i < outlets->count; i++) {
+        const weft_outlet *outlet = &outlets->list[i];
         if (!outlet->link)
             continue;
         if (strcmp(outlet->provider->name, provider) == 0)
@@ -24,26 +24,26 @@ static uint32_t port_cost(const weft_trainer *trainer, const char *provider)
 }
 
 /* Its control connection, and a port for each rail and stream. */
-static uint64_t peer_cost(const weft_trainer *trainer, const weft_site_peer *peer)
+static uint64_t peer_cost(const weft_outlets *outlets, const weft_site_peer *peer)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     uint64_t there = weft_site_rails(peer->address, list), ports;
-    const uint64_t here = weft_outlet_rails(trainer->session->site, peer->provider);
+    const uint64_t here = weft_outlet_rails(outlets->session->site, peer->provider);
     ports = (there < here ? there : here) * (peer->streams ? peer->streams : 1);
     ports = ports < 1 ? 1 : ports > WEFT_PORTS_MAX ? WEFT_PORTS_MAX : ports;
-    return 1 + ports * port_cost(trainer, peer->provider);
+    return 1 + ports * port_cost(outlets, peer->provider);
 }
 
-weft_status weft_trainer_limit(const weft_trainer *trainer)
+weft_status weft_trainer_limit(const weft_outlets *outlets)
 {
-    const weft_site *site = trainer->session->site;
+    const weft_site *site = outlets->session->site;
     const weft_descriptors_use use = weft_descriptors_now();
     const uint64_t open = use.open > use.kept ? use.open - use.kept : 0, peers = site->trainer.max_peers;
     uint64_t listed = 0, count = 0, most = 0;
     weft_site_peer row;
     bool pattern;
     for (size_t i = 0; weft_site_row(site, i, &row, &pattern); i++) {
-        const uint64_t cost = peer_cost(trainer, &row);
+        const uint64_t cost = peer_cost(outlets, &row);
         most = cost > most ? cost : most;
         listed += pattern ? 0 : cost;
         count += !pattern;

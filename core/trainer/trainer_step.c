@@ -9,11 +9,11 @@
 #include "trainer/publish.h"
 #include "wire/guest.h"
 
-static weft_peer *free_record(weft_trainer *trainer)
+static weft_peer *free_record(weft_peer_table *peers)
 {
     weft_peer *lost = NULL;
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count; i++) {
+        weft_peer *peer = &peers->list[i];
         if (weft_peer_connected(peer))
             continue;
         if (!peer->claim.known)
@@ -22,19 +22,19 @@ static weft_peer *free_record(weft_trainer *trainer)
     }
     if (!lost)
         return NULL;
-    weft_peer_move(trainer, lost, WEFT_ON_FORGOTTEN);
+    weft_peer_move(lost, WEFT_ON_FORGOTTEN);
     weft_log_limit_end(&lost->claim.limit);
     lost->claim.known = false;
     return lost;
 }
 
 /* Those who have not said who they are; their count. */
-static uint32_t list_guests(weft_trainer *trainer, weft_guest guests[WEFT_GUESTS_MOST],
+static uint32_t list_guests(weft_peer_table *peers, weft_guest guests[WEFT_GUESTS_MOST],
                             weft_peer *records[WEFT_GUESTS_MOST])
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < trainer->peers.count && count < WEFT_GUESTS_MOST; i++) {
-        weft_peer *peer = &trainer->peers.list[i];
+    for (uint32_t i = 0; i < peers->count && count < WEFT_GUESTS_MOST; i++) {
+        weft_peer *peer = &peers->list[i];
         if (!weft_peer_connected(peer) || peer->connection.greeted)
             continue;
         records[count] = peer;
@@ -44,19 +44,19 @@ static uint32_t list_guests(weft_trainer *trainer, weft_guest guests[WEFT_GUESTS
 }
 
 /* For a newcomer; `turned` counts the guests that made room for one. NULL: there is none. */
-static weft_peer *find_place(weft_trainer *trainer, uint32_t *turned)
+static weft_peer *find_place(weft_peer_table *peers, uint32_t *turned)
 {
     weft_guest guests[WEFT_GUESTS_MOST];
     weft_peer *records[WEFT_GUESTS_MOST];
-    const uint32_t count = list_guests(trainer, guests, records);
-    weft_peer *place = count < WEFT_GUESTS_MOST ? free_record(trainer) : NULL;
+    const uint32_t count = list_guests(peers, guests, records);
+    weft_peer *place = count < WEFT_GUESTS_MOST ? free_record(peers) : NULL;
     if (place || count == 0)
         return place;
     weft_peer *guest = records[weft_guest_pick(guests, count)];
     ++*turned;
     weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", guest->connection.control.peer);
-    weft_peer_lose(trainer, guest, WEFT_OK, "it made room");
-    return free_record(trainer);
+    weft_peer_lose(peers, guest, WEFT_OK, "it made room");
+    return free_record(peers);
 }
 
 /* False: no descriptor can be had now; what waits is left for a later step. */
@@ -69,7 +69,7 @@ static bool accept_guests(weft_trainer *trainer)
             continue;
         if (fd < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK;
-        weft_peer *guest = find_place(trainer, &turned);
+        weft_peer *guest = find_place(&trainer->peers, &turned);
         if (!guest) {
             close(fd);
             weft_log_sink *before = weft_log_enter(&trainer->door.strangers.sink);
@@ -80,28 +80,28 @@ static bool accept_guests(weft_trainer *trainer)
         weft_control_adopt(&guest->connection.control, fd, trainer->session->site->session.io_deadline_ms);
         guest->connection.opened_ns = weft_clock_ns();
         guest->connection.greeted = guest->connection.leaving = false;
-        trainer->peers.watch.stirred[weft_peer_index(trainer, guest)] = true;
+        trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, guest)] = true;
     }
     return true;
 }
 
 /* Takes what moved before deadlines are judged: it may have waited for this end. */
-static weft_status poll_data(weft_trainer *trainer, weft_peer *peer, weft_waits *waits)
+static weft_status poll_data(weft_peer *peer, weft_waits *waits)
 {
     bool any = false;
     if (!peer->connection.greeted || peer->connection.leaving)
         return WEFT_OK;
-    weft_status status = weft_send_poll(trainer, peer, weft_clock_ns(), &any);
+    weft_status status = weft_send_poll(peer, weft_clock_ns(), &any);
     waits->busy = waits->busy || (status == WEFT_OK && any);
     return status;
 }
 
 /* Ports without writes under way have nothing to say. */
-static void wait_for_ports(weft_trainer *trainer, weft_waits *waits)
+static void wait_for_ports(const weft_peer_table *peers, weft_waits *waits)
 {
-    for (uint32_t i = 0; i < trainer->peers.count; i++) {
-        const weft_peer *peer = &trainer->peers.list[i];
-        for (uint32_t at = 0; trainer->peers.watch.stirred[i] && at < peer->rails.count; at++)
+    for (uint32_t i = 0; i < peers->count; i++) {
+        const weft_peer *peer = &peers->list[i];
+        for (uint32_t at = 0; peers->watch.stirred[i] && at < peer->rails.count; at++)
             if (peer->rails.list[at].port && (peer->rails.list[at].writes || peer->posting.again))
                 weft_waits_port(waits, peer->rails.outlet->provider, peer->rails.list[at].port);
     }
@@ -112,23 +112,23 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
     weft_peer_listen(trainer, peer);
     if (!weft_peer_connected(peer))
         return;
-    weft_status status = poll_data(trainer, peer, waits);
+    weft_status status = poll_data(peer, waits);
     uint64_t now_ns = weft_clock_ns();
     if (status == WEFT_OK)
         status = weft_peer_check_time(trainer, peer, now_ns, waits);
     if (status == WEFT_OK && work && peer->connection.greeted && !peer->connection.leaving)
-        status = weft_send_pump(trainer, peer, now_ns, waits);
+        status = weft_send_pump(&trainer->publisher, peer, now_ns, waits);
     if (status == WEFT_OK)
         status = weft_control_flush(&peer->connection.control);
     if (status != WEFT_OK) {
-        weft_peer_lose(trainer, peer, status, weft_last_error());
+        weft_peer_lose(&trainer->peers, peer, status, weft_last_error());
         return;
     }
     bool writes = weft_control_wants_write(&peer->connection.control);
     if (peer->connection.leaving && !writes)
-        weft_peer_lose(trainer, peer, WEFT_OK, "turned away");
-    else if (!weft_watch_control(&trainer->peers.watch, &peer->connection.control, weft_peer_index(trainer, peer),
-                                 !peer->connection.leaving, writes))
+        weft_peer_lose(&trainer->peers, peer, WEFT_OK, "turned away");
+    else if (!weft_watch_control(&trainer->peers.watch, &peer->connection.control,
+                                 weft_peer_index(&trainer->peers, peer), !peer->connection.leaving, writes))
         waits->blind = true;
 }
 
@@ -162,16 +162,16 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
 }
 
 /* Each second: what was left out of the log. */
-static void tell_left_out(weft_trainer *trainer)
+static void tell_left_out(weft_door *door, weft_peer_table *peers)
 {
     const uint64_t now_ns = weft_clock_ns();
-    if (now_ns < trainer->door.told_ns + 1000 * WEFT_NS_PER_MS)
+    if (now_ns < door->told_ns + 1000 * WEFT_NS_PER_MS)
         return;
-    trainer->door.told_ns = now_ns;
-    weft_log_limit_tell(&trainer->door.strangers);
-    weft_log_limit_tell(&trainer->door.comers);
-    for (uint32_t i = 0; i < trainer->peers.count; i++)
-        weft_log_limit_tell(&trainer->peers.list[i].claim.limit);
+    door->told_ns = now_ns;
+    weft_log_limit_tell(&door->strangers);
+    weft_log_limit_tell(&door->comers);
+    for (uint32_t i = 0; i < peers->count; i++)
+        weft_log_limit_tell(&peers->list[i].claim.limit);
 }
 
 void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
@@ -179,7 +179,7 @@ void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
     weft_trainer *trainer = session->trainer;
     bool starved = false, all = session->woken || trainer->peers.again;
     trainer->peers.again = false;
-    tell_left_out(trainer);
+    tell_left_out(&trainer->door, &trainer->peers);
     session->woken = session->woken && !work;
     if (accept_guests(trainer))
         weft_waits_fd(waits, trainer->door.listen_fd, POLLIN);
@@ -196,5 +196,5 @@ void weft_trainer_step(weft_session *session, bool work, weft_waits *waits)
     if (trainer->peers.again || (starved && trainer->buffers.slabs.free_count))
         waits->busy = true;
     weft_waits_fd(waits, trainer->peers.watch.fd, POLLIN);
-    wait_for_ports(trainer, waits);
+    wait_for_ports(&trainer->peers, waits);
 }

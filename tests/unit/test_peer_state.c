@@ -55,16 +55,15 @@ static void quiet(weft_log_sink *sink, weft_log_level level, const char *line)
 static void every_cell(void **state)
 {
     weft_session session = {.stopping = false};
-    weft_trainer trainer = {.session = &session};
     weft_log_sink sink = {WEFT_LOG_ERROR, quiet}, *before = weft_log_enter(&sink);
     (void)state;
     pthread_cond_init(&session.changed, NULL);
     for (unsigned from = 0; from < WEFT_PEER_STATES; from++)
         for (unsigned event = 0; event < WEFT_PEER_EVENTS; event++) {
-            weft_peer peer = {.claim.name = "p", .state = (weft_peer_state)from};
+            weft_peer peer = {.session = &session, .claim.name = "p", .state = (weft_peer_state)from};
             uint32_t to = drawn(peer.state, (weft_peer_event)event);
             uint64_t taken = weft_peer_moves(peer.state, (weft_peer_event)event);
-            weft_status status = weft_peer_move(&trainer, &peer, (weft_peer_event)event);
+            weft_status status = weft_peer_move(&peer, (weft_peer_event)event);
             assert_int_equal(status, to == UINT32_MAX ? WEFT_E_PROTOCOL : WEFT_OK);
             assert_int_equal(peer.state, to == UINT32_MAX ? from : to);
             assert_int_equal(weft_peer_moves((weft_peer_state)from, (weft_peer_event)event), taken + 1);
@@ -76,11 +75,10 @@ static void every_cell(void **state)
 static void a_wrong_event_is_named(void **state)
 {
     weft_session session = {.stopping = false};
-    weft_trainer trainer = {.session = &session};
-    weft_peer peer = {.claim.name = "p", .state = LIVE};
+    weft_peer peer = {.session = &session, .claim.name = "p", .state = LIVE};
     weft_log_sink sink = {WEFT_LOG_ERROR, quiet}, *before = weft_log_enter(&sink);
     (void)state;
-    assert_int_equal(weft_peer_move(&trainer, &peer, WEFT_ON_ACCEPTED), WEFT_E_PROTOCOL);
+    assert_int_equal(weft_peer_move(&peer, WEFT_ON_ACCEPTED), WEFT_E_PROTOCOL);
     assert_string_equal(weft_last_error(), "p: a snapshot accepted while live: out of turn");
     weft_log_enter(before);
 }
