@@ -143,15 +143,15 @@ static void describe_peer(weft_publisher *publisher, const weft_peer *peer, weft
     info->level = weft_level_name(peer->tuning.level);
     snprintf(info->via, sizeof info->via, "%s", peer->following.parent ? peer->following.parent->claim.name : "");
     info->held = peer->standing.held;
-    info->lag = weft_peer_lag(&publisher->newest, peer);
-    info->lag_ms = (double)weft_peer_lag_ns(publisher, peer) / 1e6;
+    info->lag = weft_peer_lag(&publisher->newest, &peer->standing);
+    info->lag_ms = (double)weft_peer_lag_ns(&publisher->journal, &publisher->newest, peer) / 1e6;
     info->rate_bytes_s = peer->tuning.estimate.rate_bytes_s;
     info->rtt_ms = peer->tuning.estimate.rtt_s * 1e3;
     info->apply_bytes_s = weft_estimate_apply(&peer->tuning.estimate, peer->tuning.level);
     info->bucket_cost_ms =
         (weft_estimate_post(&peer->tuning.estimate) + weft_estimate_accept(&peer->tuning.estimate)) * 1e3;
     info->bucket_bound = weft_bucket_bound_name(peer->tuning.bound);
-    info->streams = weft_rail_streams(peer);
+    info->streams = weft_rail_streams(&peer->rails);
     info->rail_count = weft_rail_describe(peer, info->rails);
 }
 

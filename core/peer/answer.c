@@ -6,11 +6,11 @@
 #include "layout/part.h"
 #include "peer/peer.h"
 
-/* Parts that one answer goes through at most, whatever was asked: the lock is held meanwhile. */
+/* Parts that one answer goes through at most, whatever was asked, because the lock is held meanwhile. */
 #define PARTS_MAX 8192u
 #define SLICE     512u
 
-/* By its root, and by its number where several have that. */
+/* Found by the root, and by the number if several versions have that root. */
 uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *version)
 {
     bool newest = version->root == publisher->newest.version.root;
@@ -41,7 +41,7 @@ static void name_versions(weft_publisher *publisher, uint64_t order, weft_wire_d
         answer->before = own->base;
 }
 
-/* The digests of parts from `first` on, as they were after update `order`. */
+/* Computes the digests of parts from `first` on, as they were after update `order`. */
 static void parts_at(const weft_publisher *publisher, uint64_t order, uint64_t first, uint64_t count, uint64_t *words)
 {
     memcpy(words, publisher->newest.digests + first, count * sizeof *words);
@@ -53,7 +53,7 @@ static void fill_tiles(const weft_publisher *publisher, uint64_t order, uint64_t
     parts_at(publisher, order, first, answer->count, answer->digest);
 }
 
-/* Sums parts in slices; shortens the answer where it would go through too many. */
+/* Sums parts in slices, and shortens the answer if it would go through too many parts. */
 static void fill_tensors(const weft_publisher *publisher, uint64_t order, weft_wire_digests *answer)
 {
     const weft_layout *layout = publisher->session->layout;

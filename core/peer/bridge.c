@@ -7,19 +7,19 @@
 #include "peer/peer.h"
 #include "peer/rebuild.h"
 
-/* How fast merging is taken to be until it was measured. */
+/* Speed of merging in bytes a second, until it was measured. */
 #define SPEED_FIRST       100e6
 #define SPEED_FIRST_TIGHT 25e6
 
 /* ---- memory for the next updates */
 
-/* Pages that the kernel gives at their first use must be cleared then, which took a virtual machine two milliseconds a
- * megabyte. So that publish does not wait for it until the journal was once full, the bridge's thread sees to it. */
+/* The kernel clears a page at its first use, which took a virtual machine two milliseconds a megabyte. The bridge's
+ * thread uses pages ahead, so that publish does not wait for them until the journal was once full. */
 
-/* The first update is taken for such a part of the weights. */
+/* One part of the weights in so many is the size that the first update is taken to have. */
 #define FIRST_PART 64u
 
-/* Updates of the size of the largest that the thread is ahead by. */
+/* Updates, as large as the largest so far, that the thread is ahead by. */
 #define UPDATES_AHEAD 2u
 
 static void be_ahead(weft_bridge *bridge, uint64_t blocks)
@@ -63,7 +63,7 @@ weft_status weft_bridge_open(weft_publisher *publisher)
     bridge->frame = weft_mem_take(session->layout->largest_frame + 1, 1);
     if (!bridge->entries || !bridge->sources || !bridge->merge_sources || !bridge->frame)
         return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
-    bridge->backend = weft_backend_find("host"); /* what it reads are frames, and copies of the shadow */
+    bridge->backend = weft_backend_find("host"); /* because it reads frames, and copies of the shadow */
     weft_status status = bridge->backend->open(&options, &bridge->device);
     bridge->rebuilder = weft_mem_take(1, sizeof *bridge->rebuilder);
     if (status == WEFT_OK)
@@ -137,7 +137,7 @@ static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
            entry->level == level;
 }
 
-/* The finished update that leads furthest; else what is under way; else what failed. */
+/* Finds the finished update that leads furthest, else what is under way, else what failed. */
 static weft_bridged *find(weft_bridge *bridge, uint64_t from, weft_level level)
 {
     weft_bridged *found = NULL;

@@ -23,13 +23,14 @@ static bool idle(const weft_bridged *entry)
     return entry->state == WEFT_BRIDGED_FAILED || (entry->state == WEFT_BRIDGED_READY && entry->update.readers == 0);
 }
 
-/* Whether a peer may go on with it. */
+/* Returns true if a peer may go on with the entry. */
 static bool needed(const weft_peer_table *peers, const weft_bridged *entry)
 {
     for (uint32_t i = 0; i < peers->count; i++) {
         const weft_peer *peer = &peers->list[i];
-        bool wants = weft_bridged_is_personal(entry) ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
-                                                     : weft_feed_stands_at(peer, entry->update.from);
+        bool wants = weft_bridged_is_personal(entry)
+                         ? peer->feed.made == entry && peer->feed.made_turn == entry->turn
+                         : weft_feed_stands_at(&peer->feed, &peer->standing, entry->update.from);
         if (peer->connection.greeted && wants)
             return true;
     }

@@ -1,4 +1,4 @@
-/* bridge_make.c - the bridge's thread: takes what is wanted in turn, pins its sources, has it made outside the lock. */
+/* bridge_make.c - the bridge's thread: takes the oldest wish, pins its sources, and has it made outside the lock. */
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -9,13 +9,13 @@
 #include "peer/peer.h"
 #include "peer/rebuild.h"
 
-/* Niceness of the thread. Not SCHED_IDLE: it holds the session's lock for moments, and an idle thread that was put
- * aside in one would keep everybody out for long. */
+/* Niceness of the thread. SCHED_IDLE would not do: the thread holds the session's lock for moments, and an idle thread
+ * that was put aside in one would keep all others out for long. */
 #define NICENESS 10
 
 #define PREFAULT_REST_MS 100u
 
-#define PERSONAL_SHARE 4u /* one block of so many of the bridge's is kept for what serves one peer alone */
+#define PERSONAL_SHARE 4u /* one block in so many of the bridge's is kept for what serves one peer alone */
 
 static void unpin(weft_bridge *bridge)
 {
@@ -32,7 +32,7 @@ void weft_bridge_break(weft_bridge *bridge, const weft_update *update)
     unpin(bridge);
 }
 
-/* Where a merge begins in a chain of its sources. */
+/* Returns where a merge begins in the chain of an update. */
 static weft_bridge_source source_of(weft_bridge *bridge, weft_update *update, const weft_catch_up *catch_up)
 {
     const weft_chain *chain = &update->chain[WEFT_LEVEL_FAST];
@@ -62,7 +62,7 @@ static bool pin(weft_bridge *bridge, const weft_bridged *entry)
     return bridge->pinned;
 }
 
-/* What is said of an update: from where to where. */
+/* Names the versions that the entry leads from and to. Returns the bytes of its sources. */
 static uint64_t head(weft_bridge *bridge, weft_update *update)
 {
     const weft_update *first = bridge->sources[0].update;
@@ -95,7 +95,7 @@ static void measure(weft_bridge *bridge, const weft_bridged *entry, uint64_t byt
              (unsigned long long)bytes, ms);
 }
 
-/* Remembered, so that it is not tried again at once. */
+/* Remembers the failure, so that the same is not tried again at once. */
 static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
 {
     const weft_bridged was = *entry;
@@ -114,8 +114,9 @@ static void fail(weft_bridge *bridge, weft_bridged *entry, weft_status status)
                                        : weft_last_error());
 }
 
-/* A peer that never commits keeps a merged update in its slots for ever. A part of the share is out of reach for those,
- * so that a snapshot's tiles and repairs, which their peers take without a commit of their own, find room. */
+/* Returns the blocks that the work may have. A peer that never commits keeps a merged update in its slots for ever. So
+ * a part of the share is out of reach for merged updates. Tiles of snapshots and repairs find room there, because their
+ * peers take them without a commit of their own. */
 static uint32_t limit_of(const weft_bridge *bridge, const weft_bridged *entry)
 {
     bool personal = entry->repair.count > 0 || entry->catch_up.limits;
@@ -167,7 +168,8 @@ static weft_bridged *next_wanted(weft_bridge *bridge)
     return first;
 }
 
-/* Some memory for updates to come, off the lock; but not right after an update, whose peers want the processors. */
+/* Has some memory ready for updates to come, off the lock; but not right after an update, whose peers want the
+ * processors. */
 static void prefault(weft_bridge *bridge)
 {
     pthread_mutex_t *lock = &bridge->publisher->session->lock;
@@ -187,7 +189,8 @@ static void *run(void *argument)
 {
     weft_bridge *bridge = argument;
     weft_session *session = bridge->publisher->session;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS); /* refused or not, it works */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
+                NICENESS); /* if this is refused, the thread works all the same */
     weft_log_enter(&session->sink);
     pthread_mutex_lock(&session->lock);
     while (!bridge->stopping) {
@@ -203,7 +206,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* With a clock of the caller's own there is no thread: what is wanted is made at once. */
+/* If the caller owns the clock there is no thread, and what is wanted is made at once. */
 weft_status weft_bridge_start(weft_bridge *bridge)
 {
     weft_status status = weft_rebuilder_bind(bridge->rebuilder, &bridge->publisher->shadow.binding);
@@ -222,7 +225,7 @@ void weft_bridge_stop(weft_bridge *bridge)
     pthread_mutex_lock(&bridge->publisher->session->lock);
     bridge->stopping = bridge->broken = true;
     pthread_cond_signal(&bridge->wake);
-    weft_session_changed(bridge->publisher->session); /* it may wait for a publish to be done with the shadow */
+    weft_session_changed(bridge->publisher->session); /* the thread may wait for a publish to be done with the shadow */
     pthread_mutex_unlock(&bridge->publisher->session->lock);
-    pthread_join(bridge->thread, NULL); /* still said to be running: what is wanted from now on stays wanted */
+    pthread_join(bridge->thread, NULL); /* `running` stays, so what is wanted from now on stays wanted */
 }

@@ -1,11 +1,11 @@
-/* bridge_merge.c - the sources' frames added up, without a weight. */
+/* bridge_merge.c - adds up the sources' frames, without a weight. */
 #include <string.h>
 
 #include "base/status.h"
 #include "encode/staging.h"
 #include "peer/peer.h"
 
-/* A publish that encodes has the processor to itself but for a stretch of a merge every so often: merges of a trainer
+/* A publish that encodes has the processor to itself, but for a stretch of a merge now and then. Merges of a trainer
  * that publishes all the time must come to an end too. */
 #define PAUSE_NS   (20 * WEFT_NS_PER_MS)
 #define STRETCH_NS (5 * WEFT_NS_PER_MS)
@@ -40,7 +40,7 @@ weft_status weft_bridge_pause(weft_bridge *bridge)
     return WEFT_OK;
 }
 
-/* Whether the work under way may have one block more, or may when what nobody reads is given up. */
+/* Returns true if the work under way may have one block more, after giving up what nobody reads if that must be. */
 static bool find_room(weft_bridge *bridge)
 {
     bool left = bridge->blocks < bridge->limit, yields = true;
@@ -75,7 +75,7 @@ weft_status weft_bridge_append(weft_bridge *bridge, weft_update *update, weft_le
     return WEFT_OK;
 }
 
-/* The next frame of a source, copied: the journal may give it up as soon as the lock is left. */
+/* Copies the next frame of a source, because the journal may give the frame up as soon as the lock is left. */
 static weft_status next(void *user, uint64_t unit_limit, const uint8_t **frame, uint64_t *bytes)
 {
     weft_bridge_source *source = user;
@@ -92,8 +92,8 @@ static weft_status next(void *user, uint64_t unit_limit, const uint8_t **frame, 
 typedef struct writer {
     weft_bridge *bridge;
     weft_update *update;
-    uint64_t unit; /* frames before it were taken by the part of a catch-up before this one */
-    uint64_t end;  /* unit of the first frame that had no place; 0: all had */
+    uint64_t unit; /* frames before this unit were taken by an earlier part of the catch-up */
+    uint64_t end;  /* unit of the first frame that had no place; 0: all had one */
 } writer;
 
 static weft_status append(writer *to, const uint8_t *frame, uint32_t bytes)
@@ -131,8 +131,8 @@ uint64_t weft_bridge_start_of(const weft_bridge *bridge, const weft_catch_up *ca
     return catch_up->unit > 0 ? catch_up->unit - (units[catch_up->unit].place & within) : 0;
 }
 
-/* The frames of a catch-up's region are the same whichever part of it is made: from the same sources to the same
- * version. So a part may end, and the next one begin, at any frame, and no region is too large for the share. */
+/* The frames of a catch-up's region are the same, whichever part of it is made, because sources and version are the
+ * same. So a part may end, and the next one begin, at any frame, and no region is too large for the share. */
 weft_status weft_bridge_merge(weft_bridge *bridge, weft_update *update, weft_catch_up *catch_up)
 {
     writer to = {.bridge = bridge, .update = update, .unit = catch_up->unit};

@@ -5,7 +5,7 @@
 #include "peer/peer.h"
 #include "peer/rebuild.h"
 
-/* On the bridge's thread, without the lock. */
+/* Appends the frame of one unit. On the bridge's thread, without the lock. */
 static weft_status append_unit(weft_bridge *bridge, weft_update *update, uint64_t unit)
 {
     uint32_t bytes;

@@ -1,5 +1,5 @@
-/* bridge_tight.c - one update of several at level tight: the bits of both ends are rebuilt block by block and compared,
- * so that what came back to its old bits is no change. */
+/* bridge_tight.c - makes one update of several at level tight. It rebuilds the bits of both ends block by block and
+ * compares them, so that what came back to its old bits is no change. */
 #include <string.h>
 
 #include "base/status.h"
@@ -7,7 +7,7 @@
 #include "peer/peer.h"
 #include "peer/rebuild.h"
 
-/* One block of so many is looked at for the parameters; more where that leaves few. */
+/* One block in so many is looked at for the parameters; more if that leaves few. */
 #define SAMPLE_EACH  8u
 #define SAMPLE_LEAST 8u
 
@@ -24,7 +24,7 @@ static const weft_layout *layout_of(const work *w)
 
 /* ---- a block */
 
-/* Whether the sources say anything of the block. */
+/* Returns true if the sources change anything in the block. */
 static weft_status touched(const work *w, uint64_t unit, uint32_t units, bool *any)
 {
     weft_bridge *bridge = w->bridge;
@@ -53,15 +53,14 @@ static weft_status sources_begin(const work *w)
     return WEFT_OK;
 }
 
-/* The bits of both ends. */
+/* Rebuilds the bits of both ends. */
 static weft_status ends_rebuild(const work *w, uint64_t unit)
 {
     weft_status status = weft_rebuild_target(w->bridge, w->update->order, unit, w->shift);
     return status == WEFT_OK ? weft_rebuild_base(w->bridge, w->update->from) : status;
 }
 
-/* Goes through the blocks that the sources touch, one of `each` in every stretch, and acts on each with both ends at
- * hand. */
+/* Goes through the blocks that the sources touch, one in every `each`, and acts on each with both ends at hand. */
 static weft_status each_block(const work *w, uint32_t each,
                               weft_status (*act)(const work *, uint64_t, uint32_t, void *), void *user)
 {

@@ -6,27 +6,27 @@
 
 #include "base/status.h"
 
-static weft_status send_message(weft_peer *peer, weft_message type, const weft_out *body)
+static weft_status send_message(weft_feed *feed, weft_connection *connection, weft_message type, const weft_out *body)
 {
-    peer->feed.bytes += WEFT_MESSAGE_PREFIX + body->used;
-    return weft_control_send(&peer->connection.control, type, body->data, body->used);
+    feed->bytes += WEFT_MESSAGE_PREFIX + body->used;
+    return weft_control_send(&connection->control, type, body->data, body->used);
 }
 
-static weft_level level_for(const weft_peer *peer, const weft_update *update)
+static weft_level level_for(const weft_tuning *tuning, const weft_claim *claim, const weft_update *update)
 {
-    weft_level level = peer->tuning.wanted;
-    bool there = update->levels >> level & peer->claim.hello.levels >> level & 1;
-    return there && update->chain[level].staged_bytes <= peer->claim.hello.staging_bytes ? level
-           : update->levels >> WEFT_LEVEL_FAST & 1                                       ? WEFT_LEVEL_FAST
-           : update->levels >> WEFT_LEVEL_TIGHT & 1                                      ? WEFT_LEVEL_TIGHT
-                                                    : WEFT_LEVEL_FULL; /* a repair */
+    weft_level level = tuning->wanted;
+    bool there = update->levels >> level & claim->hello.levels >> level & 1;
+    return there && update->chain[level].staged_bytes <= claim->hello.staging_bytes ? level
+           : update->levels >> WEFT_LEVEL_FAST & 1                                  ? WEFT_LEVEL_FAST
+           : update->levels >> WEFT_LEVEL_TIGHT & 1                                 ? WEFT_LEVEL_TIGHT
+                                                                                    : WEFT_LEVEL_FULL; /* a repair */
 }
 
-/* Whether the peer's staging can hold the whole update, which is what makes its commit all or nothing. */
-static bool fits(const weft_peer *peer, const weft_update *update)
+/* Returns true if the peer's staging can hold the whole update, which makes its commit all or nothing. */
+static bool fits(const weft_tuning *tuning, const weft_claim *claim, const weft_update *update)
 {
     return !update->snapshot_only &&
-           update->chain[level_for(peer, update)].staged_bytes <= peer->claim.hello.staging_bytes;
+           update->chain[level_for(tuning, claim, update)].staged_bytes <= claim->hello.staging_bytes;
 }
 
 weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
@@ -55,14 +55,14 @@ weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, con
         status = weft_follow_begin(publisher->peers, &publisher->newest, peer, stream, update, &out);
     if (header.attachment_bytes)
         peer->standing.sent_attachment = header.attachment;
-    return status == WEFT_OK ? send_message(peer, WEFT_MESSAGE_UPDATE, &out) : status;
+    return status == WEFT_OK ? send_message(&peer->feed, &peer->connection, WEFT_MESSAGE_UPDATE, &out) : status;
 }
 
 static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft_update *update)
 {
     weft_feed *stream = &peer->feed;
     memset(stream, 0, sizeof *stream);
-    stream->level = level_for(peer, update);
+    stream->level = level_for(&peer->tuning, &peer->claim, update);
     peer->tuning.level = stream->level;
     stream->update = update;
     stream->order = update->order;
@@ -77,7 +77,7 @@ static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft
     return status;
 }
 
-/* Brings a missing attachment to a peer that already has the newest bits: an update that changes nothing. */
+/* Brings a missing attachment to a peer that already has the newest bits, as an update that changes nothing. */
 static weft_status begin_attachment(weft_publisher *publisher, weft_peer *peer)
 {
     memset(&peer->feed, 0, sizeof peer->feed);
@@ -88,7 +88,7 @@ static weft_status begin_attachment(weft_publisher *publisher, weft_peer *peer)
                                 publisher->newest.attachment, NULL, WEFT_FEED_UPDATE);
 }
 
-/* Says that all was sent, or that it is withdrawn, and ends the stream. */
+/* Reports to the peer that all was sent, or that the update is withdrawn, and ends the feed. */
 static weft_status finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target, weft_expected *expected)
 {
     uint8_t body[WEFT_UPDATE_TRAILER_BYTES];
@@ -96,7 +96,7 @@ static weft_status finish(weft_peer_table *peers, weft_peer *peer, const weft_ve
     weft_feed *stream = &peer->feed;
     weft_wire_trailer trailer = {*target, stream->buckets, stream->frames, stream->frame_bytes, expected->changed};
     weft_wire_put_trailer(&out, &trailer);
-    weft_status status = send_message(peer, WEFT_MESSAGE_TRAILER, &out);
+    weft_status status = send_message(&peer->feed, &peer->connection, WEFT_MESSAGE_TRAILER, &out);
     bool snapshot = stream->kind == WEFT_FEED_SNAPSHOT;
     expected->level = stream->level;
     expected->frame_bytes = stream->frame_bytes;
@@ -109,7 +109,7 @@ static weft_status finish(weft_peer_table *peers, weft_peer *peer, const weft_ve
     weft_stats_info *stats = &peer->session->stats;
     *(snapshot ? &peer->info.snapshot_bytes : &peer->info.bytes) += stream->bytes;
     *(snapshot ? &stats->snapshot_bytes : &stats->bytes_sent) += stream->bytes;
-    weft_feed_end(peer);
+    weft_feed_end(&peer->feed);
     return status;
 }
 
@@ -130,13 +130,14 @@ weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer)
     return finish(peers, peer, &none, &expected);
 }
 
-/* Whether the peer can stage what there is of its update: one that it began early may have grown beyond. */
-static bool outgrown(const weft_peer *peer, const weft_update *update)
+/* Returns true if the peer cannot stage what there is of its update, because an eager update may have grown beyond
+ * that. */
+static bool outgrown(const weft_feed *feed, const weft_claim *claim, const weft_update *update)
 {
-    return peer->feed.eager && update->chain[peer->feed.level].staged_bytes > peer->claim.hello.staging_bytes;
+    return feed->eager && update->chain[feed->level].staged_bytes > claim->hello.staging_bytes;
 }
 
-/* The next bucket of an update's frames; WEFT_AGAIN: there is none, *more: but there will be. */
+/* Fills the next bucket of an update's frames. WEFT_AGAIN: there is none; with `*more`, there will be. */
 static weft_status next_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, bool *more)
 {
     weft_feed *stream = &peer->feed;
@@ -155,7 +156,7 @@ static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
     weft_update *update = stream->update;
     weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
     bool more = false;
-    if (update && outgrown(peer, update)) {
+    if (update && outgrown(&peer->feed, &peer->claim, update)) {
         weft_status status = weft_feed_withdraw(publisher->peers, peer);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
@@ -168,11 +169,11 @@ static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
     return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
-/* Whether every version up to the newest can be had from the journal. */
-static bool leads_on(weft_publisher *publisher, uint64_t order)
+/* Returns true if the journal leads from `order` to the newest version. */
+static bool leads_on(weft_journal *journal, const weft_newest *newest, uint64_t order)
 {
-    while (order != publisher->newest.order) {
-        const weft_update *update = weft_journal_after(&publisher->journal, order);
+    while (order != newest->order) {
+        const weft_update *update = weft_journal_after(journal, order);
         if (!update)
             return false;
         order = update->order;
@@ -180,66 +181,69 @@ static bool leads_on(weft_publisher *publisher, uint64_t order)
     return true;
 }
 
-bool weft_feed_needs_snapshot(weft_publisher *publisher, const weft_peer *peer)
+bool weft_feed_needs_snapshot(weft_journal *journal, const weft_newest *newest, const weft_peer *peer)
 {
-    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(publisher, peer->standing.held_order))
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(journal, newest, peer->standing.held_order))
         return true;
-    return peer->standing.held_order != publisher->newest.order &&
-           !fits(peer, weft_journal_after(&publisher->journal, peer->standing.held_order));
+    return peer->standing.held_order != newest->order &&
+           !fits(&peer->tuning, &peer->claim, weft_journal_after(journal, peer->standing.held_order));
 }
 
-/* Of a merged update: tight if the peer wants that, which takes more of the bridge's time. */
-static weft_level merged_level(const weft_peer *peer)
+/* Returns the level of a merged update: tight if the peer wants that, because tight takes more of the bridge's time. */
+static weft_level merged_level(const weft_tuning *tuning, const weft_claim *claim)
 {
-    bool tight = peer->tuning.wanted == WEFT_LEVEL_TIGHT && peer->claim.hello.levels >> WEFT_LEVEL_TIGHT & 1;
+    bool tight = tuning->wanted == WEFT_LEVEL_TIGHT && claim->hello.levels >> WEFT_LEVEL_TIGHT & 1;
     return tight ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
 }
 
-/* Whether a peer that is behind takes several versions as one. Not if it is behind by one, unless the journal has that
- * as fast and the peer wants it tight; nor if all that it lacks can be under way at once and its link carries that in
- * less time than merging takes. */
-static bool skips(const weft_publisher *publisher, const weft_peer *peer, const weft_update *next, weft_level level)
+/* Returns true if a peer that lacks versions takes several of them as one. A peer that lacks one takes that one, unless
+ * the journal has it as fast and the peer wants it tight. A peer takes single versions if all that it lacks can be
+ * under way at once, and its link carries that in less time than merging takes. */
+static bool skips(const weft_newest *newest, const weft_bridge *bridge, const weft_peer *peer, const weft_update *next,
+                  weft_level level)
 {
-    uint64_t behind = publisher->newest.order - peer->standing.sent_order;
+    uint64_t behind = newest->order - peer->standing.sent_order;
     bool at_once = behind <= WEFT_UPDATES_AHEAD - peer->receipts.count;
     bool there = level == WEFT_LEVEL_FAST || next->levels >> level & 1;
-    if ((next->order == publisher->newest.order && there) || next->order <= peer->standing.single_until)
+    if ((next->order == newest->order && there) || next->order <= peer->standing.single_until)
         return false;
-    return !(at_once && peer->tuning.estimate.rate_bytes_s > publisher->bridge.speed[level]);
+    return !(at_once && peer->tuning.estimate.rate_bytes_s > bridge->speed[level]);
 }
 
-/* What brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being made. */
+/* Chooses what brings the peer on: the journal's next update, or all that it lacks as one. WEFT_AGAIN: that is being
+ * made. */
 static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_update **update)
 {
-    const weft_level level = merged_level(peer);
+    const weft_level level = merged_level(&peer->tuning, &peer->claim);
     weft_update *merged = NULL;
     *update = weft_journal_after(&publisher->journal, peer->standing.sent_order);
-    if (!*update || !skips(publisher, peer, *update, level))
+    if (!*update || !skips(&publisher->newest, &publisher->bridge, peer, *update, level))
         return WEFT_OK;
     weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, level, &merged);
     if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
         status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
-    if (status == WEFT_OK && fits(peer, merged))
+    if (status == WEFT_OK && fits(&peer->tuning, &peer->claim, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
         peer->standing.single_until = publisher->newest.order;
     return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
 }
 
-/* What a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
+/* Sends what a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
 static weft_status start_from_newest(weft_publisher *publisher, weft_peer *peer, bool idle)
 {
-    if (weft_stream_owes_attachment(&publisher->newest, peer))
+    if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
         return idle ? begin_attachment(publisher, peer) : WEFT_AGAIN;
-    bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) && fits(peer, publisher->eager.update);
+    bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) &&
+                  fits(&peer->tuning, &peer->claim, publisher->eager.update);
     return begins ? begin_update(publisher, peer, publisher->eager.update) : WEFT_AGAIN;
 }
 
-/* Names the staging that would have served, again only if that is yet more. */
+/* Logs the staging that would have served, and warns again only if that is yet more. */
 static void say_snapshot(weft_peer *peer, const weft_update *update)
 {
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t need = update ? update->chain[level_for(peer, update)].staged_bytes : 0;
+    const uint64_t need = update ? update->chain[level_for(&peer->tuning, &peer->claim, update)].staged_bytes : 0;
     if (!update) {
         weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->claim.name,
                  (unsigned long long)peer->standing.held.number);
@@ -258,27 +262,28 @@ static weft_status start(weft_publisher *publisher, weft_peer *peer)
 {
     bool idle = peer->receipts.count == 0;
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN && idle)
-        return weft_feed_offer(publisher, peer);
+        return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || peer->receipts.count == WEFT_UPDATES_AHEAD)
         return WEFT_AGAIN;
-    if ((peer->following.followed && !idle) || weft_feed_drops(peer) || weft_follow_waits(&publisher->newest, peer))
+    if ((peer->following.followed && !idle) || weft_feed_drops(&peer->receipts) ||
+        weft_follow_waits(&publisher->newest, peer))
         return WEFT_AGAIN;
     if (peer->standing.sent_order == publisher->newest.order)
         return start_from_newest(publisher, peer, idle);
     weft_update *update = NULL;
-    bool kept = leads_on(publisher, peer->standing.sent_order);
+    bool kept = leads_on(&publisher->journal, &publisher->newest, peer->standing.sent_order);
     weft_status status = kept ? choose(publisher, peer, &update) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    if (update && fits(peer, update))
+    if (update && fits(&peer->tuning, &peer->claim, update))
         return begin_update(publisher, peer, update);
     if (!idle)
         return WEFT_AGAIN;
     say_snapshot(peer, update);
-    return weft_feed_offer(publisher, peer);
+    return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
 }
 
-/* The repair that was asked for: sent when it is made, or a snapshot offered when it came to nothing. */
+/* Sends the repair that was asked for, when it is made; offers a snapshot if it came to nothing. */
 static weft_status start_repair(weft_publisher *publisher, weft_peer *peer)
 {
     weft_bridged *entry = peer->feed.made;
@@ -287,7 +292,7 @@ static weft_status start_repair(weft_publisher *publisher, weft_peer *peer)
         return WEFT_AGAIN;
     if (ours && entry->state == WEFT_BRIDGED_READY)
         return begin_update(publisher, peer, &entry->update);
-    weft_status status = weft_feed_offer(publisher, peer);
+    weft_status status = weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 

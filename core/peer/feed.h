@@ -1,5 +1,7 @@
-/* feed.h - what the files of a peer's stream share: feed.c decides and sends updates, feed_snapshot.c tiles and
- * what overtakes them, feed_bucket.c fills buckets for both. */
+/* feed.h - the feed of one peer: the update or snapshot that the peer is being sent.
+ *
+ * feed.c decides and sends updates, feed_snapshot.c sends tiles and what overtakes them, and feed_bucket.c fills
+ * buckets for both. */
 #ifndef WEFT_CORE_FEED_H
 #define WEFT_CORE_FEED_H
 
@@ -12,96 +14,98 @@ typedef enum weft_feed_kind {
     WEFT_FEED_NONE,
     WEFT_FEED_UPDATE,
     WEFT_FEED_OFFERED,
-    WEFT_FEED_REPAIR, /* it is being made */
+    WEFT_FEED_REPAIR, /* a repair that is being made */
     WEFT_FEED_SNAPSHOT,
-    WEFT_FEED_FOLLOWING /* its relay passes on what the relay itself is sent */
+    WEFT_FEED_FOLLOWING /* the peer's relay passes on what the relay itself is sent */
 } weft_feed_kind;
 
-/* Where a snapshot stands. Tiles are read from the shadow as they are sent, each at the newest version then: a tile
- * lacks what was published since, which weft_peer.limits remembers. */
+/* Tiles: how far a snapshot is. Tiles are read from the shadow as they are sent, each at the newest version then. So a
+ * tile lacks what was published since, and weft_standing.limits remembers from which unit on. */
 typedef struct weft_tiles {
-    uint64_t unit;  /* first not sent yet */
-    uint64_t order; /* after which the last was read: none was read from newer bits */
-    uint64_t from;  /* updates up to this order were brought to all tiles before `unit` that lacked them */
-    uint64_t
-        caught_unit; /* 0, or to the units before it all up to the order `caught` were brought: the others follow */
+    uint64_t unit;        /* first unit that is not sent yet */
+    uint64_t order;       /* order after which the last tile was read: no tile was read from newer bits */
+    uint64_t from;        /* order up to which all tiles before `unit` were brought, if they lacked it */
+    uint64_t caught_unit; /* unit up to which a part of a catch-up has brought the tiles, to `caught`; 0: none has */
     uint64_t caught;
-    uint64_t end;           /* of the catch-up being sent: units from here on are not in it */
-    uint64_t credit;        /* bytes of tiles that go before another catch-up is begun */
-    uint32_t failures;      /* of catch-ups, one after the other, for no other's sake */
-    uint32_t failed_blocks; /* that other merges had when one failed: none is asked for until they have less; 0: is */
+    uint64_t end;           /* first unit that is not in the catch-up being sent */
+    uint64_t credit;        /* bytes of tiles that go before another catch-up begins */
+    uint32_t failures;      /* catch-ups that failed one after the other, though no other merge held blocks */
+    uint32_t failed_blocks; /* blocks that other merges had when one failed, and no catch-up is asked for until they
+                               have less; 0: one is */
 } weft_tiles;
 
 typedef struct weft_feed {
     weft_feed_kind kind;
-    weft_update *update; /* being sent, held; NULL: only an attachment, or tiles */
+    weft_update *update; /* update being sent, held; NULL: only an attachment, or tiles */
     weft_bridged *made;  /* repair or catch-up that is being made, if its turn is still `made_turn`; NULL: none */
     uint64_t made_turn;
-    uint64_t order; /* what it leads to; snapshot: the newest */
+    uint64_t order; /* order that the feed leads to; of a snapshot: the newest */
     weft_level level;
-    weft_cursor cursor; /* in the update */
-    bool eager;         /* the update was being encoded when this began */
+    weft_cursor cursor; /* place in the update's chain */
+    bool eager;         /* the update was still being encoded when this began */
     weft_tiles tiles;
-    weft_blob *attachment; /* to be sent with it; NULL: none */
+    weft_blob *attachment; /* attachment to be sent along; NULL: none */
     uint64_t attachment_sent;
-    weft_version alone; /* an update that only brings the attachment: the version it belongs to, as announced */
+    weft_version alone; /* version that an attachment alone belongs to, as announced */
     uint64_t buckets, frames, frame_bytes;
     uint64_t bytes; /* all of it: headers, frames, trailer */
     uint64_t begun_ns;
 } weft_feed;
 
 /* ---- feed.c: what a peer is sent next */
-/* Starts, continues and ends streams; fills peer->bucket. WEFT_AGAIN: nothing to send now. */
+/* Fills the peer's posting with its next bucket: begins, continues and ends feeds. Errors: WEFT_AGAIN, because there is
+ * nothing to send now. */
 weft_status weft_feed_next(weft_publisher *publisher, weft_peer *peer);
-/* The peer accepted the offer: its snapshot begins. */
+/* Begins the snapshot, because the peer accepted the offer. */
 weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer);
-weft_status weft_feed_offer(weft_publisher *publisher, weft_peer *peer);
-/* Says that none can be had any more: the shadow is lost. */
-weft_status weft_feed_no_snapshot(const weft_peer *peer);
-/* Whether the journal does not lead from what a peer holds, which joins now, to the newest version. */
-bool weft_feed_needs_snapshot(weft_publisher *publisher, const weft_peer *peer);
-/* A publish appended `update`: a snapshot under way takes note. */
-void weft_feed_follow(weft_peer *peer, const weft_update *update);
+weft_status weft_feed_offer(const weft_newest *newest, const weft_shadow *shadow, weft_peer *peer);
+/* Fails, because no snapshot can be had any more: the shadow is lost. */
+weft_status weft_feed_no_snapshot(const weft_claim *claim);
+/* Returns true if the journal does not lead from what a joining peer holds to the newest version. */
+bool weft_feed_needs_snapshot(weft_journal *journal, const weft_newest *newest, const weft_peer *peer);
+/* Lets a snapshot under way take note that a publish appended `update`. */
+void weft_feed_follow(weft_feed *feed, weft_standing *standing, const weft_update *update);
 
-/* Ends the peer's stream of an update that comes to nothing: it drops what it has of that, and says so. */
+/* Ends the feed of an update that comes to nothing. The peer drops what it has of that update, and reports so. */
 weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer);
 /* ---- feed_state.c: questions that the state of a feed answers by itself */
-void weft_feed_end(weft_peer *peer);
-/* Whether the peer will go on from the version after `order` when it is sent something next. */
-bool weft_feed_stands_at(const weft_peer *peer, uint64_t order);
-/* Whether the peer is yet to say that it dropped an update: until then it is sent nothing, since the next one may look
- * the same. */
-bool weft_feed_drops(const weft_peer *peer);
+void weft_feed_end(weft_feed *feed);
+/* Returns true if the peer goes on from the version after `order` when it is sent something next. */
+bool weft_feed_stands_at(const weft_feed *feed, const weft_standing *standing, uint64_t order);
+/* Returns true if the peer is yet to report that it dropped an update. Until then the peer is sent nothing, because the
+ * next update may look the same. */
+bool weft_feed_drops(const weft_receipts *receipts);
 
-/* Tells the peer of a stream and makes peer->feed one of `kind`. `update` NULL: there are no parameters. */
+/* Announces a feed to the peer, and makes peer->feed one of `kind`. `update` NULL: there are no parameters. */
 weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
                                  const weft_version *target, weft_blob *attachment, const weft_update *update,
                                  weft_feed_kind kind);
-/* Says that all was sent, remembers what the peer must prove to hold, and ends the stream. */
+/* Reports to the peer that all was sent, remembers what the peer must prove to hold, and ends the feed. */
 weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const weft_version *target);
 
 /* ---- feed_snapshot.c */
 weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer);
 
 /* ---- feed_bucket.c: fills peer->bucket */
-void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
-                        uint64_t offset);
-/* The bucket is complete: it counts. */
-void weft_stream_count(weft_peer *peer);
-/* Bytes of payload of the next bucket: chosen when a stream begins, and again as it tells more of the link. */
+void weft_stream_bucket(weft_posting *posting, weft_bucket_kind kind, const weft_version *base,
+                        const weft_version *target, uint64_t offset);
+/* Counts the bucket, because it is complete. */
+void weft_stream_count(weft_feed *feed, const weft_posting *posting);
+/* Returns the bytes of payload of the next bucket. The size is chosen when a feed begins, and again as the feed shows
+ * more of the link. */
 uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes);
-/* The next bucket of a chain, of units below `unit_limit`; the update is read until the bucket's receipt. */
+/* Fills the next bucket of a chain, with units below `unit_limit`. The bucket reads the update until its receipt. */
 void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
                         uint64_t unit_limit);
-/* Negative: the peer has its share of them, or there is none; it is woken when one is free. */
-int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_peer *peer);
-void weft_stream_give_slab(weft_peer *peer, int32_t slab);
-/* Whether some of the stream's attachment is still to be sent. */
+/* Takes a slab. Negative: the peer has its share of them, or none is free, and the peer is woken when one is. */
+int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_flights *flights);
+void weft_stream_give_slab(weft_flights *flights, int32_t slab);
+/* Returns true if some of the feed's attachment is still to be sent. */
 bool weft_stream_has_attachment(const weft_feed *stream);
-/* Its next bucket. WEFT_AGAIN: no slab. */
+/* Fills the next bucket of the attachment. Errors: WEFT_AGAIN, because there is no slab. */
 weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
                                    const weft_version *target);
-/* Whether the peer lacks the newest version's attachment and was not sent it. */
-bool weft_stream_owes_attachment(const weft_newest *newest, const weft_peer *peer);
+/* Returns true if the peer lacks the newest version's attachment, and was not sent it. */
+bool weft_stream_owes_attachment(const weft_newest *newest, const weft_standing *standing);
 
 #endif

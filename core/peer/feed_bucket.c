@@ -1,11 +1,11 @@
-/* feed_bucket.c - buckets of any stream: their sizes, their slabs, an attachment, frames of the journal. */
+/* feed_bucket.c - fills buckets of any feed: their sizes, their slabs, an attachment, frames of the journal. */
 #include <string.h>
 #include <xxhash.h>
 
 #include "peer/feed.h"
 #include "peer/peer.h"
 
-/* Slabs one peer may use at a time: enough to copy, send and acknowledge at once. */
+/* Slabs that one peer may use at a time: enough to copy, send and acknowledge at once. */
 #define SLABS_PER_PEER 4u
 
 /* Buckets from one choice of their size to the next. */
@@ -16,7 +16,7 @@ static bool uses_slabs(const weft_peer *peer)
     return peer->connection.greeted && (peer->feed.kind == WEFT_FEED_SNAPSHOT || peer->feed.attachment);
 }
 
-/* A peer's share of the pool, so that slow ones leave some to the others. */
+/* Returns a peer's share of the pool, which leaves some to the others if a peer is slow. */
 static uint32_t slab_share(const weft_peer_table *peers, const weft_slabs *slabs)
 {
     uint32_t users = 0;
@@ -26,23 +26,23 @@ static uint32_t slab_share(const weft_peer_table *peers, const weft_slabs *slabs
     return share == 0 ? 1 : share < SLABS_PER_PEER ? share : SLABS_PER_PEER;
 }
 
-void weft_stream_bucket(weft_peer *peer, weft_bucket_kind kind, const weft_version *base, const weft_version *target,
-                        uint64_t offset)
+void weft_stream_bucket(weft_posting *posting, weft_bucket_kind kind, const weft_version *base,
+                        const weft_version *target, uint64_t offset)
 {
-    memset(&peer->posting.bucket.header, 0, sizeof peer->posting.bucket.header);
-    peer->posting.bucket.header.kind = kind;
-    peer->posting.bucket.header.base = *base;
-    peer->posting.bucket.header.target = *target;
-    peer->posting.bucket.header.target.root = 0; /* the trailer names it */
-    peer->posting.bucket.header.offset = offset;
-    peer->posting.update = NULL;
-    peer->posting.slab = -1;
+    memset(&posting->bucket.header, 0, sizeof posting->bucket.header);
+    posting->bucket.header.kind = kind;
+    posting->bucket.header.base = *base;
+    posting->bucket.header.target = *target;
+    posting->bucket.header.target.root = 0; /* the trailer names it */
+    posting->bucket.header.offset = offset;
+    posting->update = NULL;
+    posting->slab = -1;
 }
 
-void weft_stream_count(weft_peer *peer)
+void weft_stream_count(weft_feed *feed, const weft_posting *posting)
 {
-    weft_feed *stream = &peer->feed;
-    const weft_wire_bucket *header = &peer->posting.bucket.header;
+    weft_feed *stream = feed;
+    const weft_wire_bucket *header = &posting->bucket.header;
     stream->buckets++;
     stream->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
     stream->frames += header->frames;
@@ -50,39 +50,38 @@ void weft_stream_count(weft_peer *peer)
         stream->frame_bytes += header->payload_bytes;
 }
 
-/* Whether those who have waited longer take all that is free: who gives one back could have it again at once, and peers
- * would get theirs when those before them have all of their snapshots. */
-static bool others_first(const weft_peer_table *peers, const weft_peer *peer)
+/* Returns true if peers that have waited longer take all that is free. Otherwise a peer that gives a slab back could
+ * have it again at once, and the others would wait until that peer has all of its snapshot. */
+static bool others_first(const weft_peer_table *peers, const weft_flights *flights)
 {
     uint32_t first = 0;
-    for (uint32_t i = 0; i < peers->count && peer->flights.slabs->free_count > first; i++) {
+    for (uint32_t i = 0; i < peers->count && flights->slabs->free_count > first; i++) {
         const weft_peer *other = &peers->list[i];
-        first +=
-            other->flights.starved && weft_peer_connected(other) && other->flights.slab_turn < peer->flights.slab_turn;
+        first += other->flights.starved && weft_peer_connected(other) && other->flights.slab_turn < flights->slab_turn;
     }
-    return first >= peer->flights.slabs->free_count;
+    return first >= flights->slabs->free_count;
 }
 
-int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_peer *peer)
+int32_t weft_stream_take_slab(const weft_peer_table *peers, weft_flights *flights)
 {
-    weft_slabs *slabs = peer->flights.slabs;
-    if (peer->flights.slabs_used >= slab_share(peers, peer->flights.slabs))
+    weft_slabs *slabs = flights->slabs;
+    if (flights->slabs_used >= slab_share(peers, flights->slabs))
         return -1;
-    peer->flights.starved = others_first(peers, peer);
-    if (peer->flights.starved)
+    flights->starved = others_first(peers, flights);
+    if (flights->starved)
         return -1;
-    peer->flights.slab_turn = ++slabs->turn;
-    peer->flights.slabs_used++;
+    flights->slab_turn = ++slabs->turn;
+    flights->slabs_used++;
     return (int32_t)slabs->free[--slabs->free_count];
 }
 
-void weft_stream_give_slab(weft_peer *peer, int32_t slab)
+void weft_stream_give_slab(weft_flights *flights, int32_t slab)
 {
-    peer->flights.slabs->free[peer->flights.slabs->free_count++] = (uint32_t)slab;
-    peer->flights.slabs_used--;
+    flights->slabs->free[flights->slabs->free_count++] = (uint32_t)slab;
+    flights->slabs_used--;
 }
 
-/* Chosen when a stream begins, and again as it tells more of the link. */
+/* The size is chosen when a feed begins, and again as the feed shows more of the link. */
 uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t stream_bytes)
 {
     if (peer->feed.buckets % SIZE_EVERY == 0) {
@@ -94,11 +93,11 @@ uint64_t weft_stream_bucket_bytes(weft_peer *peer, weft_level level, uint64_t st
     return peer->info.bucket_bytes;
 }
 
-/* What comes behind an update that is not held yet may wait in its slot for an engine, however long: half of the slabs
- * are for those who take theirs at once. */
-static bool spares_slabs(const weft_peer *peer)
+/* Returns true if the peer leaves enough slabs to others. A bucket after an update that is not held yet may wait in its
+ * slot for an engine, however long. So half of the slabs are for peers that take theirs at once. */
+static bool spares_slabs(const weft_receipts *receipts, const weft_flights *flights)
 {
-    return peer->receipts.count == 0 || peer->flights.slabs->free_count > peer->flights.slabs->count / 2;
+    return receipts->count == 0 || flights->slabs->free_count > flights->slabs->count / 2;
 }
 
 weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer, const weft_version *base,
@@ -109,22 +108,22 @@ weft_status weft_stream_attachment(const weft_peer_table *peers, weft_peer *peer
     uint64_t most = peer->flights.slabs->slab_bytes < peer->claim.hello.slot_payload ? peer->flights.slabs->slab_bytes
                                                                                      : peer->claim.hello.slot_payload;
     uint64_t bytes = left < most ? left : most;
-    int32_t slab = spares_slabs(peer) ? weft_stream_take_slab(peers, peer) : -1;
+    int32_t slab = spares_slabs(&peer->receipts, &peer->flights) ? weft_stream_take_slab(peers, &peer->flights) : -1;
     if (slab < 0)
         return WEFT_AGAIN;
     uint8_t *data = weft_slab_at(peer->flights.slabs, slab);
     memcpy(data, stream->attachment->data + stream->attachment_sent, bytes);
-    weft_stream_bucket(peer, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
+    weft_stream_bucket(&peer->posting, WEFT_BUCKET_ATTACHMENT, base, target, stream->attachment_sent);
     weft_bucket_wrap(data, bytes, 0, XXH3_64bits(data, bytes), peer->posting.chunk_bytes, &peer->posting.bucket);
     peer->posting.slab = slab;
     stream->attachment_sent += bytes;
-    weft_stream_count(peer);
+    weft_stream_count(&peer->feed, &peer->posting);
     return WEFT_OK;
 }
 
-bool weft_stream_owes_attachment(const weft_newest *newest, const weft_peer *peer)
+bool weft_stream_owes_attachment(const weft_newest *newest, const weft_standing *standing)
 {
-    return newest->attachment && newest->attachment->hash != peer->standing.sent_attachment;
+    return newest->attachment && newest->attachment->hash != standing->sent_attachment;
 }
 
 bool weft_stream_has_attachment(const weft_feed *stream)
@@ -132,16 +131,16 @@ bool weft_stream_has_attachment(const weft_feed *stream)
     return stream->attachment && stream->attachment_sent < stream->attachment->bytes;
 }
 
-/* The next bucket of a chain; the update is read until the bucket's receipt. */
+/* The bucket reads the update until its receipt. */
 void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update *update, weft_level level,
                         uint64_t unit_limit)
 {
     weft_feed *stream = &peer->feed;
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
+    weft_stream_bucket(&peer->posting, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&publisher->journal.arena, &stream->cursor, unit_limit,
                      weft_stream_bucket_bytes(peer, level, weft_eager_bytes(&publisher->eager, update, level)),
                      peer->posting.chunk_bytes, &peer->posting.bucket);
     peer->posting.update = update;
     update->readers++;
-    weft_stream_count(peer);
+    weft_stream_count(&peer->feed, &peer->posting);
 }

@@ -1,4 +1,4 @@
-/* feed_eager.c - which peers may begin the update that is being encoded, and how much of it is there. */
+/* feed_eager.c - says which peers may begin the update that is being encoded, and how much of it is there. */
 #include "peer/peer.h"
 
 uint64_t weft_eager_bytes(const weft_eager *eager, const weft_update *update, weft_level level)
@@ -7,7 +7,8 @@ uint64_t weft_eager_bytes(const weft_eager *eager, const weft_update *update, we
     return update == eager->update && last > bytes ? last : bytes;
 }
 
-/* Whether all who may follow the peer can stage what it can: what the update will need is not known yet. */
+/* Returns true if all who may follow the peer can stage what the peer can, because what the update will need is not
+ * known yet. */
 static bool leads(const weft_peer_table *peers, const weft_peer *peer)
 {
     bool all = true;
@@ -23,7 +24,7 @@ static bool leads(const weft_peer_table *peers, const weft_peer *peer)
 bool weft_eager_may(const weft_eager *eager, const weft_peer_table *peers, const weft_peer *peer)
 {
     const weft_eager *early = eager;
-    if (!early->update || peer->following.parent) /* behind a relay it follows, or waits for the seal */
+    if (!early->update || peer->following.parent) /* a peer that comes through a relay follows, or waits for the seal */
         return false;
     bool room = true;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
@@ -41,9 +42,9 @@ bool weft_eager_ripe(const weft_peer *peer, const weft_update *update)
     return there >= (idle && full > peer->site.bucket_min ? peer->site.bucket_min : full);
 }
 
-bool weft_eager_waits(const weft_eager *eager, const weft_peer *peer)
+bool weft_eager_waits(const weft_eager *eager, const weft_feed *feed)
 {
-    const weft_feed *stream = &peer->feed;
+    const weft_feed *stream = feed;
     bool takes = stream->kind == WEFT_FEED_UPDATE || stream->kind == WEFT_FEED_FOLLOWING;
     return eager->update && takes && stream->order == eager->update->order;
 }

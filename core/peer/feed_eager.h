@@ -20,7 +20,7 @@ bool weft_eager_may(const weft_eager *eager, const weft_peer_table *peers, const
 /* Returns true if so much is there that the next bucket is worth sending. */
 bool weft_eager_ripe(const weft_peer *peer, const weft_update *update);
 /* Returns true if the peer has begun the update that is being encoded. */
-bool weft_eager_waits(const weft_eager *eager, const weft_peer *peer);
+bool weft_eager_waits(const weft_eager *eager, const weft_feed *feed);
 /* Returns the bytes of an update at a level, as far as can be told. */
 uint64_t weft_eager_bytes(const weft_eager *eager, const weft_update *update, weft_level level);
 

@@ -1,4 +1,4 @@
-/* feed_snapshot.c - a snapshot from the shadow: its tiles, what is published meanwhile, its end. */
+/* feed_snapshot.c - sends a snapshot from the shadow: its tiles, what is published meanwhile, its end. */
 #define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
 #include <stdio.h>
 #include <string.h>
@@ -9,54 +9,54 @@
 #include "peer/feed.h"
 #include "peer/peer.h"
 
-/* A link slower than this takes packed tiles: any up to 1 Gbit/s. One thread packs about 1 GB/s and does not send
- * meanwhile, so that on a faster link little would be won, and on a busy machine, whose links seem slow, much lost. */
+/* A link slower than this takes packed tiles: any link up to 1 Gbit/s. One thread packs about 1 GB/s, and does not send
+ * meanwhile. So a faster link would win little, and a busy machine, whose links seem slow, would lose much. */
 #define PACK_BELOW_BYTES_S 150e6
 
-/* Versions that tiles lack may fill one block of so many of the arena before they are brought on in between. */
+/* One block in so many of the arena may be filled with versions that tiles lack, before the tiles are brought on in
+ * between. */
 #define JOURNAL_SHARE 4u
 
-/* Catch-ups that may come to nothing one after the other. */
+/* Catch-ups that may fail one after the other. */
 #define FAILURES_MOST 8u
 
-weft_status weft_feed_no_snapshot(const weft_peer *peer)
+weft_status weft_feed_no_snapshot(const weft_claim *claim)
 {
     return weft_fail(WEFT_E_REFUSED,
-                     "%s needs a snapshot, and the trainer lost its copy of the weights with its device",
-                     peer->claim.name);
+                     "%s needs a snapshot, and the trainer lost its copy of the weights with its device", claim->name);
 }
 
-/* Offers a snapshot, again if a repair came to nothing. */
-weft_status weft_feed_offer(weft_publisher *publisher, weft_peer *peer)
+/* A snapshot is offered again if a repair came to nothing. */
+weft_status weft_feed_offer(const weft_newest *newest, const weft_shadow *shadow, weft_peer *peer)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    if (publisher->shadow.lost)
-        return weft_feed_no_snapshot(peer);
+    if (shadow->lost)
+        return weft_feed_no_snapshot(&peer->claim);
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.kind = WEFT_FEED_OFFERED;
     peer->standing.held_order = WEFT_ORDER_UNKNOWN;
-    weft_wire_put_version(&out, &publisher->newest.version);
+    weft_wire_put_version(&out, &newest->version);
     weft_status status = weft_peer_move(peer, WEFT_ON_OFFERED);
     return status != WEFT_OK ? status
                              : weft_control_send(&peer->connection.control, WEFT_MESSAGE_OFFER, out.data, out.used);
 }
 
-static void begin_tiles(const weft_newest *newest, weft_peer *peer)
+static void begin_tiles(const weft_newest *newest, weft_feed *feed, weft_standing *standing)
 {
-    peer->feed.tiles = (weft_tiles){.order = newest->order, .from = newest->order};
-    peer->feed.order = peer->standing.sent_order = newest->order;
+    feed->tiles = (weft_tiles){.order = newest->order, .from = newest->order};
+    feed->order = standing->sent_order = newest->order;
 }
 
-void weft_feed_follow(weft_peer *peer, const weft_update *update)
+void weft_feed_follow(weft_feed *feed, weft_standing *standing, const weft_update *update)
 {
-    weft_tiles *tiles = &peer->feed.tiles;
-    if (peer->feed.kind != WEFT_FEED_SNAPSHOT)
+    weft_tiles *tiles = &feed->tiles;
+    if (feed->kind != WEFT_FEED_SNAPSHOT)
         return;
     if (tiles->unit == 0)
         tiles->from = tiles->order = update->order;
-    peer->standing.limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
-    peer->feed.order = peer->standing.sent_order = update->order;
+    standing->limits[update->order % WEFT_JOURNAL_UPDATES] = (uint32_t)tiles->unit;
+    feed->order = standing->sent_order = update->order;
 }
 
 weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer)
@@ -68,15 +68,15 @@ weft_status weft_feed_snapshot(weft_publisher *publisher, weft_peer *peer)
     weft_status status = weft_peer_move(peer, WEFT_ON_ACCEPTED);
     if (status != WEFT_OK)
         return status;
-    peer->standing.held = nothing; /* in place it holds nothing from now on */
+    peer->standing.held = nothing; /* a snapshot that is written in place leaves nothing of what the peer held */
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FULL;
-    begin_tiles(&publisher->newest, peer);
+    begin_tiles(&publisher->newest, &peer->feed, &peer->standing);
     return weft_stream_announce(publisher, peer, &nothing, &target, publisher->newest.attachment, NULL,
                                 WEFT_FEED_SNAPSHOT);
 }
 
-/* Whether tiles are packed for this peer: its link, as measured or as limited by the site, is slow enough. */
+/* Returns true if tiles are packed for this peer, because its link is slow, as measured or as limited by the site. */
 static bool packs(const weft_peer *peer)
 {
     double rate = peer->tuning.estimate.rate_bytes_s, limit = (double)peer->site.rate_limit;
@@ -93,8 +93,8 @@ static uint64_t full_frame_bytes(const weft_layout *layout, uint64_t unit)
     return WEFT_FRAME_HEADER_BYTES + weft_frame_pad((uint64_t)u->count * u->width);
 }
 
-/* How many units' frames are made together in `room` bytes: as many as fit and a window holds, but one where they are
- * packed, since what that leaves is not known before. */
+/* Returns how many units' frames are made together in `room` bytes: as many as fit and a window holds. Packed units are
+ * made one at a time, because what packing leaves is not known before. */
 static uint64_t units_fitting(const weft_shadow *shadow, const weft_peer *peer, uint64_t room)
 {
     const uint64_t end = peer->session->layout->unit_count, first = peer->feed.tiles.unit;
@@ -105,7 +105,7 @@ static uint64_t units_fitting(const weft_shadow *shadow, const weft_peer *peer, 
     return unit - first;
 }
 
-/* Writes the `full` frame of a unit whose bits are in its place; its bytes. */
+/* Writes the `full` frame of a unit whose bits are in their place. Returns its bytes. */
 static uint32_t full_frame(const weft_peer *peer, uint64_t unit, uint8_t *out)
 {
     const weft_unit *u = &peer->session->layout->units[unit];
@@ -116,7 +116,7 @@ static uint32_t full_frame(const weft_peer *peer, uint64_t unit, uint8_t *out)
     return packs(peer) ? weft_planes_pack(&peer->flights.slabs->packer, u, out) : WEFT_FRAME_HEADER_BYTES + payload;
 }
 
-/* What a slab holds so far. */
+/* Slab fill: what a slab holds so far. */
 typedef struct slab_fill {
     uint8_t *data;
     uint64_t bytes, most;
@@ -124,7 +124,7 @@ typedef struct slab_fill {
     XXH3_state_t checks;
 } slab_fill;
 
-/* Fills it with whole frames of the shadow from the cursor on. */
+/* Fills the slab with whole frames of the shadow, from the cursor on. */
 static weft_status fill_slab(weft_publisher *publisher, weft_peer *peer, slab_fill *fill)
 {
     weft_tiles *tiles = &peer->feed.tiles;
@@ -148,28 +148,29 @@ static weft_status fill_slab(weft_publisher *publisher, weft_peer *peer, slab_fi
     return WEFT_OK;
 }
 
-/* A bucket of tiles. */
+/* Fills a bucket of tiles. */
 static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
 {
     weft_tiles *tiles = &peer->feed.tiles;
     const weft_version nothing = {0, 0, 0};
     const uint64_t most = weft_stream_bucket_bytes(peer, WEFT_LEVEL_FULL, publisher->session->layout->bytes);
     const uint64_t slab_bytes = peer->flights.slabs->slab_bytes;
-    int32_t slab = weft_stream_take_slab(publisher->peers, peer);
+    int32_t slab = weft_stream_take_slab(publisher->peers, &peer->flights);
     if (slab < 0)
         return WEFT_AGAIN;
     slab_fill fill = {.data = weft_slab_at(peer->flights.slabs, slab), .most = most < slab_bytes ? most : slab_bytes};
     XXH3_64bits_reset(&fill.checks);
     weft_status status = fill_slab(publisher, peer, &fill);
     if (status != WEFT_OK) {
-        weft_stream_give_slab(peer, slab);
+        weft_stream_give_slab(&peer->flights, slab);
         return status;
     }
-    weft_stream_bucket(peer, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version, peer->feed.frame_bytes);
+    weft_stream_bucket(&peer->posting, WEFT_BUCKET_FRAMES, &nothing, &publisher->newest.version,
+                       peer->feed.frame_bytes);
     weft_bucket_wrap(fill.data, fill.bytes, fill.frames, XXH3_64bits_digest(&fill.checks), peer->posting.chunk_bytes,
                      &peer->posting.bucket);
     peer->posting.slab = slab;
-    weft_stream_count(peer);
+    weft_stream_count(&peer->feed, &peer->posting);
     tiles->order = publisher->newest.order;
     tiles->credit -= fill.bytes < tiles->credit ? fill.bytes : tiles->credit;
     return WEFT_OK;
@@ -177,32 +178,32 @@ static weft_status next_full(weft_publisher *publisher, weft_peer *peer)
 
 /* ---- what was published since a tile was read */
 
-/* Whether the journal has what the tiles lack; in how many blocks. */
-static bool kept(weft_publisher *publisher, const weft_tiles *tiles, uint64_t *blocks)
+/* Returns true if the journal has what the tiles lack, and sets `*blocks` to how many blocks that takes. */
+static bool kept(weft_journal *journal, const weft_newest *newest, const weft_tiles *tiles, uint64_t *blocks)
 {
     *blocks = 0;
-    for (uint64_t order = tiles->from; order != publisher->newest.order;) {
-        const weft_update *update = weft_journal_after(&publisher->journal, order);
+    for (uint64_t order = tiles->from; order != newest->order;) {
+        const weft_update *update = weft_journal_after(journal, order);
         if (!update)
             return false;
-        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / publisher->journal.arena.block_bytes + 1;
+        *blocks += update->chain[WEFT_JOURNAL_LEVEL].bytes / journal->arena.block_bytes + 1;
         order = update->order;
     }
     return true;
 }
 
-/* The tiles lack what is not to be had any more: the rest would come to nothing. */
+/* Begins the snapshot anew, because the tiles lack what is not to be had any more. */
 static void start_over(const weft_newest *newest, weft_peer *peer, const char *why)
 {
     weft_log(WEFT_LOG_WARN, "%s: its snapshot starts over with version %llu, %llu of %llu units were sent: %s",
              peer->claim.name, (unsigned long long)newest->version.number, (unsigned long long)peer->feed.tiles.unit,
              (unsigned long long)peer->session->layout->unit_count, why);
     peer->feed.made = NULL;
-    begin_tiles(newest, peer);
+    begin_tiles(newest, &peer->feed, &peer->standing);
 }
 
-/* Whether other merges have left some room since a catch-up came to nothing. What nobody reads by now is given up for
- * it: there may be no publish any more that would. */
+/* Returns true if other merges have left some room since a catch-up failed. Gives up what nobody reads by now, because
+ * there may be no further publish that would. */
 static bool has_room(weft_bridge *bridge, const weft_tiles *tiles)
 {
     if (tiles->failed_blocks == 0)
@@ -212,8 +213,8 @@ static bool has_room(weft_bridge *bridge, const weft_tiles *tiles)
     return bridge->blocks < tiles->failed_blocks;
 }
 
-/* Whether a catch-up is asked for now: when all tiles went, and before that when the journal will not keep long what
- * they lack. */
+/* Returns true if a catch-up is to be asked for now: after all tiles went, and before that if the journal will not keep
+ * for long what they lack. */
 static bool catches_up(weft_publisher *publisher, const weft_tiles *tiles, uint64_t blocks)
 {
     bool all = tiles->unit == publisher->session->layout->unit_count;
@@ -222,17 +223,17 @@ static bool catches_up(weft_publisher *publisher, const weft_tiles *tiles, uint6
     return (all || tiles->caught_unit > 0 || (many && tiles->credit == 0)) && has_room(&publisher->bridge, tiles);
 }
 
-static void ask(weft_bridge *bridge, weft_peer *peer)
+static void ask(weft_bridge *bridge, weft_feed *feed, const weft_standing *standing)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *stream = feed;
     const weft_tiles *tiles = &stream->tiles;
     stream->made = weft_bridge_catch_up(bridge, tiles->from, tiles->caught_unit ? tiles->caught : 0, tiles->caught_unit,
-                                        peer->standing.limits);
+                                        standing->limits);
     if (stream->made)
         stream->made_turn = stream->made->turn;
 }
 
-/* It was made. */
+/* Takes the catch-up that was made as the feed's update. */
 static void take(weft_feed *stream)
 {
     weft_update *update = &stream->made->update;
@@ -245,7 +246,7 @@ static void take(weft_feed *stream)
     update->readers++;
 }
 
-/* All of it was sent. */
+/* Notes that all of the catch-up was sent. */
 static void caught_up(const weft_layout *layout, weft_feed *stream)
 {
     weft_tiles *tiles = &stream->tiles;
@@ -257,7 +258,8 @@ static void caught_up(const weft_layout *layout, weft_feed *stream)
     stream->update = NULL;
 }
 
-/* It came to nothing: another is asked for when other merges have left some room, or at once if they have none. */
+/* Notes that the catch-up came to nothing. Another is asked for when other merges have left some room, or at once if
+ * they have none. */
 static void failed(weft_bridge *bridge, weft_feed *stream)
 {
     stream->made = NULL;
@@ -267,7 +269,7 @@ static void failed(weft_bridge *bridge, weft_feed *stream)
     stream->tiles.failures += stream->tiles.failed_blocks == 0;
 }
 
-/* Brings the tiles sent so far on to the newest version, where that must be: the stream has an update to send then. */
+/* Brings the tiles sent so far on to the newest version if that must be. The feed has an update to send then. */
 static void catch_up(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
@@ -277,7 +279,7 @@ static void catch_up(weft_publisher *publisher, weft_peer *peer)
     uint64_t blocks;
     if (!stream->made && stream->tiles.from == publisher->newest.order)
         return;
-    if (!stream->made && (!takes || !kept(publisher, &stream->tiles, &blocks))) {
+    if (!stream->made && (!takes || !kept(&publisher->journal, &publisher->newest, &stream->tiles, &blocks))) {
         snprintf(small, sizeof small, "its staging takes no update, and one was published; raise it to at least %s",
                  weft_size_print(largest, size));
         start_over(&publisher->newest, peer,
@@ -287,7 +289,7 @@ static void catch_up(weft_publisher *publisher, weft_peer *peer)
     if (!stream->made && stream->tiles.failures > FAILURES_MOST)
         start_over(&publisher->newest, peer, "what was published since cannot be merged; raise [trainer] journal");
     else if (!stream->made && catches_up(publisher, &stream->tiles, blocks))
-        ask(&publisher->bridge, peer);
+        ask(&publisher->bridge, &peer->feed, &peer->standing);
     if (!stream->made)
         return;
     bool ours = stream->made->turn == stream->made_turn;
@@ -297,29 +299,30 @@ static void catch_up(weft_publisher *publisher, weft_peer *peer)
         failed(&publisher->bridge, stream);
 }
 
-/* The snapshot becomes the version up to which all tiles were brought; what followed comes as updates. */
+/* Ends the snapshot as the version up to which all tiles were brought. What was published after that comes as
+ * updates. */
 static weft_status end_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     uint64_t order = peer->feed.tiles.from;
     const weft_update *next = weft_journal_at(&publisher->journal, order + 1);
     weft_version target = next ? next->base : publisher->newest.version;
     peer->feed.order = peer->standing.sent_order = order;
-    /* bits whose attachment is still owed get their label with it, as after a welcome */
-    if (weft_stream_owes_attachment(&publisher->newest, peer))
+    /* bits whose attachment is still to come get their label with it, as after a welcome */
+    if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
         target.run = target.number = 0;
     weft_status status = weft_stream_finish(publisher->peers, peer, &target);
     return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
-/* Whether all tiles went, and none is newer than the version to which they were brought. */
+/* Returns true if all tiles went, and none is newer than the version to which they were brought. */
 static bool complete(weft_publisher *publisher, const weft_tiles *tiles)
 {
     bool named = tiles->from == publisher->newest.order || weft_journal_at(&publisher->journal, tiles->from + 1);
     return tiles->unit == publisher->session->layout->unit_count && tiles->from >= tiles->order && named;
 }
 
-/* Tiles go whenever there is no catch-up to be sent, also while one is being made. What it says of a unit is exact,
- * whatever version each tile was read from: it is made of the updates that were published after that tile was sent. */
+/* Tiles go whenever there is no catch-up to be sent, also while one is being made. A catch-up is exact for each unit,
+ * whatever version its tile was read from, because it is made of the updates published after that tile was sent. */
 weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
@@ -341,6 +344,6 @@ weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *p
     }
     bool tiles = stream->tiles.unit < publisher->session->layout->unit_count;
     if (tiles && publisher->shadow.lost)
-        return weft_feed_no_snapshot(peer);
+        return weft_feed_no_snapshot(&peer->claim);
     return tiles && !publisher->shadow.busy ? next_full(publisher, peer) : WEFT_AGAIN;
 }

@@ -1,24 +1,24 @@
-/* feed_state.c - questions that the state of a feed answers by itself, and the end of a feed. */
+/* feed_state.c - answers questions from the state of a feed alone, and ends a feed. */
 #include <string.h>
 
 #include "peer/peer.h"
 
-void weft_feed_end(weft_peer *peer)
+void weft_feed_end(weft_feed *feed)
 {
-    weft_feed *stream = &peer->feed;
+    weft_feed *stream = feed;
     if (stream->update)
         stream->update->readers--;
     weft_blob_drop(stream->attachment);
     memset(stream, 0, sizeof *stream);
 }
 
-bool weft_feed_drops(const weft_peer *peer)
+bool weft_feed_drops(const weft_receipts *receipts)
 {
-    return peer->receipts.count && peer->receipts.expected[peer->receipts.count - 1].withdrawn;
+    return receipts->count && receipts->expected[receipts->count - 1].withdrawn;
 }
 
-bool weft_feed_stands_at(const weft_peer *peer, uint64_t order)
+bool weft_feed_stands_at(const weft_feed *feed, const weft_standing *standing, uint64_t order)
 {
-    const weft_feed *stream = &peer->feed;
-    return stream->kind == WEFT_FEED_NONE && peer->standing.sent_order == order;
+    const weft_feed *stream = feed;
+    return stream->kind == WEFT_FEED_NONE && standing->sent_order == order;
 }

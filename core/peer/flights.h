@@ -22,7 +22,7 @@ typedef struct weft_flight {
 } weft_flight;
 
 /* Flights: the slots of a peer and the buckets in them. The peer's record owns them. */
-typedef struct weft_flights {
+struct weft_flights {
     weft_slabs *slabs;    /* pool of the trainer, shared by all peers */
     uint8_t *headers;     /* headers of buckets, one for each slot */
     weft_parcel *parcels; /* what went by which rail, for each slot; NULL: no peer of the site has several rails */
@@ -37,17 +37,17 @@ typedef struct weft_flights {
     uint32_t slabs_used;   /* slabs that the peer's buckets have */
     bool starved;          /* the peer waits for a slab of the pool */
     uint64_t slab_turn;    /* weft_slabs.turn when the peer took its last slab; 0: never */
-} weft_flights;
+};
 
 /* Frees the slot if the peer granted the slot again and the provider no longer reads the bucket's memory. */
-void weft_flight_release(weft_peer *peer, weft_flight *flight);
+void weft_flight_release(weft_flights *flights, weft_flight *flight);
 /* Takes a receipt. Errors: WEFT_E_PROTOCOL, because no such bucket is on its way. */
 weft_status weft_flight_receipt(weft_peer *peer, const weft_wire_receipt *receipt, uint64_t now_ns);
 /* Returns true if all of the bucket in a used slot was posted, and nothing of the bucket is to go again. */
-bool weft_flight_is_whole(const weft_peer *peer, uint32_t slot);
+bool weft_flight_is_whole(const weft_posting *posting, const weft_flights *flights, uint32_t slot);
 /* Writes off the writes of a rail, because the rail's port is closed. */
-void weft_flights_write_off(weft_peer *peer, uint32_t rail);
+void weft_flights_write_off(weft_flights *flights, uint32_t rail);
 /* Writes off every bucket in flight, because all ports are closed. */
-void weft_flights_abandon(weft_peer *peer);
+void weft_flights_abandon(weft_posting *posting, weft_flights *flights);
 
 #endif

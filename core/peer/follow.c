@@ -1,16 +1,16 @@
-/* follow.c - peers behind a relay: which of them take an update from the relay's own stream, at no cost to the trainer.
+/* follow.c - chooses which peers of a relay take an update from the relay's own feed, at no cost to the trainer.
  *
- * A peer follows when it has what the relay has; it begins, and ends, to follow only when nothing is under way to it
- * from the other source, since the two are not ordered. */
+ * A peer follows if it has what the relay has. It begins and ends to follow only if nothing is under way to it from the
+ * other source, because the two sources are not ordered. */
 #include <string.h>
 
 #include "base/status.h"
 #include "peer/peer.h"
 
-/* Updates for which a peer that fell back too far behind a relay keeps its own stream. */
+/* Updates for which a peer that fell too far behind a relay keeps its own feed. */
 #define APART_UPDATES 8u
 
-/* The relay is the one that the peer itself names. */
+/* Lets the peer know the reason, because the relay is the one that the peer itself names. */
 static weft_status fail_outside(weft_status status)
 {
     weft_fail_outside("%s", weft_last_error());
@@ -33,7 +33,7 @@ weft_status weft_follow_join(weft_peer_table *peers, weft_peer *peer)
     if (!peer->following.parent)
         return fail_outside(
             weft_fail(WEFT_E_SYSTEM, "%s comes through relay %s, which is not joined", hello->name, hello->relay));
-    if (hello->hops != peer->following.parent->claim.hello.hops + 1) { /* which also holds chains to WEFT_SITE_HOPS */
+    if (hello->hops != peer->following.parent->claim.hello.hops + 1) { /* which also limits chains to WEFT_SITE_HOPS */
         peer->following.parent = NULL;
         return fail_outside(weft_fail(WEFT_E_SYSTEM, "%s comes by %u relays, its relay %s by another number",
                                       hello->name, hello->hops, hello->relay));
@@ -50,18 +50,18 @@ void weft_follow_forget(weft_peer_table *peers)
     }
 }
 
-void weft_follow_dropped(const weft_newest *newest, weft_peer *peer)
+void weft_follow_dropped(const weft_newest *newest, weft_following *following)
 {
-    if (peer->following.parent)
-        peer->following.apart_until = newest->order + APART_UPDATES;
+    if (following->parent)
+        following->apart_until = newest->order + APART_UPDATES;
 }
 
-/* Whether a peer has what its relay has, and room for what that gets. */
+/* Returns true if a peer has what its relay has, and room for what the relay gets. */
 static bool can(const weft_newest *newest, const weft_peer *peer)
 {
     const weft_peer *relay = peer->following.parent;
     bool settled = peer->receipts.count == 0 || (peer->following.followed && peer->receipts.count < WEFT_UPDATES_AHEAD);
-    return settled && !weft_feed_drops(peer) && peer->connection.greeted && !peer->connection.leaving &&
+    return settled && !weft_feed_drops(&peer->receipts) && peer->connection.greeted && !peer->connection.leaving &&
            peer->feed.kind == WEFT_FEED_NONE && peer->standing.held_order != WEFT_ORDER_UNKNOWN &&
            peer->standing.sent_order == relay->standing.sent_order &&
            peer->standing.sent_attachment == relay->standing.sent_attachment &&
@@ -69,13 +69,13 @@ static bool can(const weft_newest *newest, const weft_peer *peer)
            (peer->following.apart_until == 0 || newest->order > peer->following.apart_until);
 }
 
-/* Of an update at a level. */
-static bool takes(const weft_peer *peer, const weft_update *update, weft_level level)
+/* Returns true if the peer can take the update at that level. */
+static bool takes(const weft_standing *standing, const weft_receipts *receipts, const weft_claim *claim,
+                  const weft_update *update, weft_level level)
 {
-    const weft_version *last =
-        peer->receipts.count ? &peer->receipts.expected[peer->receipts.count - 1].version : &peer->standing.held;
-    return last->root == update->base.root && (peer->claim.hello.levels >> level & 1) &&
-           update->chain[level].staged_bytes <= peer->claim.hello.staging_bytes;
+    const weft_version *last = receipts->count ? &receipts->expected[receipts->count - 1].version : &standing->held;
+    return last->root == update->base.root && (claim->hello.levels >> level & 1) &&
+           update->chain[level].staged_bytes <= claim->hello.staging_bytes;
 }
 
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
@@ -88,11 +88,11 @@ bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
     uint64_t now_ns = weft_clock_ns(), patience_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
     if (!soon || peer->following.waits_since_ns == 0)
         peer->following.waits_since_ns = soon ? now_ns : 0;
-    return soon &&
-           now_ns <= peer->following.waits_since_ns + patience_ns; /* a relay that does not begin holds nobody back */
+    return soon && now_ns <= peer->following.waits_since_ns +
+                                 patience_ns; /* because a relay that does not begin must hold nobody back */
 }
 
-/* One follower: the same header, and nothing to send behind it. */
+/* Begins one follower: sends it the same header, and nothing after that. */
 static weft_status begin(weft_peer *peer, const weft_feed *sent, const weft_out *header)
 {
     weft_feed *stream = &peer->feed;
@@ -117,10 +117,11 @@ weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest,
     weft_wire_follow follow = {.target = {update->target.run, update->target.number, 0}};
     for (uint32_t i = 0; i < peers->count && relay->following.children > 0 && follow.count < WEFT_FOLLOW_MAX; i++) {
         weft_peer *peer = &peers->list[i];
-        if (peer->following.parent != relay || !can(newest, peer) || !takes(peer, update, sent->level))
+        if (peer->following.parent != relay || !can(newest, peer) ||
+            !takes(&peer->standing, &peer->receipts, &peer->claim, update, sent->level))
             continue;
         weft_status status =
-            weft_follow_begin(peers, newest, peer, sent, update, header); /* before it moves on itself */
+            weft_follow_begin(peers, newest, peer, sent, update, header); /* before this peer's own standing moves on */
         if (status == WEFT_OK)
             status = begin(peer, sent, header);
         if (status == WEFT_OK)
@@ -128,7 +129,7 @@ weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest,
         else
             weft_peer_lose(peers, peer, status, weft_last_error());
     }
-    peers->again = peers->again || relay->following.children > 0; /* those that waited for this go their ways */
+    peers->again = peers->again || relay->following.children > 0; /* peers that waited for this choose anew */
     if (follow.count == 0)
         return WEFT_OK;
     weft_wire_put_follow(&out, &follow);
@@ -146,7 +147,7 @@ void weft_follow_finish(weft_peer_table *peers, weft_peer *relay, const weft_out
         peer->receipts.expected[peer->receipts.count] = *expected;
         peer->receipts.expected[peer->receipts.count++].end = peer->flights.sequence;
         peer->standing.sent_order = expected->order;
-        weft_feed_end(peer);
+        weft_feed_end(&peer->feed);
         weft_status status =
             weft_control_send(&peer->connection.control, WEFT_MESSAGE_TRAILER, trailer->data, trailer->used);
         if (status != WEFT_OK)

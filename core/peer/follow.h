@@ -19,7 +19,7 @@ weft_status weft_follow_join(weft_peer_table *peers, weft_peer *peer);
 /* Takes all peers apart, because the trainer closes: nobody is lost for another. */
 void weft_follow_forget(weft_peer_table *peers);
 /* Notes that a relay dropped the peer, so the peer is served alone for a while. */
-void weft_follow_dropped(const weft_newest *newest, weft_peer *peer);
+void weft_follow_dropped(const weft_newest *newest, weft_following *following);
 /* Returns true if an idle peer's next update is about to come from its relay's stream. */
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer);
 /* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its

@@ -25,7 +25,7 @@ static weft_status check_hello(const weft_layout *layout, const weft_slabs *slab
                       "%s has another layout: its hash is %s; names, dtypes, shapes and their order must be equal",
                       hello->name, text);
     }
-    bool direct = hello->hops == 0; /* else it is the relay's provider */
+    bool direct = hello->hops == 0; /* else the provider is the relay's */
     if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0) {
         snprintf(text, sizeof text, "%s, the trainer's site file names %s for it; write the same at both ends",
                  hello->provider, site->provider);
@@ -46,7 +46,8 @@ static weft_status check_hello(const weft_layout *layout, const weft_slabs *slab
     return WEFT_OK;
 }
 
-/* This end's address may be one that leads to some peers and not to others. */
+/* Checks that the guest comes from where an address of this end leads, because some addresses lead to some peers
+ * only. */
 static weft_status check_source(const weft_peer *guest, const weft_wire_hello *hello)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME], key[WEFT_SITE_LINK_KEY];
@@ -57,177 +58,50 @@ static weft_status check_source(const weft_peer *guest, const weft_wire_hello *h
             return WEFT_OK;
     weft_site_trainer_key(site, hello->provider, key);
     weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->connection.control.peer, key);
-    weft_fail_outside("%s is not reached from %s", hello->name, key); /* where it comes from may be a relay's */
+    weft_fail_outside("%s is not reached from %s", hello->name,
+                      key); /* because the address that the guest comes from may be a relay's */
     return WEFT_E_REFUSED;
 }
 
-/* What is not there yet, and what all of several addresses lack, may pass: no reason for the rollout to stay away. */
-static weft_status find_outlet(weft_outlets *outlets, const weft_peer *guest, const weft_wire_hello *hello,
+/* Finds an outlet for the guest. An address that is not there yet may come, and so may one of several. That is no
+ * reason for the rollout to stay away. */
+static weft_status find_outlet(weft_outlets *outlets, const weft_connection *connection, const weft_wire_hello *hello,
                                weft_outlet **outlet)
 {
-    weft_status status = weft_outlet_any(outlets, hello->provider, 1, guest->connection.control.peer, outlet);
+    weft_status status = weft_outlet_any(outlets, hello->provider, 1, connection->control.peer, outlet);
     if (status == WEFT_AGAIN ||
         (status == WEFT_E_CONFIG && weft_outlet_rails(outlets->session->site, hello->provider) > 1))
         return weft_fail_quiet(WEFT_E_PROVIDER, "%s", weft_last_error());
     return status;
 }
 
-/* Whether a newcomer of the same name is the peer itself, or its next life: a live peer is heard every quarter of its
- * heartbeat, so one silent for half of it is the connection of a process that is gone. */
-static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)
-{
-    uint64_t silence_ns = weft_clock_ns() - peer->connection.control.heard_ns;
-    bool silent = silence_ns > peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
-    return hello->incarnation == peer->claim.hello.incarnation ||
-           (silent && hello->incarnation > peer->claim.hello.incarnation);
-}
-
-/* How long a question stands for who asked: twice the longest pause of a rollout between two dials, and some more. */
-#define RIVAL_NS (2500 * WEFT_NS_PER_MS)
-
-/* Another incarnation may be the next life of a peer whose end nobody has reported here, an earlier one too, because
- * its clock may have gone back. It comes again until the old one is heard once more, and so lives, or has been silent
- * for long enough. One rival asks at a time, until it had its answer: else two of them would replace each other for
- * ever. */
-static bool may_succeed(weft_peer_table *peers, weft_peer *peer, const weft_wire_hello *hello)
-{
-    const uint64_t now_ns = weft_clock_ns();
-    if (peer->claim.rival == 0 || now_ns > peer->claim.rival_ns + RIVAL_NS) {
-        peer->claim.rival = hello->incarnation;
-        peer->claim.rival_ns = now_ns;
-        peer->connection.pinged_ns = 0; /* it is asked at once */
-        peers->again = true;
-    }
-    if (peer->claim.rival != hello->incarnation || peer->connection.control.heard_ns <= peer->claim.rival_ns)
-        return true;
-    peer->claim.rival = 0;
-    return false;
-}
-
-/* A peer that is idle keeps its name and its place for a while only, if another wants them. */
-static void give_way(weft_peer_table *peers, weft_peer *peer, weft_peer_event event, const char *to)
-{
-    char why[192];
-    snprintf(why, sizeof why, "it held and took nothing for io_deadline + heartbeat, and gives way to %s", to);
-    weft_peer_move(peer, event);
-    weft_peer_lose(peers, peer, WEFT_E_PEER_LOST, why);
-}
-
-static weft_status refuse_later(const weft_peer *idle, const weft_wire_hello *hello)
-{
-    weft_fail_quiet(WEFT_E_SYSTEM,
-                    "%s has to wait: who has its %s holds nothing yet, and gives way in %llu ms at the latest",
-                    hello->name, strcmp(idle->claim.name, hello->name) == 0 ? "name" : "place",
-                    (unsigned long long)(weft_peer_stays_ns(idle) / WEFT_NS_PER_MS + 1));
-    weft_fail_outside("%s", weft_last_error());
-    return WEFT_E_SYSTEM;
-}
-
-/* Ends the connection of the peer whose name is wanted, or refuses the newcomer. */
-static weft_status take_name(weft_peer_table *peers, weft_peer *peer, const weft_wire_hello *hello)
-{
-    if (succeeds(peer, hello)) {
-        weft_peer_move(peer, WEFT_ON_REPLACED);
-        weft_peer_lose(peers, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
-        return WEFT_OK;
-    }
-    if (weft_peer_is_idle(peer) && weft_peer_stays_ns(peer) == 0) {
-        give_way(peers, peer, WEFT_ON_REPLACED, "another of its name");
-        return WEFT_OK;
-    }
-    const bool unknown = may_succeed(peers, peer, hello);
-    if (weft_peer_is_idle(peer))
-        return refuse_later(peer, hello);
-    if (unknown) {
-        weft_fail_quiet(WEFT_E_SYSTEM, "whether the peer named %s at %s is gone is not known yet", hello->name,
-                        peer->connection.control.peer);
-        weft_fail_outside("whether the peer named %s that was here is gone is not known yet", hello->name);
-        return WEFT_E_SYSTEM;
-    }
-    refuse(WEFT_E_REFUSED, "a peer named %s is live already, from %s; two peers cannot share a name", hello->name,
-           peer->connection.control.peer);
-    weft_fail_outside("a peer named %s is live already; two peers cannot share a name", hello->name);
-    return WEFT_E_REFUSED;
-}
-
-/* All places are taken: the one that has been idle for longest goes. */
-static weft_status take_place(weft_peer_table *peers, const weft_wire_hello *hello)
-{
-    weft_peer *idle = NULL;
-    for (uint32_t i = 0; i < peers->count; i++) {
-        weft_peer *peer = &peers->list[i];
-        if (weft_peer_is_idle(peer) && (!idle || weft_peer_stays_ns(peer) < weft_peer_stays_ns(idle)))
-            idle = peer;
-    }
-    if (!idle)
-        return refuse(WEFT_E_REFUSED, "%s: max_peers are live already%s", hello->name, "");
-    if (weft_peer_stays_ns(idle) > 0)
-        return refuse_later(idle, hello);
-    give_way(peers, idle, WEFT_ON_EVICTED, hello->name);
-    return WEFT_OK;
-}
-
-/* The record for a name: its old one if it is not connected, else `guest` becomes it. */
-static weft_status claim(weft_peer_table *peers, weft_peer *guest, const weft_wire_hello *hello, weft_peer **record)
-{
-    uint32_t others = 0;
-    *record = guest;
-    for (uint32_t i = 0; i < peers->count; i++) {
-        weft_peer *peer = &peers->list[i];
-        if (peer == guest || !peer->claim.known)
-            continue;
-        if (strcmp(peer->claim.name, hello->name) != 0) {
-            others += peer->connection.greeted;
-            continue;
-        }
-        weft_status status = peer->connection.greeted ? take_name(peers, peer, hello) : WEFT_OK;
-        if (status != WEFT_OK)
-            return status;
-        *record = peer;
-    }
-    weft_status status = WEFT_OK;
-    if (others >= guest->session->site->trainer.max_peers)
-        status = take_place(peers, hello);
-    if (status != WEFT_OK)
-        return status;
-    if (*record != guest) {
-        weft_control swap = (*record)->connection.control;
-        peers->again = true; /* this step has passed the record */
-        (*record)->connection.control = guest->connection.control;
-        guest->connection.control = swap;
-        (*record)->connection.opened_ns = guest->connection.opened_ns;
-        (*record)->connection.leaving = false;
-    }
-    return WEFT_OK;
-}
-
-/* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. Where it lacks
- * the newest one's attachment it holds bits without a label until that comes, in an update that changes nothing. */
-static void match_held(weft_publisher *publisher, weft_peer *peer, const weft_wire_hello *hello)
+/* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. A peer that
+ * lacks the newest attachment holds bits without a label. The attachment comes in an update that changes nothing. */
+static void match_held(weft_journal *journal, const weft_newest *newest, weft_standing *standing,
+                       const weft_wire_hello *hello)
 {
     weft_version nothing = {0, 0, 0};
-    peer->standing.held = nothing;
-    peer->standing.held_order = WEFT_ORDER_UNKNOWN;
-    peer->standing.sent_attachment = hello->attachment;
-    if (hello->holds && hello->held.root == publisher->newest.version.root) {
-        bool owed = weft_stream_owes_attachment(&publisher->newest, peer);
-        peer->standing.held = owed ? (weft_version){0, 0, publisher->newest.version.root} : publisher->newest.version;
-        peer->standing.held_order = publisher->newest.order;
+    standing->held = nothing;
+    standing->held_order = WEFT_ORDER_UNKNOWN;
+    standing->sent_attachment = hello->attachment;
+    if (hello->holds && hello->held.root == newest->version.root) {
+        bool owed = weft_stream_owes_attachment(newest, standing);
+        standing->held = owed ? (weft_version){0, 0, newest->version.root} : newest->version;
+        standing->held_order = newest->order;
     }
-    for (uint64_t order = publisher->newest.order; hello->holds && peer->standing.held_order == WEFT_ORDER_UNKNOWN;
-         order--) {
-        const weft_update *update = weft_journal_at(&publisher->journal, order);
+    for (uint64_t order = newest->order; hello->holds && standing->held_order == WEFT_ORDER_UNKNOWN; order--) {
+        const weft_update *update = weft_journal_at(journal, order);
         if (!update)
             break;
         if (update->base.root == hello->held.root) {
-            peer->standing.held = update->base;
-            peer->standing.held_order = order - 1;
+            standing->held = update->base;
+            standing->held_order = order - 1;
         }
     }
-    peer->standing.sent_order = peer->standing.held_order;
-    peer->standing.single_until = 0;
-    peer->standing.joined_order = publisher->newest.order;
-    peer->standing.lagging = false;
+    standing->sent_order = standing->held_order;
+    standing->single_until = 0;
+    standing->joined_order = newest->order;
+    standing->lagging = false;
 }
 
 static weft_status send_welcome(weft_publisher *publisher, weft_peer *peer, weft_wire_welcome *welcome)
@@ -256,7 +130,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
         peer->following.apart_until = 0;
         peer->standing.staging_said = 0;
         peer->claim.rival = 0;
-        memset(peer->rails.list, 0, sizeof peer->rails.list); /* their figures; no port is open */
+        memset(peer->rails.list, 0, sizeof peer->rails.list); /* the rails' figures; no port is open */
     }
     snprintf(peer->claim.name, sizeof peer->claim.name, "%s", hello->name);
     if (!peer->claim.known || site->level != WEFT_CHOICE_AUTO)
@@ -281,10 +155,10 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
     memset(peer->flights.list, 0, sizeof peer->flights.list);
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights.list[slot].slab = -1;
-    match_held(publisher, peer, hello);
+    match_held(&publisher->journal, &publisher->newest, &peer->standing, hello);
 }
 
-/* Once it is known how many rails there are. */
+/* Agrees on the bytes of a chunk, after it is known how many rails there are. */
 static void settle_chunk(weft_peer *peer)
 {
     uint64_t chunk = peer->claim.hello.chunk_bytes, paced = weft_pace_chunk(peer->site.rate_limit);
@@ -294,23 +168,22 @@ static void settle_chunk(weft_peer *peer)
             chunk = outlet->facts.chunk_bytes;
     }
     uint64_t share = chunk / peer->rails.used / 64 * 64;
-    if (peer->rails.used > 1 && chunk > WEFT_SPREAD_MIN) /* one bucket is to go over all rails */
+    if (peer->rails.used > 1 && chunk > WEFT_SPREAD_MIN) /* because one bucket is to go over all rails */
         chunk = share > WEFT_SPREAD_MIN ? share : WEFT_SPREAD_MIN;
     peer->posting.chunk_bytes = (uint32_t)(chunk < paced ? chunk : paced);
 }
 
-static weft_status answer_layout(const weft_door *door, weft_peer *peer)
+static weft_status answer_layout(const weft_door *door, weft_connection *connection)
 {
-    peer->connection.leaving = true;
-    return weft_control_send_long(&peer->connection.control, WEFT_MESSAGE_LAYOUT, door->layout_bytes,
-                                  door->layout_length);
+    connection->leaving = true;
+    return weft_control_send_long(&connection->control, WEFT_MESSAGE_LAYOUT, door->layout_bytes, door->layout_length);
 }
 
-/* It comes again: nothing is bound that it could join with. */
-static weft_status answer_later(weft_peer *peer)
+/* Sends the guest away until later, because no weights are bound yet that it could join with. */
+static weft_status answer_later(weft_connection *connection)
 {
-    peer->connection.leaving = true;
-    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PASSING, NULL, 0);
+    connection->leaving = true;
+    return weft_control_send(&connection->control, WEFT_MESSAGE_PASSING, NULL, 0);
 }
 
 static weft_status announce_join(const weft_newest *newest, weft_peer *peer)
@@ -335,12 +208,50 @@ static weft_status announce_join(const weft_newest *newest, weft_peer *peer)
     return weft_peer_move(peer, current ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
 
+/* Checks what a HELLO says of the guest, and finds the outlet by which the guest comes. */
+static weft_status examine(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
+                           const weft_site_peer *site, weft_outlet **outlet)
+{
+    weft_status status = check_hello(trainer->session->layout, &trainer->buffers.slabs, hello, site);
+    if (status == WEFT_OK)
+        status = check_source(guest, hello);
+    if (status == WEFT_OK)
+        status = find_outlet(&trainer->outlets, &guest->connection, hello, outlet);
+    if (status == WEFT_OK)
+        status = weft_wire_check_fabric(hello, &(*outlet)->facts);
+    if (status == WEFT_OK) /* further addresses are not used if data may not go to them */
+        status = weft_rail_may_reach(trainer->session->site, *outlet, &guest->connection.control, hello, hello->address,
+                                     hello->address_bytes);
+    return status;
+}
+
+/* Makes the peer of a record out of a HELLO: settles the record, opens the rails, and answers with WELCOME. */
+static weft_status admit(weft_trainer *trainer, weft_peer *peer, const weft_wire_hello *hello,
+                         const weft_site_peer *site)
+{
+    weft_publisher *publisher = &trainer->publisher;
+    weft_wire_welcome welcome = {0};
+    settle_record(publisher, &trainer->demand, peer, hello, site);
+    weft_status status = weft_peer_move(peer, WEFT_ON_HELLO);
+    if (status == WEFT_OK && publisher->shadow.lost &&
+        weft_feed_needs_snapshot(&publisher->journal, &publisher->newest, peer))
+        status = weft_feed_no_snapshot(&peer->claim);
+    if (status == WEFT_OK)
+        status = weft_follow_join(&trainer->peers, peer);
+    if (status == WEFT_OK)
+        status = weft_rail_open(&trainer->outlets, peer, &welcome);
+    if (status == WEFT_OK)
+        settle_chunk(peer);
+    if (status == WEFT_OK)
+        status = send_welcome(publisher, peer, &welcome);
+    return status == WEFT_OK ? announce_join(&publisher->newest, peer) : status;
+}
+
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,
                             weft_peer **greeted)
 {
     weft_wire_hello hello;
     weft_site_peer site;
-    weft_wire_welcome welcome = {0};
     weft_outlet *outlet = NULL;
     weft_peer *peer = guest;
     *greeted = guest;
@@ -352,43 +263,20 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     if (status != WEFT_OK)
         return status;
     if (hello.wants_layout)
-        return answer_layout(&trainer->door, guest);
+        return answer_layout(&trainer->door, &guest->connection);
     weft_log_enter(
-        &trainer->door.comers.sink); /* no stranger any more: whoever serves it enters another sink after that */
+        &trainer->door.comers.sink); /* the guest is no stranger any more; whoever serves it enters another sink then */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
-    status = check_hello(trainer->session->layout, &trainer->buffers.slabs, &hello, &site);
-    if (status == WEFT_OK)
-        status = check_source(guest, &hello);
-    if (status == WEFT_OK)
-        status = find_outlet(&trainer->outlets, guest, &hello, &outlet);
-    if (status == WEFT_OK)
-        status = weft_wire_check_fabric(&hello, &outlet->facts);
-    if (status == WEFT_OK) /* further ones are not used where they may not be */
-        status = weft_rail_may_reach(trainer->session->site, outlet, &guest->connection.control, &hello, hello.address,
-                                     hello.address_bytes);
+    status = examine(trainer, guest, &hello, &site, &outlet);
     if (status == WEFT_OK && !trainer->publisher.bound)
-        return answer_later(guest);
+        return answer_later(&guest->connection);
     if (status == WEFT_OK)
-        status = claim(&trainer->peers, guest, &hello, &peer);
+        status = weft_claim_take(&trainer->peers, guest, &hello, &peer);
     if (status != WEFT_OK)
         return status;
     *greeted = peer;
     weft_log_enter(&peer->claim.limit.sink);
     peer->rails.outlet = outlet;
-    settle_record(&trainer->publisher, &trainer->demand, peer, &hello, &site);
-    status = weft_peer_move(peer, WEFT_ON_HELLO);
-    if (status == WEFT_OK && trainer->publisher.shadow.lost && weft_feed_needs_snapshot(&trainer->publisher, peer))
-        status = weft_feed_no_snapshot(peer);
-    if (status == WEFT_OK)
-        status = weft_follow_join(&trainer->peers, peer);
-    if (status == WEFT_OK)
-        status = weft_rail_open(&trainer->outlets, peer, &welcome);
-    if (status == WEFT_OK)
-        settle_chunk(peer);
-    if (status == WEFT_OK)
-        status = send_welcome(&trainer->publisher, peer, &welcome);
-    if (status == WEFT_OK)
-        status = announce_join(&trainer->publisher.newest, peer);
-    return status;
+    return admit(trainer, peer, &hello, &site);
 }

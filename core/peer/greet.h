@@ -17,17 +17,6 @@ typedef struct weft_door {
     uint64_t told_ns;         /* when lines that were left out were last reported */
 } weft_door;
 
-/* Claim: who a peer says that it is, and who else wants its name. The peer's record owns it, over all connections. */
-typedef struct weft_claim {
-    char name[WEFT_SITE_NAME];
-    bool known; /* the record is in use, by a name seen in this run */
-    weft_wire_hello hello;
-    uint64_t joined_ns;   /* when HELLO was accepted */
-    uint64_t rival;       /* another incarnation that asked for the name and had no answer yet; 0: none */
-    uint64_t rival_ns;    /* when the rival asked first */
-    weft_log_limit limit; /* lines about the peer that its own doings bring about */
-} weft_claim;
-
 /* Answers a HELLO: the guest joins, as the record `*greeted`, or is sent what it asks for. Errors: the guest is to be
  * refused, for the last error's reason. */
 weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8_t *body, uint64_t length,

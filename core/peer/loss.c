@@ -1,4 +1,4 @@
-/* loss.c - the end of a peer's connection: everything on it ends, and the record stays. */
+/* loss.c - ends a peer's connection and everything on it; the record stays. */
 #include <stdio.h>
 
 #include "base/status.h"
@@ -15,10 +15,10 @@ void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status,
 {
     weft_session *session = peer->session;
     char text[192];
-    snprintf(text, sizeof text, "%s", why); /* `why` may be the last error's text, which closing may replace */
-    weft_rail_close(peer);
-    weft_flights_abandon(peer);
-    weft_feed_end(peer);
+    snprintf(text, sizeof text, "%s", why); /* because `why` may be the last error's text, which closing may replace */
+    weft_rail_close(&peer->rails);
+    weft_flights_abandon(&peer->posting, &peer->flights);
+    weft_feed_end(&peer->feed);
     weft_loss_of_children(peers, peer);
     weft_control_hang_up(&peer->connection.control);
     peer->receipts.count = 0;

@@ -1,5 +1,5 @@
-/* outlet.c - the trainer's addresses: each is opened when a peer needs it first, and again when one that was away is
- * back. Where there are several, one that is away is no error as long as another is there. */
+/* outlet.c - opens the trainer's addresses: each when a peer needs it first, and again when one that was away is back.
+ * Of several addresses, one that is away is no error as long as another is there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +70,8 @@ static weft_status here(const weft_outlet *outlet)
     return outlet->provider->link_here(outlet->link);
 }
 
-/* Whether ports are to be opened by one of several now. One that was away may be back as another IP. */
+/* Looks whether ports can be opened now by one of several addresses. An address that was away may be back as another
+ * IP. */
 static weft_status look(weft_outlets *outlets, weft_outlet *outlet)
 {
     weft_status status = outlet->link ? WEFT_OK : open_link(outlets, outlet);
@@ -83,7 +84,7 @@ static weft_status look(weft_outlets *outlets, weft_outlet *outlet)
     return status == WEFT_OK ? here(outlet) : status;
 }
 
-/* Says once what becomes of it. */
+/* Logs once that an address is away, and once that it is back. */
 static void note(weft_outlets *outlets, weft_outlet *outlet, weft_status status)
 {
     if (status != WEFT_OK && !outlet->away)
@@ -103,7 +104,7 @@ uint32_t weft_outlet_rails(const weft_site *site, const char *provider)
     return weft_site_trainer_rails(site, provider, list);
 }
 
-/* Its record, a new one if there is none yet. */
+/* Finds the record of an address; takes a new one if there is none yet. */
 static weft_status find(weft_outlets *outlets, const char *provider, uint32_t rail, weft_outlet **outlet)
 {
     const weft_provider *table = weft_provider_find(provider);

@@ -7,12 +7,13 @@
 #include "wire/greeting.h"
 #include "wire/refusal.h"
 
-/* A guest says who it is within this time. */
+/* Time within which a guest says who it is. */
 #define GREET_NS (5000 * WEFT_NS_PER_MS)
-/* A guest takes its answer, which may be a long layout, within this time. */
+/* Time within which a guest takes its answer, which may be a long layout. */
 #define LEAVE_NS (60000 * WEFT_NS_PER_MS)
 
-/* It dropped an update that was withdrawn, and holds what it held: the last thing under way to it. */
+/* Takes the report that the peer dropped a withdrawn update, and holds what it held. That update was the last thing
+ * under way to it. */
 static weft_status take_dropped(weft_peer *peer, const weft_wire_held *held)
 {
     if (held->version.root != peer->receipts.expected[0].version.root)
@@ -64,7 +65,7 @@ static weft_status take_held(const weft_newest *newest, weft_demand *demand, wef
     return weft_peer_move(peer, up_to_date ? WEFT_ON_HELD_NEWEST : WEFT_ON_HELD_OLDER);
 }
 
-/* The peer could not make a version of what it got: it closes and joins again with what it really holds. */
+/* Ends a peer that could not make a version of what it got. It closes, and joins again with what it really holds. */
 static weft_status take_fault(weft_publisher *publisher, weft_peer *peer, weft_wire_notice *notice)
 {
     weft_bytes_clean(notice->text);
@@ -72,14 +73,14 @@ static weft_status take_fault(weft_publisher *publisher, weft_peer *peer, weft_w
     weft_session_event(publisher->session, WEFT_EVENT_RESYNC, notice->status, peer->claim.name, &version, notice->text);
     weft_peer_move(peer, WEFT_ON_FAULT);
     if (notice->version == 0 && notice->status == WEFT_E_BUDGET)
-        weft_follow_dropped(&publisher->newest, peer);
+        weft_follow_dropped(&publisher->newest, &peer->following);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu failed there (%s)%s%s: %s; it will join again",
                            (unsigned long long)notice->version, weft_status_name(notice->status),
                            peer->following.parent ? ", behind relay " : "",
                            peer->following.parent ? peer->following.parent->claim.name : "", notice->text);
 }
 
-/* Whether `status` OK is an orderly end is told by `bye`. */
+/* Acts on one message of a peer. `*bye`: the peer leaves in good order. */
 static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type, const uint8_t *body, uint64_t length,
                        uint64_t now_ns, bool *bye)
 {
@@ -128,19 +129,20 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     }
 }
 
-/* Tells a guest why it cannot join, as the thread's last error has it, and closes when that has left. */
-static weft_status turn_away(weft_peer *peer, weft_status why)
+/* Tells a guest why it cannot join, as the thread's last error has it. The connection is closed when that has left. */
+static weft_status turn_away(weft_connection *connection, weft_status why)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_notice notice;
     weft_refusal_notice(why, "", &notice);
     weft_wire_put_notice(&out, &notice);
-    /* the other end's call, but who waits for it here wants to know; and what that end is not told must be said here */
+    /* the other end decides, but who waits for it here wants to know; and what that end is not told must be logged
+     * here */
     if (weft_status_scope(why) == WEFT_SCOPE_CALL || weft_refusal_withholds(why))
         weft_log(WEFT_LOG_WARN, "refused: %s", weft_last_error());
-    peer->connection.leaving = true;
-    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_REFUSE, out.data, out.used);
+    connection->leaving = true;
+    return weft_control_send(&connection->control, WEFT_MESSAGE_REFUSE, out.data, out.used);
 }
 
 static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_message type, const uint8_t *body,
@@ -156,11 +158,12 @@ static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_mess
         return WEFT_OK;
     bool was_greeted = (*peer)->connection.greeted;
     weft_peer_move(*peer, WEFT_ON_REFUSED);
-    weft_status refused = turn_away(*peer, status);
-    if (was_greeted) { /* past the claim: the record goes back to lost, the connection stays for the refusal */
+    weft_status refused = turn_away(&(*peer)->connection, status);
+    if (was_greeted) { /* the claim succeeded, so the record goes back to lost, and the connection stays for the refusal
+                        */
         (*peer)->connection.greeted = false;
         weft_loss_of_children(&trainer->peers, *peer);
-        weft_rail_close(*peer);
+        weft_rail_close(&(*peer)->rails);
     }
     return refused;
 }
@@ -195,16 +198,16 @@ weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer)
     return WEFT_OK;
 }
 
-static weft_status ping(weft_peer *peer, uint64_t now_ns)
+static weft_status ping(weft_connection *connection, uint64_t now_ns)
 {
     uint8_t body[8];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_word(&out, now_ns);
-    peer->connection.pinged_ns = now_ns;
-    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PING, out.data, out.used);
+    connection->pinged_ns = now_ns;
+    return weft_control_send(&connection->control, WEFT_MESSAGE_PING, out.data, out.used);
 }
 
-/* Where its data go: to the relay nearest to the trainer, if it is behind one. */
+/* Names where the peer's data go: to the relay nearest to the trainer, if the peer comes through one. */
 static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
 {
     const weft_peer *to = peer;
@@ -217,20 +220,19 @@ static weft_status fail_stall(const weft_peer *peer, uint64_t now_ns)
                            named ? to->site.address : to->connection.control.peer);
 }
 
-/* Whether what the peer waits for may be here yet: an update that is being encoded, a repair that is being made, a
- * snapshot that waits for a slab or is being caught up. */
-static bool is_waited_for(const weft_eager *eager, const weft_peer *peer)
+/* Returns true if what the peer waits for may be here yet: an update that is being encoded, a repair that is being
+ * made, or a snapshot that waits for a slab or a catch-up. */
+static bool is_waited_for(const weft_eager *eager, const weft_feed *feed)
 {
-    return peer->feed.kind == WEFT_FEED_REPAIR || peer->feed.kind == WEFT_FEED_SNAPSHOT ||
-           weft_eager_waits(eager, peer);
+    return feed->kind == WEFT_FEED_REPAIR || feed->kind == WEFT_FEED_SNAPSHOT || weft_eager_waits(eager, feed);
 }
 
-/* It is not lost on the way. */
+/* Tells a peer that what it waits for is not lost on the way. */
 static weft_status tell_passing(const weft_eager *eager, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t every_ns = weft_session_passing_ns(peer->session);
     bool all_taken = peer->flights.slots_free == peer->claim.hello.slots && !peer->posting.busy;
-    if (!is_waited_for(eager, peer))
+    if (!is_waited_for(eager, &peer->feed))
         return WEFT_OK;
     weft_waits_until(waits, peer->connection.told_ns + every_ns > now_ns ? peer->connection.told_ns + every_ns
                                                                          : now_ns + every_ns);
@@ -261,7 +263,8 @@ static weft_status check_greeted(weft_trainer *trainer, weft_peer *peer, uint64_
         status = tell_passing(&trainer->publisher.eager, peer, now_ns, waits);
     if (status == WEFT_OK)
         status = weft_rail_check(&trainer->outlets, peer, now_ns, waits);
-    return status == WEFT_OK && now_ns >= peer->connection.pinged_ns + every_ns ? ping(peer, now_ns) : status;
+    return status == WEFT_OK && now_ns >= peer->connection.pinged_ns + every_ns ? ping(&peer->connection, now_ns)
+                                                                                : status;
 }
 
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits)

@@ -6,6 +6,7 @@
 #ifndef WEFT_CORE_PEER_H
 #define WEFT_CORE_PEER_H
 
+#include "peer/claim.h"
 #include "peer/feed.h"
 #include "peer/flights.h"
 #include "peer/follow.h"
@@ -21,20 +22,20 @@
 
 /* Peer: the record of one rollout, from its first HELLO until its place is given to another. */
 struct weft_peer {
-    weft_session *session; /* the trainer's: its lock, site, events and figures */
-    weft_peer_state state; /* written by weft_peer_move only */
-    weft_site_peer site;   /* its row of the site */
-    weft_claim claim;
-    weft_connection connection;
-    weft_standing standing;
-    weft_tuning tuning;
-    weft_following following;
-    weft_feed feed;
-    weft_posting posting;
-    weft_flights flights;
-    weft_rails rails;
-    weft_receipts receipts;
-    weft_peer_info info; /* counters and last figures; the other fields are filled in when asked for */
+    weft_session *session;      /* the trainer's: its lock, site, events and figures */
+    weft_peer_state state;      /* written by weft_peer_move only */
+    weft_site_peer site;        /* its row of the site */
+    weft_claim claim;           /* who it is */
+    weft_connection connection; /* how it is heard */
+    weft_standing standing;     /* what it holds, and how far it was sent */
+    weft_tuning tuning;         /* what was measured of it, and at which level it is sent */
+    weft_following following;   /* its relay, and the peers that come through it */
+    weft_feed feed;             /* what it is being sent */
+    weft_posting posting;       /* its bucket that goes to the fabric now */
+    weft_flights flights;       /* its slots, with the buckets on their way */
+    weft_rails rails;           /* the ways to it */
+    weft_receipts receipts;     /* what it has still to report */
+    weft_peer_info info;        /* counters and last figures; the other fields are filled in when asked for */
 };
 
 #define WEFT_GUESTS 8u /* connections that have not said who they are, at most */
@@ -51,31 +52,32 @@ struct weft_peer_table {
  * peer's record; the rest serves all peers. */
 struct weft_trainer {
     weft_session *session;
-    weft_publisher publisher;
-    weft_demand demand;
-    weft_buffers buffers;
-    weft_outlets outlets;
+    weft_publisher publisher; /* all that is for the weights */
+    weft_demand demand;       /* levels that peers want */
+    weft_buffers buffers;     /* memory that peers are sent from, beside the journal */
+    weft_outlets outlets;     /* fabric addresses */
     weft_peer_table peers;
-    weft_door door;
+    weft_door door; /* where guests come */
 };
 
 /* ---- loss.c: the end of a connection */
-/* Closes the connection and all operations on it; the record stays. `status` OK: an orderly goodbye. Who knows a more
- * telling event than a goodbye, a broken protocol or a lost connection has moved the peer before. */
+/* Ends the peer's connection and all operations on it; the record stays. `status` OK: an orderly goodbye. The peer
+ * moves on a goodbye, a broken protocol or a lost connection. A caller that knows a more telling event moves the peer
+ * before. */
 void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status, const char *why);
-/* A peer is lost: those behind it are lost with it. */
+/* Loses the peers that come through a relay, because the relay is lost. */
 void weft_loss_of_children(weft_peer_table *peers, weft_peer *peer);
 
 /* ---- peer.c: what a peer says */
-/* Reads and acts on what the peer said. Errors end the connection: weft_peer_lose. */
+/* Reads what the peer sent, and acts on each message. An error ends the connection (weft_peer_lose). */
 weft_status weft_peer_listen(weft_trainer *trainer, weft_peer *peer);
-/* Heartbeats and deadlines. */
+/* Checks heartbeats and deadlines, and says in `waits` when to look again. Errors: the peer is to be lost. */
 weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 /* ---- answer.c: digests of versions for a peer that looks for a wrong bit */
 weft_status weft_answer(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length);
 
-/* The order after which the version stood; WEFT_ORDER_UNKNOWN: its digests are not kept. */
+/* Returns the order after which the version stood. WEFT_ORDER_UNKNOWN: its digests are not kept. */
 uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *version);
 
 /* ---- repair.c: units of a peer whose bits are no version */

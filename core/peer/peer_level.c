@@ -1,13 +1,14 @@
-/* peer_level.c - which level a peer wants, judged when it holds a version, so that a publish has nothing to weigh; and
- * which ones a publish encodes: those that connected peers want. */
+/* peer_level.c - chooses the level that each peer wants, and with that the levels that a publish encodes.
+ *
+ * A peer's level is judged when it reports a version as held, so that a publish has nothing to weigh. */
 #include <string.h>
 
 #include "peer/peer.h"
 
-/* Share of the journal that one update may take at a level that weft chose. */
+/* One byte in so many of the journal may go to one update at a level that weft chose. */
 #define ROOM_SHARE 8
 
-/* `wanting`: how many peers want each level, this one among them. */
+/* Collects what decides a peer's level. `wanting`: how many peers want each level, with this one. */
 static weft_level_wish wish_of(const weft_demand *demand, const weft_peer *peer, const uint32_t *wanting)
 {
     weft_level_wish wish = {.site = &peer->site,

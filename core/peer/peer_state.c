@@ -13,8 +13,8 @@
 #define LIVE    TO(WEFT_PEER_LIVE)
 #define LOST    TO(WEFT_PEER_LOST)
 
-/* A guest's connection ends without a word: it never was a peer. `joining` lasts from an accepted HELLO to WELCOME,
- * within one step. A guest or a lost record may carry a connection that only waits for its refusal to leave. */
+/* A guest's connection ends without a word, because a guest never was a peer. `joining` lasts from an accepted HELLO to
+ * WELCOME, within one step. A guest or a lost record may have a connection that only waits for its refusal to leave. */
 typedef struct row {
     const char *name;
     uint8_t to[WEFT_PEER_STATES];

@@ -1,4 +1,4 @@
-/* rail.c - opens and closes the rails of a peer, and tells which of them carry. */
+/* rail.c - opens and closes the rails of a peer, and says which of them carry. */
 #include "peer/rail.h"
 
 #include <stdio.h>
@@ -21,19 +21,19 @@ void weft_rail_enter(weft_rail *rail, weft_rail_state state)
     rail->since_ns = weft_clock_ns();
 }
 
-bool weft_rail_carries(const weft_peer *peer)
+bool weft_rail_carries(const weft_rails *rails)
 {
     bool up = false;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        up = up || peer->rails.list[at].state == WEFT_RAIL_UP;
+    for (uint32_t at = 0; at < rails->count; at++)
+        up = up || rails->list[at].state == WEFT_RAIL_UP;
     return up;
 }
 
-bool weft_rail_writes(const weft_peer *peer)
+bool weft_rail_writes(const weft_rails *rails)
 {
     bool writes = false;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        writes = writes || (peer->rails.list[at].port && peer->rails.list[at].writes > 0);
+    for (uint32_t at = 0; at < rails->count; at++)
+        writes = writes || (rails->list[at].port && rails->list[at].writes > 0);
     return writes;
 }
 
@@ -62,7 +62,7 @@ void weft_rail_port_close(weft_rail *rail)
 weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
 {
     const weft_provider *provider = rail->outlet->provider;
-    weft_descriptors_need(rail->outlet->facts.descriptors + 1); /* and one to look them through */
+    weft_descriptors_need(rail->outlet->facts.descriptors + 1); /* and one descriptor to look through those */
     weft_status status = provider->port_open(rail->outlet->link, &rail->port);
     rail->outlet->ports += rail->port != NULL;
     if (status == WEFT_OK)
@@ -72,10 +72,11 @@ weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine)
     return status;
 }
 
-/* Where all are away the peer's is one that could be opened at least: whether it carries shows. */
-static bool is_there(const weft_peer *peer, const weft_outlet *outlet)
+/* Returns true if an outlet is there. If all are away, the peer's is one that could be opened at least, and whether it
+ * carries shows later. */
+static bool is_there(const weft_rails *rails, const weft_outlet *outlet)
 {
-    return outlet->link && (!outlet->away || outlet == peer->rails.outlet);
+    return outlet->link && (!outlet->away || outlet == rails->outlet);
 }
 
 weft_status weft_rail_may_reach(const weft_site *site, const weft_outlet *outlet, const weft_control *control,
@@ -88,7 +89,7 @@ weft_status weft_rail_may_reach(const weft_site *site, const weft_outlet *outlet
     return weft_target_check(&law, hello, control, address, bytes);
 }
 
-/* Where the peer has no port now, or this end none, the rail is opened later. */
+/* Opens one rail. If either end has no port now, the rail is opened later. */
 static weft_status open_rail(weft_peer *peer, uint32_t at, const weft_wire_port *there, weft_wire_port *mine)
 {
     weft_rail *rail = &peer->rails.list[at];
@@ -97,7 +98,7 @@ static weft_status open_rail(weft_peer *peer, uint32_t at, const weft_wire_port 
     if (there->address_bytes > 0)
         status = weft_rail_may_reach(peer->session->site, rail->outlet, &peer->connection.control, &peer->claim.hello,
                                      there->address, there->address_bytes);
-    if (status == WEFT_OK && there->address_bytes > 0 && is_there(peer, rail->outlet))
+    if (status == WEFT_OK && there->address_bytes > 0 && is_there(&peer->rails, rail->outlet))
         status = weft_rail_port_open(rail, mine);
     if (status == WEFT_OK && rail->port)
         status = rail->outlet->provider->port_connect(rail->port, there->address, there->address_bytes);
@@ -124,8 +125,9 @@ static weft_wire_port port_of(const weft_wire_hello *hello, uint32_t at)
     return first;
 }
 
-/* The peer's port `at` is used where both ends have it: its rail among the trainer's addresses and among those that the
- * site names for the peer, its stream among the peer's; the first one always. */
+/* Returns true if the peer's port `at` is used, because both ends have it. Its rail must be among the trainer's
+ * addresses and among those that the site names for the peer, and its stream among the peer's. The first port is always
+ * used. */
 static bool is_shared(const weft_peer *peer, uint32_t at)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
@@ -136,7 +138,8 @@ static bool is_shared(const weft_peer *peer, uint32_t at)
             rail < weft_site_rails(peer->site.address, list) && at / there < streams);
 }
 
-/* NULL: there is none, as was said. One that is away is there later. */
+/* Finds the outlet of the peer's port `at`. NULL: there is none, as was reported. An outlet that is away is there
+ * later. */
 static weft_outlet *outlet_of(weft_outlets *outlets, const weft_peer *peer, uint32_t at)
 {
     weft_outlet *outlet;
@@ -144,14 +147,14 @@ static weft_outlet *outlet_of(weft_outlets *outlets, const weft_peer *peer, uint
     return outlet;
 }
 
-/* A peer none of whose own is there, as one with a single address, comes by any other. */
-static void take_another(weft_peer *peer)
+/* Gives a peer another address if none of its own is there. */
+static void take_another(weft_rails *rails)
 {
     bool there = false;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        there = there || (peer->rails.list[at].outlet && is_there(peer, peer->rails.list[at].outlet));
+    for (uint32_t at = 0; at < rails->count; at++)
+        there = there || (rails->list[at].outlet && is_there(rails, rails->list[at].outlet));
     if (!there)
-        peer->rails.list[0].outlet = peer->rails.outlet;
+        rails->list[0].outlet = rails->outlet;
 }
 
 static void take_lanes(weft_outlets *outlets, weft_peer *peer)
@@ -167,7 +170,7 @@ static void take_lanes(weft_outlets *outlets, weft_peer *peer)
                             .cool_ns = weft_rail_patience_ns(outlets->session->site)};
         rail->outlet = is_shared(peer, at) ? outlet_of(outlets, peer, at) : NULL;
     }
-    take_another(peer);
+    take_another(&peer->rails);
     for (uint32_t at = 0; at < peer->rails.count; at++)
         peer->rails.used += peer->rails.list[at].outlet != NULL;
 }
@@ -181,7 +184,7 @@ weft_status weft_rail_open(weft_outlets *outlets, weft_peer *peer, weft_wire_wel
     peer->rails.looked_ns = weft_clock_ns();
     peer->rails.looking = false;
     welcome->further =
-        peer->rails.used > 1 ? peer->claim.hello.further : 0; /* so the peer knows that there are several */
+        peer->rails.used > 1 ? peer->claim.hello.further : 0; /* which tells the peer that there are several */
     for (uint32_t at = 0; at < peer->rails.count && status == WEFT_OK; at++) {
         const weft_wire_port there = port_of(&peer->claim.hello, at);
         weft_wire_port mine = {.address_bytes = 0};
@@ -201,11 +204,11 @@ weft_status weft_rail_open(weft_outlets *outlets, weft_peer *peer, weft_wire_wel
     return status;
 }
 
-void weft_rail_close(weft_peer *peer)
+void weft_rail_close(weft_rails *rails)
 {
     for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++) {
-        weft_rail_port_close(&peer->rails.list[at]);
-        weft_rail_enter(&peer->rails.list[at], WEFT_RAIL_NONE);
+        weft_rail_port_close(&rails->list[at]);
+        weft_rail_enter(&rails->list[at], WEFT_RAIL_NONE);
     }
 }
 
@@ -222,11 +225,11 @@ static void add_ways(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]
     }
 }
 
-uint32_t weft_rail_streams(const weft_peer *peer)
+uint32_t weft_rail_streams(const weft_rails *rails)
 {
     uint32_t count = 0;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        count += peer->rails.list[at].outlet && is_there(peer, peer->rails.list[at].outlet);
+    for (uint32_t at = 0; at < rails->count; at++)
+        count += rails->list[at].outlet && is_there(rails, rails->list[at].outlet);
     return count;
 }
 

@@ -1,14 +1,13 @@
-/* rail.h - the rails of one peer: the ways by which its buckets go, each a port at either end, on a link of its own
- * address or beside others on one.
+/* rail.h - the rails of one peer. A rail is a port at either end, on a link of its own address or beside others on one.
  *
  *   trying -- probe landed --> up -- failed, stands still --> closing -- CLOSED --> cooling -- later --> opening
  *     ^  `--- no probe landed ----------------------------------^                     ^                  |   |
  *     |                                                                               `--- refused ------'   |
  *     `------------------------------------------------------------------------------------------ OPENED ----'
  *
- * A peer with one rail has it up at once and is lost with it. Where there are several, a rail carries chunks of buckets
- * only after a write of no bucket came through it, and what a closed one took along goes by the others: the peer says
- * which buckets are whole without it and forgets what else came by it, so that each chunk counts once. */
+ * A peer with one rail has that rail up at once, and is lost with it. Of several rails, one carries chunks of buckets
+ * only after a write of no bucket, the probe, came through it. What a closed rail had goes by the others. The peer
+ * reports which buckets are whole without it, and forgets what else came by it, so that each chunk counts once. */
 #ifndef WEFT_CORE_RAIL_H
 #define WEFT_CORE_RAIL_H
 
@@ -19,7 +18,7 @@
 #include "wire/control.h"
 
 typedef enum weft_rail_state {
-    WEFT_RAIL_NONE, /* one end does not have it */
+    WEFT_RAIL_NONE, /* one end does not have the rail */
     WEFT_RAIL_TRYING,
     WEFT_RAIL_UP,
     WEFT_RAIL_CLOSING,
@@ -27,29 +26,29 @@ typedef enum weft_rail_state {
     WEFT_RAIL_OPENING
 } weft_rail_state;
 
-/* Writes of one of several rails that may be under way, those that are completed and not known to have landed included.
- */
+/* Writes of one of several rails that may be under way, with those that are completed and not known to have landed. */
 #define WEFT_RAIL_WRITES 128u
 
 typedef struct weft_rail {
     weft_rail_state state;
     weft_outlet *outlet;
     weft_port *port;                  /* NULL: closed */
-    weft_wire_port there;             /* the peer's, and its slots as registered for it */
-    uint32_t turn;                    /* how often it was opened before */
-    uint32_t writes;                  /* posted and not completed */
+    weft_wire_port there;             /* the peer's port, and its slots as registered for it */
+    uint32_t turn;                    /* how often the rail was opened before */
+    uint32_t writes;                  /* writes posted and not completed */
     uint64_t posted;                  /* writes since it was opened */
-    uint64_t landed;                  /* of them, as the peer said last */
-    uint64_t unlanded;                /* bytes of the others */
-    uint32_t sizes[WEFT_RAIL_WRITES]; /* of each, by its number */
-    double rate_bytes_s;              /* at which they land; 0: unknown yet */
-    uint64_t window, window_ns; /* bytes that landed since then, of writes under way all the time; 0: there were none */
-    uint64_t moved_ns;          /* last time one was completed or landed, or there was none under way */
-    uint64_t refused_ns;        /* since then it took no write of those it was asked for; 0: it took the last */
-    uint64_t asked_ns;          /* when it refused last */
-    uint64_t since_ns, retry_ns;                              /* of the state; cooling: until then */
-    uint64_t cool_ns;                                         /* how long it cools next time */
-    bool probed;                                              /* the write that shows whether it carries was posted */
+    uint64_t landed;                  /* of these writes, how many landed, as the peer reported last */
+    uint64_t unlanded;                /* bytes of the other writes */
+    uint32_t sizes[WEFT_RAIL_WRITES]; /* bytes of each write, by its number */
+    double rate_bytes_s;              /* rate at which writes land; 0: unknown yet */
+    uint64_t window, window_ns;  /* bytes that landed since window_ns, of writes under way all the time; window_ns 0:
+                                    there were none */
+    uint64_t moved_ns;           /* when a write last completed or landed, or none was under way */
+    uint64_t refused_ns;         /* since when the rail refused every write; 0: it took the last */
+    uint64_t asked_ns;           /* when the rail last refused a write */
+    uint64_t since_ns, retry_ns; /* when the state began; until when the rail cools */
+    uint64_t cool_ns;            /* how long the rail cools next time */
+    bool probed;                 /* the write that shows whether the rail carries was posted */
     uint64_t sent_writes, sent_bytes, resent_bytes, failures; /* in all turns */
 } weft_rail;
 
@@ -64,19 +63,19 @@ typedef struct weft_rails {
     bool looking;       /* LOOK is not answered yet */
 } weft_rails;
 
-/* No rail: of a chunk that is to be sent again. */
+/* In place of a rail: the chunk is to be sent again. */
 #define WEFT_RAIL_AGAIN 0xffu
 
-/* What sending chunks of a bucket again takes: kept from its first write to its receipt. */
+/* Parcel: what it takes to send chunks of a bucket again, kept from the bucket's first write to its receipt. */
 typedef struct weft_parcel {
     weft_extent extents[WEFT_BUCKET_EXTENTS];
     uint32_t extent_count;
-    uint32_t chunks;                   /* posted so far, the header's with them */
-    uint32_t again;                    /* of them to be sent again */
-    uint8_t rail[WEFT_CHUNKS_MAX + 1]; /* by which each went */
+    uint32_t chunks;                   /* chunks posted so far, with the header's */
+    uint32_t again;                    /* of these chunks, how many are to be sent again */
+    uint8_t rail[WEFT_CHUNKS_MAX + 1]; /* rail by which each chunk went */
 } weft_parcel;
 
-/* A chunk: where it lies here and in its slot. */
+/* Chunk: where it lies here and in its slot. */
 typedef struct weft_chunk {
     uint32_t slot, number; /* number 0: the bucket's header */
     const uint8_t *data;
@@ -84,47 +83,48 @@ typedef struct weft_chunk {
 } weft_chunk;
 
 /* ---- rail.c: the rails of a peer */
-/* Opens all that both ends have, and names them. */
+/* Opens the rails that both ends have, and names them in `welcome`. */
 weft_status weft_rail_open(weft_outlets *outlets, weft_peer *peer, weft_wire_welcome *welcome);
-void weft_rail_close(weft_peer *peer);
-/* One of them, and its books. */
+void weft_rail_close(weft_rails *rails);
+/* Opens the port of one rail; closing it clears the rail's books. */
 weft_status weft_rail_port_open(weft_rail *rail, weft_wire_port *mine);
 void weft_rail_port_close(weft_rail *rail);
 void weft_rail_enter(weft_rail *rail, weft_rail_state state);
-/* Leaves it closed until it has cooled. */
+/* Leaves the rail closed until it has cooled. */
 void weft_rail_cool(weft_rail *rail);
-/* How long a rail may stand still while others move: so much less than io_deadline that what it took along can still go
- * by the others. */
+/* Returns how long a rail may stand still while others move. That is so much less than io_deadline that the others can
+ * still take over what the rail had. */
 uint64_t weft_rail_patience_ns(const weft_site *site);
 
-/* Describe the rails of a peer, and those of all; return how many there are. */
+/* Describe the rails of a peer, and those of all peers. Return how many there are. */
 uint32_t weft_rail_describe(const weft_peer *peer, weft_rail_info rails[WEFT_RAILS_MAX]);
 uint32_t weft_rail_describe_all(const weft_outlets *outlets, const weft_peer_table *peers,
                                 weft_rail_info rails[WEFT_RAILS_MAX]);
-/* How many of a peer's rails have an address of the trainer's that is there. */
-uint32_t weft_rail_streams(const weft_peer *peer);
-/* Whether buckets can go. */
-bool weft_rail_carries(const weft_peer *peer);
-/* Whether a write is under way by any, a probe too: its port is to be polled. */
-bool weft_rail_writes(const weft_peer *peer);
+/* Returns how many of a peer's rails have an address of the trainer's that is there. */
+uint32_t weft_rail_streams(const weft_rails *rails);
+/* Returns true if buckets can go. */
+bool weft_rail_carries(const weft_rails *rails);
+/* Returns true if a write is under way by any rail, or a probe, so its port is to be polled. */
+bool weft_rail_writes(const weft_rails *rails);
 
 /* ---- rail_watch.c: those that fail */
-/* A rail failed, as the last error says: closes it, and has what it took along sent by the others.
- * Errors: WEFT_E_PEER_LOST when there is no other. */
+/* Closes a rail that failed, for the reason `why`, and has the others send what the rail had. Errors: WEFT_E_PEER_LOST,
+ * because there is no other. */
 weft_status weft_rail_fail(weft_peer *peer, weft_rail *rail, const char *why);
-/* Whether data for the peer of a HELLO may go to one of its ports by a outlet: target.h. */
+/* Checks that data for the peer of a HELLO may go to one of its ports by an outlet (wire/target.h). */
 weft_status weft_rail_may_reach(const weft_site *site, const weft_outlet *outlet, const weft_control *control,
                                 const weft_wire_hello *hello, const uint8_t *address, uint32_t bytes);
-/* LANDED, CLOSED and OPENED. */
+/* Act on LANDED, CLOSED and OPENED. */
 weft_status weft_rail_landed(weft_peer *peer, const uint8_t *body, uint64_t length);
 weft_status weft_rail_closed(weft_peer *peer, const uint8_t *body, uint64_t length);
 weft_status weft_rail_opened(weft_peer *peer, const uint8_t *body, uint64_t length);
-/* Looks after rails that stand still, opens again those that have cooled, tries those that were opened. */
+/* Looks after the rails: has those that stand still looked at, opens those that have cooled, tries those that are
+ * open. */
 weft_status weft_rail_check(weft_outlets *outlets, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
 /* ---- rail_write.c: one write by one rail */
 /* Returns where the header of the bucket in a slot lies. */
-uint8_t *weft_rail_header(const weft_peer *peer, uint32_t slot);
+uint8_t *weft_rail_header(const weft_flights *flights, uint32_t slot);
 /* Posts a chunk by a rail. Errors: WEFT_AGAIN, the provider's. */
 weft_status weft_rail_write_chunk(const weft_peer *peer, const weft_rail *rail, const weft_chunk *chunk);
 /* Posts the write that shows whether a rail carries. Errors: WEFT_AGAIN, the provider's. */
@@ -133,25 +133,26 @@ weft_status weft_rail_probe(weft_peer *peer, weft_rail *rail);
 void weft_rail_note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns);
 void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now_ns);
 /* Returns true if a rail is up and may be given a write. */
-bool weft_rail_has_room(const weft_peer *peer, const weft_rail *rail);
+bool weft_rail_has_room(const weft_rails *rails, const weft_rail *rail);
 
 /* ---- rail_again.c: chunks that go again */
-/* Takes the memory, if any peer of the site may have several rails. */
+/* Takes the memory for parcels, if any peer of the site may have several rails. */
 weft_status weft_parcel_open(weft_buffers *buffers, const weft_site *site);
-/* Bytes of it. */
+/* Returns the bytes of that memory. */
 uint64_t weft_parcel_need(const weft_site *site);
 void weft_parcel_close(weft_buffers *buffers);
-weft_parcel *weft_parcel_of(const weft_peer *peer, uint32_t slot);
-/* A bucket is about to be posted. */
+weft_parcel *weft_parcel_of(const weft_flights *flights, uint32_t slot);
+/* Begins the parcel of a bucket that is about to be posted. */
 void weft_parcel_begin(weft_peer *peer, uint32_t slot);
-/* A chunk of it went by a rail. */
+/* Notes that a chunk went by a rail. */
 void weft_parcel_note(weft_peer *peer, const weft_chunk *chunk, uint32_t rail);
-/* A rail is closed at both ends: of buckets that are not whole at the peer, what went by it goes again. Returns how
- * many chunks that are. Errors: WEFT_E_PROTOCOL (one is said to be whole that cannot be). */
+/* Marks what went by a rail that is closed at both ends, of buckets that are not whole at the peer, to go again. Sets
+ * `*chunks` to how many chunks that are. Errors: WEFT_E_PROTOCOL, because the peer reports a bucket as whole that
+ * cannot be. */
 weft_status weft_parcel_again(weft_peer *peer, uint32_t rail, const weft_wire_closed *closed, uint32_t *chunks);
-/* The next chunk to be sent again; false: none. */
+/* Finds the next chunk to be sent again. Returns false if there is none. */
 bool weft_parcel_next(const weft_peer *peer, weft_chunk *chunk);
-/* Chunk `number` of a bucket cut at `chunk_bytes`, number 0 left to the caller. */
+/* Returns chunk `number`, from 1 on, of a bucket cut at `chunk_bytes`. The header, number 0, is the caller's. */
 weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_t chunk_bytes, uint32_t number);
 
 #endif

@@ -1,4 +1,5 @@
-/* rail_again.c - which chunk of which bucket went by which rail, so that it can go again by another. */
+/* rail_again.c - remembers which chunk of which bucket went by which rail, so that the chunk can go again by
+ * another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,16 +39,16 @@ void weft_parcel_close(weft_buffers *buffers)
         weft_mem_unmap(buffers->parcels, buffers->parcels_bytes);
 }
 
-weft_parcel *weft_parcel_of(const weft_peer *peer, uint32_t slot)
+weft_parcel *weft_parcel_of(const weft_flights *flights, uint32_t slot)
 {
-    return &peer->flights.parcels[slot];
+    return &flights->parcels[slot];
 }
 
 void weft_parcel_begin(weft_peer *peer, uint32_t slot)
 {
     if (peer->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(peer, slot);
+    weft_parcel *parcel = weft_parcel_of(&peer->flights, slot);
     parcel->extent_count = peer->posting.bucket.extent_count;
     memcpy(parcel->extents, peer->posting.bucket.extents, parcel->extent_count * sizeof parcel->extents[0]);
     parcel->chunks = parcel->again = 0;
@@ -57,7 +58,7 @@ void weft_parcel_note(weft_peer *peer, const weft_chunk *chunk, uint32_t rail)
 {
     if (peer->rails.used < 2)
         return;
-    weft_parcel *parcel = weft_parcel_of(peer, chunk->slot);
+    weft_parcel *parcel = weft_parcel_of(&peer->flights, chunk->slot);
     if (chunk->number < parcel->chunks) {
         parcel->again--;
         peer->flights.again_chunks--;
@@ -85,7 +86,7 @@ weft_status weft_parcel_again(weft_peer *peer, uint32_t rail, const weft_wire_cl
     *chunks = 0;
     for (uint32_t slot = 0; slot < peer->claim.hello.slots; slot++) {
         weft_flight *flight = &peer->flights.list[slot];
-        weft_parcel *parcel = weft_parcel_of(peer, slot);
+        weft_parcel *parcel = weft_parcel_of(&peer->flights, slot);
         bool whole = closed->whole[slot / 8] >> slot % 8 & 1;
         bool posted = flight->used && !(peer->posting.busy && slot == peer->posting.slot) && parcel->again == 0;
         if (whole && !posted)
@@ -122,7 +123,7 @@ weft_chunk weft_parcel_chunk(const weft_extent *extents, uint32_t count, uint32_
 bool weft_parcel_next(const weft_peer *peer, weft_chunk *chunk)
 {
     for (uint32_t slot = 0; peer->flights.again_chunks > 0 && slot < peer->claim.hello.slots; slot++) {
-        const weft_parcel *parcel = weft_parcel_of(peer, slot);
+        const weft_parcel *parcel = weft_parcel_of(&peer->flights, slot);
         if (!peer->flights.list[slot].used || parcel->again == 0)
             continue;
         uint32_t number = 0;

@@ -1,16 +1,16 @@
-/* rail_watch.c - tells which rails of a peer carry: closes one that fails or stands still while others do not, has what
- * it took along sent by those, and tries it again when it has cooled. */
+/* rail_watch.c - watches which rails of a peer carry. It closes a rail that fails, or that stands still while others do
+ * not. The others send what that rail had. A rail that has cooled is tried again. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "peer/peer.h"
 
-/* A rail that keeps failing is tried no seldomer than after so many times its first cooling. */
+/* Times its first cooling that a rail which keeps failing cools, at most. */
 #define COOL_MOST 16u
-/* Buckets are under way: the peer is asked this often how far each rail is. */
+/* Time from one LOOK to the next, which asks the peer how far each rail is, while buckets are under way. */
 #define LOOK_NS (5 * WEFT_NS_PER_MS)
-/* Of a rate that is measured again, which takes so many chunks. */
+/* Part of a rate that is kept when the rate is measured again, which takes so many chunks. */
 #define RATE_KEPT   0.75
 #define RATE_CHUNKS 4u
 
@@ -19,18 +19,18 @@ static const char *name_of(const weft_rail *rail)
     return rail->outlet->address[0] ? rail->outlet->address : rail->outlet->facts.fabric;
 }
 
-static uint32_t place_of(const weft_peer *peer, const weft_rail *rail)
+static uint32_t place_of(const weft_rails *rails, const weft_rail *rail)
 {
-    return (uint32_t)(rail - peer->rails.list);
+    return (uint32_t)(rail - rails->list);
 }
 
-/* Whether buckets may yet go without this one. */
-static bool has_other(const weft_peer *peer, const weft_rail *rail)
+/* Returns true if buckets may still go without this rail. */
+static bool has_other(const weft_rails *rails, const weft_rail *rail)
 {
     bool other = false;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        other = other || (&peer->rails.list[at] != rail && (peer->rails.list[at].state == WEFT_RAIL_UP ||
-                                                            peer->rails.list[at].state == WEFT_RAIL_TRYING));
+    for (uint32_t at = 0; at < rails->count; at++)
+        other = other || (&rails->list[at] != rail &&
+                          (rails->list[at].state == WEFT_RAIL_UP || rails->list[at].state == WEFT_RAIL_TRYING));
     return other;
 }
 
@@ -41,7 +41,8 @@ static void report(const weft_peer *peer, weft_status status, const char *text)
     weft_session_changed(peer->session);
 }
 
-/* One that was up for long begins with a short pause; one that comes and goes is tried ever more seldom. */
+/* Sets how long the rail cools. A rail that was up for long begins with a short pause; one that comes and goes is tried
+ * ever more seldom. */
 static void set_pause(const weft_site *site, weft_rail *rail)
 {
     const uint64_t least = weft_rail_patience_ns(site), most = COOL_MOST * least;
@@ -54,15 +55,15 @@ weft_status weft_rail_fail(weft_peer *peer, weft_rail *rail, const char *why)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    const weft_wire_close close = {place_of(peer, rail), rail->turn};
+    const weft_wire_close close = {place_of(&peer->rails, rail), rail->turn};
     const bool carried = rail->state == WEFT_RAIL_UP;
     char reason[128], text[256];
     snprintf(reason, sizeof reason, "%s", why);
-    if (!has_other(peer, rail))
+    if (!has_other(&peer->rails, rail))
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s", reason);
     set_pause(peer->session->site, rail);
     weft_rail_port_close(rail);
-    weft_flights_write_off(peer, close.port);
+    weft_flights_write_off(&peer->flights, close.port);
     weft_rail_enter(rail, WEFT_RAIL_CLOSING);
     snprintf(text, sizeof text, "rail %u by %.60s failed: %.90s; the others carry on, it is tried again in %llu ms",
              close.port, name_of(rail), reason, (unsigned long long)(rail->cool_ns / WEFT_NS_PER_MS));
@@ -77,17 +78,17 @@ weft_status weft_rail_fail(weft_peer *peer, weft_rail *rail, const char *why)
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_CLOSE, out.data, out.used);
 }
 
-/* The rail that a message of the peer's speaks of, if it is in this state. */
-static bool find(weft_peer *peer, uint32_t port, uint32_t turn, weft_rail_state state, weft_rail **rail)
+/* Finds the rail that a peer's message names, if that rail is in this state. */
+static bool find(weft_rails *rails, uint32_t port, uint32_t turn, weft_rail_state state, weft_rail **rail)
 {
-    *rail = port < peer->rails.count ? &peer->rails.list[port] : NULL;
-    return peer->rails.used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn;
+    *rail = port < rails->count ? &rails->list[port] : NULL;
+    return rails->used > 1 && *rail && (*rail)->state == state && (*rail)->turn == turn;
 }
 
-static weft_status not_asked(const weft_peer *peer, const char *message, uint32_t port, uint32_t turn)
+static weft_status not_asked(const weft_claim *claim, const char *message, uint32_t port, uint32_t turn)
 {
-    return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", peer->claim.name,
-                     message, port, turn);
+    return weft_fail(WEFT_E_PROTOCOL, "%s: %s of port %u in turn %u, which was not asked for", claim->name, message,
+                     port, turn);
 }
 
 static bool is_busy(const weft_rail *rail)
@@ -95,42 +96,42 @@ static bool is_busy(const weft_rail *rail)
     return rail->writes > 0 || rail->posted > rail->landed;
 }
 
-static bool is_any_busy(const weft_peer *peer)
+static bool is_any_busy(const weft_rails *rails)
 {
     bool busy = false;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        busy = busy || (peer->rails.list[at].state == WEFT_RAIL_UP && is_busy(&peer->rails.list[at]));
+    for (uint32_t at = 0; at < rails->count; at++)
+        busy = busy || (rails->list[at].state == WEFT_RAIL_UP && is_busy(&rails->list[at]));
     return busy;
 }
 
-/* Whether it takes no write any more: it was asked again and again, and took none for so long. */
+/* Returns true if the rail takes no write any more: it was asked again and again, and took none for so long. */
 static bool refuses(const weft_site *site, const weft_rail *rail)
 {
     return rail->refused_ns && rail->asked_ns > rail->refused_ns + weft_rail_patience_ns(site);
 }
 
-/* Whether another one is up and does what it is given: where all stand still it is the peer that does. */
-static bool others_move(const weft_peer *peer, const weft_rail *rail, uint64_t now_ns)
+/* Returns true if another rail is up and does what it is given. If all stand still, the peer does. */
+static bool others_move(const weft_rails *rails, const weft_site *site, const weft_rail *rail, uint64_t now_ns)
 {
-    const uint64_t since_ns = now_ns - weft_rail_patience_ns(peer->session->site);
+    const uint64_t since_ns = now_ns - weft_rail_patience_ns(site);
     bool move = false;
-    for (uint32_t at = 0; at < peer->rails.count; at++) {
-        const weft_rail *other = &peer->rails.list[at];
-        move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(peer->session->site, other) &&
+    for (uint32_t at = 0; at < rails->count; at++) {
+        const weft_rail *other = &rails->list[at];
+        move = move || (other != rail && other->state == WEFT_RAIL_UP && !refuses(site, other) &&
                         (!is_busy(other) || other->moved_ns > since_ns));
     }
     return move;
 }
 
-/* A peer answers at once. One that does not, or by whose answers nothing arrives, is lost after so long whatever else
- * it says. */
+/* Returns the time within which a peer must answer. A peer that does not, or by whose answers nothing arrives, is lost
+ * then, whatever else it sends. */
 static uint64_t answer_ns(const weft_peer *peer)
 {
     const uint64_t io_ms = peer->session->site->session.io_deadline_ms, heartbeat_ms = peer->site.heartbeat_ms;
     return (io_ms > heartbeat_ms ? io_ms : heartbeat_ms) * WEFT_NS_PER_MS;
 }
 
-/* `what` was sent to it then, and is not answered yet. */
+/* Checks the time of an answer that is still to come: `what` was sent to the peer at `sent_ns`. */
 static weft_status check_answer(const weft_peer *peer, const char *what, uint64_t sent_ns, uint64_t now_ns,
                                 weft_waits *waits)
 {
@@ -142,13 +143,13 @@ static weft_status check_answer(const weft_peer *peer, const char *what, uint64_
                            (unsigned long long)((now_ns - sent_ns) / WEFT_NS_PER_MS));
 }
 
-/* By what it says to the last LOOK: at that time the rail had stood still for so long. */
+/* Judges a rail by the peer's answer to the last LOOK: at that time the rail had stood still for so long. */
 static weft_status judge(weft_peer *peer, weft_rail *rail)
 {
     char why[96];
     const uint64_t looked_ns = peer->rails.looked_ns, patience_ns = weft_rail_patience_ns(peer->session->site);
     const bool still = rail->state == WEFT_RAIL_UP && is_busy(rail) && looked_ns >= rail->moved_ns + patience_ns;
-    const bool others = others_move(peer, rail, looked_ns);
+    const bool others = others_move(&peer->rails, peer->session->site, rail, looked_ns);
     if (!still || (!others && looked_ns < rail->moved_ns + answer_ns(peer)))
         return WEFT_OK;
     snprintf(why, sizeof why, "%llu of %llu writes did not come in %llu ms",
@@ -157,11 +158,11 @@ static weft_status judge(weft_peer *peer, weft_rail *rail)
     return others ? weft_rail_fail(peer, rail, why) : weft_fail_quiet(WEFT_E_PEER_LOST, "%s", why);
 }
 
-/* A rate shows in what lands while more is under way, and in no less than a few chunks: one lands whole or not at all.
- */
+/* Measures the rate of a rail by what lands while more is under way, and in no less than a few chunks, because a chunk
+ * lands whole or not at all. */
 static void measure(weft_rail *rail, uint64_t bytes, uint64_t chunk_bytes, uint64_t now_ns)
 {
-    const bool more = rail->landed < rail->posted; /* else it ran dry some time ago */
+    const bool more = rail->landed < rail->posted; /* else the rail ran dry some time ago */
     rail->window = rail->window_ns ? rail->window + bytes : 0;
     if (more && rail->window_ns && (rail->window < RATE_CHUNKS * chunk_bytes || now_ns <= rail->window_ns))
         return;
@@ -173,7 +174,7 @@ static void measure(weft_rail *rail, uint64_t bytes, uint64_t chunk_bytes, uint6
     rail->window_ns = more ? now_ns : 0;
 }
 
-/* Writes land in the order in which they were posted, or about so. */
+/* Counts writes as landed, in the order in which they were posted, because they land about so. */
 static void note_landed(weft_rail *rail, uint64_t writes, uint64_t chunk_bytes, uint64_t now_ns)
 {
     uint64_t bytes = 0;
@@ -190,7 +191,7 @@ static weft_status take_landed(weft_peer *peer, weft_rail *rail, uint64_t writes
 {
     if (writes > rail->posted || writes < rail->landed)
         return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of %llu writes by port %u; %llu were sent, %llu came before",
-                         peer->claim.name, (unsigned long long)writes, place_of(peer, rail),
+                         peer->claim.name, (unsigned long long)writes, place_of(&peer->rails, rail),
                          (unsigned long long)rail->posted, (unsigned long long)rail->landed);
     uint64_t now_ns = weft_clock_ns();
     note_landed(rail, writes, peer->posting.chunk_bytes, now_ns);
@@ -199,7 +200,7 @@ static weft_status take_landed(weft_peer *peer, weft_rail *rail, uint64_t writes
     if (rail->state == WEFT_RAIL_TRYING && writes > 0) {
         char text[192];
         weft_rail_enter(rail, WEFT_RAIL_UP);
-        snprintf(text, sizeof text, "rail %u by %.150s carries again", place_of(peer, rail), name_of(rail));
+        snprintf(text, sizeof text, "rail %u by %.150s carries again", place_of(&peer->rails, rail), name_of(rail));
         if (rail->turn > 0)
             report(peer, WEFT_OK, text);
     }
@@ -219,7 +220,7 @@ weft_status weft_rail_landed(weft_peer *peer, const uint8_t *body, uint64_t leng
         if (landed.port[at].turn > rail->turn)
             return weft_fail(WEFT_E_PROTOCOL, "%s: LANDED of port %u in turn %u; it was opened in turn %u",
                              peer->claim.name, at, landed.port[at].turn, rail->turn);
-        if (landed.port[at].turn == rail->turn && rail->port) /* else it crossed CLOSE or OPEN */
+        if (landed.port[at].turn == rail->turn && rail->port) /* else LANDED crossed CLOSE or OPEN */
             status = take_landed(peer, rail, landed.port[at].writes, landed.port[at].failed);
     }
     return status;
@@ -231,8 +232,8 @@ weft_status weft_rail_closed(weft_peer *peer, const uint8_t *body, uint64_t leng
     weft_rail *rail;
     uint32_t chunks;
     weft_status status = weft_wire_get_closed(body, length, &closed);
-    if (status == WEFT_OK && !find(peer, closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail))
-        status = not_asked(peer, "CLOSED", closed.port, closed.turn);
+    if (status == WEFT_OK && !find(&peer->rails, closed.port, closed.turn, WEFT_RAIL_CLOSING, &rail))
+        status = not_asked(&peer->claim, "CLOSED", closed.port, closed.turn);
     if (status == WEFT_OK)
         status = weft_parcel_again(peer, closed.port, &closed, &chunks);
     if (status != WEFT_OK)
@@ -244,7 +245,8 @@ weft_status weft_rail_closed(weft_peer *peer, const uint8_t *body, uint64_t leng
     return WEFT_OK;
 }
 
-/* The trainer's address may have been away, and may cut smaller than the peer was told when it joined. */
+/* Opens the port of a rail again. The trainer's address may have been away, and may now cut smaller than the peer was
+ * told. */
 static weft_status open_again(weft_outlets *outlets, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
 {
     weft_outlet *outlet = rail->outlet;
@@ -259,7 +261,7 @@ static weft_status reopen(weft_outlets *outlets, weft_peer *peer, weft_rail *rai
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_open open = {.port = place_of(peer, rail), .turn = rail->turn + 1};
+    weft_wire_open open = {.port = place_of(&peer->rails, rail), .turn = rail->turn + 1};
     if (open_again(outlets, peer, rail, &open.at) != WEFT_OK) {
         weft_log(WEFT_LOG_DEBUG, "%s: rail %u cannot be opened: %s", peer->claim.name, open.port, weft_last_error());
         set_pause(outlets->session->site, rail);
@@ -277,10 +279,10 @@ weft_status weft_rail_opened(weft_peer *peer, const uint8_t *body, uint64_t leng
     weft_wire_open opened;
     weft_rail *rail;
     weft_status status = weft_wire_get_opened(body, length, &opened);
-    if (status == WEFT_OK && find(peer, opened.port, opened.turn, WEFT_RAIL_CLOSING, &rail))
-        return WEFT_OK; /* this end's port failed meanwhile: CLOSE crossed it */
-    if (status == WEFT_OK && !find(peer, opened.port, opened.turn, WEFT_RAIL_OPENING, &rail))
-        status = not_asked(peer, "OPENED", opened.port, opened.turn);
+    if (status == WEFT_OK && find(&peer->rails, opened.port, opened.turn, WEFT_RAIL_CLOSING, &rail))
+        return WEFT_OK; /* because this end's port failed meanwhile, and CLOSE crossed OPENED */
+    if (status == WEFT_OK && !find(&peer->rails, opened.port, opened.turn, WEFT_RAIL_OPENING, &rail))
+        status = not_asked(&peer->claim, "OPENED", opened.port, opened.turn);
     if (status != WEFT_OK)
         return status;
     if (opened.at.address_bytes == 0) {
@@ -301,11 +303,11 @@ weft_status weft_rail_opened(weft_peer *peer, const uint8_t *body, uint64_t leng
 
 /* ---- time */
 
-/* In which a rail has to show that it carries. While none does it may be the peer that stands still. */
+/* Returns the time in which a rail has to show that it carries. While none does, the peer may be what stands still. */
 static uint64_t trial_ns(const weft_peer *peer)
 {
-    return weft_rail_carries(peer) ? weft_rail_patience_ns(peer->session->site)
-                                   : peer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+    return weft_rail_carries(&peer->rails) ? weft_rail_patience_ns(peer->session->site)
+                                           : peer->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
 }
 
 static weft_status try_rail(weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
@@ -321,7 +323,7 @@ static weft_status try_rail(weft_peer *peer, weft_rail *rail, uint64_t now_ns, w
     return WEFT_OK;
 }
 
-/* One that refused a write is asked now and then though no chunk is to go: it may be well again, or be none any more
+/* Asks a rail that refused a write now and then, though no chunk is to go. It may be well again, or be none any more
  * that the others can count on. */
 static weft_status check_refusal(weft_peer *peer, weft_rail *rail, uint64_t now_ns, weft_waits *waits)
 {
@@ -329,18 +331,19 @@ static weft_status check_refusal(weft_peer *peer, weft_rail *rail, uint64_t now_
     weft_status status = WEFT_AGAIN;
     if (!rail->refused_ns)
         return WEFT_OK;
-    if (now_ns > rail->asked_ns + every_ns && weft_rail_has_room(peer, rail))
+    if (now_ns > rail->asked_ns + every_ns && weft_rail_has_room(&peer->rails, rail))
         status = weft_rail_probe(peer, rail);
     if (status != WEFT_OK && status != WEFT_AGAIN)
         return weft_rail_fail(peer, rail, weft_last_error());
-    if (refuses(peer->session->site, rail) && others_move(peer, rail, now_ns))
+    if (refuses(peer->session->site, rail) && others_move(&peer->rails, peer->session->site, rail, now_ns))
         return weft_rail_fail(peer, rail, "it takes no write any more");
     if (rail->refused_ns)
         weft_waits_until(waits, rail->asked_ns + every_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
 }
 
-/* What a rail took, the peer is asked for where it does not move; what it does not take, the rail itself. */
+/* Checks a rail that is up. What the rail took and did not move, the peer is asked for. What the rail does not take,
+ * the rail itself is asked for. */
 static weft_status check_up(weft_peer *peer, weft_rail *rail, uint64_t now_ns, bool *look, weft_waits *waits)
 {
     const uint64_t still_ns = rail->moved_ns + weft_rail_patience_ns(peer->session->site) / 4;
@@ -374,7 +377,7 @@ weft_status weft_rail_check(weft_outlets *outlets, weft_peer *peer, uint64_t now
 {
     bool look = false;
     weft_status status = WEFT_OK;
-    weft_waits own = *waits; /* what is due is due only when the next LOOK is */
+    weft_waits own = *waits; /* because what is due is looked at only with the next LOOK */
     own.wake_ns = UINT64_MAX;
     if (peer->rails.used < 2)
         return WEFT_OK;
@@ -382,7 +385,7 @@ weft_status weft_rail_check(weft_outlets *outlets, weft_peer *peer, uint64_t now
         status = check_rail(outlets, peer, &peer->rails.list[at], now_ns, &look, &own);
     if (status == WEFT_OK && peer->rails.looking)
         status = check_answer(peer, "LOOK", peer->rails.looked_ns, now_ns, &own);
-    const bool streams = peer->flights.slots_free < peer->claim.hello.slots && is_any_busy(peer);
+    const bool streams = peer->flights.slots_free < peer->claim.hello.slots && is_any_busy(&peer->rails);
     const uint64_t every_ns = streams ? LOOK_NS : weft_rail_patience_ns(outlets->session->site) / 4;
     const uint64_t next_ns = peer->rails.looked_ns + every_ns;
     if (own.wake_ns <= now_ns || streams)

@@ -1,9 +1,9 @@
-/* rail_write.c - one write by one rail, and what the rail notes of it. */
+/* rail_write.c - posts one write by one rail, and notes how it went. */
 #include "peer/peer.h"
 
-uint8_t *weft_rail_header(const weft_peer *peer, uint32_t slot)
+uint8_t *weft_rail_header(const weft_flights *flights, uint32_t slot)
 {
-    return peer->flights.headers + (uint64_t)slot * WEFT_HEADER_STRIDE;
+    return flights->headers + (uint64_t)slot * WEFT_HEADER_STRIDE;
 }
 
 static weft_region *region_of(const weft_slabs *slabs, const weft_outlet *outlet, const weft_chunk *chunk)
@@ -37,7 +37,7 @@ void weft_rail_note_posted(weft_rail *rail, uint64_t bytes, uint64_t now_ns)
     rail->refused_ns = 0;
 }
 
-/* Time in which nobody asked does not count. */
+/* Time in which nobody asked the rail does not count. */
 void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now_ns)
 {
     if (!rail->refused_ns || now_ns > rail->asked_ns + weft_rail_patience_ns(site) / 2)
@@ -48,7 +48,7 @@ void weft_rail_note_refused(const weft_site *site, weft_rail *rail, uint64_t now
 weft_status weft_rail_probe(weft_peer *peer, weft_rail *rail)
 {
     const weft_write write = {.region = rail->outlet->headers,
-                              .data = weft_rail_header(peer, 0) + WEFT_BUCKET_HEADER_BYTES,
+                              .data = weft_rail_header(&peer->flights, 0) + WEFT_BUCKET_HEADER_BYTES,
                               .bytes = WEFT_PROBE_BYTES,
                               .remote_address = rail->there.region_address + WEFT_PROBE_OFFSET,
                               .remote_key = rail->there.region_key,
@@ -62,8 +62,8 @@ weft_status weft_rail_probe(weft_peer *peer, weft_rail *rail)
     return status;
 }
 
-bool weft_rail_has_room(const weft_peer *peer, const weft_rail *rail)
+bool weft_rail_has_room(const weft_rails *rails, const weft_rail *rail)
 {
-    bool known = peer->rails.used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
+    bool known = rails->used == 1 || rail->posted - rail->landed < WEFT_RAIL_WRITES;
     return rail->state == WEFT_RAIL_UP && rail->writes < rail->outlet->facts.depth && known;
 }

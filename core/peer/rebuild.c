@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "peer/peer.h"
 
-/* Publishes that may come in between before it is given up. */
+/* Publishes that may come in between before the work is given up. */
 #define TRIES 8u
 
 _Static_assert(1u << WEFT_RUN_SHIFT_MAX <= 64, "a block's units have a bit each");
@@ -31,7 +31,7 @@ weft_status weft_rebuilder_bind(weft_rebuilder *rebuilder, const weft_binding *s
     return status == WEFT_OK ? image_bind(&rebuilder->base, shadow) : status;
 }
 
-/* Of one image. */
+/* Returns the bytes of one image. */
 static uint64_t dense_bytes(const weft_layout *layout)
 {
     const uint64_t most = UINT64_C(1) << WEFT_RUN_SHIFT_MAX,
@@ -94,7 +94,7 @@ static bool holds(const weft_image *image, uint64_t order, uint64_t unit, uint32
            unit + units <= image->unit + image->units;
 }
 
-/* Points the runs of the image's block to where they lie in it. */
+/* Points the runs of the image's block to where they lie in the image. */
 static void place_runs(const weft_binding *shadow, weft_image *image)
 {
     weft_view view = weft_binding_span(shadow, image->unit, image->units);
@@ -105,7 +105,7 @@ static void place_runs(const weft_binding *shadow, weft_image *image)
 
 /* ---- the newest */
 
-/* Under the lock. The block around a unit that no frame of a version after `order` crosses. */
+/* Places the image on the block around a unit that no frame of a version after `order` crosses. Under the lock. */
 static void place_block(weft_publisher *publisher, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
     const weft_layout *layout = publisher->session->layout;
@@ -120,8 +120,8 @@ static void place_block(weft_publisher *publisher, uint64_t order, uint64_t unit
     place_runs(&publisher->shadow.binding, image);
 }
 
-/* Enters the lock when no publish brings the shadow up to date; false, without it: the work is broken off, or the
- * shadow is lost. */
+/* Enters the lock when no publish brings the shadow up to date. Returns false, without the lock, if the work is broken
+ * off or the shadow is lost. */
 static bool enter_calm(weft_bridge *bridge)
 {
     weft_publisher *publisher = bridge->publisher;
@@ -135,8 +135,8 @@ static bool enter_calm(weft_bridge *bridge)
     return false;
 }
 
-/* Copies the block out of the shadow, as many units as one window holds at a time under the lock. WEFT_AGAIN: a publish
- * came in between. */
+/* Copies the block out of the shadow, under the lock for as many units as one window holds. Errors: WEFT_AGAIN, because
+ * a publish came in between. */
 static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
     weft_publisher *publisher = bridge->publisher;
@@ -160,14 +160,15 @@ static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit
 
 /* ---- back from there */
 
-/* A word's place in the order of its dtype; its own inverse (docs/WIRE_FORMAT.md). */
+/* Returns a word's place in the order of its dtype. The function is its own inverse (docs/WIRE_FORMAT.md). */
 static inline uint64_t place_of(uint64_t bits, uint32_t width, bool is_float)
 {
     uint64_t top = UINT64_C(1) << (8 * width - 1);
     return is_float && bits & top ? bits ^ (top - 1) : bits;
 }
 
-/* The decoder stepped on from the bits after an update; the same steps the other way lead to those before it. */
+/* Steps back from the bits after an update to those before it. The decoder stepped on from the bits after it, and the
+ * same steps the other way lead to those before. */
 static inline void steps_back(const weft_changes *changes, uint8_t *dense, uint32_t width, bool is_float)
 {
     const uint8_t *now = changes->before, *further = changes->after;
@@ -180,7 +181,7 @@ static inline void steps_back(const weft_changes *changes, uint8_t *dense, uint3
     }
 }
 
-/* A loop for each width. */
+/* Steps back, in a loop for each width. */
 static void step_back(const weft_view *view, const weft_changes *changes, uint8_t *dense)
 {
     if (view->width == 1)
@@ -201,7 +202,7 @@ static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft
     const uint64_t unit = frame->header.unit;
     weft_decode_job job = {.frame = *frame, .changes = &r->changes, .tensor_delta = r->discard};
     if (frame->header.level != WEFT_LEVEL_FAST && !weft_frame_has_full_steps(&frame->header))
-        return WEFT_E_BUDGET; /* new bits, which the journal never has, do not lead back */
+        return WEFT_E_BUDGET; /* because new bits, which the journal never has, do not lead back */
     job.base = weft_binding_span(&image->bound, unit, frame->header.units);
     weft_status status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
     if (status == WEFT_OK)
@@ -209,8 +210,8 @@ static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft
     return status;
 }
 
-/* The next frame of an update that lies in the block, copied; its bytes, 0: none. False: the update has no frames any
- * more, or the work is broken off. */
+/* Copies the next frame of an update that lies in the block. `*bytes` 0: there is none. Returns false if the update has
+ * no frames any more, or the work is broken off. */
 static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor *cursor, bool *begun, uint32_t *bytes)
 {
     weft_publisher *publisher = bridge->publisher;
@@ -301,7 +302,7 @@ weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t uni
     const weft_unit *u = &layout->units[unit];
     uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
     weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, WEFT_FULL_BITS};
-    uint8_t *frame = bridge->frame; /* taken for the frames that are undone before it is written */
+    uint8_t *frame = bridge->frame; /* memory for the frames that are undone before this one is written */
     weft_status status = weft_rebuild_target(bridge, order, unit, 0);
     if (status != WEFT_OK)
         return status;

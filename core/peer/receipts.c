@@ -1,22 +1,23 @@
-/* receipts.c - the receipts that a peer owes: until they come, its buckets keep slots, slabs and the journal's frames.
+/* receipts.c - watches the receipts that a peer owes. Until they come, its buckets keep slots, slabs and the journal's
+ * frames.
  *
- * Buckets are taken in the order of their sequence, so that one receipt is due at a time: that of the oldest bucket
- * which this end has done with. It is due only while its update is the first that the peer does not hold: what comes
- * behind waits there for the engine's commit, as long as that takes. */
+ * A peer takes buckets in the order of their sequence, so one receipt is due at a time: that of the oldest bucket which
+ * this end has done with. It is due only while its update is the first that the peer does not hold. What comes after
+ * that waits for the engine's commit, as long as that takes. */
 #include <math.h>
 
 #include "base/status.h"
 #include "peer/peer.h"
 
-/* What a healthy peer may take of what its estimates foresee: a link that has become ten times slower since, with a
+/* Times the foreseen time that a healthy peer may take: a link that has become ten times slower since, with a
  * margin. */
 #define PATIENCE 16.0
-/* Believed of link and peer while nothing is measured; and at least, so that no sequence of slow receipts puts the end
- * off for ever. */
+/* Rate believed of link and peer while nothing is measured; and the least believed, so that no sequence of slow
+ * receipts puts the end off for ever. */
 #define RATE_UNKNOWN 1.6e6
 #define RATE_LEAST   1e5
 
-/* What is under way to a peer. */
+/* Load: what is under way to a peer. */
 typedef struct load {
     uint32_t buckets;
     uint64_t bytes;
@@ -24,7 +25,7 @@ typedef struct load {
     double seconds; /* foreseen for all of it */
 } load;
 
-/* The bucket to be taken next, NULL: it is not due. Fills in how much is under way. */
+/* Finds the bucket to be taken next, and counts what is under way. NULL: no receipt is due. */
 static const weft_flight *next_due(const weft_peer *peer, load *all)
 {
     const uint64_t end = peer->receipts.count ? peer->receipts.expected[0].end : UINT64_MAX;
@@ -41,20 +42,21 @@ static const weft_flight *next_due(const weft_peer *peer, load *all)
         next = flight;
         at = slot;
     }
-    return next && next->writes == 0 && weft_flight_is_whole(peer, at) ? next : NULL;
+    return next && next->writes == 0 && weft_flight_is_whole(&peer->posting, &peer->flights, at) ? next : NULL;
 }
 
-static void foresee(const weft_peer *peer, load *all)
+static void foresee(const weft_receipts *receipts, const weft_feed *feed, const weft_tuning *tuning, load *all)
 {
-    const weft_level level = peer->receipts.count ? peer->receipts.expected[0].level : peer->feed.level;
-    const double measured = peer->tuning.estimate.rate_bytes_s;
+    const weft_level level = receipts->count ? receipts->expected[0].level : feed->level;
+    const double measured = tuning->estimate.rate_bytes_s;
     all->link_bytes_s = measured > 0 ? fmax(measured, RATE_LEAST) : RATE_UNKNOWN;
-    all->apply_bytes_s = fmax(weft_estimate_apply(&peer->tuning.estimate, level), RATE_LEAST);
+    all->apply_bytes_s = fmax(weft_estimate_apply(&tuning->estimate, level), RATE_LEAST);
     all->seconds =
-        peer->tuning.estimate.rtt_s + (double)all->bytes / all->link_bytes_s + (double)all->bytes / all->apply_bytes_s;
+        tuning->estimate.rtt_s + (double)all->bytes / all->link_bytes_s + (double)all->bytes / all->apply_bytes_s;
 }
 
-/* What was measured is not what the peer is now: the next connection starts without it, and with more patience. */
+/* Fails, and forgets what was measured, because the peer is no longer so. The next connection starts with more
+ * patience. */
 static weft_status fail(weft_peer *peer, uint64_t now_ns, const load *all)
 {
     weft_peer_move(peer, WEFT_ON_STALL);
@@ -80,8 +82,8 @@ weft_status weft_receipts_check(weft_peer *peer, uint64_t now_ns, weft_waits *wa
         peer->receipts.due = next->sequence;
         peer->receipts.due_ns = now_ns;
     }
-    foresee(peer, &all);
-    /* it may be silent for a heartbeat, and has io_deadline for the bucket then */
+    foresee(&peer->receipts, &peer->feed, &peer->tuning, &all);
+    /* the peer may be silent for a heartbeat, and has io_deadline for the bucket after that */
     const uint64_t patience_ns = (io_ms + peer->site.heartbeat_ms) * WEFT_NS_PER_MS;
     const uint64_t until_ns = peer->receipts.due_ns + patience_ns + (uint64_t)(PATIENCE * all.seconds * 1e9);
     if (now_ns > until_ns)

@@ -21,12 +21,12 @@ typedef struct weft_expected {
 } weft_expected;
 
 /* Receipts: the reports that a peer owes. The peer's record owns them; a lost connection ends all of them. */
-typedef struct weft_receipts {
+struct weft_receipts {
     weft_expected expected[WEFT_UPDATES_AHEAD]; /* versions, oldest first */
     uint32_t count;                             /* of them */
     uint64_t last_ns;                           /* when the last receipt came */
     uint64_t due, due_ns; /* sequence of the bucket that is to be taken next, and since when; due_ns 0: none is due */
-} weft_receipts;
+};
 
 /* Looks whether a receipt is overdue, and says in `waits` when to look again. Errors: WEFT_E_PEER_LOST, because the
  * peer has not taken a bucket that it could have for longer than a healthy peer may. */

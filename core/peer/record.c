@@ -1,4 +1,4 @@
-/* record.c - questions that the record of a peer answers by itself. */
+/* record.c - answers questions from the record of a peer alone. */
 #include "peer/peer.h"
 
 uint32_t weft_peer_index(const weft_peer_table *peers, const weft_peer *peer)
@@ -11,11 +11,11 @@ bool weft_peer_connected(const weft_peer *peer)
     return peer->connection.control.fd >= 0;
 }
 
-uint64_t weft_peer_lag(const weft_newest *newest, const weft_peer *peer)
+uint64_t weft_peer_lag(const weft_newest *newest, const weft_standing *standing)
 {
-    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN)
+    if (standing->held_order == WEFT_ORDER_UNKNOWN)
         return newest->order + 1;
-    return newest->order - peer->standing.held_order;
+    return newest->order - standing->held_order;
 }
 
 bool weft_peer_is_idle(const weft_peer *peer)

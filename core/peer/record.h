@@ -20,7 +20,7 @@ typedef struct weft_connection {
 } weft_connection;
 
 /* Standing: the version that a peer holds, and how far the peer was sent beyond that. The peer's record owns it. */
-typedef struct weft_standing {
+struct weft_standing {
     weft_version held;
     uint64_t held_order;      /* WEFT_ORDER_UNKNOWN: bits that are no version known here */
     uint64_t sent_order;      /* last update sent or being sent */
@@ -30,11 +30,11 @@ typedef struct weft_standing {
     uint64_t staging_said;    /* bytes of staging that the log named last, for an update that did not fit; 0: none */
     bool lagging;             /* the peer lacks more than max_lag, and that was reported */
     uint32_t limits[WEFT_JOURNAL_UPDATES]; /* by order: units of its snapshot sent before that update was published */
-} weft_standing;
+};
 
 uint32_t weft_peer_index(const weft_peer_table *peers, const weft_peer *peer);
 /* Returns how many versions the peer lacks. */
-uint64_t weft_peer_lag(const weft_newest *newest, const weft_peer *peer);
+uint64_t weft_peer_lag(const weft_newest *newest, const weft_standing *standing);
 bool weft_peer_connected(const weft_peer *peer);
 /* Returns true if the peer holds no version known here and takes none, as a stranger that only says PING, or an engine
  * that warms up. */

@@ -1,4 +1,4 @@
-/* repair.c - units of a peer whose bits are no version, as they are in the version nearest to them. */
+/* repair.c - gives a peer whose bits are no version the units that differ from the version nearest to its bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "peer/peer.h"
 #include "peer/rebuild.h"
 
-/* Whether the units can be one update for that peer: more of them are a snapshot. */
+/* Returns true if the units can be one update for that peer. More units are a snapshot. */
 static bool worth(const weft_peer *peer, const weft_wire_repair *repair, uint64_t *units)
 {
     const weft_layout *layout = peer->session->layout;
@@ -41,7 +41,7 @@ weft_status weft_repair_ask(weft_publisher *publisher, weft_peer *peer, const ui
     if (order != WEFT_ORDER_UNKNOWN && worth(peer, &repair, &units))
         entry = weft_bridge_repair(&publisher->bridge, order, &repair);
     if (!entry)
-        return weft_feed_offer(publisher, peer);
+        return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
     weft_log(WEFT_LOG_INFO, "repair: %s gets %llu units of version %llu", peer->claim.name, (unsigned long long)units,
              (unsigned long long)entry->update.target.number);
     peer->feed.kind = WEFT_FEED_REPAIR;

@@ -1,4 +1,4 @@
-/* send.c - posts a peer's buckets chunk by chunk and keeps the books of what is in flight. */
+/* send.c - posts a peer's buckets chunk by chunk, and keeps the books of what is in flight. */
 #include <string.h>
 
 #include "base/status.h"
@@ -6,7 +6,7 @@
 
 #define POLL_BATCH 64
 
-/* A free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
+/* Takes a free slot, in turn, so that a late write of an old bucket meets its slot as late as can be. */
 static uint32_t take_slot(weft_peer *peer)
 {
     while (peer->flights.list[peer->flights.next_slot].used)
@@ -26,7 +26,7 @@ static void begin_bucket(weft_peer *peer, uint64_t now_ns)
     header->sequence = peer->flights.sequence++;
     header->incarnation = peer->session->incarnation;
     memcpy(header->layout, peer->session->layout->hash, sizeof header->layout);
-    weft_wire_put_bucket(weft_rail_header(peer, slot), header);
+    weft_wire_put_bucket(weft_rail_header(&peer->flights, slot), header);
     flight->used = true;
     flight->receipted = flight->resent = false;
     flight->writes = 0;
@@ -43,7 +43,7 @@ static void begin_bucket(weft_peer *peer, uint64_t now_ns)
     weft_parcel_begin(peer, slot);
 }
 
-/* The next chunk: what is to go again comes first, since its bucket has waited longest. */
+/* Returns the next chunk. A chunk that is to go again comes first, because its bucket has waited longest. */
 static weft_chunk next_chunk(const weft_peer *peer)
 {
     weft_chunk chunk = {.slot = peer->posting.slot};
@@ -53,7 +53,7 @@ static weft_chunk next_chunk(const weft_peer *peer)
         chunk.slot = peer->posting.slot;
     }
     if (chunk.number == 0) {
-        chunk.data = weft_rail_header(peer, chunk.slot);
+        chunk.data = weft_rail_header(&peer->flights, chunk.slot);
         chunk.bytes = WEFT_BUCKET_HEADER_BYTES;
     }
     return chunk;
@@ -84,37 +84,36 @@ static void posted(weft_peer *peer, const weft_chunk *chunk, uint32_t at, uint64
     rail->outlet->resent_bytes += chunk->bytes;
 }
 
-/* A rail that has nothing to do may have become faster than it was when it had: it is believed to, until it is tried.
- */
-static void encourage(weft_peer *peer, uint32_t best)
+/* Believes a rail that has nothing to do to be faster than it was, until the rail is tried again. */
+static void encourage(weft_rails *rails, uint32_t best)
 {
-    const double most = peer->rails.list[best].rate_bytes_s;
-    for (uint32_t at = 0; at < peer->rails.count; at++) {
-        weft_rail *rail = &peer->rails.list[at];
+    const double most = rails->list[best].rate_bytes_s;
+    for (uint32_t at = 0; at < rails->count; at++) {
+        weft_rail *rail = &rails->list[at];
         if (at != best && rail->unlanded == 0 && rail->rate_bytes_s < most)
             rail->rate_bytes_s = rail->rate_bytes_s * 1.05 < most ? rail->rate_bytes_s * 1.05 : most;
     }
 }
 
-/* The rail by which a chunk would land first: of those with room, in turn where that is all the same. While the rate of
- * any is unknown all count as equally fast. A bucket's header has no turn and goes by the rail before: where each
- * bucket lands before the next one goes, headers would have every other turn, and all the rest would go by one of two
- * rails. */
-static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint32_t refused)
+/* Chooses the rail by which a chunk would land first, of those with room, and in turn if that is all the same. While
+ * the rate of any rail is unknown, all count as equally fast. A bucket's header has no turn, and goes by the rail
+ * before. Otherwise, if each bucket lands before the next one goes, headers would have every other turn, and all the
+ * rest would go by one of two rails. */
+static uint32_t choose_rail(const weft_rails *rails, const weft_chunk *chunk, uint32_t refused)
 {
-    const uint32_t first = peer->rails.next + (chunk->number > 0 ? 0 : peer->rails.count - 1);
-    uint32_t best = peer->rails.count;
+    const uint32_t first = rails->next + (chunk->number > 0 ? 0 : rails->count - 1);
+    uint32_t best = rails->count;
     double least = 0;
     bool known = true;
-    for (uint32_t at = 0; at < peer->rails.count; at++)
-        known = known && (peer->rails.list[at].state != WEFT_RAIL_UP || peer->rails.list[at].rate_bytes_s > 0);
-    for (uint32_t i = 0; i < peer->rails.count; i++) {
-        uint32_t at = (first + i) % peer->rails.count;
-        const weft_rail *rail = &peer->rails.list[at];
-        if (!weft_rail_has_room(peer, rail) || refused >> at & 1)
+    for (uint32_t at = 0; at < rails->count; at++)
+        known = known && (rails->list[at].state != WEFT_RAIL_UP || rails->list[at].rate_bytes_s > 0);
+    for (uint32_t i = 0; i < rails->count; i++) {
+        uint32_t at = (first + i) % rails->count;
+        const weft_rail *rail = &rails->list[at];
+        if (!weft_rail_has_room(rails, rail) || refused >> at & 1)
             continue;
         double cost = (double)(rail->unlanded + chunk->bytes) / (known ? rail->rate_bytes_s : 1);
-        if (best < peer->rails.count && cost >= least)
+        if (best < rails->count && cost >= least)
             continue;
         best = at;
         least = cost;
@@ -122,33 +121,34 @@ static uint32_t choose_rail(const weft_peer *peer, const weft_chunk *chunk, uint
     return best;
 }
 
-/* Writes the next chunk by a rail that takes it; one that fails is passed over for the others. */
+/* Writes the next chunk by a rail that takes it. A rail that fails is passed over for the others. */
 static weft_status write_chunk(weft_peer *peer, const weft_chunk *chunk, uint64_t now_ns)
 {
     weft_status status = WEFT_AGAIN;
     uint32_t refused = 0, at;
-    while (status == WEFT_AGAIN && (at = choose_rail(peer, chunk, refused)) < peer->rails.count) {
+    while (status == WEFT_AGAIN && (at = choose_rail(&peer->rails, chunk, refused)) < peer->rails.count) {
         weft_rail *rail = &peer->rails.list[at];
         status = weft_rail_write_chunk(peer, rail, chunk);
         if (status == WEFT_OK) {
-            encourage(peer, at);
+            encourage(&peer->rails, at);
             posted(peer, chunk, at, now_ns);
         } else if (status == WEFT_AGAIN) {
             refused |= 1u << at;
             weft_rail_note_refused(peer->session->site, rail, now_ns);
         } else {
             status = weft_rail_fail(peer, rail, weft_last_error());
-            status = status == WEFT_OK ? WEFT_AGAIN : status; /* then by another */
+            status = status == WEFT_OK ? WEFT_AGAIN : status; /* then the chunk goes by another */
         }
     }
     bool again = status == WEFT_AGAIN && refused;
     if (again && !peer->posting.again)
-        peer->flights.progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
+        peer->flights.progress_ns =
+            now_ns; /* because a link that was idle stands still from now on, not from its last write */
     peer->posting.again = again;
     return status;
 }
 
-/* What goes through a relay goes over the relay's link, at the rate of that. */
+/* Returns the pace of the link by which the peer's data go, which is the relay's if the peer comes through one. */
 static weft_pace *pace_of(weft_peer *peer)
 {
     while (peer->following.parent)
@@ -156,7 +156,7 @@ static weft_pace *pace_of(weft_peer *peer)
     return &peer->posting.pace;
 }
 
-/* Posts chunks until the bucket is out, WEFT_AGAIN when the provider or the rate limit holds. */
+/* Posts chunks until the bucket is out. WEFT_AGAIN: the provider or the rate limit holds the rest. */
 static weft_status post_chunks(weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
     while (peer->posting.busy || peer->flights.again_chunks) {
@@ -168,7 +168,7 @@ static weft_status post_chunks(weft_peer *peer, uint64_t now_ns, weft_waits *wai
         const weft_chunk chunk = next_chunk(peer);
         weft_status status = write_chunk(peer, &chunk, now_ns);
         if (peer->posting.again)
-            waits->blind = true; /* nothing may be under way whose end would wake us */
+            waits->blind = true; /* because nothing may be under way whose end would wake this thread */
         if (status != WEFT_OK)
             return status;
         weft_pace_charge(pace_of(peer), chunk.bytes);
@@ -178,7 +178,7 @@ static weft_status post_chunks(weft_peer *peer, uint64_t now_ns, weft_waits *wai
 
 weft_status weft_send_pump(weft_publisher *publisher, weft_peer *peer, uint64_t now_ns, weft_waits *waits)
 {
-    weft_status status = weft_rail_carries(peer) ? WEFT_OK : WEFT_AGAIN;
+    weft_status status = weft_rail_carries(&peer->rails) ? WEFT_OK : WEFT_AGAIN;
     while (status == WEFT_OK) {
         status = post_chunks(peer, now_ns, waits);
         if (status != WEFT_OK || peer->flights.slots_free == 0)
@@ -213,7 +213,7 @@ static weft_status poll_rail(weft_peer *peer, uint32_t at, uint64_t now_ns, bool
         flight->by[at]--;
         peer->flights.writes--;
         peer->flights.progress_ns = now_ns;
-        weft_flight_release(peer, flight);
+        weft_flight_release(&peer->flights, flight);
     }
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 
 /* Posting: the bucket that goes to the fabric now, and the pace at which its chunks may go. The peer's record owns it;
  * feed_bucket.c fills it, and send.c empties it. */
-typedef struct weft_posting {
+struct weft_posting {
     weft_bucket bucket;
     weft_update *update;  /* update whose chain the bucket reads, held; NULL: none */
     int32_t slab;         /* slab that the bucket reads; -1: none */
@@ -17,7 +17,7 @@ typedef struct weft_posting {
     uint32_t slot, chunk; /* where the bucket goes, and its next chunk */
     uint32_t chunk_bytes; /* bytes of a chunk, as agreed when the peer joined */
     weft_pace pace;
-} weft_posting;
+};
 
 /* Posts what can be posted; says in `waits` what holds the rest up. */
 weft_status weft_send_pump(weft_publisher *publisher, weft_peer *peer, uint64_t now_ns, weft_waits *waits);

@@ -1,4 +1,4 @@
-/* shadow_read.c - units copied out of the shadow, for snapshots and for rebuilding. */
+/* shadow_read.c - copies units out of the shadow, for snapshots and for rebuilding. */
 #include "peer/peer.h"
 
 typedef struct reading {

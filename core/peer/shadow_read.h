@@ -11,7 +11,7 @@
 
 /* Shadow: the bits of the newest version, apart from the weights that the caller may change. The publisher owns it;
  * publish writes it, and snapshots and merges read it. */
-typedef struct weft_shadow {
+struct weft_shadow {
     weft_binding binding;
     uint8_t *image;
     weft_memory_kind kind;      /* HOST or DEVICE */
@@ -23,7 +23,7 @@ typedef struct weft_shadow {
     bool busy;                  /* publish brings the shadow up to date, and snapshots stand still */
     _Atomic bool
         lost; /* the shadow has the bits of no version, or is gone with its device, and never will have again */
-} weft_shadow;
+};
 
 /* Copies units out of the shadow to `to`, one after the other; with `framed` each after room for a frame's header and
  * padded as its payload. Under the lock, in a window of the calling thread's. Errors: WEFT_E_DEVICE, and the shadow is

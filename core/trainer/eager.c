@@ -1,16 +1,16 @@
-/* eager.c - an update that goes out while it is encoded.
+/* eager.c - lets an update go out while it is encoded.
  *
- * It takes its place in the journal's ring with its first frames; peers that stand at the newest version begin it then.
- * Frames are written outside the session's lock, and what may be read of them is told under it, step by step. Sealed it
- * is an update of the journal like any other. Withdrawn it leaves the ring, and what writes under way still read of it
- * is kept apart. */
+ * The update takes its place in the journal's ring with its first frames, and peers that stand at the newest version
+ * begin it then. Frames are written outside the session's lock, and under the lock peers learn step by step how much
+ * they may read. A sealed update is one of the journal like any other. A withdrawn one leaves the ring, and what writes
+ * under way still read of it is kept apart. */
 #include <string.h>
 
 #include "base/status.h"
 #include "peer/peer.h"
 #include "trainer/publish.h"
 
-/* Frames are let out when so many bytes or so much time have come together: the lock is not taken for less. */
+/* Bytes or time that come together before frames are let out, because the lock is not taken for less. */
 #define STEP_BYTES (256u << 10)
 #define STEP_NS    WEFT_NS_PER_MS
 
@@ -54,7 +54,7 @@ void weft_eager_show(weft_publisher *publisher, const weft_update *update)
     early->shown_ns = now_ns;
     const bool wanted = session->woken || early->update->readers;
     weft_session_leave(session, before);
-    if (wanted) /* without the lock, which the thread that wakes wants at once */
+    if (wanted) /* not under the lock, because the thread that wakes wants the lock at once */
         weft_session_nudge(session);
 }
 
@@ -78,11 +78,11 @@ void weft_eager_seal(weft_publisher *publisher, const weft_update *update)
 
 /* ---- withdrawn */
 
-static void free_frames(weft_publisher *publisher, weft_update *update)
+static void free_frames(weft_journal *journal, weft_update *update)
 {
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
         if (update->levels >> level & 1)
-            weft_chain_free(&publisher->journal.arena, &update->chain[level]);
+            weft_chain_free(&journal->arena, &update->chain[level]);
     update->levels = 0;
 }
 
@@ -92,11 +92,11 @@ bool weft_eager_give_up(weft_publisher *publisher, bool read)
     if (!withdrawn->levels || (withdrawn->readers && !read))
         return false;
     weft_eviction_of_readers(publisher->peers, withdrawn);
-    free_frames(publisher, withdrawn);
+    free_frames(&publisher->journal, withdrawn);
     return true;
 }
 
-/* Writes under way go on reading the frames where they are. */
+/* Keeps the frames of a withdrawn update, because writes under way go on reading them where they are. */
 static void keep_apart(weft_publisher *publisher, const weft_update *place, weft_update *update)
 {
     weft_update *withdrawn = &publisher->eager.withdrawn;
@@ -115,16 +115,16 @@ static void keep_apart(weft_publisher *publisher, const weft_update *place, weft
     update->levels = 0;
 }
 
-/* Relays speak for those who follow them. */
-static void tell_withdrawn(weft_publisher *publisher, const weft_update *place)
+/* Tells the peers that have begun the update that it is withdrawn. Relays speak for their followers. */
+static void tell_withdrawn(weft_peer_table *peers, const weft_update *place)
 {
-    for (uint32_t i = 0; i < publisher->peers->count; i++) {
-        weft_peer *peer = &publisher->peers->list[i];
+    for (uint32_t i = 0; i < peers->count; i++) {
+        weft_peer *peer = &peers->list[i];
         if (!peer->connection.greeted || peer->feed.update != place)
             continue;
-        weft_status status = weft_feed_withdraw(publisher->peers, peer);
+        weft_status status = weft_feed_withdraw(peers, peer);
         if (status != WEFT_OK)
-            weft_peer_lose(publisher->peers, peer, status, weft_last_error());
+            weft_peer_lose(peers, peer, status, weft_last_error());
     }
 }
 
@@ -134,13 +134,13 @@ void weft_eager_withdraw(weft_publisher *publisher, weft_update *update)
     weft_update *place = publisher->eager.update;
     forget(&publisher->eager);
     if (place) {
-        tell_withdrawn(publisher, place);
+        tell_withdrawn(publisher->peers, place);
         if (place->readers)
             keep_apart(publisher, place, update);
         memset(place, 0, sizeof *place);
         weft_session_wake(publisher->session);
     }
-    free_frames(publisher, update);
+    free_frames(&publisher->journal, update);
     weft_session_leave(publisher->session, before);
 }
 

@@ -1,4 +1,4 @@
-/* eviction.c - what the journal gives up when publish needs room: first what is cheapest to have again. */
+/* eviction.c - gives up parts of the journal when publish needs room, first what is cheapest to have again. */
 #include "base/status.h"
 #include "trainer/publish.h"
 
@@ -11,11 +11,10 @@ static bool reads(const weft_peer *peer, const weft_update *update)
     return found || (peer->posting.busy && peer->posting.update == update);
 }
 
-/* Levels beside the journal's own, of versions that are no longer the newest: peers go on with fast. */
-static bool give_up_levels(weft_publisher *publisher)
+/* Gives up levels beside the journal's own, of versions that are no longer the newest. Peers go on with fast. */
+static bool give_up_levels(weft_journal *journal, const weft_newest *newest)
 {
-    weft_journal *journal = &publisher->journal;
-    for (uint64_t order = journal->oldest; order < publisher->newest.order; order++) {
+    for (uint64_t order = journal->oldest; order < newest->order; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (update->readers || !(update->levels & ~(1u << WEFT_JOURNAL_LEVEL)))
             continue;
@@ -28,10 +27,9 @@ static bool give_up_levels(weft_publisher *publisher)
     return false;
 }
 
-/* The oldest with frames that no peer reads; what a merge reads only if there is nothing else. */
-static weft_update *oldest_unread(weft_publisher *publisher, bool pinned)
+/* Finds the oldest update with frames that no peer reads. With `pinned` that may be one that a merge reads. */
+static weft_update *oldest_unread(weft_journal *journal, bool pinned)
 {
-    weft_journal *journal = &publisher->journal;
     for (uint64_t order = journal->oldest; order < journal->next; order++) {
         weft_update *update = weft_journal_at(journal, order);
         if (update->levels && update->readers == 0 && (pinned || update->pins == 0))
@@ -42,9 +40,9 @@ static weft_update *oldest_unread(weft_publisher *publisher, bool pinned)
 
 static bool give_up_unread(weft_publisher *publisher)
 {
-    weft_update *update = oldest_unread(publisher, false);
+    weft_update *update = oldest_unread(&publisher->journal, false);
     if (!update)
-        update = oldest_unread(publisher, true);
+        update = oldest_unread(&publisher->journal, true);
     if (!update)
         return false;
     weft_bridge_break(&publisher->bridge, update);
@@ -80,7 +78,7 @@ static bool give_up_read(weft_publisher *publisher)
 bool weft_eviction_give_up(weft_publisher *publisher)
 {
     weft_log_sink *before = weft_session_enter(publisher->session);
-    bool made = weft_eager_give_up(publisher, false) || give_up_levels(publisher) ||
+    bool made = weft_eager_give_up(publisher, false) || give_up_levels(&publisher->journal, &publisher->newest) ||
                 weft_bridge_yield(&publisher->bridge) || give_up_unread(publisher) ||
                 weft_eager_give_up(publisher, true) || give_up_read(publisher);
     weft_session_leave(publisher->session, before);

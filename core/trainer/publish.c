@@ -36,12 +36,12 @@ void weft_publish_close(weft_publisher *publisher)
 
 /* ---- encode */
 
-/* Blocks that a level's frames take, counted whether they are to be had or not. */
+/* Block count: blocks that a level's frames take, whether the journal has them or not. */
 typedef struct block_count {
-    uint64_t blocks, left; /* left: bytes of the last one */
+    uint64_t blocks, left; /* left: bytes free in the last block */
 } block_count;
 
-/* An update on its way into the journal. */
+/* Journal writer: an update on its way into the journal. */
 typedef struct journal_writer {
     weft_publisher *publisher;
     weft_update *update;
@@ -58,8 +58,8 @@ static void count_frame(block_count *count, const weft_arena *arena, uint32_t le
     count->left -= bytes;
 }
 
-/* Appends a frame to the chain of its level. When the journal has no room the version goes without: peers get it as a
- * snapshot. */
+/* Appends a frame to the chain of its level. If the journal has no room the version goes without frames, and peers get
+ * it as a snapshot. */
 static weft_status append_frame(void *user, weft_level level, const uint8_t *bytes, uint32_t length)
 {
     journal_writer *writer = user;
@@ -108,7 +108,7 @@ static weft_status encode(weft_publisher *publisher, weft_update *update, void *
 {
     journal_writer writer = {.publisher = publisher, .update = update};
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        weft_chain_begin(&update->chain[level]); /* first: whatever fails, they are given back */
+        weft_chain_begin(&update->chain[level]); /* first, because whatever fails, they are given back */
     weft_status status = choose(publisher, update, stream);
     if (status != WEFT_OK)
         return status;
@@ -157,7 +157,7 @@ static void hand_over(weft_publisher *publisher, weft_demand *demand, weft_updat
         if (!peer->connection.greeted)
             continue;
         weft_peer_move(peer, WEFT_ON_PUBLISH);
-        weft_feed_follow(peer, kept);
+        weft_feed_follow(&peer->feed, &peer->standing, kept);
         weft_lag_judge(publisher, peer);
     }
     weft_bridge_sweep(&publisher->bridge);
@@ -166,8 +166,8 @@ static void hand_over(weft_publisher *publisher, weft_demand *demand, weft_updat
     weft_session_changed(session);
 }
 
-/* The version is what the shadow has. Who took frames of it for what was announced comes again, and gets the units that
- * differ from the shadow. */
+/* Names the version after what the shadow has. A peer that took frames of it for what was announced comes again, and
+ * gets the units that differ from the shadow. */
 static void amend(weft_publisher *publisher, weft_update *update)
 {
     const weft_layout *layout = publisher->session->layout;
@@ -177,7 +177,7 @@ static void amend(weft_publisher *publisher, weft_update *update)
     weft_history_amend(&publisher->history, publisher->encoding.discard, layout->part_count);
     update->target.root = weft_digest_parts_root(layout, publisher->newest.digests);
     kept->target = publisher->newest.version = update->target;
-    kept->snapshot_only = true; /* its levels may have different bits; they stay for who reads them */
+    kept->snapshot_only = true; /* because its levels may have different bits; they stay for peers that read them */
     weft_bridge_break(&publisher->bridge, kept);
     weft_bridge_amend(&publisher->bridge, &update->target);
     weft_log(WEFT_LOG_ERROR,
@@ -186,7 +186,7 @@ static void amend(weft_publisher *publisher, weft_update *update)
              (unsigned long long)update->target.number, (unsigned long long)update->target.root);
 }
 
-/* The version goes out; snapshots stand still until the shadow has it too. */
+/* Lets the version go out. Snapshots stand still until the shadow has the version too. */
 static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_update *update,
                         const weft_encode_pass *pass)
 {
@@ -203,11 +203,11 @@ static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_upd
     if (status == WEFT_OK)
         publisher->shadow.busy = false;
     else
-        publisher->shadow.lost = true; /* the device is dead; what the peers got is right all the same */
+        publisher->shadow.lost = true; /* because the device is dead; what the peers got is right all the same */
     weft_session_wake(session);
     weft_session_changed(session);
     weft_session_leave(session, before);
-    update->attachment = NULL; /* the journal's now */
+    update->attachment = NULL; /* because it is the journal's now */
     return status;
 }
 
@@ -277,7 +277,7 @@ static void report(const weft_publisher *publisher, const weft_update *update, c
     all->encode_ms = pass->encode_ms;
 }
 
-/* Said again only of an update that needs yet more. */
+/* Warns that the update does not fit the journal, and again only of an update that needs yet more. */
 static void tell_of_journal(weft_encoding *encoding, const weft_update *update)
 {
     char size[WEFT_SIZE_PRINTED];
@@ -306,7 +306,7 @@ static void tell(weft_encoding *encoding, const weft_update *update, weft_update
     memcpy(info, all, size);
 }
 
-/* The error stays what it was, whatever befalls a peer that is told. */
+/* Withdraws the update and keeps the error, whatever happens to a peer that is told. */
 static weft_status withdraw(weft_publisher *publisher, weft_update *update, weft_status status)
 {
     char why[512];
@@ -355,7 +355,7 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
     weft_peer_levels(&trainer->demand, &trainer->peers);
     update.levels = trainer->demand.levels;
     trainer->publisher.publishing = true;
-    pthread_mutex_unlock(&session->lock); /* diff and encode touch nothing that the lock covers */
+    pthread_mutex_unlock(&session->lock); /* because diff and encode touch nothing that the lock covers */
     status = publish(trainer, &update, stream, info);
     weft_log_enter(before);
     pthread_mutex_lock(&session->lock);

@@ -1,59 +1,64 @@
-/* publish.h - from weights to a version: diff, encode, journal, shadow; and the trainer's side of bind. */
+/* publish.h - the way from weights to a version: diff, encode, journal, shadow; and the trainer's side of weft_bind. */
 #ifndef WEFT_CORE_PUBLISH_H
 #define WEFT_CORE_PUBLISH_H
 
 #include "peer/peer.h"
 
-/* Takes the memory that publishing needs besides the journal. */
+/* Takes the memory that publishing needs besides the journal: for digests, encoder and shadow. */
 weft_status weft_publish_open(weft_publisher *publisher);
 void weft_publish_close(weft_publisher *publisher);
 
 /* ---- eviction.c: room in the journal, whatever lags */
 /* Gives something up, first what is cheapest to have again: levels beside the journal's own, merged updates, the oldest
- * version that nobody reads, at last the oldest that peers read, which are lost. False: there is nothing left. */
+ * version that nobody reads, at last the oldest that peers read. Those peers are lost. Returns false if nothing is
+ * left. */
 bool weft_eviction_give_up(weft_publisher *publisher);
-/* Appends a block to a chain of publish's own, making room if need be; false: there is none to be had. */
+/* Appends a block to a chain of publish's own, and gives up what that needs. Returns false if there is no room to be
+ * had. */
 bool weft_eviction_extend(weft_publisher *publisher, weft_chain *chain);
-/* Whoever reads the update is lost, and joins again. Under the lock. */
+/* Loses the peers that read the update; they join again. Under the lock. */
 void weft_eviction_of_readers(weft_peer_table *peers, const weft_update *update);
 /* Makes a place in the journal's ring for one more update. Under the lock. */
 void weft_eviction_make_place(weft_publisher *publisher);
 
 /* ---- lag.c */
-/* Time since the oldest version that it lacks was published; of unknown bits since it joined. 0: it lacks none. */
-uint64_t weft_peer_lag_ns(weft_publisher *publisher, const weft_peer *peer);
-/* Holds a peer to its max_lag: says once that it lags beyond, or loses it. */
+/* Returns the time since the oldest version that the peer lacks was published. For unknown bits that is the time since
+ * the peer joined. 0: the peer lacks none. */
+uint64_t weft_peer_lag_ns(weft_journal *journal, const weft_newest *newest, const weft_peer *peer);
+/* Holds a peer to its max_lag: reports once that the peer lags beyond that, or loses the peer, as the site has it. */
 void weft_lag_judge(weft_publisher *publisher, weft_peer *peer);
 
 /* ---- trainer_limit.c */
-/* Warns where max_peers may take more descriptors than the process may open. Errors: WEFT_E_SYSTEM,
- * the listed peers alone take more. */
+/* Warns if max_peers may take more descriptors than the process may open. Errors: WEFT_E_SYSTEM, because the listed
+ * peers alone take more. */
 weft_status weft_trainer_limit(const weft_outlets *outlets);
 
 /* ---- eager.c: updates that go out while they are encoded */
-/* Frames were handed on: lets out what `update` has so far, now and then, unless the lock is taken. Not under it. */
+/* Lets out what `update` has so far, now and then, after frames were handed on. Does nothing if the lock is taken. Not
+ * under the lock. */
 void weft_eager_show(weft_publisher *publisher, const weft_update *update);
-/* The update is whole and in the journal. */
+/* Ends the eager update, because it is whole and in the journal. */
 void weft_eager_seal(weft_publisher *publisher, const weft_update *update);
-/* It will not be: whoever has some of it is told to drop that. Takes the update's frames. */
+/* Takes the eager update back, with its frames, because it comes to nothing. Peers that have some of it are told to
+ * drop that. */
 void weft_eager_withdraw(weft_publisher *publisher, weft_update *update);
-/* Gives up what is left of a withdrawn update; with `read` those too who read it. False: there is none. */
+/* Gives up what is left of a withdrawn update; with `read` also its readers. Returns false if nothing is left. */
 bool weft_eager_give_up(weft_publisher *publisher, bool read);
 
 /* ---- shadow.c */
-/* Takes the memory for the shadow, where the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
+/* Takes the memory for the shadow, as the site wants it. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_shadow_open(weft_shadow *shadow, weft_session *session);
 void weft_shadow_close(weft_shadow *shadow, weft_session *session);
-/* The trainer's side of weft_bind, which takes the binding over, after an error too: the first copies the weights into
- * the shadow, and peers may join. */
+/* Binds weights for the trainer. Takes the binding over, after an error too. The first binding copies the weights into
+ * the shadow, and from then on peers may join. */
 weft_status weft_shadow_bind(weft_publisher *publisher, weft_binding *fresh, const void *attachment,
                              uint64_t attachment_bytes);
-/* Brings the shadow, which is busy, to the update's target. `*torn`: it is another one, for the weights changed
- * meanwhile, and trainer->discard tells how the digests moved instead of by trainer->delta. */
+/* Brings the shadow, which is busy, to the update's target. `*torn`: the weights changed meanwhile, so the shadow has
+ * other bits. Then encoding.discard says how the digests moved, in place of encoding.delta. */
 weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn);
 
 /* ---- trainer_step.c */
-/* One step of the progress thread, or of the caller; without `work` it only keeps connections alive. */
+/* Takes one step of the progress thread, or of the caller. Without `work` the step only keeps connections alive. */
 void weft_trainer_step(weft_session *session, bool work, weft_waits *waits);
 
 #endif

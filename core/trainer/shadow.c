@@ -1,11 +1,11 @@
-/* shadow.c - the trainer's copy of the bits published last: taken at bind, brought forward by each version. */
+/* shadow.c - keeps the trainer's copy of the bits published last: taken at bind, brought forward by each version. */
 #include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "trainer/publish.h"
 
-/* So much memory for the changes of frames that are put into the shadow together, where several are. */
+/* Bytes of memory for the changes of several frames that are put into the shadow together. */
 #define SCRATCH (UINT64_C(32) << 20)
 
 /* ---- open */
@@ -16,7 +16,8 @@ static uint64_t image_bytes(const weft_layout *layout)
     return bytes ? bytes : 1;
 }
 
-/* What works on the shadow alone: the host backend where that is the host's, whatever works on the weights. */
+/* Opens what works on the shadow alone: the host backend if the shadow is in host memory, whatever works on the
+ * weights. */
 static weft_status open_windows(weft_shadow *shadow, const weft_layout *layout, const weft_backend *backend,
                                 weft_backend_state *device)
 {
@@ -92,8 +93,8 @@ static weft_status copy_to_shadow(weft_publisher *publisher)
     return weft_pipeline_run(&publisher->session->calls, &chore, 0, publisher->session->layout->unit_count);
 }
 
-/* While nothing is bound no step looks at shadow or digests: the passes are made without the lock, so that whoever
- * comes is answered meanwhile. */
+/* Binds the first weights. No step looks at shadow or digests while nothing is bound. So both passes go without the
+ * lock, and whoever comes is answered meanwhile. */
 static weft_status bind_first(weft_publisher *publisher, weft_blob *attachment)
 {
     weft_session *session = publisher->session;
@@ -116,12 +117,12 @@ static weft_status bind_first(weft_publisher *publisher, weft_blob *attachment)
     return WEFT_OK;
 }
 
-/* New addresses for the same bits. */
+/* Takes new addresses for the same bits. */
 static weft_status rebind(weft_publisher *publisher, weft_binding *fresh)
 {
     weft_session *session = publisher->session;
     uint64_t root;
-    pthread_mutex_unlock(&session->lock); /* a pass over the weights must not silence heartbeats */
+    pthread_mutex_unlock(&session->lock); /* because a pass over the weights must not silence heartbeats */
     weft_status status = weft_session_digest(&session->calls, fresh, publisher->encoding.discard, &root);
     pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK && root != publisher->newest.version.root)
@@ -188,7 +189,7 @@ static weft_status frames_end(weft_shadow *shadow)
     return status;
 }
 
-/* Begins to bring one frame's units of the shadow to the target, from the frame itself: O(changes). */
+/* Begins to bring the units of one frame to the target, from the frame itself: O(changes). */
 static weft_status frame_begin(weft_publisher *publisher, const uint8_t *bytes, uint64_t length)
 {
     const weft_layout *layout = publisher->session->layout;
@@ -206,11 +207,11 @@ static weft_status frame_begin(weft_publisher *publisher, const uint8_t *bytes, 
             return status;
         changes = weft_staging_take(&publisher->shadow.scratch, header->unit, header->changed, width);
     }
-    weft_pipeline_next(window)->decode =
-        (weft_decode_job){.frame = frame,
-                          .base = weft_binding_span(&publisher->shadow.binding, header->unit, header->units),
-                          .changes = changes, /* there is room for the largest, and for as many as the window takes */
-                          .tensor_delta = publisher->encoding.discard};
+    weft_pipeline_next(window)->decode = (weft_decode_job){
+        .frame = frame,
+        .base = weft_binding_span(&publisher->shadow.binding, header->unit, header->units),
+        .changes = changes, /* there is room for the largest frame, and for as many frames as the window takes */
+        .tensor_delta = publisher->encoding.discard};
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
     return WEFT_OK;
 }
@@ -239,7 +240,8 @@ static weft_status shadow_chain(weft_publisher *publisher, const weft_chain *cha
     return status;
 }
 
-/* How far the shadow's digests are from those of the version before; the trainer's are the announced ones already. */
+/* Counts how far the shadow's digests are from those of the version before. newest.digests are the announced ones
+ * already. */
 static weft_status count_whole(weft_publisher *publisher)
 {
     uint64_t root;
@@ -250,8 +252,8 @@ static weft_status count_whole(weft_publisher *publisher)
     return status;
 }
 
-/* Frames and digests come of several looks at the weights: what changes in between makes them of different bits, or
- * makes frames that do not decode. What the shadow has then is what the next version starts from. */
+/* Frames and digests come from several looks at the weights. If the weights change in between, these are of different
+ * bits, or the frames do not decode. The next version starts from what the shadow has then. */
 weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn)
 {
     const uint64_t bytes = publisher->session->layout->part_count * sizeof *publisher->encoding.discard;

@@ -2,18 +2,19 @@
 
 #include "peer/peer.h"
 
-#define SLABS_LEAST 4u /* a peer's share: to copy, send and acknowledge at once */
+#define SLABS_LEAST 4u /* slabs of one peer: to copy, send and acknowledge at once */
 
 _Static_assert(WEFT_BRIDGE_SHARE == WEFT_SIZES_MERGES, "sizes count on the share that merges have");
 
-/* A hundredth of what the trainer needs anyway, within reason. */
+/* The pool is a hundredth of what the trainer needs anyway, within reason. */
 uint32_t weft_trainer_slabs(const weft_layout *layout, uint64_t journal_bytes)
 {
     const uint64_t count = (layout->bytes + journal_bytes) / 100 / weft_size_slab(layout);
     return count < SLABS_LEAST ? SLABS_LEAST : count < WEFT_SLABS_MAX ? (uint32_t)count : WEFT_SLABS_MAX;
 }
 
-/* Runs of the weights and of the shadow, and, for versions that are rebuilt, two more of the latter. */
+/* Returns the bytes of the runs of the weights and of the shadow, and two more of the latter, for versions that are
+ * rebuilt. */
 static uint64_t binding_bytes(const weft_layout *layout)
 {
     const uint64_t runs = layout->unit_count + layout->count;
@@ -27,8 +28,8 @@ static uint64_t peer_bytes(const weft_site *site, const weft_layout *layout)
            weft_parcel_need(site) + weft_layout_wire_bytes(layout);
 }
 
-/* What works on the weights, on every worker; where that is a device, the host's backend works beside it, for what is
- * the host's and for the shadow. */
+/* Returns the bytes of what works on the weights, for every worker. If that is a device, the host's backend works
+ * beside it, for what is the host's and for the shadow. */
 static uint64_t workers_bytes(const weft_site *site, const weft_layout *layout, const weft_backend *backend)
 {
     const weft_backend *host = weft_backend_find("host");

@@ -12,7 +12,7 @@
 #include "trainer/sizes_trainer.h"
 
 #define LANES      (8u * WEFT_SITE_RAILS)
-#define PEER_LINES 32u /* at once about one peer, before they are limited */
+#define PEER_LINES 32u /* lines at once about one peer, before they are limited */
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
@@ -72,7 +72,7 @@ static void end_limits(weft_door *door, weft_peer_table *peers)
         weft_log_limit_end(&peers->list[i].claim.limit);
 }
 
-/* Gives a record what it has as long as the session: lines of its own, and its part of the buffers. */
+/* Gives a record what it keeps as long as the session: lines of its own, and its part of the buffers. */
 static weft_status open_peer(weft_peer *peer, weft_session *session, weft_buffers *buffers, uint64_t first_slot)
 {
     peer->session = session;
@@ -119,7 +119,7 @@ static weft_status open_door(weft_door *door, weft_session *session)
     return WEFT_OK;
 }
 
-/* Every provider that a peer of the site is named with must be there from the start: nothing falls back later. Of
+/* Opens an address for each provider that a peer of the site is named with, because nothing falls back later. Of
  * several addresses one will do. */
 static weft_status open_lanes(weft_outlets *outlets)
 {
@@ -137,14 +137,14 @@ static weft_status open_lanes(weft_outlets *outlets)
     return WEFT_OK;
 }
 
-/* One of several that is away is asked for again at once. */
+/* Lets addresses that are away be asked for again at once. */
 static void forget_away(weft_outlets *outlets)
 {
     for (uint32_t i = 0; i < outlets->count; i++)
         outlets->list[i].retry_ns = 0;
 }
 
-/* Lanes and the listen address; both may come with an interface that is not up yet. */
+/* Opens the fabric addresses and the listen address. Both may come with an interface that is not up yet. */
 static weft_status open_network(weft_trainer *trainer)
 {
     weft_session *session = trainer->session;
@@ -221,7 +221,7 @@ static void close_peers(weft_peer_table *peers)
 
 static void give_back(weft_trainer *trainer)
 {
-    close_outlets(&trainer->outlets); /* first: their regions are the memory of the parts below */
+    close_outlets(&trainer->outlets); /* first, because their regions are the memory of the parts below */
     close_peers(&trainer->peers);
     weft_mem_give(trainer->door.layout_bytes);
     close_buffers(&trainer->buffers);
@@ -273,7 +273,7 @@ static void close_trainer(weft_session *session)
         }
     end_limits(&trainer->door, &trainer->peers);
     weft_log_enter(before);
-    if (session->own_log) /* while a callback may still ask what the session holds */
+    if (session->own_log) /* while a callback may still ask for the session's state */
         weft_session_hand_out(session);
     give_back(trainer);
 }
@@ -296,7 +296,7 @@ static void print_memory(const weft_trainer *trainer, const weft_trainer_sizes *
                  sizes->journal.why);
 }
 
-/* What `auto` comes to, from here on as if the site had said so. Weights of the host may be read after this. */
+/* Settles what `auto` comes to, as if the site had named that. Weights in host memory may be read after this. */
 static void settle_sizes(const weft_session *session, weft_trainer_sizes *sizes)
 {
     const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
@@ -308,7 +308,7 @@ static void settle_sizes(const weft_session *session, weft_trainer_sizes *sizes)
     session->site->trainer.journal = sizes->journal.bytes;
 }
 
-/* Peers are answered from now on: that no weights are bound yet. */
+/* Starts to answer peers: that no weights are bound yet. */
 static weft_status start(weft_trainer *trainer, const weft_trainer_sizes *sizes)
 {
     print_memory(trainer, sizes);
@@ -343,7 +343,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     weft_log_sink *before = weft_log_enter(&made->sink);
     if (getrandom(&trainer->publisher.run, sizeof trainer->publisher.run, 0) != sizeof trainer->publisher.run)
         trainer->publisher.run = made->incarnation;
-    trainer->publisher.run |= 1; /* 0 says no run */
+    trainer->publisher.run |= 1; /* because 0 says that there is no run */
     settle_sizes(trainer->session, &sizes);
     status = open_parts(trainer);
     if (status == WEFT_OK)

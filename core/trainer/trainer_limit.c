@@ -1,4 +1,4 @@
-/* trainer_limit.c - whether this process may open as many descriptors as the site's peers will take. */
+/* trainer_limit.c - checks that this process may open as many descriptors as the site's peers will take. */
 #include <string.h>
 
 #include "base/descriptors.h"
@@ -8,7 +8,7 @@
 
 typedef unsigned long long ull;
 
-/* That a port of the provider takes: as its open lanes say, else as the costliest of them. */
+/* Returns the descriptors that a port of the provider takes: as its open address says, else as the costliest of all. */
 static uint32_t port_cost(const weft_outlets *outlets, const char *provider)
 {
     uint32_t most = 0;
@@ -23,7 +23,7 @@ static uint32_t port_cost(const weft_outlets *outlets, const char *provider)
     return most;
 }
 
-/* Its control connection, and a port for each rail and stream. */
+/* Returns the descriptors of a peer: its control connection, and a port for each rail and stream. */
 static uint64_t peer_cost(const weft_outlets *outlets, const weft_site_peer *peer)
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];

@@ -1,4 +1,4 @@
-/* trainer_step.c - one step of the trainer's session: the order of the stages for its peers. */
+/* trainer_step.c - takes one step of the trainer's session: the stages for each peer, in order. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static weft_peer *free_record(weft_peer_table *peers)
     return lost;
 }
 
-/* Those who have not said who they are; their count. */
+/* Lists those who have not said who they are. Returns their count. */
 static uint32_t list_guests(weft_peer_table *peers, weft_guest guests[WEFT_GUESTS_MOST],
                             weft_peer *records[WEFT_GUESTS_MOST])
 {
@@ -43,7 +43,7 @@ static uint32_t list_guests(weft_peer_table *peers, weft_guest guests[WEFT_GUEST
     return count;
 }
 
-/* For a newcomer; `turned` counts the guests that made room for one. NULL: there is none. */
+/* Finds a place for a newcomer. `*turned` counts the guests that made room. NULL: there is none. */
 static weft_peer *find_place(weft_peer_table *peers, uint32_t *turned)
 {
     weft_guest guests[WEFT_GUESTS_MOST];
@@ -59,7 +59,7 @@ static weft_peer *find_place(weft_peer_table *peers, uint32_t *turned)
     return free_record(peers);
 }
 
-/* False: no descriptor can be had now; what waits is left for a later step. */
+/* Accepts guests. Returns false if no descriptor can be had now; what waits is left for a later step. */
 static bool accept_guests(weft_trainer *trainer)
 {
     uint32_t turned = 0;
@@ -85,7 +85,7 @@ static bool accept_guests(weft_trainer *trainer)
     return true;
 }
 
-/* Takes what moved before deadlines are judged: it may have waited for this end. */
+/* Takes what moved before deadlines are judged, because that may have waited for this end. */
 static weft_status poll_data(weft_peer *peer, weft_waits *waits)
 {
     bool any = false;
@@ -96,7 +96,7 @@ static weft_status poll_data(weft_peer *peer, weft_waits *waits)
     return status;
 }
 
-/* Ports without writes under way have nothing to say. */
+/* Waits for the ports with writes under way, because the others have nothing to report. */
 static void wait_for_ports(const weft_peer_table *peers, weft_waits *waits)
 {
     for (uint32_t i = 0; i < peers->count; i++) {
@@ -132,15 +132,15 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
         waits->blind = true;
 }
 
-/* Whether a peer is to be looked at in every step: data are on their way to it, or only other peers' doings will wake
- * it. All else that concerns it comes on its connection, at a time, or with weft_session_wake. */
+/* Returns true if a peer is to be looked at in every step, because data are on their way to it, or only other peers
+ * will wake it. Anything else comes on its connection, at a time, or with weft_session_wake. */
 static bool is_active(const weft_peer *peer)
 {
     bool streams = peer->feed.kind == WEFT_FEED_UPDATE || peer->feed.kind == WEFT_FEED_SNAPSHOT;
-    bool sends = streams && peer->flights.slots_free > 0; /* a slot comes back with a receipt */
+    bool sends = streams && peer->flights.slots_free > 0; /* because a slot comes back with a receipt */
     return weft_peer_connected(peer) &&
            (sends || peer->posting.busy || peer->flights.again_chunks || peer->flights.writes ||
-            weft_rail_writes(peer) || peer->posting.again || peer->flights.starved);
+            weft_rail_writes(&peer->rails) || peer->posting.again || peer->flights.starved);
 }
 
 /* Serves a peer and notes when it is to be served next. */
@@ -161,7 +161,7 @@ static void serve_due(weft_trainer *trainer, uint32_t index, bool work, weft_wai
     weft_waits_until(waits, wake_ns);
 }
 
-/* Each second: what was left out of the log. */
+/* Reports, each second, what was left out of the log. */
 static void tell_left_out(weft_door *door, weft_peer_table *peers)
 {
     const uint64_t now_ns = weft_clock_ns();
