@@ -1,4 +1,15 @@
-/* greet.c - the trainer's side of the handshake: who may join, by which provider, holding what. */
+/* greet.c - the trainer's side of the handshake: who may join, by which provider, holding what.
+ *
+ * In comes a HELLO, from a guest that the door accepted (trainer/trainer_step.c) and whose first message peer.c read.
+ * A guest that only wants the layout is sent the layout, and leaves. Of any other guest, layout, provider, slots and
+ * address are checked. While no weights are bound, the guest is sent away until later.
+ *
+ * Then the guest claims its name, and with that a record (claim.c). After that the record is settled: the level that
+ * the peer wants, its slots, and the version whose bits it holds, found by the root in HELLO. A peer that comes through
+ * a relay finds its relay (follow.c), and the rails that both ends have are opened (rail.c).
+ *
+ * Out goes WELCOME, and the peer is live or catching up. feed.c chooses what the peer is sent first. An error becomes a
+ * REFUSE, which peer.c sends with the reason that the guest may know. */
 #include <stdio.h>
 #include <string.h>
 

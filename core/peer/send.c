@@ -1,4 +1,16 @@
-/* send.c - posts a peer's buckets chunk by chunk, and keeps the books of what is in flight. */
+/* send.c - posts a peer's buckets chunk by chunk, and keeps the books of what is in flight.
+ *
+ * In comes a step of the session (trainer/trainer_step.c), for one peer. weft_send_poll first takes the completions of
+ * earlier writes, because a completed write may free a slot. weft_send_pump then asks feed.c for the next bucket, as
+ * long as the peer has a free slot. feed.c fills the peer's posting: header, extents of the journal or of a slab.
+ *
+ * The bucket takes a slot and becomes a flight (flights.c). Its chunks are posted one at a time, the header first, at
+ * the pace that the site allows. Each chunk goes by the rail on which it would land first. A rail that refuses a write
+ * is passed over; a rail that fails is closed, and what it had goes again by the others (rail_watch.c, rail_again.c).
+ *
+ * Out go remote writes into the peer's slots, each with an immediate that the peer counts. The peer answers with a
+ * RECEIPT over the control connection, which frees the flight (weft_flight_receipt). receipts.c ends a peer that owes
+ * a receipt for too long. */
 #include <string.h>
 
 #include "base/status.h"

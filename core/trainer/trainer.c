@@ -1,4 +1,18 @@
-/* trainer.c - the trainer's session: opens and closes it. */
+/* trainer.c - opens and closes the trainer's session.
+ *
+ * In come a site, which names the trainer's addresses and its peers, and the layout of the weights. weft_trainer_open
+ * draws the run, settles what `auto` comes to, and opens the parts one after the other: the publisher (journal,
+ * history, bridge, encoder, shadow), the buffers that peers are sent from, the door, the records of the peers, and the
+ * outlets. Each part takes all of its memory here, because the steady state takes none.
+ *
+ * Then the session's thread starts. It takes one step after the other (trainer_step.c). A step accepts guests at the
+ * door, hears each peer (peer/peer.c), greets who wants to join (peer/greet.c), and sends what is due (peer/send.c).
+ * Guests are told to come again until weft_bind has bound weights (shadow.c). From then on the caller's weft_publish
+ * makes versions (publish.c), and the steps take them to the peers.
+ *
+ * weft_close comes back here. The bridge's thread and the session's thread stop, peers are told goodbye and have until
+ * close_deadline to take that, and each record is lost in good order. Then the parts are given back, the outlets first,
+ * because these have registered the memory of the other parts. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
