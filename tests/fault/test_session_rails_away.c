@@ -304,11 +304,10 @@ static void all_when_a_rollout_opens(void **state)
 }
 
 /* The ports open by the address fail when it moves; then the rail comes by what it is now. */
-static void the_rollouts_moves(void **state)
+static void one_moves(fleet *f, const char *address)
 {
     const weft_loop_faults breaks = {.break_at = 1};
-    fleet *f = *state;
-    lend_moving("p1");
+    lend_moving(address);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
     publish_and_check(f, 1);
@@ -321,7 +320,19 @@ static void the_rollouts_moves(void **state)
     }
     weft_loop_set_rail("r1", NULL);
     publish_until_used(f, "a", 1);
+    assert_null(stale);
     check_nobody_lost(f, 1);
+}
+
+static void the_rollouts_moves(void **state)
+{
+    one_moves(*state, "p1");
+}
+
+/* The trainer opens its address anew after the last port by it is closed. */
+static void the_trainers_moves(void **state)
+{
+    one_moves(*state, "r1");
 }
 
 /* One with a single address finds it when it joins anew. */
@@ -352,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(when_a_rollout_opens, setup_two, teardown),
         cmocka_unit_test_setup_teardown(all_when_a_rollout_opens, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_rollouts_moves, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(the_trainers_moves, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_only_one_moves, setup_one, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
