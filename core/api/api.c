@@ -5,10 +5,10 @@
  * a struct, because the caller may have been built with another version. With progress by hand, a call that waits also
  * takes the session's steps.
  *
- * Under the session's lock the call asks the part that has the answer. weft_held and weft_attachment ask the
- * trainer's publisher or the rollout. weft_staged, weft_commit and weft_scrub are the rollout's alone, and go on in
- * that room. weft_peers copies out the record of each peer. weft_wait judges those records again after
- * each change, until all that are waited for hold the version, all are lost, or the deadline is over.
+ * Under the session's lock the call asks the part that has the answer. weft_held and weft_attachment ask the trainer's
+ * publisher or the rollout. weft_staged, weft_commit and weft_scrub are the rollout's alone, and go on in that room.
+ * weft_peers copies out the record of each peer. weft_wait judges those records again after each change. It ends when
+ * all that are waited for hold the version, when all are lost, or at the deadline.
  *
  * Out goes a status, and results only on WEFT_OK or as weft.h says. An error names what is missing, such as the peers
  * that do not hold the version yet. weft_bind is in bind.c, and weft_publish in trainer/publish.c. Each end opens and

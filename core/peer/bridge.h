@@ -31,9 +31,9 @@ typedef enum weft_bridged_state {
 } weft_bridged_state;
 
 /* Catch-up: a merge that brings a snapshot's tiles on to one version, though the tiles were read from several. `limits`
- * tells the tiles apart. For each update, found by its order modulo WEFT_JOURNAL_UPDATES, it has the unit from which on
- * tiles were read from the bits after that update, which so says nothing new of them. What has no place in the share is
- * left to another merge, to the same version, from `end` on. Any frame may be the end. */
+ * tells the tiles apart: it has a unit for each update, by the update's order modulo WEFT_JOURNAL_UPDATES. Tiles from
+ * that unit on were read from the bits after the update, which so is nothing new to them. What has no place in the
+ * share is left to another merge, to the same version, from `end` on. Any frame may be the end. */
 typedef struct weft_catch_up {
     const uint32_t *limits; /* a peer's; NULL: the entry is an ordinary merge, for any peer that has the base */
     uint64_t to;            /* order after which that version stood; 0: the newest when the making begins */

@@ -189,8 +189,7 @@ static void *run(void *argument)
 {
     weft_bridge *bridge = argument;
     weft_session *session = bridge->publisher->session;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
-                NICENESS); /* if this is refused, the thread works all the same */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS); /* may be refused: the thread works all the same */
     weft_log_enter(&session->sink);
     pthread_mutex_lock(&session->lock);
     while (!bridge->stopping) {

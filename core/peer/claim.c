@@ -1,8 +1,8 @@
 /* claim.c - gives a guest the record of the name that it claims. Each name has one connection.
  *
- * A record of that name that is not connected becomes the guest's. If the peer of that name is connected, the newcomer
- * takes the name over, is asked to come again, or is refused, as the old connection seems to live or not. If all places
- * are taken, a peer that held nothing for long gives way. */
+ * A record of that name that is not connected becomes the guest's. If the peer of that name seems to be gone, the
+ * newcomer takes the name over. If the peer lives, the newcomer is refused. While that is not known, the newcomer is to
+ * come again. If all places are taken, a peer that held nothing for long gives way. */
 #include "peer/claim.h"
 
 #include <stdio.h>

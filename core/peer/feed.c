@@ -197,8 +197,8 @@ static weft_level merged_level(const weft_tuning *tuning, const weft_claim *clai
 }
 
 /* Returns true if a peer that lacks versions takes several of them as one. A peer that lacks one takes that one, unless
- * the journal has it as fast and the peer wants it tight. A peer takes single versions if all that it lacks can be
- * under way at once, and its link carries that in less time than merging takes. */
+ * the journal has it as fast and the peer wants it tight. If all that the peer lacks can be under way at once, its link
+ * may carry that in less time than merging takes. Then the peer takes single versions. */
 static bool skips(const weft_newest *newest, const weft_bridge *bridge, const weft_peer *peer, const weft_update *next,
                   weft_level level)
 {

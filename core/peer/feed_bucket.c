@@ -51,7 +51,7 @@ void weft_stream_count(weft_feed *feed, const weft_posting *posting)
 }
 
 /* Returns true if peers that have waited longer take all that is free. Otherwise a peer that gives a slab back could
- * have it again at once, and the others would wait until that peer has all of its snapshot. */
+ * have it again at once. The others would then wait until that peer has all of its snapshot. */
 static bool others_first(const weft_peer_table *peers, const weft_flights *flights)
 {
     uint32_t first = 0;

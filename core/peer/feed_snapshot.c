@@ -322,7 +322,7 @@ static bool complete(weft_publisher *publisher, const weft_tiles *tiles)
 }
 
 /* Tiles go whenever there is no catch-up to be sent, also while one is being made. A catch-up is exact for each unit,
- * whatever version its tile was read from, because it is made of the updates published after that tile was sent. */
+ * whatever version its tile was read from. It is made of the updates published after that tile was sent. */
 weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;

@@ -88,8 +88,8 @@ bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
     uint64_t now_ns = weft_clock_ns(), patience_ns = peer->site.heartbeat_ms * WEFT_NS_PER_MS / 2;
     if (!soon || peer->following.waits_since_ns == 0)
         peer->following.waits_since_ns = soon ? now_ns : 0;
-    return soon && now_ns <= peer->following.waits_since_ns +
-                                 patience_ns; /* because a relay that does not begin must hold nobody back */
+    const uint64_t until_ns = peer->following.waits_since_ns + patience_ns;
+    return soon && now_ns <= until_ns; /* because a relay that does not begin must hold nobody back */
 }
 
 /* Begins one follower: sends it the same header, and nothing after that. */
@@ -120,9 +120,8 @@ weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest,
         if (peer->following.parent != relay || !can(newest, peer) ||
             !takes(&peer->standing, &peer->receipts, &peer->claim, update, sent->level))
             continue;
-        weft_status status =
-            weft_follow_begin(peers, newest, peer, sent, update, header); /* before this peer's own standing moves on */
-        if (status == WEFT_OK)
+        weft_status status = weft_follow_begin(peers, newest, peer, sent, update, header);
+        if (status == WEFT_OK) /* last, because the peer's own standing moves on */
             status = begin(peer, sent, header);
         if (status == WEFT_OK)
             follow.routes[follow.count++] = peer->claim.hello.route;

@@ -69,8 +69,7 @@ static weft_status check_source(const weft_peer *guest, const weft_wire_hello *h
             return WEFT_OK;
     weft_site_trainer_key(site, hello->provider, key);
     weft_fail(WEFT_E_REFUSED, "%s at %s is not reached from %s", hello->name, guest->connection.control.peer, key);
-    weft_fail_outside("%s is not reached from %s", hello->name,
-                      key); /* because the address that the guest comes from may be a relay's */
+    weft_fail_outside("%s is not reached from %s", hello->name, key); /* the guest's address may be a relay's */
     return WEFT_E_REFUSED;
 }
 
@@ -275,8 +274,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
         return status;
     if (hello.wants_layout)
         return answer_layout(&trainer->door, &guest->connection);
-    weft_log_enter(
-        &trainer->door.comers.sink); /* the guest is no stranger any more; whoever serves it enters another sink then */
+    weft_log_enter(&trainer->door.comers.sink); /* no stranger any more, until who serves it enters another sink */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
     status = examine(trainer, guest, &hello, &site, &outlet);

@@ -7,7 +7,7 @@
 #include "site/site.h"
 #include "wire/wire.h"
 
-/* Door: the trainer's listening end, and what guests are told there. The trainer owns it. */
+/* Door: the trainer's listening end, and what is sent to guests there. The trainer owns it. */
 typedef struct weft_door {
     int listen_fd;
     uint8_t *layout_bytes; /* body of a LAYOUT message */

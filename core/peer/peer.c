@@ -137,8 +137,7 @@ static weft_status turn_away(weft_connection *connection, weft_status why)
     weft_wire_notice notice;
     weft_refusal_notice(why, "", &notice);
     weft_wire_put_notice(&out, &notice);
-    /* the other end decides, but who waits for it here wants to know; and what that end is not told must be logged
-     * here */
+    /* the other end decides, but who waits for it here wants to know; and what is withheld there must be logged here */
     if (weft_status_scope(why) == WEFT_SCOPE_CALL || weft_refusal_withholds(why))
         weft_log(WEFT_LOG_WARN, "refused: %s", weft_last_error());
     connection->leaving = true;

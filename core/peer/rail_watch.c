@@ -158,7 +158,7 @@ static weft_status judge(weft_peer *peer, weft_rail *rail)
     return others ? weft_rail_fail(peer, rail, why) : weft_fail_quiet(WEFT_E_PEER_LOST, "%s", why);
 }
 
-/* Measures the rate of a rail by what lands while more is under way, and in no less than a few chunks, because a chunk
+/* Measures the rate of a rail by what lands while more is under way. That takes a few chunks at least, because a chunk
  * lands whole or not at all. */
 static void measure(weft_rail *rail, uint64_t bytes, uint64_t chunk_bytes, uint64_t now_ns)
 {
@@ -245,8 +245,7 @@ weft_status weft_rail_closed(weft_peer *peer, const uint8_t *body, uint64_t leng
     return WEFT_OK;
 }
 
-/* Opens the port of a rail again. The trainer's address may have been away, and may now cut smaller than the peer was
- * told. */
+/* Opens the port of a rail again. The trainer's address may have been away, and may now cut smaller than was agreed. */
 static weft_status open_again(weft_outlets *outlets, const weft_peer *peer, weft_rail *rail, weft_wire_port *mine)
 {
     weft_outlet *outlet = rail->outlet;

@@ -36,8 +36,8 @@ uint32_t weft_peer_index(const weft_peer_table *peers, const weft_peer *peer);
 /* Returns how many versions the peer lacks. */
 uint64_t weft_peer_lag(const weft_newest *newest, const weft_standing *standing);
 bool weft_peer_connected(const weft_peer *peer);
-/* Returns true if the peer holds no version known here and takes none, as a stranger that only says PING, or an engine
- * that warms up. */
+/* Returns true if the peer holds no version known here and takes none. So does a stranger that only says PING, or an
+ * engine that warms up. */
 bool weft_peer_is_idle(const weft_peer *peer);
 /* Returns for how long an idle peer may stay before it gives way to who wants its name or its place; 0: no longer. */
 uint64_t weft_peer_stays_ns(const weft_peer *peer);

@@ -109,8 +109,8 @@ static void encourage(weft_rails *rails, uint32_t best)
 
 /* Chooses the rail by which a chunk would land first, of those with room, and in turn if that is all the same. While
  * the rate of any rail is unknown, all count as equally fast. A bucket's header has no turn, and goes by the rail
- * before. Otherwise, if each bucket lands before the next one goes, headers would have every other turn, and all the
- * rest would go by one of two rails. */
+ * before. Otherwise headers would have every other turn if each bucket lands before the next one goes. All the rest
+ * would go by one of two rails. */
 static uint32_t choose_rail(const weft_rails *rails, const weft_chunk *chunk, uint32_t refused)
 {
     const uint32_t first = rails->next + (chunk->number > 0 ? 0 : rails->count - 1);
@@ -154,8 +154,7 @@ static weft_status write_chunk(weft_peer *peer, const weft_chunk *chunk, uint64_
     }
     bool again = status == WEFT_AGAIN && refused;
     if (again && !peer->posting.again)
-        peer->flights.progress_ns =
-            now_ns; /* because a link that was idle stands still from now on, not from its last write */
+        peer->flights.progress_ns = now_ns; /* a link that was idle stands still from now on, not from its last write */
     peer->posting.again = again;
     return status;
 }

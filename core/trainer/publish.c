@@ -306,7 +306,7 @@ static void tell(weft_encoding *encoding, const weft_update *update, weft_update
     memcpy(info, all, size);
 }
 
-/* Withdraws the update and keeps the error, whatever happens to a peer that is told. */
+/* Withdraws the update and keeps the error, whatever happens to a peer that has begun the update. */
 static weft_status withdraw(weft_publisher *publisher, weft_update *update, weft_status status)
 {
     char why[512];

@@ -39,8 +39,7 @@ weft_status weft_trainer_limit(const weft_outlets *outlets);
 void weft_eager_show(weft_publisher *publisher, const weft_update *update);
 /* Ends the eager update, because it is whole and in the journal. */
 void weft_eager_seal(weft_publisher *publisher, const weft_update *update);
-/* Takes the eager update back, with its frames, because it comes to nothing. Peers that have some of it are told to
- * drop that. */
+/* Takes the eager update back, with its frames, because it comes to nothing. Peers that have some of it drop that. */
 void weft_eager_withdraw(weft_publisher *publisher, weft_update *update);
 /* Gives up what is left of a withdrawn update; with `read` also its readers. Returns false if nothing is left. */
 bool weft_eager_give_up(weft_publisher *publisher, bool read);

@@ -10,8 +10,8 @@
  * Guests are told to come again until weft_bind has bound weights (shadow.c). From then on the caller's weft_publish
  * makes versions (publish.c), and the steps take them to the peers.
  *
- * weft_close comes back here. The bridge's thread and the session's thread stop, peers are told goodbye and have until
- * close_deadline to take that, and each record is lost in good order. Then the parts are given back, the outlets first,
+ * weft_close comes back here. The bridge's thread and the session's thread stop. Peers get a goodbye, and have until
+ * close_deadline to take that. Each record is lost in good order. Then the parts are given back, the outlets first,
  * because these have registered the memory of the other parts. */
 #include <stdio.h>
 #include <string.h>

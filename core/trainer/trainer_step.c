@@ -132,8 +132,8 @@ static void serve(weft_trainer *trainer, weft_peer *peer, bool work, weft_waits 
         waits->blind = true;
 }
 
-/* Returns true if a peer is to be looked at in every step, because data are on their way to it, or only other peers
- * will wake it. Anything else comes on its connection, at a time, or with weft_session_wake. */
+/* Returns true if a peer is to be looked at in every step: data are on their way to it, or only other peers will wake
+ * it. Anything else comes on its connection, at a time, or with weft_session_wake. */
 static bool is_active(const weft_peer *peer)
 {
     bool streams = peer->feed.kind == WEFT_FEED_UPDATE || peer->feed.kind == WEFT_FEED_SNAPSHOT;
