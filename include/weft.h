@@ -859,7 +859,8 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
  * "pairs" and "fast" do not mix.
  *
  * updates  array of `count`; each starts at the root where the one before ends. The newest attachment goes along. The
- *          numbers are those of the first base and the last target, and the last may not be below the first.
+ *          numbers are those of the first base and the last target, and the last may not be below the first, but
+ *          where all updates are inverted ones.
  * layout   the layout; without the base it may be NULL, which takes the layout of the updates
  * base     the weights that the first starts from, or NULL with base_count 0
  * level    as in weft_diff_options; NULL without the base: the only possible level
@@ -870,6 +871,25 @@ WEFT_API weft_status weft_update_rewrite(weft_update_file *update, const weft_la
 WEFT_API weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
                                        const weft_piece *base, uint64_t base_count, const char *level,
                                        const weft_work *work, const weft_sink *sink, weft_update_info *info);
+
+/* Writes the update that leads back: from the target of `update` to its base, with both labels exchanged.
+ *
+ * Without the base no weight is read. Each frame is inverted by itself, and the file is as long as the update but for
+ * the attachment. Only level "fast" inverts so; a frame of new bits, which a merge may leave in such an update, does
+ * not. With the base any level can be read and written, and base and target are proved.
+ *
+ * layout      the layout; without the base it may be NULL, which takes the layout of the update
+ * base        the weights that `update` starts from, or NULL with base_count 0
+ * level       as in weft_diff_options; without the base NULL or the update's own
+ * attachment  bytes that belong to the base. An update that brings an attachment needs them, because it does not say
+ *             what was there before. NULL with attachment_bytes 0: the new update leaves the attachment as it is
+ * All else is as for weft_diff.
+ * Errors: WEFT_E_ARGUMENT (the base or its attachment is needed), WEFT_E_LAYOUT, WEFT_E_BASE, WEFT_E_TARGET,
+ * WEFT_E_CORRUPT, WEFT_E_CHECK, WEFT_E_MEMORY, the errors of source, sink and progress. */
+WEFT_API weft_status weft_update_invert(weft_update_file *update, const weft_layout *layout, const weft_piece *base,
+                                        uint64_t base_count, const char *level, const void *attachment,
+                                        uint64_t attachment_bytes, const weft_work *work, const weft_sink *sink,
+                                        weft_update_info *info);
 
 /* ---------------------------------------------------------------- digest */
 

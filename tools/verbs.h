@@ -13,6 +13,7 @@ int weft_verb_diff(const weft_args *args);
 int weft_verb_apply(const weft_args *args);
 int weft_verb_inspect(const weft_args *args);
 int weft_verb_merge(const weft_args *args);
+int weft_verb_invert(const weft_args *args);
 int weft_verb_digest(const weft_args *args);
 int weft_verb_bench(const weft_args *args);
 

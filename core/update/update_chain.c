@@ -9,10 +9,20 @@ typedef unsigned long long ull;
 
 /* ---- open */
 
-/* Numbers are labels, which need not meet in between: updates of several makers may each count from 0. */
-static weft_status numbers_check(const weft_version *base, const weft_version *target)
+static bool back(const weft_version *base, const weft_version *target)
 {
-    if (base->run != target->run || base->number <= target->number)
+    return base->run == target->run && base->number > target->number;
+}
+
+/* Numbers are labels, which need not meet in between: updates of several makers may each count from 0. Numbers of
+ * inverted updates lead back, all of them. */
+static weft_status numbers_check(const weft_update_chain *chain)
+{
+    const weft_version *base = &chain->header.base, *target = &chain->header.target;
+    bool inverted = true;
+    for (size_t i = 0; i < chain->count; i++)
+        inverted = inverted && back(&chain->updates[i]->header.base, &chain->updates[i]->header.target);
+    if (inverted || !back(base, target))
         return WEFT_OK;
     return weft_fail(
         WEFT_E_ARGUMENT,
@@ -33,7 +43,7 @@ static weft_status chain_check(const weft_update_chain *chain)
             return weft_fail(WEFT_E_ARGUMENT, "update %zu starts from %016llx, the one before ends at %016llx", i + 1,
                              (ull)header->base.root, (ull)before->root);
     }
-    return numbers_check(&chain->header.base, &chain->header.target);
+    return numbers_check(chain);
 }
 
 weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *const *updates, size_t count,
@@ -98,6 +108,9 @@ weft_status weft_update_chain_begin(weft_update_chain *chain, const weft_sink *s
 {
     uint8_t *attachment = NULL;
     uint64_t bytes;
+    if (chain->attachment)
+        return weft_update_writer_begin(&chain->writer, sink, &chain->header, chain->attachment->data,
+                                        chain->attachment->bytes);
     weft_status status = attachment_take(chain, &attachment, &bytes);
     if (status == WEFT_OK)
         status = weft_update_writer_begin(&chain->writer, sink, &chain->header, attachment, bytes);

@@ -6,12 +6,19 @@
 #include "update/update_cursor.h"
 #include "update/update_writer.h"
 
+/* An attachment that the caller gives in place of the updates' own. */
+typedef struct weft_update_attachment_of {
+    const void *data;
+    uint64_t bytes; /* 0: none */
+} weft_update_attachment_of;
+
 typedef struct weft_update_chain {
     weft_update_file *const *updates;
     size_t count;
     const weft_layout *layout;
-    weft_update_cursor *cursors; /* cursors, one for each update */
-    weft_wire_update header;     /* header of the new update; open sets base, target and layout */
+    weft_update_cursor *cursors;                 /* cursors, one for each update */
+    weft_wire_update header;                     /* header of the new update; open sets base, target and layout */
+    const weft_update_attachment_of *attachment; /* attachment of the new update; NULL: the newest of the updates */
     weft_update_writer writer;
 } weft_update_chain;
 
@@ -25,7 +32,7 @@ void weft_update_chain_close(weft_update_chain *chain);
 void weft_update_chain_rewind(weft_update_chain *chain);
 weft_status weft_update_chain_end(const weft_update_chain *chain);
 
-/* Writes the head, with the newest attachment of the updates. */
+/* Writes the head, with the attachment. */
 weft_status weft_update_chain_begin(weft_update_chain *chain, const weft_sink *sink);
 /* Writes the sections after the frames. */
 weft_status weft_update_chain_finish(weft_update_chain *chain, bool named, uint64_t changed);

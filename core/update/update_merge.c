@@ -1,7 +1,8 @@
 /* update_merge.c - merges updates that follow each other, with their base at hand.
  *
  * One stretch of units after another is copied from the base, moved through all updates, and compared with the base. An
- * element that came back to its old bits is no change. Any level can be read and written. */
+ * element that came back to its old bits is no change. Any level can be read and written. The way back of one update is
+ * made alike, with both sides of the comparison exchanged. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,7 +10,7 @@
 #include "codec/chooser.h"
 #include "encode/encode.h"
 #include "layout/digest.h"
-#include "update/update_chain.h"
+#include "update/update_invert.h"
 #include "update/update_prove.h"
 #include "update/update_work.h"
 
@@ -30,6 +31,7 @@ typedef struct weft_update_merger {
     weft_update_pass pass; /* its first worker decodes */
     weft_encoder encoder;
     uint64_t *digests, *delta, *discard; /* by part */
+    bool back;                           /* the new update leads from the last target to the base */
 } merger;
 
 /* ---- open */
@@ -154,8 +156,9 @@ static weft_status span_survey(merger *m, uint64_t unit, uint32_t units, weft_su
     weft_survey_plan plan = weft_survey_plan_for(m->layout->elements, 1u << m->chain.header.level);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < units && status == WEFT_OK; i++) {
-        weft_survey_job job = {weft_binding_view(&m->moved, unit + i),
-                               weft_binding_view(&m->base, unit + i),
+        const weft_binding *now = m->back ? &m->base : &m->moved, *shadow = m->back ? &m->moved : &m->base;
+        weft_survey_job job = {weft_binding_view(now, unit + i),
+                               weft_binding_view(shadow, unit + i),
                                plan.count,
                                plan.stride,
                                survey,
@@ -242,8 +245,9 @@ static weft_status judge_base(merger *m, const weft_piece *base, uint64_t count)
 static weft_status judge_target(merger *m)
 {
     for (uint64_t part = 0; part < m->layout->part_count; part++)
-        m->digests[part] += m->delta[part];
-    uint64_t root = weft_digest_parts_root(m->layout, m->digests), want = m->chain.header.target.root;
+        m->digests[part] += m->back ? 0 - m->delta[part] : m->delta[part];
+    const weft_update_file *last = m->chain.updates[m->chain.count - 1];
+    uint64_t root = weft_digest_parts_root(m->layout, m->digests), want = last->header.target.root;
     return root == want ? WEFT_OK
                         : weft_fail(WEFT_E_TARGET, "base and changes have digest %016llx, the last target %016llx",
                                     (ull)root, (ull)want);
@@ -266,8 +270,8 @@ static weft_status merge_bound(merger *m, const weft_piece *base, uint64_t base_
     weft_status status = judge_base(m, base, base_count);
     if (status == WEFT_OK && header->level >= WEFT_LEVEL_FAST)
         status = choose(m);
-    weft_encode_pass pass = {.now = &m->moved,
-                             .shadow = &m->base,
+    weft_encode_pass pass = {.now = m->back ? &m->base : &m->moved,
+                             .shadow = m->back ? &m->moved : &m->base,
                              .parameters = &header->parameters,
                              .levels = 1u << header->level,
                              .delta = m->delta,
@@ -298,6 +302,21 @@ weft_status weft_update_merge(weft_update_file *const *updates, size_t count, co
     if (status == WEFT_OK)
         status = merger_open(&m, updates, count, base, base_count);
     m.chain.header.level = wanted;
+    if (status == WEFT_OK)
+        status = merge_bound(&m, base, base_count, sink, info);
+    merger_close(&m);
+    return status;
+}
+
+weft_status weft_update_invert_bound(weft_update_file *update, const weft_layout *layout, const weft_piece *base,
+                                     uint64_t base_count, weft_level level, const weft_update_attachment_of *attachment,
+                                     const weft_work *work, const weft_sink *sink, weft_update_info *info)
+{
+    merger m = {.layout = layout, .work = work, .back = true};
+    weft_status status = merger_open(&m, &update, 1, base, base_count);
+    m.chain.header.level = level;
+    m.chain.attachment = attachment;
+    weft_update_turn(&m.chain);
     if (status == WEFT_OK)
         status = merge_bound(&m, base, base_count, sink, info);
     merger_close(&m);

@@ -88,6 +88,23 @@ class Files(unittest.TestCase):
         with self.assertRaises(weft.CallError):
             weft.merge(updates[::-1], self.path)
 
+    def test_there_and_back_by_the_opposite(self):
+        for level, bound, wanted in (("fast", False, None), ("tight", True, None), ("tight", True, "fast")):
+            base, target = self.versions()
+            there, back, options = io.BytesIO(), io.BytesIO(), {"base": base if bound else None, "level": wanted}
+            weft.diff(base, target, there, level=level, versions=(4, 5), attachment=b"new")
+            with weft.UpdateFile(there.getvalue()) as update:
+                with self.assertRaisesRegex(weft.CallError, "attachment of 3 bytes"):
+                    update.invert(io.BytesIO(), **options)
+                info = update.invert(back, attachment=b"old", **options)
+            self.assertEqual((info.base.number, info.target.number), (5, 4))
+            with weft.UpdateFile(back.getvalue()) as update:
+                self.assertEqual(update.attachment, b"old")
+                update.apply(target)
+            self.assertTrue(same(arrays(base), target))
+        with weft.UpdateFile(there.getvalue()) as update, self.assertRaisesRegex(weft.CallError, "base"):
+            update.invert(self.path, attachment=b"old")
+
     def test_damaged_and_missing_files(self):
         base, target = self.versions()
         whole = io.BytesIO()

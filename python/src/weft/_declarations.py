@@ -360,6 +360,10 @@ weft_apply_info *info);
 weft_status weft_update_merge(weft_update_file *const *updates, size_t count, const weft_layout *layout,
 const weft_piece *base, uint64_t base_count, const char *level,
 const weft_work *work, const weft_sink *sink, weft_update_info *info);
+weft_status weft_update_invert(weft_update_file *update, const weft_layout *layout, const weft_piece *base,
+uint64_t base_count, const char *level, const void *attachment,
+uint64_t attachment_bytes, const weft_work *work, const weft_sink *sink,
+weft_update_info *info);
 weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
 const weft_work *work, uint64_t *tensors, uint64_t *root);
 typedef struct weft_device_info {

@@ -216,6 +216,25 @@ class UpdateFile:
         _worked(call, threads, progress, memory)
         return _records.applied_of(info)
 
+    def invert(self, to: Target, *, base: Named | None = None, layout: Layout | None = None, level: str | None = None,
+               attachment: Any = None, threads: int = 0, progress: Progress | None = None) -> Update:  # fmt: skip
+        """Writes the update that leads back. Level "fast" needs no `base`; others do. An update that brings an
+        attachment needs the base's."""
+        given = None if base is None else mapping_of(base)
+        layout = layout if layout is not None else None if given is None else Layout(given)
+        old = None if given is None else _binding.bind(layout, given, False)  # type: ignore[arg-type]
+        word = NULL if level is None else ffi.new("char[]", level.encode())
+        data = NULL if attachment is None else ffi.from_buffer(attachment)
+        info, size = sized("weft_update_info"), 0 if attachment is None else len(data)
+
+        def call(sink: Any, work: Any) -> int:
+            where = NULL if layout is None else layout._pointer
+            pieces, count = (NULL, 0) if old is None else (old.c, old.count)
+            return int(lib.weft_update_invert(self._here(), where, pieces, count, word, data, size, work, sink, info))
+
+        _written(to, lambda file: _worked(call, threads, progress, to=file))
+        return _records.update_of(info)
+
     def rewrite(self, named: Named, to: Target, *, layout: Layout | None = None, threads: int = 0,
                 progress: Progress | None = None) -> Applied:  # fmt: skip
         """Writes the target: every tensor's bytes in layout order, nothing in between. The base is only read."""
