@@ -117,7 +117,9 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
     case WEFT_MESSAGE_QUERY:
         return weft_answer(&trainer->publisher, peer, body, length);
     case WEFT_MESSAGE_PING:
-        return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PONG, body, length);
+        status = weft_wire_get_word(body, length, &word);
+        return status == WEFT_OK ? weft_control_send(&peer->connection.control, WEFT_MESSAGE_PONG, body, length)
+                                 : status;
     case WEFT_MESSAGE_PONG:
         status = weft_wire_get_word(body, length, &word);
         if (status == WEFT_OK && word <= now_ns)

@@ -161,6 +161,7 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
                          knocking ? "GREETING" : "WELCOME");
     weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
     weft_status status;
+    uint64_t word;
     bool any;
     switch (type) {
     case WEFT_MESSAGE_UPDATE:
@@ -172,9 +173,10 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     case WEFT_MESSAGE_DIGESTS:
         return weft_search_answer(rollout, body, length);
     case WEFT_MESSAGE_PING:
-        return weft_rollout_send(rollout, WEFT_MESSAGE_PONG, &echo);
+        status = weft_wire_get_word(body, length, &word);
+        return status == WEFT_OK ? weft_rollout_send(rollout, WEFT_MESSAGE_PONG, &echo) : status;
     case WEFT_MESSAGE_PONG:
-        return WEFT_OK;
+        return weft_wire_get_word(body, length, &word);
     case WEFT_MESSAGE_FOLLOW:
         if (rollout->relay)
             return rollout->hooks->follow(rollout->relay, body, length);

@@ -76,9 +76,18 @@ static void rejoining(void **state)
     assert_int_equal(a.snapshot_bytes, 0);
     assert_true(a.bytes * 100 <= direct * 105);
     assert_int_equal(fleet_stats(f->trainer.session).merges, 1);
-    fleet_publish(f, 12);
-    fleet_catch_up(f, 0);
+    fleet_join_bits(f, 1, f->history[0].dense);
+    fleet_catch_up(f, 1);
+    assert_int_equal(fleet_stats(f->trainer.session).merges, 1); /* the merge to the newest version is kept */
+    const weft_bridge *bridge = &f->trainer.session->trainer->bridge;
+    assert_true(atomic_load(&bridge->blocks) > 0);
+    for (int i = 0; i < 2; i++) {
+        fleet_publish(f, 12);
+        fleet_catch_up(f, 0);
+        fleet_catch_up(f, 1);
+    }
     assert_int_equal(fleet_stats(f->trainer.session).merges, 1); /* the next alone is no merge */
+    assert_int_equal(atomic_load(&bridge->blocks), 0);           /* and nobody needs the merge of before */
 }
 
 /* Three at one base share one merged update; one at another base has its own. */

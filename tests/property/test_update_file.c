@@ -1,4 +1,5 @@
 /* Update files: made, read back, applied in place and as a stream, at every level; and what a file says of itself. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,9 +130,13 @@ static void files_tell_what_they_are(void **state)
         assert_int_equal(changed, info.changed);
         assert_int_equal(weft_update_tensors(file, layout, NULL, 0, tensors, &exact), WEFT_OK);
         uint64_t told = 0;
-        for (uint64_t t = 0; t < TENSORS; t++)
+        double bytes = 0;
+        for (uint64_t t = 0; t < TENSORS; t++) {
             told += tensors[t].changed;
+            bytes += tensors[t].bytes;
+        }
         assert_true(!exact || told == info.changed);
+        assert_true(fabs(bytes - (double)header.frame_bytes) < 1);
         weft_update_close(file);
         pair_free(&p);
     }

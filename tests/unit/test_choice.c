@@ -105,6 +105,25 @@ static void encoding_is_paid_for(void **state)
     assert_true(paid > 0);
 }
 
+/* A machine that becomes slower is believed after some updates, and one update alone moves the estimate by a part. */
+static void the_encoder_may_become_slower(void **state)
+{
+    (void)state;
+    const uint64_t changed = 2340000;
+    const uint32_t fast = 1u << WEFT_LEVEL_FAST;
+    scene s;
+    open_scene(&s, 12.5e6, 0.0117);
+    const double reference = weft_habit_encode_s(&s.habit, WEFT_LEVEL_FAST);
+    weft_habit_note_encoding(&s.habit, changed, fast, reference);
+    assert_true(fabs(weft_habit_encode_s(&s.habit, WEFT_LEVEL_FAST) / reference - 1) < 0.01);
+    weft_habit_note_encoding(&s.habit, changed, fast, 4 * reference);
+    const double once = weft_habit_encode_s(&s.habit, WEFT_LEVEL_FAST) / reference;
+    assert_true(once > 1.05 && once < 3.5);
+    for (int i = 0; i < 100; i++)
+        weft_habit_note_encoding(&s.habit, changed, fast, 4 * reference);
+    assert_true(fabs(weft_habit_encode_s(&s.habit, WEFT_LEVEL_FAST) / reference - 4) < 0.05);
+}
+
 /* The fastest link on which tight is taken, by what the trainer's updates so far took of the reference's time. */
 static double tight_up_to(double factor)
 {
@@ -261,6 +280,7 @@ int main(void)
         cmocka_unit_test(slow_links_take_fewer_bytes),
         cmocka_unit_test(monotone_in_the_rate),
         cmocka_unit_test(much_change_takes_full),
+        cmocka_unit_test(the_encoder_may_become_slower),
         cmocka_unit_test(encoding_is_paid_for),
         cmocka_unit_test(a_fast_encoder_pays_less),
         cmocka_unit_test(encoding_overlaps),
