@@ -26,9 +26,9 @@ weft_status weft_held(weft_session *session, weft_version *held)
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    bool holds = session->trainer ? session->trainer->publisher.bound : session->rollout->holds;
+    bool holds = session->trainer ? session->trainer->publisher.bound : session->rollout->current.known;
     if (holds)
-        *held = session->trainer ? session->trainer->publisher.newest.version : session->rollout->held;
+        *held = session->trainer ? session->trainer->publisher.newest.version : session->rollout->current.version;
     weft_session_leave(session, before);
     return holds ? WEFT_OK : weft_fail_quiet(WEFT_E_STATE, "nothing is held");
 }
@@ -123,7 +123,7 @@ weft_status weft_attachment(weft_session *session, const void **data, uint64_t *
         return status;
     weft_log_sink *before = weft_session_enter(session);
     const weft_blob *blob =
-        session->trainer ? session->trainer->publisher.newest.attachment : session->rollout->attachment;
+        session->trainer ? session->trainer->publisher.newest.attachment : session->rollout->current.attachment;
     *data = blob ? blob->data : NULL;
     *bytes = blob ? blob->bytes : 0;
     weft_session_leave(session, before);
@@ -174,15 +174,15 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     memset(info, 0, sizeof *info);
     snprintf(info->name, sizeof info->name, "%s", rollout->site.name);
     snprintf(info->backend, sizeof info->backend, "%s", rollout->session->backend_name);
-    info->state = rollout->join == WEFT_JOIN_JOINED ? WEFT_PEER_LIVE : WEFT_PEER_LOST;
-    info->provider = rollout->provider->name;
-    info->level = rollout->level;
+    info->state = rollout->joining.state == WEFT_JOIN_JOINED ? WEFT_PEER_LIVE : WEFT_PEER_LOST;
+    info->provider = rollout->intake.provider->name;
+    info->level = rollout->stage.level;
     info->bucket_bound = "";
     info->streams = weft_inlet_used(rollout);
     info->rail_count = weft_inlet_rails(rollout, info->rails);
-    info->held = rollout->held;
-    info->update_bytes = rollout->last.bytes;
-    snprintf(info->via, sizeof info->via, "%s", rollout->route.gateways[rollout->route.at].relay);
+    info->held = rollout->current.version;
+    info->update_bytes = rollout->stage.last.bytes;
+    snprintf(info->via, sizeof info->via, "%s", rollout->joining.route.gateways[rollout->joining.route.at].relay);
 }
 
 /* `size`: of the caller's struct. */

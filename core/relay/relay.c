@@ -34,7 +34,7 @@ void weft_child_enter(weft_child *child, weft_child_state state)
 /* The receiving port before its registration, and both before the blocks are anybody else's. */
 static void close_data(weft_relay *relay, weft_child *child)
 {
-    const weft_provider *provider = relay->rollout->provider;
+    const weft_provider *provider = relay->rollout->intake.provider;
     if (child->port)
         child->outlet->provider->port_close(child->port);
     if (child->own_port)
@@ -69,7 +69,7 @@ static void pass_goodbye(weft_relay *relay, weft_child *child)
 {
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_notice notice = {.version = relay->rollout->held.number, .text = "the trainer said goodbye"};
+    weft_wire_notice notice = {.version = relay->rollout->current.version.number, .text = "the trainer said goodbye"};
     weft_wire_put_notice(&out, &notice);
     weft_control_send(&child->down, WEFT_MESSAGE_BYE, out.data, out.used);
     weft_log(WEFT_LOG_INFO, "goodbye passed on to %s behind this relay", child->hello.name);
@@ -167,7 +167,8 @@ static bool waits_for_more(const weft_child *child)
 static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t every_ns = weft_session_passing_ns(relay->rollout->session);
-    uint64_t moved_ns = relay->rollout->moved_ns > child->moved_ns ? relay->rollout->moved_ns : child->moved_ns;
+    uint64_t moved_ns =
+        relay->rollout->intake.moved_ns > child->moved_ns ? relay->rollout->intake.moved_ns : child->moved_ns;
     if (child->open == 0)
         return WEFT_OK;
     weft_waits_until(waits, child->told_ns + every_ns > now_ns ? child->told_ns + every_ns : now_ns + every_ns);
@@ -284,7 +285,7 @@ static void wait(const weft_relay *relay, weft_waits *waits)
     for (uint32_t i = 0; i < relay->child_count; i++) {
         const weft_child *child = &relay->children[i];
         if (child->own_port && child->open)
-            weft_waits_port(waits, relay->rollout->provider, child->own_port);
+            weft_waits_port(waits, relay->rollout->intake.provider, child->own_port);
         if (child->port && (child->writes || child->again))
             weft_waits_port(waits, child->outlet->provider, child->port);
     }
@@ -321,7 +322,7 @@ static void flush(weft_relay *relay, uint64_t deadline_ns)
 static weft_status open_memory(weft_relay *relay)
 {
     const weft_rollout *rollout = relay->rollout;
-    relay->stride = rollout->slots.stride;
+    relay->stride = rollout->intake.slots.stride;
     relay->block_count = (uint32_t)(rollout->site.relay_memory / relay->stride < WEFT_BLOCKS_MAX
                                         ? rollout->site.relay_memory / relay->stride
                                         : WEFT_BLOCKS_MAX);
@@ -411,7 +412,7 @@ static weft_status open_relay(weft_rollout *rollout)
         return status;
     weft_log(WEFT_LOG_INFO, "relay %s on %s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
              rollout->site.name, relay->listen, (double)bytes_of(relay) / 1e6, relay->shared_count,
-             (unsigned long long)rollout->slots.payload, relay->child_count);
+             (unsigned long long)rollout->intake.slots.payload, relay->child_count);
     return WEFT_OK;
 }
 

@@ -156,19 +156,19 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
 static weft_status open_own(weft_relay *relay, weft_child *child, weft_wire_hello *hello)
 {
     weft_rollout *rollout = relay->rollout;
-    const weft_provider *provider = rollout->provider;
+    const weft_provider *provider = rollout->intake.provider;
     uint32_t count = child->hello.slots < WEFT_CHILD_OWN ? child->hello.slots : WEFT_CHILD_OWN;
     memset(child->own.slot, 0, WEFT_CHILD_OWN * sizeof *child->own.slot);
     child->own.count = count;
     child->own.bytes = relay->stride * count;
-    child->own.payload = rollout->slots.payload;
+    child->own.payload = rollout->intake.slots.payload;
     if (child->own.payload > child->hello.slot_payload)
         child->own.payload = child->hello.slot_payload;
     child->own_next = 0;
-    weft_status status = provider->port_open(rollout->links[0], &child->own_port);
+    weft_status status = provider->port_open(rollout->intake.links[0], &child->own_port);
     if (status == WEFT_OK)
-        status = provider->region_open(rollout->links[0], child->own_port, child->own.memory, child->own.bytes, true,
-                                       &child->own_region);
+        status = provider->region_open(rollout->intake.links[0], child->own_port, child->own.memory, child->own.bytes,
+                                       true, &child->own_region);
     if (status == WEFT_OK)
         status = provider->port_address(child->own_port, hello->address, &hello->address_bytes);
     if (status == WEFT_OK)
@@ -187,13 +187,13 @@ static weft_status pass_hello(weft_relay *relay, weft_child *child)
     weft_status status = open_own(relay, child, &hello);
     if (status != WEFT_OK)
         return status;
-    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
-    hello.fabric = rollout->facts.version;
+    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->intake.provider->name);
+    hello.fabric = rollout->intake.facts.version;
     hello.further = hello.further_rails = 0;
     hello.slots = child->own.count;
     hello.slot_stride = relay->stride;
     hello.slot_payload = child->own.payload;
-    hello.chunk_bytes = (uint32_t)rollout->facts.chunk_bytes;
+    hello.chunk_bytes = (uint32_t)rollout->intake.facts.chunk_bytes;
     if (hello.hops++ == 0) {
         snprintf(hello.relay, sizeof hello.relay, "%s", rollout->site.name);
         hello.relay_incarnation = rollout->session->incarnation;
@@ -217,10 +217,11 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child)
 {
     weft_rollout *rollout = relay->rollout;
     uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->later)
+    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->joining.later)
         return answer_later(relay, child);
-    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->join == WEFT_JOIN_JOINED) {
-        weft_status status = weft_control_dial(&child->up, rollout->route.gateways[rollout->route.at].address, io_ms);
+    if (child->state == WEFT_CHILD_GUEST && child->greeted && rollout->joining.state == WEFT_JOIN_JOINED) {
+        weft_status status =
+            weft_control_dial(&child->up, rollout->joining.route.gateways[rollout->joining.route.at].address, io_ms);
         if (status != WEFT_OK)
             return status;
         weft_child_enter(child, WEFT_CHILD_DIALING);
@@ -260,7 +261,7 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
     weft_wire_welcome welcome;
     weft_status status = weft_wire_get_welcome(body, length, &welcome);
     if (status == WEFT_OK)
-        status = relay->rollout->provider->port_connect(child->own_port, welcome.address, welcome.address_bytes);
+        status = relay->rollout->intake.provider->port_connect(child->own_port, welcome.address, welcome.address_bytes);
     if (status == WEFT_OK)
         status = open_way(child, &welcome);
     if (status != WEFT_OK)

@@ -131,7 +131,7 @@ static bool is_whole(const weft_wire_bucket *header, const uint8_t *bytes)
 /* Gives every follower the bucket in a slot. False: it is damaged; the relay's own take will say so. */
 static bool share(weft_relay *relay, uint32_t slot)
 {
-    const weft_slots *slots = &relay->rollout->slots;
+    const weft_slots *slots = &relay->rollout->intake.slots;
     const weft_wire_bucket *header = &slots->slot[slot].header;
     if (followers_of(relay, &header->target) == 0)
         return true;
@@ -155,8 +155,8 @@ typedef enum place { PLACE_UNKNOWN, PLACE_UPDATE, PLACE_SNAPSHOT } place;
 /* What the bucket belongs to. FOLLOW comes before UPDATE, so that once that is there it is known who follows. */
 static place place_of(const weft_rollout *rollout, const weft_version *target)
 {
-    for (uint32_t i = 0; i < rollout->queued; i++) {
-        const weft_wire_update *update = &rollout->queue[i].header;
+    for (uint32_t i = 0; i < rollout->arriving.queued; i++) {
+        const weft_wire_update *update = &rollout->arriving.queue[i].header;
         if (update->snapshot)
             return PLACE_SNAPSHOT;
         if (same(&update->target, target))
@@ -167,7 +167,7 @@ static place place_of(const weft_rollout *rollout, const weft_version *target)
 
 void weft_relay_pass(weft_relay *relay)
 {
-    const weft_slots *slots = &relay->rollout->slots;
+    const weft_slots *slots = &relay->rollout->intake.slots;
     for (uint32_t at = 0; at < slots->count;) {
         const weft_slot *slot = &slots->slot[at];
         if (!slot->has_header || slot->header.sequence != relay->pass_sequence ||
@@ -208,7 +208,7 @@ weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any)
     const weft_rollout *rollout = relay->rollout;
     const weft_slots_law law = {rollout->session->layout->hash, child->hello.epoch, child->incarnation};
     weft_completion list[POLL_BATCH];
-    size_t count = rollout->provider->poll(child->own_port, list, POLL_BATCH);
+    size_t count = rollout->intake.provider->poll(child->own_port, list, POLL_BATCH);
     weft_status status = WEFT_OK;
     if (count == 0)
         return WEFT_OK;

@@ -4,17 +4,16 @@
 
 weft_status weft_ask_offered(weft_rollout *rollout)
 {
-    rollout->offered = true;
+    weft_status status = weft_course_move(&rollout->course, WEFT_COURSE_ON_PUT);
     weft_session_changed(rollout->session);
-    if (!rollout->into_image)
-        return WEFT_OK;
-    rollout->snapshot_runs = true;
-    return weft_ask_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
+    if (status != WEFT_OK || !rollout->stage.into_image)
+        return status;
+    return weft_ask_send(rollout, WEFT_COURSE_ON_ACCEPT, WEFT_MESSAGE_ACCEPT, NULL);
 }
 
-weft_status weft_ask_send(weft_rollout *rollout, weft_message type, const weft_out *body)
+weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_message type, const weft_out *body)
 {
-    rollout->asked = true;
-    rollout->moved_ns = weft_clock_ns();
-    return weft_rollout_send(rollout, type, body);
+    weft_status status = weft_course_move(&rollout->course, event);
+    rollout->intake.moved_ns = weft_clock_ns();
+    return status == WEFT_OK ? weft_rollout_send(rollout, type, body) : status;
 }

@@ -21,13 +21,13 @@
 
 static weft_status take_greeting(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
-    weft_status status = weft_greeting_take(&rollout->control, body, length);
+    weft_status status = weft_greeting_take(&rollout->joining.control, body, length);
     return status == WEFT_OK ? weft_greet_hello(rollout) : status;
 }
 
 static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
-    weft_wire_welcome *welcome = &rollout->welcome;
+    weft_wire_welcome *welcome = &rollout->joining.welcome;
     weft_status status = weft_wire_get_welcome(body, length, welcome);
     if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
         status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
@@ -35,20 +35,20 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
         status = weft_inlet_connect(rollout, welcome);
     if (status != WEFT_OK)
         return status;
-    if (welcome->held.run && rollout->holds && welcome->held.root == rollout->held.root)
-        rollout->held = welcome->held;
-    rollout->join = WEFT_JOIN_JOINED;
-    rollout->was_joined = true;
-    rollout->heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
-    rollout->retries = rollout->faults;
-    rollout->said_goodbye = rollout->later = false;
-    rollout->away_status = WEFT_OK;
+    if (welcome->held.run && rollout->current.known && welcome->held.root == rollout->current.version.root)
+        rollout->current.version = welcome->held;
+    rollout->joining.state = WEFT_JOIN_JOINED;
+    rollout->joining.was_joined = true;
+    rollout->joining.heartbeat_ms = welcome->heartbeat_ms ? welcome->heartbeat_ms : 1000;
+    rollout->joining.retries = rollout->joining.faults;
+    rollout->joining.said_goodbye = rollout->joining.later = false;
+    rollout->joining.away_status = WEFT_OK;
     char name[WEFT_SITE_NAME + 8];
-    weft_gateway_name(&rollout->route, name);
-    weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->control.peer,
-             rollout->facts.fabric, (unsigned long long)welcome->newest.number);
-    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->held,
-                       rollout->route.gateways[rollout->route.at].relay[0] ? name : "");
+    weft_gateway_name(&rollout->joining.route, name);
+    weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->joining.control.peer,
+             rollout->intake.facts.fabric, (unsigned long long)welcome->newest.number);
+    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->current.version,
+                       rollout->joining.route.gateways[rollout->joining.route.at].relay[0] ? name : "");
     weft_session_changed(rollout->session);
     return WEFT_OK;
 }
@@ -65,9 +65,9 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     weft_scope scope = weft_status_scope(notice.status);
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
-    rollout->refusal = notice.status;
-    snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
-    rollout->verdict = WEFT_VERDICT_REFUSED;
+    rollout->joining.refusal = notice.status;
+    snprintf(rollout->joining.refusal_text, sizeof rollout->joining.refusal_text, "%s", notice.text);
+    rollout->joining.verdict = WEFT_VERDICT_REFUSED;
     return WEFT_OK;
 }
 
@@ -77,23 +77,27 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
     weft_status status = weft_wire_get_update(body, length, &update);
     if (status != WEFT_OK)
         return status;
-    const weft_incoming *before = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
-    const weft_version *base = before ? &before->trailer.target : &rollout->held;
+    const weft_incoming *before =
+        rollout->arriving.queued ? &rollout->arriving.queue[rollout->arriving.queued - 1] : NULL;
+    const weft_version *base = before ? &before->trailer.target : &rollout->current.version;
     const bool from_nothing = update.base.run == 0 && update.base.number == 0 && update.base.root == 0;
-    bool follows = update.snapshot ? rollout->snapshot_runs && rollout->queued == 0 && from_nothing
-                                   : rollout->holds && update.base.root == base->root;
+    bool follows = update.snapshot ? rollout->arriving.queued == 0 && from_nothing
+                                   : rollout->current.known && update.base.root == base->root;
     const bool open = before && (!before->has_trailer || before->withdrawn);
-    if (rollout->queued == WEFT_UPDATES_AHEAD || open ||
+    if (rollout->arriving.queued == WEFT_UPDATES_AHEAD || open ||
         memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already%s, or another layout",
-                         (unsigned long long)update.target.number, rollout->queued, open ? ", the last not ended" : "");
+                         (unsigned long long)update.target.number, rollout->arriving.queued,
+                         open ? ", the last not ended" : "");
     if (!follows)
         return weft_fail(WEFT_E_BASE, "UPDATE of version %llu starts from digest %016llx, here it would meet %016llx",
                          (unsigned long long)update.target.number, (unsigned long long)update.base.root,
                          (unsigned long long)base->root);
-    rollout->queue[rollout->queued++] = (weft_incoming){.header = update};
-    rollout->asked = false;
-    if (rollout->queued == 1)
+    status = weft_course_move(&rollout->course, update.snapshot ? WEFT_COURSE_ON_SNAPSHOT : WEFT_COURSE_ON_UPDATE);
+    if (status != WEFT_OK)
+        return status;
+    rollout->arriving.queue[rollout->arriving.queued++] = (weft_incoming){.header = update};
+    if (rollout->arriving.queued == 1)
         weft_stage_clear(rollout);
     return WEFT_OK;
 }
@@ -118,7 +122,7 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
     weft_status status = weft_wire_get_trailer(body, length, &trailer);
     if (status != WEFT_OK)
         return status;
-    weft_incoming *last = rollout->queued ? &rollout->queue[rollout->queued - 1] : NULL;
+    weft_incoming *last = rollout->arriving.queued ? &rollout->arriving.queue[rollout->arriving.queued - 1] : NULL;
     const bool withdrawn = is_none(&trailer.target);
     if (!last || last->has_trailer ||
         (withdrawn ? last->header.snapshot : !fits_header(&last->header, &trailer.target)))
@@ -127,36 +131,39 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
     last->trailer = trailer;
     last->has_trailer = true;
     last->withdrawn = withdrawn;
-    rollout->moved_ns = weft_clock_ns();
+    rollout->intake.moved_ns = weft_clock_ns();
     return WEFT_OK;
 }
 
 static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
-    weft_status status = weft_wire_get_version(body, length, &rollout->offer);
+    weft_status status = weft_wire_get_version(body, length, &rollout->course.offer);
     if (status != WEFT_OK)
         return status;
-    rollout->asked = false;
-    weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu", (unsigned long long)rollout->offer.number);
-    const weft_version *label = &rollout->welcome.held;
-    bool unknown = weft_rollout_trusts(rollout) && is_none(label) && !rollout->searched;
+    status = weft_course_move(&rollout->course, WEFT_COURSE_ON_OFFER);
+    if (status != WEFT_OK)
+        return status;
+    weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu",
+             (unsigned long long)rollout->course.offer.number);
+    const weft_version *label = &rollout->joining.welcome.held;
+    bool unknown = weft_rollout_trusts(rollout) && is_none(label) && !rollout->searching.done;
     return unknown ? weft_search_join(rollout) : weft_ask_offered(rollout);
 }
 
 static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *body, uint64_t length)
 {
-    const bool knocking = rollout->join == WEFT_JOIN_KNOCKING;
+    const bool knocking = rollout->joining.state == WEFT_JOIN_KNOCKING;
     if (type == WEFT_MESSAGE_GREETING && knocking)
         return take_greeting(rollout, body, length);
-    if (type == WEFT_MESSAGE_REFUSE && (knocking || rollout->join == WEFT_JOIN_GREETING))
+    if (type == WEFT_MESSAGE_REFUSE && (knocking || rollout->joining.state == WEFT_JOIN_GREETING))
         return take_refusal(rollout, body, length);
-    if (type == WEFT_MESSAGE_WELCOME && rollout->join == WEFT_JOIN_GREETING)
+    if (type == WEFT_MESSAGE_WELCOME && rollout->joining.state == WEFT_JOIN_GREETING)
         return take_welcome(rollout, body, length);
-    if (type == WEFT_MESSAGE_PASSING && rollout->join == WEFT_JOIN_GREETING) {
-        rollout->verdict = WEFT_VERDICT_LATER;
+    if (type == WEFT_MESSAGE_PASSING && rollout->joining.state == WEFT_JOIN_GREETING) {
+        rollout->joining.verdict = WEFT_VERDICT_LATER;
         return WEFT_OK;
     }
-    if (rollout->join != WEFT_JOIN_JOINED)
+    if (rollout->joining.state != WEFT_JOIN_JOINED)
         return weft_fail(WEFT_E_PROTOCOL, "%s instead of %s", weft_message_name(type),
                          knocking ? "GREETING" : "WELCOME");
     weft_out echo = {(uint8_t *)(uintptr_t)body, length, length, false};
@@ -189,11 +196,11 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     case WEFT_MESSAGE_OPEN:
         return weft_inlet_reopen(rollout, body, length);
     case WEFT_MESSAGE_PASSING:
-        rollout->moved_ns = weft_clock_ns();
+        rollout->intake.moved_ns = weft_clock_ns();
         return WEFT_OK;
     case WEFT_MESSAGE_BYE:
-        rollout->said_goodbye = true;
-        rollout->verdict = WEFT_VERDICT_GOODBYE;
+        rollout->joining.said_goodbye = true;
+        rollout->joining.verdict = WEFT_VERDICT_GOODBYE;
         return WEFT_OK;
     default:
         return weft_fail(WEFT_E_PROTOCOL, "%s, which no trainer sends here", weft_message_name(type));
@@ -203,28 +210,28 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
 /* A trainer of protocol 1 says why it refuses one of another, its relays do not. */
 static weft_status fail_closed(const weft_rollout *rollout)
 {
-    if (rollout->join == WEFT_JOIN_KNOCKING)
+    if (rollout->joining.state == WEFT_JOIN_KNOCKING)
         return weft_fail_quiet(
             WEFT_E_PEER_LOST,
             "%s closed the connection before it greeted: it ends, has no place now, or is a relay of "
             "protocol 1 (this end speaks %u to %u)",
-            rollout->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+            rollout->joining.control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
 }
 
 weft_status weft_dispatch_step(weft_rollout *rollout)
 {
-    weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
-    while (status == WEFT_OK && rollout->verdict == WEFT_VERDICT_NONE) {
+    weft_status lost = weft_control_fill(&rollout->joining.control), status = WEFT_OK;
+    while (status == WEFT_OK && rollout->joining.verdict == WEFT_VERDICT_NONE) {
         weft_message type;
         const uint8_t *body;
         uint64_t length;
-        status = weft_control_next(&rollout->control, &type, &body, &length);
+        status = weft_control_next(&rollout->joining.control, &type, &body, &length);
         if (status != WEFT_OK)
             break;
         rollout->session->stirred = true;
         status = act(rollout, type, body, length);
-        weft_control_drop(&rollout->control);
+        weft_control_drop(&rollout->joining.control);
     }
     if (status == WEFT_AGAIN)
         status = lost == WEFT_OK ? WEFT_OK : fail_closed(rollout);

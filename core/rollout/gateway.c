@@ -28,7 +28,7 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
 static void add(weft_rollout *rollout, uint32_t place, const char *address)
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    weft_gateway *way = &rollout->route.gateways[rollout->route.count++];
+    weft_gateway *way = &rollout->joining.route.gateways[rollout->joining.route.count++];
     uint32_t count = weft_site_via(&rollout->site, relays);
     snprintf(way->address, sizeof way->address, "%.*s", (int)sizeof way->address - 1, address);
     snprintf(way->relay, sizeof way->relay, "%s", place < count ? relays[place] : "");
@@ -39,13 +39,13 @@ static void add(weft_rollout *rollout, uint32_t place, const char *address)
 static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *name, const weft_gateway *before,
                       uint32_t before_count)
 {
-    uint32_t old = rollout->route.count;
+    uint32_t old = rollout->joining.route.count;
     for (uint32_t i = 0; i < name->count; i++)
         add(rollout, place, name->address[i]);
     for (uint32_t i = 0; i < before_count && name->count == 0; i++)
         if (before[i].place == place)
             add(rollout, place, before[i].address);
-    if (rollout->route.count == old)
+    if (rollout->joining.route.count == old)
         add(rollout, place, "");
 }
 
@@ -53,13 +53,14 @@ static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *na
 static void take_over(weft_rollout *rollout, const weft_resolver *names, uint32_t count)
 {
     weft_gateway before[WEFT_GATEWAYS];
-    uint32_t before_count = rollout->route.count, place = rollout->route.gateways[rollout->route.at].place;
-    memcpy(before, rollout->route.gateways, sizeof before);
-    rollout->route.count = rollout->route.at = 0;
+    uint32_t before_count = rollout->joining.route.count,
+             place = rollout->joining.route.gateways[rollout->joining.route.at].place;
+    memcpy(before, rollout->joining.route.gateways, sizeof before);
+    rollout->joining.route.count = rollout->joining.route.at = 0;
     for (uint32_t i = 0; i < count; i++)
         add_place(rollout, i, weft_resolver_at(names, i), before, before_count);
-    while (rollout->route.gateways[rollout->route.at].place != place)
-        rollout->route.at++;
+    while (rollout->joining.route.gateways[rollout->joining.route.at].place != place)
+        rollout->joining.route.at++;
 }
 
 /* WEFT_OK: one at least is known; else `why` not, as the name that may be known later has it. */
@@ -89,18 +90,18 @@ static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char w
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
     const char *text = "";
     uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts);
-    rollout->route.names = weft_resolver_ask(hosts, count);
-    if (!rollout->route.names)
+    rollout->joining.route.names = weft_resolver_ask(hosts, count);
+    if (!rollout->joining.route.names)
         return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
-    const bool told = weft_resolver_wait(rollout->route.names, deadline_ns),
-               known = weft_resolver_known(rollout->route.names);
-    weft_status status = judge(rollout->route.names, count, &text);
+    const bool told = weft_resolver_wait(rollout->joining.route.names, deadline_ns),
+               known = weft_resolver_known(rollout->joining.route.names);
+    weft_status status = judge(rollout->joining.route.names, count, &text);
     if (status == WEFT_OK)
-        take_over(rollout, rollout->route.names, count);
+        take_over(rollout, rollout->joining.route.names, count);
     else if (told || !why[0])
         snprintf(why, 320, "%s", text);
     if (status != WEFT_OK || known)
-        weft_gateway_close(&rollout->route);
+        weft_gateway_close(&rollout->joining.route);
     return status;
 }
 
@@ -140,14 +141,14 @@ void weft_gateway_renew(weft_rollout *rollout)
         named += !weft_control_is_numeric(hosts[i], numeric);
     if (named == 0)
         return;
-    if (!rollout->route.names)
-        rollout->route.names = weft_resolver_ask(hosts, count);
-    if (!rollout->route.names)
+    if (!rollout->joining.route.names)
+        rollout->joining.route.names = weft_resolver_ask(hosts, count);
+    if (!rollout->joining.route.names)
         return;
-    const bool known = weft_resolver_known(rollout->route.names);
-    take_over(rollout, rollout->route.names, count);
+    const bool known = weft_resolver_known(rollout->joining.route.names);
+    take_over(rollout, rollout->joining.route.names, count);
     if (known)
-        weft_gateway_close(&rollout->route);
+        weft_gateway_close(&rollout->joining.route);
 }
 
 const char *weft_gateway_known(const weft_route *route)
@@ -193,15 +194,15 @@ bool weft_gateway_next(weft_route *route)
 
 bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns)
 {
-    bool relay = rollout->route.gateways[rollout->route.at].relay[0] != 0;
-    return relay && !rollout->was_joined && rollout->faults == 0 &&
-           now_ns < rollout->route.since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
+    bool relay = rollout->joining.route.gateways[rollout->joining.route.at].relay[0] != 0;
+    return relay && !rollout->joining.was_joined && rollout->joining.faults == 0 &&
+           now_ns < rollout->joining.route.since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
 }
 
 uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
 {
-    const bool relay = rollout->route.gateways[rollout->route.at].relay[0] != 0;
-    const bool brief = rollout->route.brief && rollout->join != WEFT_JOIN_GREETING;
+    const bool relay = rollout->joining.route.gateways[rollout->joining.route.at].relay[0] != 0;
+    const bool brief = rollout->joining.route.brief && rollout->joining.state != WEFT_JOIN_GREETING;
     const uint64_t eighth_ms = rollout->site.heartbeat_ms / 8;
     const uint64_t brief_ms = eighth_ms > BRIEF_LEAST_MS ? eighth_ms : BRIEF_LEAST_MS;
     const uint64_t patience_ms = brief && brief_ms < rollout->site.heartbeat_ms ? brief_ms : rollout->site.heartbeat_ms;

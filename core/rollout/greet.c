@@ -9,31 +9,31 @@ weft_status weft_greet_hello(weft_rollout *rollout)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_hello hello = {.nonce = rollout->control.nonce,
+    weft_wire_hello hello = {.nonce = rollout->joining.control.nonce,
                              .incarnation = rollout->session->incarnation,
-                             .slot_stride = rollout->slots.stride,
-                             .slot_payload = rollout->slots.payload,
-                             .slots = rollout->slots.count,
-                             .chunk_bytes = (uint32_t)rollout->facts.chunk_bytes,
+                             .slot_stride = rollout->intake.slots.stride,
+                             .slot_payload = rollout->intake.slots.payload,
+                             .slots = rollout->intake.slots.count,
+                             .chunk_bytes = (uint32_t)rollout->intake.facts.chunk_bytes,
                              .levels = (1u << WEFT_LEVEL_COUNT) - 1,
-                             .staging_bytes = rollout->staging.bytes};
+                             .staging_bytes = rollout->stage.staging.bytes};
     weft_receive_reset(rollout);
-    rollout->epoch = (rollout->epoch + 1) & 0xffu;
+    rollout->intake.epoch = (rollout->intake.epoch + 1) & 0xffu;
     weft_status status = weft_inlet_open(rollout, &hello);
     if (status != WEFT_OK)
         return status;
     snprintf(hello.name, sizeof hello.name, "%s", rollout->site.name);
-    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->provider->name);
-    hello.fabric = rollout->facts.version;
+    snprintf(hello.provider, sizeof hello.provider, "%s", rollout->intake.provider->name);
+    hello.fabric = rollout->intake.facts.version;
     snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
     memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
-    hello.epoch = rollout->epoch;
+    hello.epoch = rollout->intake.epoch;
     hello.holds = weft_rollout_trusts(rollout);
-    hello.held = rollout->held;
-    hello.attachment = rollout->attachment ? rollout->attachment->hash : 0;
+    hello.held = rollout->current.version;
+    hello.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
     weft_wire_put_hello(&out, &hello);
-    rollout->join = WEFT_JOIN_GREETING;
-    rollout->moved_ns = weft_clock_ns();
+    rollout->joining.state = WEFT_JOIN_GREETING;
+    rollout->intake.moved_ns = weft_clock_ns();
     return out.bad ? weft_fail(WEFT_E_CONFIG, "HELLO does not fit a message")
                    : weft_rollout_send(rollout, WEFT_MESSAGE_HELLO, &out);
 }

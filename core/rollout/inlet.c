@@ -27,19 +27,19 @@ static void address_of(const weft_rollout *rollout, uint32_t rail, char address[
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_site_rails(rollout->site.address, list);
-    snprintf(address, WEFT_SITE_NAME, "%s", rail ? list[rail] : rollout->address);
+    snprintf(address, WEFT_SITE_NAME, "%s", rail ? list[rail] : rollout->intake.address);
 }
 
 static weft_status open_link(weft_rollout *rollout, uint32_t rail, weft_link_facts *facts)
 {
     char address[WEFT_SITE_NAME];
     address_of(rollout, rail, address);
-    weft_link_options options = weft_site_link(rollout->session->site, rollout->provider->name, address);
+    weft_link_options options = weft_site_link(rollout->session->site, rollout->intake.provider->name, address);
     options.landing = landing_of(&rollout->site);
     options.accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device);
-    weft_status status = rollout->provider->link_open(&options, &rollout->links[rail]);
+    weft_status status = rollout->intake.provider->link_open(&options, &rollout->intake.links[rail]);
     if (status == WEFT_OK)
-        rollout->provider->link_facts(rollout->links[rail], facts);
+        rollout->intake.provider->link_facts(rollout->intake.links[rail], facts);
     return status;
 }
 
@@ -49,11 +49,11 @@ static weft_status open_first(weft_rollout *rollout, uint32_t rail)
     char address[WEFT_SITE_NAME];
     weft_status status = open_link(rollout, rail, &facts);
     if (status == WEFT_OK) {
-        if (!rollout->facts.fabric)
-            rollout->facts = facts;
-        if (rollout->facts.chunk_bytes > facts.chunk_bytes)
-            rollout->facts.chunk_bytes = facts.chunk_bytes;
-    } else if (rollout->link_count > 1) {
+        if (!rollout->intake.facts.fabric)
+            rollout->intake.facts = facts;
+        if (rollout->intake.facts.chunk_bytes > facts.chunk_bytes)
+            rollout->intake.facts.chunk_bytes = facts.chunk_bytes;
+    } else if (rollout->intake.link_count > 1) {
         address_of(rollout, rail, address);
         weft_log(WEFT_LOG_WARN, "address %s is away: %s; data come by the others, it is used when it is back", address,
                  weft_last_error());
@@ -69,31 +69,31 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     weft_status status = open_link(rollout, rail, &facts);
     if (status != WEFT_OK)
         return status == WEFT_AGAIN ? WEFT_E_PROVIDER : status;
-    if (facts.chunk_bytes >= rollout->facts.chunk_bytes) {
+    if (facts.chunk_bytes >= rollout->intake.facts.chunk_bytes) {
         address_of(rollout, rail, address);
         weft_log(WEFT_LOG_INFO, "address %s is back", address);
         return WEFT_OK;
     }
-    rollout->provider->link_close(rollout->links[rail]);
-    rollout->links[rail] = NULL;
+    rollout->intake.provider->link_close(rollout->intake.links[rail]);
+    rollout->intake.links[rail] = NULL;
     return weft_fail_quiet(WEFT_E_PROVIDER, "it takes smaller chunks than the others");
 }
 
 /* Whether a port is open on the link. A relay's ports for its children count, and exist while the relay is joined. */
 static bool is_used(const weft_rollout *rollout, uint32_t rail)
 {
-    bool used = rail == 0 && rollout->relay && rollout->join == WEFT_JOIN_JOINED;
-    for (uint32_t at = rail; at < WEFT_PORTS_MAX; at += rollout->link_count)
-        used = used || rollout->inlets[at].port;
+    bool used = rail == 0 && rollout->relay && rollout->joining.state == WEFT_JOIN_JOINED;
+    for (uint32_t at = rail; at < WEFT_PORTS_MAX; at += rollout->intake.link_count)
+        used = used || rollout->intake.inlets[at].port;
     return used;
 }
 
 /* Opens the link again if its address changed, because an open link does not learn of another IP. */
 static weft_status look(weft_rollout *rollout, uint32_t rail)
 {
-    weft_link **link = &rollout->links[rail];
-    if (*link && !is_used(rollout, rail) && rollout->provider->link_here(*link) != WEFT_OK) {
-        rollout->provider->link_close(*link);
+    weft_link **link = &rollout->intake.links[rail];
+    if (*link && !is_used(rollout, rail) && rollout->intake.provider->link_here(*link) != WEFT_OK) {
+        rollout->intake.provider->link_close(*link);
         *link = NULL;
     }
     return *link ? WEFT_OK : open_late(rollout, rail);
@@ -104,32 +104,33 @@ weft_status weft_inlet_links(weft_rollout *rollout, const char *first)
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_status status = WEFT_OK;
     uint32_t open = 0;
-    rollout->facts = (weft_link_facts){0};
-    snprintf(rollout->address, sizeof rollout->address, "%.*s", (int)sizeof rollout->address - 1, first);
-    rollout->link_count = weft_site_rails(rollout->site.address, list);
-    for (uint32_t rail = 0; rail < rollout->link_count; rail++) {
+    rollout->intake.facts = (weft_link_facts){0};
+    snprintf(rollout->intake.address, sizeof rollout->intake.address, "%.*s", (int)sizeof rollout->intake.address - 1,
+             first);
+    rollout->intake.link_count = weft_site_rails(rollout->site.address, list);
+    for (uint32_t rail = 0; rail < rollout->intake.link_count; rail++) {
         weft_status one = open_first(rollout, rail);
         status = one != WEFT_OK ? one : status;
         open += one == WEFT_OK;
     }
     const bool needs_first = rollout->site.relay[0] != 0; /* by which it serves those behind it */
-    return open == 0 || (needs_first && !rollout->links[0]) ? status : WEFT_OK;
+    return open == 0 || (needs_first && !rollout->intake.links[0]) ? status : WEFT_OK;
 }
 
 /* ---- open and close */
 
 static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port *mine)
 {
-    const weft_provider *provider = rollout->provider;
-    const uint32_t rail = at % rollout->link_count;
-    weft_inlet *inlet = &rollout->inlets[at];
+    const weft_provider *provider = rollout->intake.provider;
+    const uint32_t rail = at % rollout->intake.link_count;
+    weft_inlet *inlet = &rollout->intake.inlets[at];
     weft_status status = look(rollout, rail);
-    weft_descriptors_need(rollout->facts.descriptors + 1);
+    weft_descriptors_need(rollout->intake.facts.descriptors + 1);
     if (status == WEFT_OK)
-        status = provider->port_open(rollout->links[rail], &inlet->port);
+        status = provider->port_open(rollout->intake.links[rail], &inlet->port);
     if (status == WEFT_OK)
-        status = provider->region_open(rollout->links[rail], inlet->port, rollout->slots.memory, rollout->slots.bytes,
-                                       true, &inlet->region);
+        status = provider->region_open(rollout->intake.links[rail], inlet->port, rollout->intake.slots.memory,
+                                       rollout->intake.slots.bytes, true, &inlet->region);
     if (status == WEFT_OK)
         status = provider->port_address(inlet->port, mine->address, &mine->address_bytes);
     if (status == WEFT_OK)
@@ -141,43 +142,43 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
 static void close_inlet(const weft_rollout *rollout, weft_inlet *inlet)
 {
     if (inlet->port)
-        rollout->provider->port_close(inlet->port);
+        rollout->intake.provider->port_close(inlet->port);
     if (inlet->region)
-        rollout->provider->region_close(inlet->region);
+        rollout->intake.provider->region_close(inlet->region);
     *inlet = (weft_inlet){.turn = inlet->turn};
 }
 
 void weft_inlet_close(weft_rollout *rollout, bool links)
 {
     for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++) {
-        close_inlet(rollout, &rollout->inlets[at]);
-        rollout->inlets[at].turn = 0;
+        close_inlet(rollout, &rollout->intake.inlets[at]);
+        rollout->intake.inlets[at].turn = 0;
     }
-    rollout->inlet_count = 0;
-    for (; links && rollout->link_count > 0; rollout->link_count--)
-        if (rollout->links[rollout->link_count - 1])
-            rollout->provider->link_close(rollout->links[rollout->link_count - 1]);
+    rollout->intake.inlet_count = 0;
+    for (; links && rollout->intake.link_count > 0; rollout->intake.link_count--)
+        if (rollout->intake.links[rollout->intake.link_count - 1])
+            rollout->intake.provider->link_close(rollout->intake.links[rollout->intake.link_count - 1]);
 }
 
 weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello)
 {
     weft_wire_port first = {.address_bytes = 0};
-    uint32_t ports = rollout->link_count * (uint32_t)rollout->site.streams, open = 0;
+    uint32_t ports = rollout->intake.link_count * (uint32_t)rollout->site.streams, open = 0;
     weft_status status = WEFT_OK;
     for (uint32_t at = 0; at < ports && at < WEFT_PORTS_MAX; at++) {
         weft_wire_port *mine = at ? &hello->more[hello->further++] : &first;
         weft_status one = open_inlet(rollout, at, mine);
         if (one != WEFT_OK) { /* one of several is opened later, when the trainer asks for it */
             status = one;
-            close_inlet(rollout, &rollout->inlets[at]);
+            close_inlet(rollout, &rollout->intake.inlets[at]);
             *mine = (weft_wire_port){.address_bytes = 0};
         }
         open += one == WEFT_OK;
     }
     if (open == 0)
         return status;
-    rollout->inlet_count = hello->further + 1;
-    hello->further_rails = rollout->link_count - 1;
+    rollout->intake.inlet_count = hello->further + 1;
+    hello->further_rails = rollout->intake.link_count - 1;
     memcpy(hello->address, first.address, first.address_bytes);
     hello->address_bytes = first.address_bytes;
     hello->region_address = first.region_address;
@@ -188,8 +189,8 @@ weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello)
 uint32_t weft_inlet_used(const weft_rollout *rollout)
 {
     uint32_t used = 0;
-    for (uint32_t at = 0; at < rollout->inlet_count; at++)
-        used += rollout->inlets[at].port != NULL;
+    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++)
+        used += rollout->intake.inlets[at].port != NULL;
     return used;
 }
 
@@ -197,30 +198,30 @@ uint32_t weft_inlet_used(const weft_rollout *rollout)
 static bool has_well(const weft_rollout *rollout)
 {
     bool well = false;
-    for (uint32_t at = 0; at < rollout->inlet_count; at++)
-        well = well || (rollout->inlets[at].port && !rollout->inlets[at].failed);
+    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++)
+        well = well || (rollout->intake.inlets[at].port && !rollout->intake.inlets[at].failed);
     return well;
 }
 
 weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *welcome)
 {
     weft_status status = WEFT_OK;
-    if (welcome->further >= rollout->inlet_count)
+    if (welcome->further >= rollout->intake.inlet_count)
         return weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names %u ports, this rollout has %u",
-                         welcome->further + 1, rollout->inlet_count);
-    for (uint32_t at = 0; at < rollout->inlet_count; at++) {
-        weft_inlet *inlet = &rollout->inlets[at];
+                         welcome->further + 1, rollout->intake.inlet_count);
+    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++) {
+        weft_inlet *inlet = &rollout->intake.inlets[at];
         const uint8_t *address = at ? welcome->more[at - 1].address : welcome->address;
         uint32_t bytes = at ? welcome->more[at - 1].address_bytes : welcome->address_bytes;
         weft_status one = WEFT_OK;
         if (at > welcome->further || bytes == 0 || !inlet->port)
             close_inlet(rollout, inlet);
         else
-            one = rollout->provider->port_connect(inlet->port, address, bytes);
+            one = rollout->intake.provider->port_connect(inlet->port, address, bytes);
         inlet->failed = one != WEFT_OK; /* the trainer may have closed its own meanwhile */
         status = one != WEFT_OK ? one : status;
     }
-    rollout->inlet_count = welcome->further + 1;
+    rollout->intake.inlet_count = welcome->further + 1;
     if (has_well(rollout))
         return status == WEFT_OK ? WEFT_OK : weft_inlet_tell(rollout);
     return status != WEFT_OK ? status : weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names no port");
@@ -228,18 +229,19 @@ weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *w
 
 uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT_RAILS_MAX])
 {
-    for (uint32_t rail = 0; rail < rollout->link_count; rail++) {
+    for (uint32_t rail = 0; rail < rollout->intake.link_count; rail++) {
         char address[WEFT_SITE_NAME];
         address_of(rollout, rail, address);
         weft_rail_info *info = &rails[rail];
-        *info = (weft_rail_info){.writes = rollout->link_writes[rail], .failures = rollout->link_failures[rail]};
+        *info = (weft_rail_info){.writes = rollout->intake.link_writes[rail],
+                                 .failures = rollout->intake.link_failures[rail]};
         snprintf(info->address, sizeof info->address, "%s", address);
-        for (uint32_t at = rail; at < rollout->inlet_count; at += rollout->link_count) {
+        for (uint32_t at = rail; at < rollout->intake.inlet_count; at += rollout->intake.link_count) {
             info->connections++;
-            info->up += rollout->inlets[at].port && !rollout->inlets[at].failed;
+            info->up += rollout->intake.inlets[at].port && !rollout->intake.inlets[at].failed;
         }
     }
-    return rollout->link_count;
+    return rollout->intake.link_count;
 }
 
 /* ---- one of several */
@@ -248,11 +250,11 @@ weft_status weft_inlet_tell(weft_rollout *rollout)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_landed landed = {.count = rollout->inlet_count};
-    for (uint32_t at = 0; at < rollout->inlet_count; at++) {
-        landed.port[at].turn = rollout->inlets[at].turn;
-        landed.port[at].failed = rollout->inlets[at].failed;
-        landed.port[at].writes = rollout->inlets[at].arrivals;
+    weft_wire_landed landed = {.count = rollout->intake.inlet_count};
+    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++) {
+        landed.port[at].turn = rollout->intake.inlets[at].turn;
+        landed.port[at].failed = rollout->intake.inlets[at].failed;
+        landed.port[at].writes = rollout->intake.inlets[at].arrivals;
     }
     weft_wire_put_landed(&out, &landed);
     return weft_rollout_send(rollout, WEFT_MESSAGE_LANDED, &out);
@@ -268,9 +270,10 @@ weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_statu
 
 static weft_status find(weft_rollout *rollout, uint32_t port, const char *message, weft_inlet **inlet)
 {
-    if (port >= rollout->inlet_count)
-        return weft_fail(WEFT_E_PROTOCOL, "%s of port %u, this rollout has %u", message, port, rollout->inlet_count);
-    *inlet = &rollout->inlets[port];
+    if (port >= rollout->intake.inlet_count)
+        return weft_fail(WEFT_E_PROTOCOL, "%s of port %u, this rollout has %u", message, port,
+                         rollout->intake.inlet_count);
+    *inlet = &rollout->intake.inlets[port];
     return WEFT_OK;
 }
 
@@ -289,9 +292,9 @@ weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t
     if (status != WEFT_OK)
         return status;
     close_inlet(rollout, inlet);
-    rollout->link_failures[close.port % rollout->link_count]++;
+    rollout->intake.link_failures[close.port % rollout->intake.link_count]++;
     weft_wire_closed closed = {.port = close.port, .turn = close.turn};
-    weft_slots_forget(&rollout->slots, close.port, closed.whole);
+    weft_slots_forget(&rollout->intake.slots, close.port, closed.whole);
     weft_log(WEFT_LOG_DEBUG, "port %u of the trainer's is closed; %u others", close.port, weft_inlet_used(rollout));
     weft_wire_put_closed(&out, &closed);
     return weft_rollout_send(rollout, WEFT_MESSAGE_CLOSED, &out);
@@ -315,7 +318,7 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
     opened.port = open.port;
     status = open_inlet(rollout, open.port, &opened.at);
     if (status == WEFT_OK)
-        status = rollout->provider->port_connect(inlet->port, open.at.address, open.at.address_bytes);
+        status = rollout->intake.provider->port_connect(inlet->port, open.at.address, open.at.address_bytes);
     if (status != WEFT_OK) {
         close_inlet(rollout, inlet);
         opened.at = (weft_wire_port){.address_bytes = 0};
@@ -326,12 +329,12 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
 
 void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits)
 {
-    for (uint32_t at = 0; at < rollout->inlet_count; at++) {
-        const weft_inlet *inlet = &rollout->inlets[at];
+    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++) {
+        const weft_inlet *inlet = &rollout->intake.inlets[at];
         /* without an update on its way UPDATE comes first, on the control connection; but for what shows that a port
          * carries */
-        bool awaited = rollout->queued || (rollout->inlet_count > 1 && inlet->arrivals == 0);
+        bool awaited = rollout->arriving.queued || (rollout->intake.inlet_count > 1 && inlet->arrivals == 0);
         if (inlet->port && !inlet->failed && awaited)
-            weft_waits_port(waits, rollout->provider, inlet->port);
+            weft_waits_port(waits, rollout->intake.provider, inlet->port);
     }
 }

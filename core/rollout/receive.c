@@ -11,7 +11,7 @@
 
 weft_status weft_receive_open(weft_rollout *rollout)
 {
-    weft_slots *slots = &rollout->slots;
+    weft_slots *slots = &rollout->intake.slots;
     uint32_t largest = rollout->session->layout->largest_frame;
     slots->count = (uint32_t)rollout->site.window;
     slots->payload = rollout->site.bucket_max;
@@ -22,9 +22,9 @@ weft_status weft_receive_open(weft_rollout *rollout)
     slots->bytes = slots->stride * slots->count;
     slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
     slots->memory = weft_mem_map(slots->bytes);
-    rollout->taken.memory = weft_mem_map(slots->payload);
-    rollout->taken.capacity = slots->payload;
-    if (slots->slot && slots->memory && rollout->taken.memory)
+    rollout->arriving.taken.memory = weft_mem_map(slots->payload);
+    rollout->arriving.taken.capacity = slots->payload;
+    if (slots->slot && slots->memory && rollout->arriving.taken.memory)
         return WEFT_OK;
     return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max", slots->count,
                      (unsigned long long)slots->payload);
@@ -32,9 +32,9 @@ weft_status weft_receive_open(weft_rollout *rollout)
 
 void weft_receive_close(weft_rollout *rollout)
 {
-    weft_slots *slots = &rollout->slots;
-    if (rollout->taken.memory)
-        weft_mem_unmap(rollout->taken.memory, slots->payload);
+    weft_slots *slots = &rollout->intake.slots;
+    if (rollout->arriving.taken.memory)
+        weft_mem_unmap(rollout->arriving.taken.memory, slots->payload);
     if (slots->memory)
         weft_mem_unmap(slots->memory, slots->bytes);
     weft_mem_give(slots->slot);
@@ -42,45 +42,46 @@ void weft_receive_close(weft_rollout *rollout)
 
 void weft_receive_reset(weft_rollout *rollout)
 {
-    memset(rollout->slots.slot, 0, rollout->slots.count * sizeof *rollout->slots.slot);
-    rollout->next_sequence = 0;
-    rollout->queued = 0;
-    rollout->taken.bytes = rollout->taken.used = 0;
+    memset(rollout->intake.slots.slot, 0, rollout->intake.slots.count * sizeof *rollout->intake.slots.slot);
+    rollout->intake.next_sequence = 0;
+    rollout->arriving.queued = 0;
+    rollout->arriving.taken.bytes = rollout->arriving.taken.used = 0;
 }
 
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
 {
-    const weft_slots_law law = {rollout->session->layout->hash, rollout->epoch, rollout->welcome.incarnation};
-    weft_inlet *inlet = &rollout->inlets[at];
+    const weft_slots_law law = {rollout->session->layout->hash, rollout->intake.epoch,
+                                rollout->joining.welcome.incarnation};
+    weft_inlet *inlet = &rollout->intake.inlets[at];
     weft_completion list[POLL_BATCH];
-    size_t count = rollout->provider->poll(inlet->port, list, POLL_BATCH);
+    size_t count = rollout->intake.provider->poll(inlet->port, list, POLL_BATCH);
     weft_status status = WEFT_OK;
     bool first = inlet->arrivals == 0;
     if (count) {
         *any = true;
-        rollout->moved_ns = weft_clock_ns();
+        rollout->intake.moved_ns = weft_clock_ns();
         rollout->session->stirred = true;
     }
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         if (list[i].kind == WEFT_COMPLETION_ARRIVED) {
             inlet->arrivals++;
-            rollout->link_writes[at % rollout->link_count]++;
-            status = weft_slots_count(&rollout->slots, &law, at, list[i].immediate, rollout->moved_ns);
+            rollout->intake.link_writes[at % rollout->intake.link_count]++;
+            status = weft_slots_count(&rollout->intake.slots, &law, at, list[i].immediate, rollout->intake.moved_ns);
         } else if (list[i].kind == WEFT_COMPLETION_FAILED) {
             return weft_inlet_fail(rollout, inlet, list[i].status);
         }
     }
     /* the trainer waits for the first arrival, because that shows that the port carries */
-    return status == WEFT_OK && first && inlet->arrivals && rollout->inlet_count > 1 ? weft_inlet_tell(rollout)
-                                                                                     : status;
+    return status == WEFT_OK && first && inlet->arrivals && rollout->intake.inlet_count > 1 ? weft_inlet_tell(rollout)
+                                                                                            : status;
 }
 
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
 {
     weft_status status = WEFT_OK;
     *any = false;
-    for (uint32_t at = 0; at < rollout->inlet_count && status == WEFT_OK; at++)
-        if (rollout->inlets[at].port && !rollout->inlets[at].failed)
+    for (uint32_t at = 0; at < rollout->intake.inlet_count && status == WEFT_OK; at++)
+        if (rollout->intake.inlets[at].port && !rollout->intake.inlets[at].failed)
             status = poll_inlet(rollout, at, any);
     return status;
 }
@@ -88,7 +89,7 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
 static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket *header, const char *what)
 {
     char from[WEFT_SITE_NAME + 8];
-    weft_gateway_name(&rollout->route, from);
+    weft_gateway_name(&rollout->joining.route, from);
     return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way from %s",
                      (unsigned long long)header->target.number, what, (unsigned long long)header->sequence, from);
 }
@@ -98,7 +99,7 @@ static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket
 static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucket *header, uint64_t bytes)
 {
     const weft_layout *layout = rollout->session->layout;
-    const uint8_t *frames = rollout->taken.memory;
+    const uint8_t *frames = rollout->arriving.taken.memory;
     uint64_t first = layout->unit_count, next = 0, length;
     char name[WEFT_PART_TEXT] = "frames whose units cannot be told";
     for (uint64_t at = 0; at < bytes && (length = weft_frame_measure(frames + at, bytes - at)) > 0; at += length) {
@@ -117,7 +118,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
 /* Copies each frame and then checks the copy, in one pass, because others may still write to the slot. */
 static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
 {
-    uint8_t *to = rollout->taken.memory;
+    uint8_t *to = rollout->arriving.taken.memory;
     uint64_t at = 0, frames = 0;
     XXH3_state_t checks;
     XXH3_64bits_reset(&checks);
@@ -143,20 +144,20 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
 
 static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
 {
-    if (!rollout->incoming_attachment && rollout->queue[0].header.attachment_bytes)
-        rollout->incoming_attachment = weft_blob_take(rollout->queue[0].header.attachment_bytes);
-    weft_blob *blob = rollout->incoming_attachment;
-    if (!blob && rollout->queue[0].header.attachment_bytes)
+    if (!rollout->arriving.attachment && rollout->arriving.queue[0].header.attachment_bytes)
+        rollout->arriving.attachment = weft_blob_take(rollout->arriving.queue[0].header.attachment_bytes);
+    weft_blob *blob = rollout->arriving.attachment;
+    if (!blob && rollout->arriving.queue[0].header.attachment_bytes)
         return weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
-                         (unsigned long long)rollout->queue[0].header.attachment_bytes);
-    if (!blob || header->offset > blob->bytes || header->offset != rollout->book.attachment_got ||
+                         (unsigned long long)rollout->arriving.queue[0].header.attachment_bytes);
+    if (!blob || header->offset > blob->bytes || header->offset != rollout->arriving.book.attachment_got ||
         header->payload_bytes > blob->bytes - header->offset)
         return weft_fail(WEFT_E_PROTOCOL, "attachment bytes at %llu that no update announced",
                          (unsigned long long)header->offset);
     memcpy(blob->data + header->offset, from, header->payload_bytes);
     if (XXH3_64bits(blob->data + header->offset, header->payload_bytes) != header->check)
         return bad_check(rollout, header, "the attachment");
-    rollout->book.attachment_got += header->payload_bytes;
+    rollout->arriving.book.attachment_got += header->payload_bytes;
     return WEFT_OK;
 }
 
@@ -169,20 +170,20 @@ static bool same_version(const weft_version *a, const weft_version *b)
  * them. WEFT_AGAIN: the bucket is the next update's, and the trailer of the first is still on its way. */
 static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *header)
 {
-    const weft_wire_update *update = &rollout->queue[0].header;
+    const weft_wire_update *update = &rollout->arriving.queue[0].header;
     bool right = update->snapshot
-                     ? header->target.run == rollout->welcome.run
+                     ? header->target.run == rollout->joining.welcome.run
                      : same_version(&header->base, &update->base) && same_version(&header->target, &update->target);
-    if (!right && !rollout->queue[0].has_trailer)
+    if (!right && !rollout->arriving.queue[0].has_trailer)
         return WEFT_AGAIN;
     if (right && header->kind == WEFT_BUCKET_FRAMES)
-        right = header->offset == rollout->book.frame_bytes;
+        right = header->offset == rollout->arriving.book.frame_bytes;
     if (right)
         return WEFT_OK;
     return weft_fail(WEFT_E_PROTOCOL, "bucket %llu carries version %llu at offset %llu, expected version %llu at %llu",
                      (unsigned long long)header->sequence, (unsigned long long)header->target.number,
                      (unsigned long long)header->offset, (unsigned long long)update->target.number,
-                     (unsigned long long)rollout->book.frame_bytes);
+                     (unsigned long long)rollout->arriving.book.frame_bytes);
 }
 
 /* `begun_ns`: taking began. */
@@ -190,8 +191,8 @@ static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t begun_ns)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    weft_slot *slot = &rollout->slots.slot[at];
-    uint64_t now_ns = rollout->moved_ns = weft_clock_ns();
+    weft_slot *slot = &rollout->intake.slots.slot[at];
+    uint64_t now_ns = rollout->intake.moved_ns = weft_clock_ns();
     weft_wire_receipt receipt = {slot->header.sequence, at, now_ns - begun_ns, begun_ns - slot->whole_ns};
     memset(slot, 0, sizeof *slot);
     weft_wire_put_receipt(&out, &receipt);
@@ -200,7 +201,7 @@ static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t begun_ns)
 
 static void note_taken(weft_rollout *rollout, const weft_wire_bucket *header, uint64_t begun_ns)
 {
-    weft_receipt_book *book = &rollout->book;
+    weft_receipt_book *book = &rollout->arriving.book;
     if (book->buckets++ == 0)
         book->begun_ns = begun_ns;
     book->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
@@ -208,26 +209,26 @@ static void note_taken(weft_rollout *rollout, const weft_wire_bucket *header, ui
         return;
     book->frames += header->frames;
     book->frame_bytes += header->payload_bytes;
-    rollout->taken.bytes = header->payload_bytes;
-    rollout->taken.used = 0;
-    rollout->taken.delta = header->base.run != 0;
+    rollout->arriving.taken.bytes = header->payload_bytes;
+    rollout->arriving.taken.used = 0;
+    rollout->arriving.taken.delta = header->base.run != 0;
 }
 
 weft_status weft_receive_take(weft_rollout *rollout)
 {
     uint32_t at = 0;
-    if (rollout->queued == 0)
+    if (rollout->arriving.queued == 0)
         return WEFT_AGAIN;
-    for (; at < rollout->slots.count; at++) {
-        const weft_slot *slot = &rollout->slots.slot[at];
-        if (weft_slot_whole(slot) && slot->header.sequence == rollout->next_sequence)
+    for (; at < rollout->intake.slots.count; at++) {
+        const weft_slot *slot = &rollout->intake.slots.slot[at];
+        if (weft_slot_whole(slot) && slot->header.sequence == rollout->intake.next_sequence)
             break;
     }
-    if (at == rollout->slots.count)
+    if (at == rollout->intake.slots.count)
         return WEFT_AGAIN;
     uint64_t begun_ns = weft_clock_ns();
-    const weft_wire_bucket header = rollout->slots.slot[at].header;
-    const uint8_t *payload = rollout->slots.memory + at * rollout->slots.stride + WEFT_SLOT_HEADER_BYTES;
+    const weft_wire_bucket header = rollout->intake.slots.slot[at].header;
+    const uint8_t *payload = rollout->intake.slots.memory + at * rollout->intake.slots.stride + WEFT_SLOT_HEADER_BYTES;
     weft_status status = check_place(rollout, &header);
     if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
         status = copy_frames(rollout, &header, payload);
@@ -237,7 +238,7 @@ weft_status weft_receive_take(weft_rollout *rollout)
         rollout->session->stats.check_failures += status != WEFT_AGAIN;
         return status;
     }
-    rollout->next_sequence++;
+    rollout->intake.next_sequence++;
     note_taken(rollout, &header, begun_ns);
     return grant(rollout, at, begun_ns);
 }

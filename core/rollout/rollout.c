@@ -21,14 +21,14 @@
 static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
-    uint64_t until_ns = rollout->moved_ns + patience_ms * WEFT_NS_PER_MS;
-    if (rollout->queued == 0 || rollout->phase != WEFT_PHASE_RECEIVING ||
-        (rollout->snapshot_runs && !rollout->into_image))
+    uint64_t until_ns = rollout->intake.moved_ns + patience_ms * WEFT_NS_PER_MS;
+    const bool in_place = weft_course_takes_snapshot(&rollout->course) && !rollout->stage.into_image;
+    if (rollout->arriving.queued == 0 || weft_course_is_proved(&rollout->course) || in_place)
         return WEFT_OK;
     if (now_ns > until_ns)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "version %llu stands still for %llu ms (io_deadline) at bucket %llu",
-                               (unsigned long long)rollout->queue[0].header.target.number,
-                               (unsigned long long)patience_ms, (unsigned long long)rollout->next_sequence);
+                               (unsigned long long)rollout->arriving.queue[0].header.target.number,
+                               (unsigned long long)patience_ms, (unsigned long long)rollout->intake.next_sequence);
     weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
 }
@@ -37,15 +37,15 @@ static weft_status check_stall(weft_rollout *rollout, uint64_t now_ns, weft_wait
  * being made. A trainer may be silent for a heartbeat, and has io_deadline after that. */
 static weft_status check_asked(const weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
-    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms + rollout->heartbeat_ms;
-    uint64_t until_ns = rollout->moved_ns + patience_ms * WEFT_NS_PER_MS;
-    if (!rollout->asked)
+    uint64_t patience_ms = rollout->session->site->session.io_deadline_ms + rollout->joining.heartbeat_ms;
+    uint64_t until_ns = rollout->intake.moved_ns + patience_ms * WEFT_NS_PER_MS;
+    const bool accepted = rollout->course.state == WEFT_COURSE_ACCEPTED && rollout->stage.into_image;
+    if (!accepted && rollout->course.state != WEFT_COURSE_REPAIR)
         return WEFT_OK;
     if (now_ns > until_ns)
-        return weft_fail_quiet(WEFT_E_PEER_LOST,
-                               "no %s was begun for %llu ms (io_deadline + heartbeat) since it was %s",
-                               rollout->snapshot_runs ? "snapshot" : "repair", (unsigned long long)patience_ms,
-                               rollout->snapshot_runs ? "accepted" : "asked for");
+        return weft_fail_quiet(
+            WEFT_E_PEER_LOST, "no %s was begun for %llu ms (io_deadline + heartbeat) since it was %s",
+            accepted ? "snapshot" : "repair", (unsigned long long)patience_ms, accepted ? "accepted" : "asked for");
     weft_waits_until(waits, until_ns + WEFT_NS_PER_MS);
     return WEFT_OK;
 }
@@ -55,12 +55,12 @@ static weft_status step_stage(weft_rollout *rollout)
 {
     if (!rollout->relay)
         return weft_stage_step(rollout);
-    if (rollout->queued && rollout->phase == WEFT_PHASE_RECEIVING)
+    if (rollout->arriving.queued && !weft_course_is_proved(&rollout->course))
         rollout->hooks->pass(rollout->relay);
-    rollout->over = (weft_version){0, 0, 0};
+    rollout->arriving.over = (weft_version){0, 0, 0};
     weft_status status = weft_stage_step(rollout);
-    if (rollout->over.run)
-        rollout->hooks->unfollow(rollout->relay, &rollout->over);
+    if (rollout->arriving.over.run)
+        rollout->hooks->unfollow(rollout->relay, &rollout->arriving.over);
     return status;
 }
 
@@ -68,11 +68,11 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
 {
     bool any = false;
     weft_status status = weft_receive_poll(rollout, &any);
-    if (status == WEFT_OK && rollout->search.reason != WEFT_SEARCH_NONE) {
+    if (status == WEFT_OK && rollout->searching.search.reason != WEFT_SEARCH_NONE) {
         waits->busy = waits->busy || any;
         return weft_search_check(rollout, now_ns, waits);
     }
-    while (status == WEFT_OK && work && rollout->join == WEFT_JOIN_JOINED) {
+    while (status == WEFT_OK && work && rollout->joining.state == WEFT_JOIN_JOINED) {
         status = step_stage(rollout);
         any = any || status == WEFT_OK;
         if (weft_clock_ns() > now_ns + SLICE_NS)
@@ -90,10 +90,10 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 {
     weft_rollout *rollout = session->rollout;
     uint64_t now_ns = weft_clock_ns();
-    if (!rollout->bound || rollout->digesting || session->ended != WEFT_OK)
+    if (!rollout->current.bound || rollout->current.digesting || session->ended != WEFT_OK)
         return;
     weft_join_step(rollout, now_ns, waits);
-    if (rollout->join == WEFT_JOIN_JOINED) {
+    if (rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_status status = serve_data(rollout, work, now_ns, waits);
         weft_rollout_end(rollout, status);
         if (status != WEFT_OK && weft_status_scope(status) == WEFT_SCOPE_PEER)
@@ -103,15 +103,15 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     }
     if (rollout->relay)
         rollout->hooks->step(rollout->relay, waits);
-    if (rollout->join == WEFT_JOIN_AWAY || rollout->join == WEFT_JOIN_REFUSED)
+    if (rollout->joining.state == WEFT_JOIN_AWAY || rollout->joining.state == WEFT_JOIN_REFUSED)
         return;
-    if (weft_control_flush(&rollout->control) != WEFT_OK) {
+    if (weft_control_flush(&rollout->joining.control) != WEFT_OK) {
         weft_join_lose(rollout, WEFT_E_PEER_LOST, weft_last_error());
         return;
     }
-    bool writes = weft_control_wants_write(&rollout->control);
-    weft_waits_fd(waits, rollout->control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
-    if (rollout->join == WEFT_JOIN_JOINED)
+    bool writes = weft_control_wants_write(&rollout->joining.control);
+    weft_waits_fd(waits, rollout->joining.control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
+    if (rollout->joining.state == WEFT_JOIN_JOINED)
         weft_inlet_wait(rollout, waits);
     if (rollout->relay)
         rollout->hooks->wait(rollout->relay, waits);
@@ -119,7 +119,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
 
 static bool help(weft_session *session)
 {
-    return weft_proof_help(&session->rollout->proof);
+    return weft_proof_help(&session->rollout->stage.proof);
 }
 
 static void figures(const weft_session *session, weft_stats_info *stats)
@@ -139,15 +139,15 @@ static weft_status open_image(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     const uint64_t bytes = image_bytes(session->layout);
-    rollout->into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
-    if (!rollout->into_image)
+    rollout->stage.into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
+    if (!rollout->stage.into_image)
         return WEFT_OK;
     void *image = NULL;
     weft_status status = session->backend->memory_take(session->device, bytes, WEFT_MEMORY_HOST, &image);
     if (status != WEFT_OK)
         return weft_fail(status, "no memory for [commit] snapshot = staged: %s; use in_place", weft_last_error());
-    rollout->image = image;
-    return weft_binding_open_spaced(session->layout, rollout->image, &rollout->image_binding);
+    rollout->stage.image = image;
+    return weft_binding_open_spaced(session->layout, rollout->stage.image, &rollout->stage.image_binding);
 }
 
 static weft_status check_staging(const weft_rollout *rollout)
@@ -168,13 +168,13 @@ static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes
         const bool again = sizes->staging.automatic && rollout->site.staging / 2 >= least;
         weft_log_sink *before = again ? weft_log_quiet() : NULL;
         weft_status status =
-            weft_staging_open(&rollout->staging, session->backend, session->device, rollout->site.staging,
+            weft_staging_open(&rollout->stage.staging, session->backend, session->device, rollout->site.staging,
                               session->layout->unit_count + 1, "[peers] staging");
         if (again)
             weft_log_enter(before);
         if (status == WEFT_OK || !again)
             return status;
-        weft_staging_close(&rollout->staging);
+        weft_staging_close(&rollout->stage.staging);
         rollout->site.staging /= 2;
         weft_rollout_sizes_lower(sizes, session->layout, rollout->site.staging);
     }
@@ -183,10 +183,10 @@ static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes
 static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     uint64_t parts = rollout->session->layout->part_count ? rollout->session->layout->part_count : 1;
-    rollout->digests = weft_mem_take(parts, sizeof *rollout->digests);
-    rollout->staged = weft_mem_take(parts, sizeof *rollout->staged);
-    rollout->fresh = weft_mem_take(parts, sizeof *rollout->fresh);
-    if (!rollout->digests || !rollout->staged || !rollout->fresh)
+    rollout->current.digests = weft_mem_take(parts, sizeof *rollout->current.digests);
+    rollout->stage.digests = weft_mem_take(parts, sizeof *rollout->stage.digests);
+    rollout->current.fresh = weft_mem_take(parts, sizeof *rollout->current.fresh);
+    if (!rollout->current.digests || !rollout->stage.digests || !rollout->current.fresh)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
     weft_status status = check_staging(rollout);
     if (status == WEFT_OK)
@@ -194,11 +194,11 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
     if (status == WEFT_OK)
         status = weft_receive_open(rollout);
     if (status == WEFT_OK)
-        status = weft_unpacker_open(&rollout->unpacker);
+        status = weft_unpacker_open(&rollout->stage.unpacker);
     if (status == WEFT_OK)
         status = open_staging(rollout, sizes);
     if (status == WEFT_OK)
-        status = weft_proof_open(&rollout->proof, rollout->session->backend, rollout->session->device, parts);
+        status = weft_proof_open(&rollout->stage.proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
         status = open_image(rollout);
     if (status == WEFT_OK)
@@ -213,20 +213,20 @@ static void give_back(weft_rollout *rollout)
     if (rollout->relay)
         rollout->hooks->close(rollout);
     weft_join_close(rollout);
-    weft_binding_close(&rollout->image_binding);
-    if (rollout->image)
-        session->backend->memory_give(session->device, rollout->image, bytes, WEFT_MEMORY_HOST);
-    weft_proof_close(&rollout->proof);
-    weft_unpacker_close(&rollout->unpacker);
-    weft_staging_close(&rollout->staging);
+    weft_binding_close(&rollout->stage.image_binding);
+    if (rollout->stage.image)
+        session->backend->memory_give(session->device, rollout->stage.image, bytes, WEFT_MEMORY_HOST);
+    weft_proof_close(&rollout->stage.proof);
+    weft_unpacker_close(&rollout->stage.unpacker);
+    weft_staging_close(&rollout->stage.staging);
     weft_receive_close(rollout);
     weft_search_close(rollout);
-    weft_blob_drop(rollout->incoming_attachment);
-    weft_blob_drop(rollout->attachment);
-    weft_binding_close(&rollout->weights);
-    weft_mem_give(rollout->fresh);
-    weft_mem_give(rollout->staged);
-    weft_mem_give(rollout->digests);
+    weft_blob_drop(rollout->arriving.attachment);
+    weft_blob_drop(rollout->current.attachment);
+    weft_binding_close(&rollout->current.weights);
+    weft_mem_give(rollout->current.fresh);
+    weft_mem_give(rollout->stage.digests);
+    weft_mem_give(rollout->current.digests);
     weft_session_unmake(session);
     weft_mem_give(rollout);
 }
@@ -236,7 +236,7 @@ static void let_pass(weft_session *session, uint64_t deadline_ns)
 {
     const weft_rollout *rollout = session->rollout;
     pthread_mutex_lock(&session->lock);
-    while (rollout->relay && rollout->bound && rollout->join == WEFT_JOIN_JOINED &&
+    while (rollout->relay && rollout->current.bound && rollout->joining.state == WEFT_JOIN_JOINED &&
            rollout->hooks->busy(rollout->relay) && weft_clock_ns() < deadline_ns) {
         pthread_mutex_unlock(&session->lock);
         weft_clock_pass(WEFT_NS_PER_MS);
@@ -253,13 +253,13 @@ static void close_rollout(weft_session *session)
     weft_out out = {body, sizeof body, 0, false};
     let_pass(session, deadline_ns);
     weft_session_stop(session);
-    weft_wire_notice notice = {.version = rollout->held.number, .text = "the rollout closes"};
+    weft_wire_notice notice = {.version = rollout->current.version.number, .text = "the rollout closes"};
     weft_log_sink *before = weft_log_enter(&session->sink);
-    if (rollout->join == WEFT_JOIN_JOINED) {
+    if (rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
         weft_rollout_send(rollout, WEFT_MESSAGE_BYE, &out);
-        while (weft_control_flush(&rollout->control) == WEFT_OK && weft_control_wants_write(&rollout->control) &&
-               weft_clock_ns() < deadline_ns)
+        while (weft_control_flush(&rollout->joining.control) == WEFT_OK &&
+               weft_control_wants_write(&rollout->joining.control) && weft_clock_ns() < deadline_ns)
             weft_clock_pass(WEFT_NS_PER_MS);
     }
     if (rollout->relay)
@@ -276,14 +276,14 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
     char size[WEFT_SIZE_PRINTED];
     const uint64_t relay = rollout->relay ? rollout->hooks->bytes(rollout->relay) : 0;
     session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
-    snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->provider->name);
+    snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->intake.provider->name);
     weft_log(WEFT_LOG_INFO,
              "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, digests "
              "%.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
              rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)session->layout->bytes / 1e6,
              (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
              (double)sizes->digests / 1e6, (double)sizes->image / 1e6, (double)relay / 1e6, session->backend_name,
-             rollout->provider->name, rollout->facts.fabric);
+             rollout->intake.provider->name, rollout->intake.facts.fabric);
     if (sizes->staging.automatic)
         weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
                  rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,
@@ -331,7 +331,7 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
     rollout->session = made;
     rollout->hooks = hooks;
     rollout->site = row;
-    rollout->level = "";
+    rollout->stage.level = "";
     weft_log_sink *before = weft_log_enter(&made->sink);
     settle_sizes(rollout, &sizes);
     status = open_parts(rollout, &sizes);

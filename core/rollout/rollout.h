@@ -1,150 +1,15 @@
-/* rollout.h - the rollout's end: joins, receives buckets into slots, stages what they hold, commits.
+/* rollout.h - the rollout's end: joins, receives buckets into slots, stages their frames, commits.
  *
- *   away -- dial --> dialing --> knocking -- GREETING, HELLO --> greeting -- WELCOME --> joined
- *    ^                                        |                     |
- *    +---- connection lost, fault, goodbye ---+---------------------+      REFUSE --> refused (final)
- *
- * Within `joined` one update is received and decoded at a time; while one is staged the next waits in its slots. */
+ * The parts that a rollout has once are the weights (current) and the course of the version that comes next. All other
+ * parts are there once for each trainer. */
 #ifndef WEFT_CORE_ROLLOUT_H
 #define WEFT_CORE_ROLLOUT_H
 
-#include "codec/planes.h"
-#include "encode/proof.h"
-#include "encode/staging.h"
-#include "journal/journal.h"
-#include "layout/part.h"
-#include "session/session.h"
-#include "wire/control.h"
-#include "wire/resolver.h"
-
-typedef enum weft_join {
-    WEFT_JOIN_AWAY,
-    WEFT_JOIN_DIALING,
-    WEFT_JOIN_KNOCKING,
-    WEFT_JOIN_GREETING,
-    WEFT_JOIN_JOINED,
-    WEFT_JOIN_REFUSED
-} weft_join;
-
-typedef enum weft_phase {
-    WEFT_PHASE_RECEIVING, /* buckets of the first queued update are taken and decoded */
-    WEFT_PHASE_STAGED,    /* it is whole and proved */
-    WEFT_PHASE_COMMITTING /* the caller's thread moves the weights; nothing here may read them */
-} weft_phase;
-
-typedef struct weft_slot {
-    uint8_t by[WEFT_CHUNKS_MAX + 1]; /* the inlet that each chunk came by, counted from 1; 0: it has not come */
-    uint32_t count;                  /* chunks arrived */
-    uint64_t whole_ns;               /* when the last did */
-    bool has_header;                 /* chunk 0 was read and judged */
-    weft_wire_bucket header;
-} weft_slot;
-
-static inline bool weft_slot_whole(const weft_slot *slot)
-{
-    return slot->has_header && slot->count == slot->header.chunks + 1;
-}
-
-/* Registered memory that buckets land in; the header page of each slot stands before its payload. */
-typedef struct weft_slots {
-    uint8_t *memory;
-    uint64_t bytes, stride, payload;
-    uint32_t count;
-    weft_slot *slot;
-} weft_slots;
-
-static inline uint64_t weft_slots_stride(uint64_t payload)
-{
-    return WEFT_SLOT_HEADER_BYTES + (payload + 4095) / 4096 * 4096;
-}
-
-/* What the bucket headers of a connection must say. */
-typedef struct weft_slots_law {
-    const uint64_t *layout;
-    uint32_t epoch;
-    uint64_t incarnation;
-} weft_slots_law;
-
-/* A port that buckets land through, with the slots registered for it. */
-typedef struct weft_inlet {
-    weft_port *port; /* NULL: closed */
-    weft_region *region;
-    uint32_t turn;     /* how often it was opened before */
-    bool failed;       /* the fabric reports so: the trainer is told, and has it closed */
-    uint64_t arrivals; /* since it was opened */
-} weft_inlet;
-
-/* An update on its way: its header, and its trailer once that came. */
-typedef struct weft_incoming {
-    weft_wire_update header;
-    weft_wire_trailer trailer;
-    bool has_trailer;
-    bool withdrawn; /* as the trailer says: it comes to nothing */
-} weft_incoming;
-
-/* A bucket copied out of its slot and checked: nobody else can write it. */
-typedef struct weft_taken {
-    uint8_t *memory;
-    uint64_t capacity, bytes, used; /* used: decoded so far */
-    bool delta;                     /* of a snapshot: frames with a base, for tiles already there */
-    bool unpacked;                  /* the frame admitted last stands in the unpacker */
-} weft_taken;
-
-/* What was received of the first queued update. */
-typedef struct weft_receipt_book {
-    uint64_t buckets, frames, frame_bytes, changed;
-    uint64_t bytes; /* headers and trailer too */
-    uint64_t attachment_got;
-    uint64_t next_unit; /* first unit that has not come, or cannot come any more */
-    bool proved;        /* all of it came and leads to the target */
-    uint64_t verified;  /* [commit] verify = full: units of the weights found to be what is held */
-    uint64_t begun_ns, whole_ns, decode_ns;
-} weft_receipt_book;
-
-typedef enum weft_search_reason {
-    WEFT_SEARCH_NONE,
-    WEFT_SEARCH_TARGET, /* staged bits do not lead to the target: the fault waits */
-    WEFT_SEARCH_JOIN    /* the bits bound are no version that the trainer knows: the offer waits */
-} weft_search_reason;
-
-/* Looking for the tensor and the tile in which bits differ from a version: search.c. */
-typedef struct weft_search {
-    weft_search_reason reason;
-    bool tiles;           /* of `tensor`; else the tensors are gone through */
-    bool done;            /* found, or there is nothing to find */
-    uint32_t late;        /* searches given up with a question under way: so many answers are passed over first */
-    const uint64_t *mine; /* digests of parts here; borrowed */
-    weft_wire_query query;
-    weft_version version;           /* compared with; all 0: the newest */
-    uint64_t tensor, next;          /* whose tiles; next tensor or tile to ask for */
-    uint64_t count, first;          /* tensors of the version that differ so far, and the first of them */
-    weft_version nearest;           /* the version with the fewest */
-    uint64_t nearest_count;         /* that differ from it */
-    uint32_t walked;                /* versions gone through */
-    bool all;                       /* every unit that differs is looked for, for a repair */
-    uint64_t units, staged_bytes;   /* found, and what staging needs for them */
-    char name[WEFT_PART_TEXT + 40]; /* "": not found */
-    uint64_t until_ns;
-} weft_search;
-
-/* Where a rollout may join: the addresses of the relays that its site names, in order, then the trainer's. Each of
- * these has one way at least. */
-typedef struct weft_gateway {
-    char address[64];           /* numeric; "": its name is not known */
-    char relay[WEFT_SITE_NAME]; /* "": the trainer */
-    uint32_t place;             /* of the relay, or the trainer, in that order */
-} weft_gateway;
-#define WEFT_GATEWAYS ((WEFT_SITE_VIAS + 1) * WEFT_CONTROL_ADDRESSES)
-
-/* Gateways of a rollout, dialed in turn at each join from the first on. gateway.c owns it. */
-typedef struct weft_route {
-    weft_gateway gateways[WEFT_GATEWAYS];
-    uint32_t count, at;
-    uint32_t silent;      /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
-    bool brief;           /* a relay was lost: the others are asked in turn, none for long */
-    weft_resolver *names; /* answers to the gateways' names, which may come later; NULL: nobody asked */
-    uint64_t since_ns;    /* time when the present gateway was dialed first; 0: not yet */
-} weft_route;
+#include "rollout/arriving.h"
+#include "rollout/course.h"
+#include "rollout/intake.h"
+#include "rollout/joining.h"
+#include "rollout/searching.h"
 
 typedef struct weft_relay weft_relay;
 typedef struct weft_rollout weft_rollout;
@@ -171,85 +36,31 @@ typedef struct weft_relay_hooks {
     void (*flush)(weft_relay *relay, uint64_t deadline_ns);
 } weft_relay_hooks;
 
-/* What a message of the trainer has decided about the connection; the next step of join.c carries it out. */
-typedef enum weft_connection_verdict {
-    WEFT_VERDICT_NONE,
-    WEFT_VERDICT_LATER,   /* the other end has nothing to join yet */
-    WEFT_VERDICT_REFUSED, /* `refusal` says why */
-    WEFT_VERDICT_GOODBYE
-} weft_connection_verdict;
+/* The weights and the version that they are. stage.c moves them on, rollout_bind.c binds them. */
+typedef struct weft_current {
+    weft_binding weights;
+    bool bound;
+    bool known; /* version and digests say what the weights are */
+    weft_version version;
+    uint64_t *digests; /* digests of the weights, one for each part */
+    uint64_t *fresh;   /* digests of the weights, made anew to be compared */
+    weft_blob *attachment;
+    bool doubt;     /* the weights may be another version: they are digested anew before the next HELLO */
+    bool digesting; /* that pass is under way, without the lock */
+} weft_current;
 
 struct weft_rollout {
     weft_session *session;
     weft_site_peer site;
-    weft_binding weights;
-    bool bound;
-    bool holds; /* held and digests say what the weights are */
-    weft_version held;
-    uint64_t *digests; /* of the weights held, one per part */
-    uint64_t *staged;  /* of the version being staged */
-    uint64_t *fresh;   /* of the weights, digested anew to be compared */
-    weft_blob *attachment, *incoming_attachment;
-
-    weft_join join;
-    bool said_goodbye; /* the trainer left in good order and has not been seen since */
-    bool later;        /* the last answer was that nothing can be joined yet */
-    weft_status refusal;
-    char refusal_text[256];
-    weft_route route;
-    bool was_joined;   /* in this process */
-    weft_relay *relay; /* NULL: it is none */
+    weft_current current;
+    weft_course course;
+    weft_joining joining;
+    weft_intake intake;
+    weft_arriving arriving;
+    weft_stage stage;
+    weft_searching searching;
+    weft_relay *relay; /* NULL: the rollout is no relay */
     const weft_relay_hooks *hooks;
-    weft_connection_verdict verdict;
-    weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
-    uint64_t away_since_ns, retry_ns, dialed_ns;
-    char away_text[192];      /* why the last connection ended or was not made */
-    weft_status away_status;  /* the same */
-    bool doubt;               /* the weights may not be what is held: digested anew before the next HELLO */
-    bool digesting;           /* that pass is under way, without the lock */
-    uint32_t retries, faults; /* faults in a row, without a commit between */
-    weft_control control;
-    weft_wire_welcome welcome;
-    uint64_t pinged_ns;
-    uint32_t heartbeat_ms;
-
-    const weft_provider *provider;
-    /* One of each address: inlet i is on the one of its place modulo link_count. NULL: that one is away. */
-    weft_link *links[WEFT_SITE_RAILS];
-    uint32_t link_count;
-    char address[WEFT_SITE_NAME]; /* of the first, chosen where the site names none */
-    uint64_t link_writes[WEFT_SITE_RAILS], link_failures[WEFT_SITE_RAILS];
-    weft_link_facts facts; /* of the first that was there; chunk_bytes of the smallest */
-    weft_inlet inlets[WEFT_PORTS_MAX];
-    uint32_t inlet_count;
-    uint32_t epoch;
-    weft_slots slots;
-    uint64_t next_sequence;
-    weft_incoming queue[WEFT_UPDATES_AHEAD];
-    uint32_t queued;
-    weft_taken taken;
-    weft_receipt_book book, last; /* last: of the version committed last */
-    const char *level;            /* of that version; "" before the first */
-    weft_staging staging;
-    weft_unpacker unpacker;
-    weft_proof proof; /* of a snapshot's tiles */
-    weft_search search;
-    uint8_t *tensors, *nearest_tensors; /* a bit a tensor: differs from the version gone through, from the nearest */
-    uint8_t *wrong;                     /* a bit a unit: differs from the nearest */
-    bool searched;                      /* on this connection: an offer is a snapshot now */
-    bool told;                          /* that the weights held are no version, and where */
-    weft_phase phase;
-    bool offered; /* a snapshot waits for the caller's commit */
-    weft_version offer;
-    bool into_image; /* [commit] snapshot = staged */
-    uint8_t *image;
-    weft_binding image_binding;
-    void *stream;       /* the caller's, of the commit under way */
-    bool snapshot_runs; /* ACCEPT was sent and the snapshot is not whole yet */
-    bool asked;         /* ACCEPT or REPAIR was sent, and neither UPDATE nor OFFER came since */
-    weft_status snapshot_failed;
-    uint64_t
-        moved_ns; /* last time a chunk came, a bucket was taken, an update was begun or announced whole or asked for */
 };
 
 /* After so many faults in a row the bits held are no longer trusted to lead anywhere: a snapshot is asked for. */
@@ -258,12 +69,12 @@ struct weft_rollout {
 /* Whether what is held may still serve as a base: not once several versions in a row failed on it. */
 static inline bool weft_rollout_trusts(const weft_rollout *rollout)
 {
-    return rollout->holds && rollout->faults < WEFT_ROLLOUT_FAULTS;
+    return rollout->current.known && rollout->joining.faults < WEFT_ROLLOUT_FAULTS;
 }
 
 static inline weft_status weft_rollout_send(weft_rollout *rollout, weft_message type, const weft_out *body)
 {
-    return weft_control_send(&rollout->control, type, body ? body->data : NULL, body ? body->used : 0);
+    return weft_control_send(&rollout->joining.control, type, body ? body->data : NULL, body ? body->used : 0);
 }
 
 /* ---- rollout.c */
@@ -341,8 +152,8 @@ weft_status weft_dispatch_step(weft_rollout *rollout);
 /* ---- ask.c */
 /* The trainer's offer may be taken up. */
 weft_status weft_ask_offered(weft_rollout *rollout);
-/* Sends a message that UPDATE or OFFER is to answer in its time. */
-weft_status weft_ask_send(weft_rollout *rollout, weft_message type, const weft_out *body);
+/* Sends a message that UPDATE or OFFER is to answer in its time, and moves the course by `event`. */
+weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_message type, const weft_out *body);
 
 /* ---- search.c */
 /* Staged bits do not have the target's digest: asks in which tile; WEFT_AGAIN when the question is under way. */

@@ -11,20 +11,21 @@ static weft_status bind_first(weft_rollout *rollout, bool empty, const void *att
 {
     weft_session *session = rollout->session;
     weft_status status = WEFT_OK;
-    if (attachment_bytes && !(rollout->attachment = weft_blob_make(attachment, attachment_bytes)))
+    if (attachment_bytes && !(rollout->current.attachment = weft_blob_make(attachment, attachment_bytes)))
         return weft_fail(WEFT_E_MEMORY, "no memory for the attachment");
     if (!empty)
-        status = weft_session_digest(&session->calls, &rollout->weights, rollout->digests, &rollout->held.root);
+        status = weft_session_digest(&session->calls, &rollout->current.weights, rollout->current.digests,
+                                     &rollout->current.version.root);
     if (status == WEFT_OK) {
-        rollout->holds = !empty;
-        rollout->bound = true;
-        rollout->away_since_ns = weft_clock_ns();
+        rollout->current.known = !empty;
+        rollout->current.bound = true;
+        rollout->joining.away_since_ns = weft_clock_ns();
         status = weft_session_start(session);
     }
     if (status != WEFT_OK) {
-        rollout->holds = rollout->bound = false;
-        weft_blob_drop(rollout->attachment);
-        rollout->attachment = NULL;
+        rollout->current.known = rollout->current.bound = false;
+        weft_blob_drop(rollout->current.attachment);
+        rollout->current.attachment = NULL;
     }
     return status;
 }
@@ -41,7 +42,7 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_session_digest(&session->calls, binding, *digests, root);
     pthread_mutex_lock(&session->lock);
-    while (rollout->digesting) /* the thread makes a pass of its own and ends it */
+    while (rollout->current.digesting) /* the thread makes a pass of its own and ends it */
         pthread_cond_wait(&session->changed, &session->lock);
     weft_rollout_end(rollout, status);
     return status;
@@ -53,19 +54,19 @@ static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
     char name[WEFT_PART_TEXT];
     uint64_t *digests = NULL, root = 0;
     weft_status status = digest_unlocked(rollout, fresh, &digests, &root);
-    if (status == WEFT_OK && rollout->phase != WEFT_PHASE_RECEIVING)
+    if (status == WEFT_OK && weft_course_is_proved(&rollout->course))
         status = weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
-                           (unsigned long long)rollout->queue[0].trailer.target.number);
-    if (status == WEFT_OK && rollout->holds && root != rollout->held.root) {
-        weft_part_differs(layout, 0, layout->part_count, digests, rollout->digests, name);
+                           (unsigned long long)rollout->arriving.queue[0].trailer.target.number);
+    if (status == WEFT_OK && rollout->current.known && root != rollout->current.version.root) {
+        weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name);
         status = weft_fail(WEFT_E_BASE, "rebind: %s: the weights are not those of version %llu", name,
-                           (unsigned long long)rollout->held.number);
+                           (unsigned long long)rollout->current.version.number);
     }
     weft_mem_give(digests);
     if (status != WEFT_OK)
         return status;
-    weft_binding_close(&rollout->weights);
-    rollout->weights = *fresh;
+    weft_binding_close(&rollout->current.weights);
+    rollout->current.weights = *fresh;
     return WEFT_OK;
 }
 
@@ -75,13 +76,13 @@ weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const 
     weft_status status = weft_binding_apart(fresh);
     if (status == WEFT_OK)
         status = weft_session_check(rollout->session, fresh);
-    if (status == WEFT_OK && rollout->bound) {
+    if (status == WEFT_OK && rollout->current.bound) {
         status = rebind(rollout, fresh);
     } else if (status == WEFT_OK) {
-        rollout->weights = *fresh;
+        rollout->current.weights = *fresh;
         status = bind_first(rollout, empty, attachment, attachment_bytes);
         if (status != WEFT_OK)
-            memset(&rollout->weights, 0, sizeof rollout->weights);
+            memset(&rollout->current.weights, 0, sizeof rollout->current.weights);
     }
     if (status != WEFT_OK)
         weft_binding_close(fresh);
@@ -93,8 +94,8 @@ weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const 
 /* Joins anew with what the weights really are, so that the trainer repairs them. */
 static void mend(weft_rollout *rollout, weft_status status)
 {
-    rollout->doubt = true;
-    if (rollout->join == WEFT_JOIN_JOINED)
+    rollout->current.doubt = true;
+    if (rollout->joining.state == WEFT_JOIN_JOINED)
         weft_join_fault(rollout, status, true);
     weft_session_wake(rollout->session);
 }
@@ -106,14 +107,14 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
     char name[WEFT_PART_TEXT];
     if (rollout->session->ended != WEFT_OK)
         return weft_rollout_ended(rollout);
-    if (!rollout->holds)
+    if (!rollout->current.known)
         return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
-    weft_status status = digest_unlocked(rollout, &rollout->weights, &digests, &root);
-    if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->digests, name))
+    weft_status status = digest_unlocked(rollout, &rollout->current.weights, &digests, &root);
+    if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name))
         status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
-                           (unsigned long long)rollout->held.number);
+                           (unsigned long long)rollout->current.version.number);
     weft_mem_give(digests);
-    if (status == WEFT_E_BASE && rollout->phase == WEFT_PHASE_RECEIVING && !rollout->doubt)
+    if (status == WEFT_E_BASE && !weft_course_is_proved(&rollout->course) && !rollout->current.doubt)
         mend(rollout, status);
     return status;
 }

@@ -9,10 +9,10 @@
 
 static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
 {
-    const weft_incoming *incoming = &rollout->queue[0];
-    const weft_receipt_book *book = &rollout->book;
+    const weft_incoming *incoming = &rollout->arriving.queue[0];
+    const weft_receipt_book *book = &rollout->arriving.book;
     weft_staged_info all = {0};
-    if (rollout->phase == WEFT_PHASE_STAGED) {
+    if (rollout->course.state == WEFT_COURSE_STAGED) {
         all.kind = incoming->header.snapshot ? WEFT_STAGED_SNAPSHOT : WEFT_STAGED_UPDATE;
         all.base = incoming->header.base;
         all.target = incoming->trailer.target;
@@ -20,10 +20,9 @@ static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
         all.bytes = book->bytes;
         all.receive_ms = weft_clock_ms(book->begun_ns, book->whole_ns);
         all.decode_ms = (double)book->decode_ns / 1e6;
-    } else if (rollout->offered && !rollout->into_image && rollout->phase == WEFT_PHASE_RECEIVING &&
-               rollout->queued == 0) {
+    } else if (rollout->course.state == WEFT_COURSE_OFFERED) {
         all.kind = WEFT_STAGED_SNAPSHOT;
-        all.target = rollout->offer;
+        all.target = rollout->course.offer;
     } else {
         return false;
     }
@@ -36,13 +35,13 @@ static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
 /* Tells why nothing will ever be staged. */
 static weft_status check_end(const weft_rollout *rollout)
 {
-    if (!rollout->bound)
+    if (!rollout->current.bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
     if (rollout->session->ended != WEFT_OK)
         return weft_rollout_ended(rollout);
-    if (rollout->join == WEFT_JOIN_REFUSED)
+    if (rollout->joining.state == WEFT_JOIN_REFUSED)
         return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
-                               weft_status_name(rollout->refusal), rollout->refusal_text);
+                               weft_status_name(rollout->joining.refusal), rollout->joining.refusal_text);
     return WEFT_OK;
 }
 
@@ -50,20 +49,20 @@ static weft_status check_end(const weft_rollout *rollout)
 static weft_status check_trainer(const weft_rollout *rollout)
 {
     uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
-    if (rollout->join == WEFT_JOIN_JOINED)
+    if (rollout->joining.state == WEFT_JOIN_JOINED)
         return WEFT_OK;
-    if (rollout->said_goodbye)
+    if (rollout->joining.said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
-    if (weft_clock_ns() <= rollout->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
+    if (weft_clock_ns() <= rollout->joining.away_since_ns + deadline_ms * WEFT_NS_PER_MS)
         return WEFT_OK;
-    if (weft_status_scope(rollout->away_status) ==
+    if (weft_status_scope(rollout->joining.away_status) ==
         WEFT_SCOPE_SESSION) /* what is short here says nothing of a trainer */
-        return weft_fail_quiet(rollout->away_status, "no connection for %llu ms (connect_deadline): %s",
-                               (unsigned long long)deadline_ms, rollout->away_text);
+        return weft_fail_quiet(rollout->joining.away_status, "no connection for %llu ms (connect_deadline): %s",
+                               (unsigned long long)deadline_ms, rollout->joining.away_text);
     return weft_fail_quiet(WEFT_E_UNREACHABLE,
                            "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
                            rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
-                           rollout->away_text[0] ? rollout->away_text : "it does not answer");
+                           rollout->joining.away_text[0] ? rollout->joining.away_text : "it does not answer");
 }
 
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)
@@ -92,24 +91,23 @@ static weft_status receive_in_place(weft_rollout *rollout)
     uint64_t patience_ns = session->site->commit.deadline_ms * WEFT_NS_PER_MS;
     bool interrupted = false;
     session->parked = true;
-    rollout->holds = false;
-    rollout->held = (weft_version){0, 0, 0};
-    rollout->offered = false;
-    rollout->snapshot_runs = true;
-    rollout->snapshot_failed = WEFT_OK;
-    rollout->moved_ns = weft_clock_ns();
+    rollout->current.known = false;
+    rollout->current.version = (weft_version){0, 0, 0};
+    rollout->course.failed = WEFT_OK;
     weft_session_event(session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL, "until the snapshot is whole");
-    weft_rollout_send(rollout, WEFT_MESSAGE_ACCEPT, NULL);
-    while (rollout->snapshot_runs && !interrupted && weft_clock_ns() < rollout->moved_ns + patience_ns) {
-        weft_session_step_once(session, rollout->moved_ns + patience_ns);
+    weft_ask_send(rollout, WEFT_COURSE_ON_ACCEPT, WEFT_MESSAGE_ACCEPT, NULL); /* what fails here is lost in the steps */
+    while (weft_course_takes_snapshot(&rollout->course) && !interrupted &&
+           weft_clock_ns() < rollout->intake.moved_ns + patience_ns) {
+        weft_session_step_once(session, rollout->intake.moved_ns + patience_ns);
         interrupted = weft_session_interrupted(session);
     }
     session->parked = false;
     weft_session_wake(session);
-    if (rollout->snapshot_failed != WEFT_OK)
-        return weft_fail(rollout->snapshot_failed,
-                         "the snapshot broke off; this rollout holds nothing and joins again: %s", rollout->away_text);
-    if (!rollout->snapshot_runs)
+    if (rollout->course.failed != WEFT_OK)
+        return weft_fail(rollout->course.failed,
+                         "the snapshot broke off; this rollout holds nothing and joins again: %s",
+                         rollout->joining.away_text);
+    if (!weft_course_takes_snapshot(&rollout->course))
         return WEFT_OK;
     weft_join_lose(rollout, WEFT_E_TIMEOUT, interrupted ? "a snapshot was interrupted" : "a snapshot stood still");
     if (interrupted)
@@ -124,19 +122,19 @@ static weft_status commit_staged(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
     uint64_t begun_ns = weft_clock_ns();
-    rollout->phase = WEFT_PHASE_COMMITTING;
+    weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT); /* from staged, which the caller saw under the lock */
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_stage_commit(rollout);
     pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK) {
         weft_stage_settle(rollout, weft_clock_ns() - begun_ns);
     } else {
-        rollout->phase = WEFT_PHASE_RECEIVING;
+        weft_course_move(&rollout->course, WEFT_COURSE_ON_UNDONE);
         session->stats.undone += status != WEFT_E_DEVICE;
-        rollout->holds = rollout->holds && status != WEFT_E_DEVICE;
-        rollout->doubt = rollout->doubt || status == WEFT_E_BASE;
+        rollout->current.known = rollout->current.known && status != WEFT_E_DEVICE;
+        rollout->current.doubt = rollout->current.doubt || status == WEFT_E_BASE;
         weft_rollout_end(rollout, status);
-        if (rollout->join == WEFT_JOIN_JOINED)
+        if (rollout->joining.state == WEFT_JOIN_JOINED)
             weft_join_fault(rollout, status, false);
         else
             weft_stage_clear(rollout);
@@ -153,12 +151,12 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
     if (!describe_staged(rollout, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
-    rollout->stream = stream;
-    weft_status status = rollout->phase == WEFT_PHASE_STAGED ? WEFT_OK : receive_in_place(rollout);
+    rollout->stage.stream = stream;
+    weft_status status = rollout->course.state == WEFT_COURSE_STAGED ? WEFT_OK : receive_in_place(rollout);
     if (status == WEFT_OK)
         status = commit_staged(rollout);
-    rollout->stream = NULL; /* the caller may end it now; an image is written outside of any commit */
+    rollout->stage.stream = NULL; /* the caller may end it now; an image is written outside of any commit */
     if (status == WEFT_OK && held)
-        *held = rollout->held;
+        *held = rollout->current.version;
     return status;
 }

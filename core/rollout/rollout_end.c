@@ -15,9 +15,9 @@ void weft_rollout_end(weft_rollout *rollout, weft_status status)
     if (status != WEFT_E_DEVICE || session->ended != WEFT_OK)
         return;
     char weights[64] = "are those of no version";
-    if (rollout->holds)
+    if (rollout->current.known)
         snprintf(weights, sizeof weights, "were not touched: they are those of version %llu",
-                 (unsigned long long)rollout->held.number);
+                 (unsigned long long)rollout->current.version.number);
     snprintf(session->ended_text, sizeof session->ended_text,
              "the device failed: %.160s; the weights %s; close the session", weft_last_error(), weights);
     session->ended = status;

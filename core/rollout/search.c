@@ -19,7 +19,7 @@
 
 static uint64_t limit_of(const weft_rollout *rollout)
 {
-    const weft_search *search = &rollout->search;
+    const weft_search *search = &rollout->searching.search;
     const weft_layout *layout = rollout->session->layout;
     return search->tiles ? weft_part_count(layout, search->tensor) : layout->count;
 }
@@ -28,7 +28,7 @@ static weft_status ask(weft_rollout *rollout)
 {
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     uint64_t left = limit_of(rollout) - search->next;
     search->query = (weft_wire_query){.version = search->version,
                                       .kind = search->tiles ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS,
@@ -36,55 +36,57 @@ static weft_status ask(weft_rollout *rollout)
                                       .first = search->next,
                                       .count = left < WEFT_DIGESTS_MAX ? (uint32_t)left : WEFT_DIGESTS_MAX};
     weft_wire_put_query(&out, &search->query);
-    rollout->moved_ns = weft_clock_ns();
+    rollout->intake.moved_ns = weft_clock_ns();
     if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
-        search->until_ns = rollout->moved_ns + rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
+        search->until_ns = rollout->intake.moved_ns + rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
     return weft_rollout_send(rollout, WEFT_MESSAGE_QUERY, &out);
 }
 
 static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const uint64_t *mine, weft_version version)
 {
     uint64_t patience_ms = rollout->session->site->session.io_deadline_ms;
-    rollout->search = (weft_search){.reason = reason,
-                                    .late = rollout->search.late,
-                                    .mine = mine,
-                                    .version = version,
-                                    .nearest_count = UINT64_MAX,
-                                    .until_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS};
-    rollout->search.done = rollout->session->layout->count == 0;
-    memset(rollout->tensors, 0, rollout->session->layout->count / 8 + 1);
-    memset(rollout->wrong, 0, rollout->session->layout->unit_count / 8 + 1);
-    return rollout->search.done ? WEFT_OK : ask(rollout);
+    rollout->searching.search = (weft_search){.reason = reason,
+                                              .late = rollout->searching.search.late,
+                                              .mine = mine,
+                                              .version = version,
+                                              .nearest_count = UINT64_MAX,
+                                              .until_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS};
+    rollout->searching.search.done = rollout->session->layout->count == 0;
+    memset(rollout->searching.tensors, 0, rollout->session->layout->count / 8 + 1);
+    memset(rollout->searching.wrong, 0, rollout->session->layout->unit_count / 8 + 1);
+    return rollout->searching.search.done ? WEFT_OK : ask(rollout);
 }
 
 weft_status weft_search_target(weft_rollout *rollout)
 {
-    rollout->doubt = rollout->doubt || rollout->holds; /* even if the connection is lost before the fault is told */
-    weft_status status = begin(rollout, WEFT_SEARCH_TARGET, rollout->staged, rollout->queue[0].trailer.target);
+    rollout->current.doubt =
+        rollout->current.doubt || rollout->current.known; /* even if the connection is lost before the fault is told */
+    weft_status status =
+        begin(rollout, WEFT_SEARCH_TARGET, rollout->stage.digests, rollout->arriving.queue[0].trailer.target);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }
 
 weft_status weft_search_join(weft_rollout *rollout)
 {
-    return begin(rollout, WEFT_SEARCH_JOIN, rollout->digests, (weft_version){0, 0, 0});
+    return begin(rollout, WEFT_SEARCH_JOIN, rollout->current.digests, (weft_version){0, 0, 0});
 }
 
 weft_status weft_search_open(weft_rollout *rollout)
 {
     const weft_layout *layout = rollout->session->layout;
-    rollout->tensors = weft_mem_take(layout->count / 8 + 1, 1);
-    rollout->nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
-    rollout->wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
-    if (rollout->tensors && rollout->nearest_tensors && rollout->wrong)
+    rollout->searching.tensors = weft_mem_take(layout->count / 8 + 1, 1);
+    rollout->searching.nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
+    rollout->searching.wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
+    if (rollout->searching.tensors && rollout->searching.nearest_tensors && rollout->searching.wrong)
         return WEFT_OK;
     return weft_fail(WEFT_E_MEMORY, "no memory to find wrong tiles");
 }
 
 void weft_search_close(weft_rollout *rollout)
 {
-    weft_mem_give(rollout->wrong);
-    weft_mem_give(rollout->nearest_tensors);
-    weft_mem_give(rollout->tensors);
+    weft_mem_give(rollout->searching.wrong);
+    weft_mem_give(rollout->searching.nearest_tensors);
+    weft_mem_give(rollout->searching.tensors);
 }
 
 /* ---- answers */
@@ -115,22 +117,22 @@ static uint64_t unit_of(const weft_layout *layout, uint64_t part)
 /* Notes a unit that differs, and gives up if more units differ than one update can bring. */
 static void note_unit(weft_rollout *rollout, uint64_t part)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     const weft_layout *layout = rollout->session->layout;
     uint64_t unit = unit_of(layout, part);
-    if (bit_at(rollout->wrong, unit))
+    if (bit_at(rollout->searching.wrong, unit))
         return;
-    bit_set(rollout->wrong, unit);
+    bit_set(rollout->searching.wrong, unit);
     search->units++;
     search->staged_bytes += weft_staging_need(layout->units[unit].count, layout->units[unit].width);
-    if (search->staged_bytes > rollout->staging.bytes || search->units > layout->unit_count / 2 + 1)
+    if (search->staged_bytes > rollout->stage.staging.bytes || search->units > layout->unit_count / 2 + 1)
         search->all = false;
     search->done = !search->all;
 }
 
 static void name_part(weft_rollout *rollout, uint64_t part)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     char name[WEFT_PART_TEXT];
     weft_part_name(rollout->session->layout, part, name);
     if (search->nearest_count > 1)
@@ -143,7 +145,7 @@ static void name_part(weft_rollout *rollout, uint64_t part)
 /* A part differs: the first gives the name; all are wanted for a repair. */
 static void take_part(weft_rollout *rollout, uint64_t part)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     if (!search->name[0])
         name_part(rollout, part);
     if (search->all)
@@ -155,10 +157,10 @@ static void take_part(weft_rollout *rollout, uint64_t part)
 /* On to the tiles of the next tensor that differs from the nearest version. */
 static weft_status next_tensor(weft_rollout *rollout)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     const weft_layout *layout = rollout->session->layout;
     for (; search->tensor < layout->count && !search->done; search->tensor++) {
-        if (!bit_at(rollout->nearest_tensors, search->tensor))
+        if (!bit_at(rollout->searching.nearest_tensors, search->tensor))
             continue;
         search->next = 0;
         if (weft_part_count(layout, search->tensor) > 1)
@@ -172,17 +174,17 @@ static weft_status next_tensor(weft_rollout *rollout)
 /* All tensors of a version were compared: on to the one before it, or to the tiles of the nearest. */
 static weft_status end_of_tensors(weft_rollout *rollout, const weft_version *before)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     const weft_layout *layout = rollout->session->layout;
     if (search->count < search->nearest_count) {
         search->nearest_count = search->count;
         search->nearest = search->version;
         search->tensor = search->first;
-        uint8_t *bits = rollout->tensors;
-        rollout->tensors = rollout->nearest_tensors;
-        rollout->nearest_tensors = bits;
+        uint8_t *bits = rollout->searching.tensors;
+        rollout->searching.tensors = rollout->searching.nearest_tensors;
+        rollout->searching.nearest_tensors = bits;
     }
-    memset(rollout->tensors, 0, layout->count / 8 + 1);
+    memset(rollout->searching.tensors, 0, layout->count / 8 + 1);
     search->next = search->count = 0;
     if (search->reason == WEFT_SEARCH_JOIN && search->nearest_count > 1 && before->run && ++search->walked < WALK_MAX) {
         search->version = *before;
@@ -200,10 +202,10 @@ static weft_status end_of_tensors(weft_rollout *rollout, const weft_version *bef
 
 static weft_status take_tensors(weft_rollout *rollout, const weft_wire_digests *answer)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     for (uint32_t i = 0; i < answer->count; i++)
         if (weft_digest_tensor(rollout->session->layout, search->mine, answer->first + i) != answer->digest[i]) {
-            bit_set(rollout->tensors, answer->first + i);
+            bit_set(rollout->searching.tensors, answer->first + i);
             if (search->count++ == 0)
                 search->first = answer->first + i;
         }
@@ -213,7 +215,7 @@ static weft_status take_tensors(weft_rollout *rollout, const weft_wire_digests *
 
 static weft_status take_tiles(weft_rollout *rollout, const weft_wire_digests *answer)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     uint64_t part = rollout->session->layout->entries[search->tensor].part + answer->first;
     for (uint32_t i = 0; i < answer->count && !search->done; i++)
         if (search->mine[part + i] != answer->digest[i])
@@ -238,7 +240,7 @@ static bool fits(const weft_wire_query *query, const weft_wire_digests *answer)
 
 weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     weft_wire_digests answer;
     weft_status status = weft_wire_get_digests(body, length, &answer);
     if (status != WEFT_OK)
@@ -261,11 +263,11 @@ weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint6
 
 static weft_status tell_target(const weft_rollout *rollout)
 {
-    const weft_version *target = &rollout->queue[0].trailer.target;
-    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->staged);
-    if (rollout->search.name[0])
+    const weft_version *target = &rollout->arriving.queue[0].trailer.target;
+    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->stage.digests);
+    if (rollout->searching.search.name[0])
         return weft_fail(WEFT_E_TARGET, "version %llu: %s: staged bits are not those published",
-                         (unsigned long long)target->number, rollout->search.name);
+                         (unsigned long long)target->number, rollout->searching.search.name);
     return weft_fail(WEFT_E_TARGET,
                      "version %llu: staged bits have digest %016llx, the trainer published %016llx; it does not tell "
                      "which tensor differs",
@@ -275,14 +277,14 @@ static weft_status tell_target(const weft_rollout *rollout)
 /* Bits that differ in most tensors are another model, or an older one; in few, they are a version gone wrong. */
 static void tell_join(weft_rollout *rollout)
 {
-    const weft_search *search = &rollout->search;
+    const weft_search *search = &rollout->searching.search;
     uint64_t tensors = rollout->session->layout->count;
     char text[sizeof search->name + 64];
-    if (!search->name[0] || rollout->told)
+    if (!search->name[0] || rollout->searching.told)
         return;
     snprintf(text, sizeof text, "%s: bits differ from version %llu, the nearest known", search->name,
              (unsigned long long)search->nearest.number);
-    if ((search->nearest_count > 1 && search->nearest_count > tensors / 2) || rollout->held.run) {
+    if ((search->nearest_count > 1 && search->nearest_count > tensors / 2) || rollout->current.version.run) {
         weft_log(WEFT_LOG_INFO, "%s", text);
         return;
     }
@@ -295,7 +297,7 @@ static bool list_units(const weft_rollout *rollout, weft_wire_repair *repair)
 {
     uint64_t next = 0;
     for (uint64_t unit = 0; unit < rollout->session->layout->unit_count; unit++) {
-        if (!bit_at(rollout->wrong, unit))
+        if (!bit_at(rollout->searching.wrong, unit))
             continue;
         if (repair->count == 0 || unit != next) {
             if (repair->count == WEFT_REPAIR_RANGES_MAX)
@@ -313,23 +315,23 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_repair repair = {.root = rollout->held.root, .version = *nearest};
+    weft_wire_repair repair = {.root = rollout->current.version.root, .version = *nearest};
     if (!whole || !list_units(rollout, &repair))
         return weft_ask_offered(rollout);
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
              (unsigned long long)nearest->number, repair.count);
-    return weft_ask_send(rollout, WEFT_MESSAGE_REPAIR, &out);
+    return weft_ask_send(rollout, WEFT_COURSE_ON_REPAIR, WEFT_MESSAGE_REPAIR, &out);
 }
 
 void weft_search_drop(weft_rollout *rollout)
 {
-    rollout->search = (weft_search){0};
+    rollout->searching.search = (weft_search){0};
 }
 
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
 {
-    weft_search *search = &rollout->search;
+    weft_search *search = &rollout->searching.search;
     weft_status status = WEFT_OK;
     if (!search->done && now_ns < search->until_ns) {
         weft_waits_until(waits, search->until_ns);
@@ -341,7 +343,7 @@ weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits
     weft_version nearest = search->nearest;
     if (joins) {
         tell_join(rollout);
-        rollout->told = rollout->searched = true;
+        rollout->searching.told = rollout->searching.done = true;
     } else {
         status = tell_target(rollout);
     }

@@ -8,27 +8,26 @@
 void weft_stage_clear(weft_rollout *rollout)
 {
     uint64_t parts = rollout->session->layout->part_count;
-    bool snapshot = rollout->queued && rollout->queue[0].header.snapshot;
-    rollout->moved_ns = weft_clock_ns();
-    weft_staging_clear(&rollout->staging);
-    weft_proof_begin(&rollout->proof, weft_stage_target(rollout));
-    memset(&rollout->book, 0, sizeof rollout->book);
-    rollout->phase = WEFT_PHASE_RECEIVING;
-    rollout->taken.bytes = rollout->taken.used = 0;
-    weft_blob_drop(rollout->incoming_attachment);
-    rollout->incoming_attachment = NULL;
+    bool snapshot = rollout->arriving.queued && rollout->arriving.queue[0].header.snapshot;
+    rollout->intake.moved_ns = weft_clock_ns();
+    weft_staging_clear(&rollout->stage.staging);
+    weft_proof_begin(&rollout->stage.proof, weft_stage_target(rollout));
+    memset(&rollout->arriving.book, 0, sizeof rollout->arriving.book);
+    rollout->arriving.taken.bytes = rollout->arriving.taken.used = 0;
+    weft_blob_drop(rollout->arriving.attachment);
+    rollout->arriving.attachment = NULL;
     if (snapshot)
-        memset(rollout->staged, 0, parts * sizeof *rollout->staged);
+        memset(rollout->stage.digests, 0, parts * sizeof *rollout->stage.digests);
     else
-        memcpy(rollout->staged, rollout->digests, parts * sizeof *rollout->staged);
+        memcpy(rollout->stage.digests, rollout->current.digests, parts * sizeof *rollout->stage.digests);
 }
 
 /* ---- the whole of it */
 
 static weft_status check_totals(const weft_rollout *rollout)
 {
-    const weft_incoming *incoming = &rollout->queue[0];
-    const weft_receipt_book *book = &rollout->book;
+    const weft_incoming *incoming = &rollout->arriving.queue[0];
+    const weft_receipt_book *book = &rollout->arriving.book;
     uint64_t units = rollout->session->layout->unit_count;
     if (book->frames != incoming->trailer.frames || book->frame_bytes != incoming->trailer.frame_bytes)
         return weft_fail(WEFT_E_PROTOCOL, "version %llu: %llu frames of %llu bytes came, the trailer says %llu of %llu",
@@ -40,8 +39,8 @@ static weft_status check_totals(const weft_rollout *rollout)
                          (unsigned long long)incoming->trailer.target.number, (unsigned long long)book->next_unit,
                          (unsigned long long)units);
     if (book->attachment_got != incoming->header.attachment_bytes ||
-        (rollout->incoming_attachment &&
-         weft_blob_hash(rollout->incoming_attachment->data, rollout->incoming_attachment->bytes) !=
+        (rollout->arriving.attachment &&
+         weft_blob_hash(rollout->arriving.attachment->data, rollout->arriving.attachment->bytes) !=
              incoming->header.attachment))
         return weft_fail(WEFT_E_CHECK, "version %llu: the attachment is not what was announced",
                          (unsigned long long)incoming->trailer.target.number);
@@ -52,17 +51,17 @@ static weft_status check_totals(const weft_rollout *rollout)
  * in which tile they differ. */
 static weft_status prove(weft_rollout *rollout)
 {
-    const weft_version *target = &rollout->queue[0].trailer.target;
-    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->staged);
-    rollout->book.proved = root == target->root;
-    return rollout->book.proved ? WEFT_OK : weft_search_target(rollout);
+    const weft_version *target = &rollout->arriving.queue[0].trailer.target;
+    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->stage.digests);
+    rollout->arriving.book.proved = root == target->root;
+    return rollout->arriving.book.proved ? WEFT_OK : weft_search_target(rollout);
 }
 
 static weft_status tell_staged(weft_rollout *rollout)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_put_version(&out, &rollout->queue[0].trailer.target);
+    weft_wire_put_version(&out, &rollout->arriving.queue[0].trailer.target);
     return weft_rollout_send(rollout, WEFT_MESSAGE_STAGED, &out);
 }
 
@@ -70,7 +69,7 @@ static weft_status check_whole(weft_rollout *rollout)
 {
     weft_status status = check_totals(rollout);
     if (status == WEFT_OK)
-        status = weft_proof_settle(&rollout->proof, rollout->staged);
+        status = weft_proof_settle(&rollout->stage.proof, rollout->stage.digests);
     return status == WEFT_OK ? prove(rollout) : status;
 }
 
@@ -78,26 +77,27 @@ static weft_status check_whole(weft_rollout *rollout)
  * weights. */
 static bool verifies(const weft_rollout *rollout)
 {
-    return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !rollout->queue[0].header.snapshot &&
-           rollout->book.verified < rollout->session->layout->unit_count;
+    return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !rollout->arriving.queue[0].header.snapshot &&
+           rollout->arriving.book.verified < rollout->session->layout->unit_count;
 }
 
 static weft_status finish(weft_rollout *rollout)
 {
-    weft_incoming *incoming = &rollout->queue[0];
-    weft_status status = rollout->book.proved ? WEFT_OK : check_whole(rollout);
+    weft_incoming *incoming = &rollout->arriving.queue[0];
+    weft_status status = rollout->arriving.book.proved ? WEFT_OK : check_whole(rollout);
     if (status != WEFT_OK)
         return status;
     if (verifies(rollout))
         return weft_verify_step(rollout);
-    rollout->book.whole_ns = weft_clock_ns();
-    if (rollout->book.begun_ns == 0)
-        rollout->book.begun_ns = rollout->book.whole_ns;
-    rollout->book.bytes += WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES + 2 * WEFT_MESSAGE_PREFIX;
-    if (rollout->incoming_attachment)
-        rollout->incoming_attachment->hash = incoming->header.attachment;
-    rollout->phase = WEFT_PHASE_STAGED;
-    rollout->snapshot_runs = false;
+    rollout->arriving.book.whole_ns = weft_clock_ns();
+    if (rollout->arriving.book.begun_ns == 0)
+        rollout->arriving.book.begun_ns = rollout->arriving.book.whole_ns;
+    rollout->arriving.book.bytes += WEFT_UPDATE_HEADER_BYTES + WEFT_UPDATE_TRAILER_BYTES + 2 * WEFT_MESSAGE_PREFIX;
+    if (rollout->arriving.attachment)
+        rollout->arriving.attachment->hash = incoming->header.attachment;
+    status = weft_course_move(&rollout->course, WEFT_COURSE_ON_WHOLE);
+    if (status != WEFT_OK)
+        return status;
     weft_session_event(rollout->session, WEFT_EVENT_STAGED, WEFT_OK, rollout->site.name, &incoming->trailer.target, "");
     weft_session_changed(rollout->session);
     return tell_staged(rollout);
@@ -107,9 +107,9 @@ static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_held held = {.version = rollout->held, .decode_ns = decode_ns, .commit_ns = commit_ns};
+    weft_wire_held held = {.version = rollout->current.version, .decode_ns = decode_ns, .commit_ns = commit_ns};
     memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
-    held.attachment = rollout->attachment ? rollout->attachment->hash : 0;
+    held.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
     weft_wire_put_held(&out, &held);
     weft_rollout_send(rollout, WEFT_MESSAGE_HELD, &out);
 }
@@ -117,18 +117,19 @@ static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit
 /* On to the next queued update. */
 static void advance(weft_rollout *rollout)
 {
-    rollout->queued--;
-    memmove(&rollout->queue[0], &rollout->queue[1], rollout->queued * sizeof rollout->queue[0]);
+    rollout->arriving.queued--;
+    memmove(&rollout->arriving.queue[0], &rollout->arriving.queue[1],
+            rollout->arriving.queued * sizeof rollout->arriving.queue[0]);
     weft_stage_clear(rollout);
 }
 
 /* Drops an update that was withdrawn. The version held stays, and the trainer is told so. */
 static weft_status drop(weft_rollout *rollout)
 {
-    const weft_version target = rollout->queue[0].header.target;
+    const weft_version target = rollout->arriving.queue[0].header.target;
     weft_log(WEFT_LOG_INFO, "version %llu was withdrawn while it came; version %llu is held",
-             (unsigned long long)target.number, (unsigned long long)rollout->held.number);
-    rollout->over = target;
+             (unsigned long long)target.number, (unsigned long long)rollout->current.version.number);
+    rollout->arriving.over = target;
     advance(rollout);
     tell_held(rollout, 0, 0);
     return WEFT_OK;
@@ -136,19 +137,19 @@ static weft_status drop(weft_rollout *rollout)
 
 weft_status weft_stage_step(weft_rollout *rollout)
 {
-    if (rollout->phase != WEFT_PHASE_RECEIVING || rollout->queued == 0)
+    if (weft_course_is_proved(&rollout->course) || rollout->arriving.queued == 0)
         return WEFT_AGAIN;
     uint64_t begun_ns = weft_clock_ns();
     weft_status status;
-    if (rollout->taken.used < rollout->taken.bytes) {
+    if (rollout->arriving.taken.used < rollout->arriving.taken.bytes) {
         status = weft_stage_frames(rollout);
-        if (atomic_load(&rollout->session->parked) && rollout->taken.used == rollout->taken.bytes)
+        if (atomic_load(&rollout->session->parked) && rollout->arriving.taken.used == rollout->arriving.taken.bytes)
             weft_session_wake(rollout->session); /* tiles to digest */
-        rollout->book.decode_ns += weft_clock_ns() - begun_ns;
+        rollout->arriving.book.decode_ns += weft_clock_ns() - begun_ns;
         return status;
     }
-    const weft_incoming *incoming = &rollout->queue[0];
-    if (incoming->has_trailer && rollout->book.buckets == incoming->trailer.buckets)
+    const weft_incoming *incoming = &rollout->arriving.queue[0];
+    if (incoming->has_trailer && rollout->arriving.book.buckets == incoming->trailer.buckets)
         return incoming->withdrawn ? drop(rollout) : finish(rollout);
     return weft_receive_take(rollout);
 }
@@ -157,27 +158,28 @@ weft_status weft_stage_step(weft_rollout *rollout)
 
 static void move_attachment(weft_rollout *rollout)
 {
-    if (!rollout->incoming_attachment)
+    if (!rollout->arriving.attachment)
         return;
-    weft_blob_drop(rollout->attachment);
-    rollout->attachment = rollout->incoming_attachment;
-    rollout->incoming_attachment = NULL;
+    weft_blob_drop(rollout->current.attachment);
+    rollout->current.attachment = rollout->arriving.attachment;
+    rollout->arriving.attachment = NULL;
 }
 
 void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
 {
-    uint64_t *digests = rollout->digests, decode_ns = rollout->book.decode_ns;
-    rollout->digests = rollout->staged;
-    rollout->staged = digests;
-    rollout->holds = true;
-    rollout->told = rollout->searched = false;
-    rollout->held = rollout->queue[0].trailer.target;
-    rollout->faults = 0;
-    rollout->last = rollout->book;
-    rollout->level = weft_level_name(rollout->queue[0].header.level);
+    uint64_t *digests = rollout->current.digests, decode_ns = rollout->arriving.book.decode_ns;
+    rollout->current.digests = rollout->stage.digests;
+    rollout->stage.digests = digests;
+    rollout->current.known = true;
+    rollout->searching.told = rollout->searching.done = false;
+    rollout->current.version = rollout->arriving.queue[0].trailer.target;
+    rollout->joining.faults = 0;
+    rollout->stage.last = rollout->arriving.book;
+    rollout->stage.level = weft_level_name(rollout->arriving.queue[0].header.level);
     rollout->session->stats.versions++;
     move_attachment(rollout);
+    weft_course_move(&rollout->course, WEFT_COURSE_ON_SETTLED); /* from committing, which only this call ends */
     advance(rollout);
-    if (rollout->join == WEFT_JOIN_JOINED)
+    if (rollout->joining.state == WEFT_JOIN_JOINED)
         tell_held(rollout, decode_ns, commit_ns);
 }

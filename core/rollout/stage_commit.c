@@ -12,10 +12,10 @@ typedef struct commit {
 static void apply_fill(void *user, uint64_t list, weft_job *job)
 {
     weft_rollout *rollout = ((const commit *)user)->rollout;
-    weft_changes *changes = weft_staging_at(&rollout->staging, list);
-    job->apply = (weft_apply_job){.target = weft_binding_span(&rollout->weights, changes->unit, changes->units),
+    weft_changes *changes = weft_staging_at(&rollout->stage.staging, list);
+    job->apply = (weft_apply_job){.target = weft_binding_span(&rollout->current.weights, changes->unit, changes->units),
                                   .changes = changes,
-                                  .stream = rollout->stream};
+                                  .stream = rollout->stage.stream};
 }
 
 /* Empties a list that failed, because such a list has changed nothing that could be undone. */
@@ -33,9 +33,9 @@ static weft_status apply_done(void *user, uint64_t list, const weft_job *job)
 static void undo_fill(void *user, uint64_t list, weft_job *job)
 {
     weft_rollout *rollout = ((const commit *)user)->rollout;
-    const weft_changes *changes = weft_staging_at(&rollout->staging, list);
-    job->undo =
-        (weft_undo_job){weft_binding_span(&rollout->weights, changes->unit, changes->units), changes, rollout->stream};
+    const weft_changes *changes = weft_staging_at(&rollout->stage.staging, list);
+    job->undo = (weft_undo_job){weft_binding_span(&rollout->current.weights, changes->unit, changes->units), changes,
+                                rollout->stage.stream};
 }
 
 static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
@@ -43,7 +43,7 @@ static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
     char name[WEFT_PART_TEXT];
     weft_verify_name(rollout, changes->unit, changes->units, name);
     return weft_fail(WEFT_E_BASE, "version %llu: %s: the weights changed since it was staged; undone",
-                     (unsigned long long)rollout->queue[0].trailer.target.number, name);
+                     (unsigned long long)rollout->arriving.queue[0].trailer.target.number, name);
 }
 
 static weft_status commit_changes(weft_rollout *rollout)
@@ -52,7 +52,7 @@ static weft_status commit_changes(weft_rollout *rollout)
     const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, &c};
     const weft_chore undo = {WEFT_JOB_UNDO, undo_fill, NULL, &c};
     weft_pipeline *window = &rollout->session->calls;
-    weft_status status = weft_pipeline_run(window, &apply, 0, rollout->staging.count);
+    weft_status status = weft_pipeline_run(window, &apply, 0, rollout->stage.staging.count);
     if (status == WEFT_OK)
         return WEFT_OK;
     if (status != WEFT_E_DEVICE && weft_pipeline_run(window, &undo, 0, c.begun) != WEFT_OK)
@@ -63,8 +63,9 @@ static weft_status commit_changes(weft_rollout *rollout)
 static void image_fill(void *user, uint64_t unit, weft_job *job)
 {
     const weft_rollout *rollout = user;
-    job->store = (weft_store_job){weft_binding_view(&rollout->weights, unit),
-                                  weft_binding_view(&rollout->image_binding, unit).runs[0].data, rollout->stream};
+    job->store =
+        (weft_store_job){weft_binding_view(&rollout->current.weights, unit),
+                         weft_binding_view(&rollout->stage.image_binding, unit).runs[0].data, rollout->stage.stream};
 }
 
 static weft_status commit_image(weft_rollout *rollout)
@@ -75,7 +76,7 @@ static weft_status commit_image(weft_rollout *rollout)
 
 weft_status weft_stage_commit(weft_rollout *rollout)
 {
-    if (!rollout->queue[0].header.snapshot)
+    if (!rollout->arriving.queue[0].header.snapshot)
         return commit_changes(rollout);
-    return rollout->into_image ? commit_image(rollout) : WEFT_OK;
+    return rollout->stage.into_image ? commit_image(rollout) : WEFT_OK;
 }

@@ -6,7 +6,7 @@
 
 const weft_binding *weft_stage_target(const weft_rollout *rollout)
 {
-    return rollout->into_image ? &rollout->image_binding : &rollout->weights;
+    return rollout->stage.into_image ? &rollout->stage.image_binding : &rollout->current.weights;
 }
 
 /* So many windows full of frames are done in one step. */
@@ -14,19 +14,19 @@ const weft_binding *weft_stage_target(const weft_rollout *rollout)
 
 static bool has_frames(const weft_rollout *rollout)
 {
-    return rollout->taken.used < rollout->taken.bytes;
+    return rollout->arriving.taken.used < rollout->arriving.taken.bytes;
 }
 
 /* Admits the next frame. One that was unpacked stands in the unpacker until the next is: jobs on it end before that. */
 static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
 {
-    weft_taken *taken = &rollout->taken;
+    weft_taken *taken = &rollout->arriving.taken;
     const uint8_t *at = taken->memory + taken->used;
     uint64_t length;
     if (taken->unpacked)
         weft_pipeline_settle(&rollout->session->steps);
-    weft_status status =
-        weft_planes_admit(&rollout->unpacker, rollout->session->layout, at, taken->bytes - taken->used, frame, &length);
+    weft_status status = weft_planes_admit(&rollout->stage.unpacker, rollout->session->layout, at,
+                                           taken->bytes - taken->used, frame, &length);
     if (status != WEFT_OK)
         return status;
     taken->unpacked = frame->payload != at + WEFT_FRAME_HEADER_BYTES;
@@ -42,16 +42,16 @@ static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const w
     weft_pipeline_next(window)->decode =
         (weft_decode_job){.frame = *frame,
                           .base = weft_binding_span(base, frame->header.unit, frame->header.units),
-                          .parameters = &rollout->queue[0].header.parameters,
+                          .parameters = &rollout->arriving.queue[0].header.parameters,
                           .limit = limit,
                           .changes = changes,
-                          .tensor_delta = rollout->staged};
+                          .tensor_delta = rollout->stage.digests};
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
 }
 
 static weft_changes *take_list(weft_rollout *rollout, const weft_frame_header *frame)
 {
-    weft_changes *changes = weft_staging_take(&rollout->staging, frame->unit, frame->changed,
+    weft_changes *changes = weft_staging_take(&rollout->stage.staging, frame->unit, frame->changed,
                                               rollout->session->layout->units[frame->unit].width);
     if (changes)
         changes->units = frame->units;
@@ -61,8 +61,8 @@ static weft_changes *take_list(weft_rollout *rollout, const weft_frame_header *f
 static weft_status over_budget(const weft_rollout *rollout)
 {
     return weft_fail(WEFT_E_BUDGET, "version %llu needs more than staging = %llu bytes; raise it in the site file",
-                     (unsigned long long)rollout->queue[0].header.target.number,
-                     (unsigned long long)rollout->staging.bytes);
+                     (unsigned long long)rollout->arriving.queue[0].header.target.number,
+                     (unsigned long long)rollout->stage.staging.bytes);
 }
 
 /* ---- of an update */
@@ -73,7 +73,7 @@ static weft_status update_frame_end(weft_rollout *rollout)
     const weft_job *job = weft_pipeline_end(&rollout->session->steps);
     const weft_status status = job->status;
     if (status == WEFT_OK)
-        rollout->book.changed += job->decode.changes->count;
+        rollout->arriving.book.changed += job->decode.changes->count;
     if (status != WEFT_E_CORRUPT && status != WEFT_E_BASE)
         return status;
     const weft_frame_header frame = job->decode.frame.header;
@@ -88,15 +88,15 @@ static weft_status update_frame_begin(weft_rollout *rollout)
     weft_status status = next_frame(rollout, &frame);
     if (status != WEFT_OK)
         return status;
-    if (frame.header.unit < rollout->book.next_unit)
+    if (frame.header.unit < rollout->arriving.book.next_unit)
         return weft_fail(WEFT_E_PROTOCOL, "version %llu: a frame of unit %u behind that of unit %llu",
-                         (unsigned long long)rollout->queue[0].header.target.number, frame.header.unit,
-                         (unsigned long long)rollout->book.next_unit - 1);
-    rollout->book.next_unit = frame.header.unit + (uint64_t)frame.header.units;
+                         (unsigned long long)rollout->arriving.queue[0].header.target.number, frame.header.unit,
+                         (unsigned long long)rollout->arriving.book.next_unit - 1);
+    rollout->arriving.book.next_unit = frame.header.unit + (uint64_t)frame.header.units;
     weft_changes *changes = take_list(rollout, &frame.header);
     if (!changes)
         return over_budget(rollout);
-    decode_begin(rollout, &frame, &rollout->weights, 0, changes);
+    decode_begin(rollout, &frame, &rollout->current.weights, 0, changes);
     return WEFT_OK;
 }
 
@@ -130,23 +130,23 @@ static weft_status tiles_end(weft_rollout *rollout, uint64_t left, uint64_t *sto
 /* The trainer has lost what was published since the first tiles were read: all that came is void. */
 static void start_over(weft_rollout *rollout)
 {
-    weft_proof_begin(&rollout->proof, weft_stage_target(rollout));
-    memset(rollout->staged, 0, rollout->session->layout->part_count * sizeof *rollout->staged);
-    rollout->book.next_unit = 0;
+    weft_proof_begin(&rollout->stage.proof, weft_stage_target(rollout));
+    memset(rollout->stage.digests, 0, rollout->session->layout->part_count * sizeof *rollout->stage.digests);
+    rollout->arriving.book.next_unit = 0;
 }
 
 static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
 {
     weft_pipeline *window = &rollout->session->steps;
     const bool steps = weft_frame_has_full_steps(&frame->header);
-    if (frame->header.level != WEFT_LEVEL_FULL || steps || frame->header.unit != rollout->book.next_unit)
+    if (frame->header.level != WEFT_LEVEL_FULL || steps || frame->header.unit != rollout->arriving.book.next_unit)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s%s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), steps ? " of steps" : "",
-                         (unsigned long long)rollout->book.next_unit);
+                         (unsigned long long)rollout->arriving.book.next_unit);
     weft_pipeline_next(window)->store = (weft_store_job){
-        weft_binding_view(weft_stage_target(rollout), frame->header.unit), frame->payload, rollout->stream};
+        weft_binding_view(weft_stage_target(rollout), frame->header.unit), frame->payload, rollout->stage.stream};
     weft_pipeline_begin(window, WEFT_JOB_STORE);
-    rollout->book.next_unit++;
+    rollout->arriving.book.next_unit++;
     return WEFT_OK;
 }
 
@@ -161,7 +161,7 @@ static weft_status tile_frames(weft_rollout *rollout)
         if (status == WEFT_OK)
             status = next_frame(rollout, &frame);
         if (status == WEFT_OK && frame.header.level == WEFT_LEVEL_FULL && !weft_frame_has_full_steps(&frame.header) &&
-            frame.header.unit == 0 && rollout->book.next_unit > 0) {
+            frame.header.unit == 0 && rollout->arriving.book.next_unit > 0) {
             status = tiles_end(rollout, 0, &stored);
             stored = 0;
             start_over(rollout);
@@ -171,7 +171,7 @@ static weft_status tile_frames(weft_rollout *rollout)
     }
     if (status == WEFT_OK)
         status = tiles_end(rollout, 0, &stored);
-    return status == WEFT_OK ? weft_proof_stored(&rollout->proof, stored, rollout->staged) : status;
+    return status == WEFT_OK ? weft_proof_stored(&rollout->stage.proof, stored, rollout->stage.digests) : status;
 }
 
 /* ---- what was published since tiles were read that are there */
@@ -179,11 +179,11 @@ static weft_status tile_frames(weft_rollout *rollout)
 static void list_fill(void *user, uint64_t list, weft_job *job)
 {
     weft_rollout *rollout = user;
-    weft_changes *changes = weft_staging_at(&rollout->staging, list);
+    weft_changes *changes = weft_staging_at(&rollout->stage.staging, list);
     job->apply =
         (weft_apply_job){.target = weft_binding_span(weft_stage_target(rollout), changes->unit, changes->units),
                          .changes = changes,
-                         .stream = rollout->stream};
+                         .stream = rollout->stage.stream};
 }
 
 /* Puts what was decoded so far into the tiles. */
@@ -195,8 +195,8 @@ static weft_status deltas_end(weft_rollout *rollout)
     while (status == WEFT_OK && window->ended < window->begun)
         status = weft_pipeline_end(window)->status;
     if (status == WEFT_OK)
-        status = weft_pipeline_run(window, &apply, 0, rollout->staging.count);
-    weft_staging_clear(&rollout->staging);
+        status = weft_pipeline_run(window, &apply, 0, rollout->stage.staging.count);
+    weft_staging_clear(&rollout->stage.staging);
     return status;
 }
 
@@ -204,12 +204,12 @@ static weft_status deltas_end(weft_rollout *rollout)
  * the others. */
 static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
 {
-    const uint64_t next = rollout->book.next_unit, end = frame->header.unit + (uint64_t)frame->header.units;
-    const weft_staging *staging = &rollout->staging;
+    const uint64_t next = rollout->arriving.book.next_unit, end = frame->header.unit + (uint64_t)frame->header.units;
+    const weft_staging *staging = &rollout->stage.staging;
     weft_status status = WEFT_OK;
     if (frame->header.unit >= next)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
-    const weft_changes *last = staging->count > 0 ? weft_staging_at(&rollout->staging, staging->count - 1) : NULL;
+    const weft_changes *last = staging->count > 0 ? weft_staging_at(&rollout->stage.staging, staging->count - 1) : NULL;
     bool again = last && frame->header.unit < last->unit + (uint64_t)last->units; /* of a version further on */
     if (again || !weft_pipeline_next(&rollout->session->steps))
         status = deltas_end(rollout);
@@ -230,7 +230,8 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
 static weft_status delta_frames(weft_rollout *rollout)
 {
     weft_pipeline *window = &rollout->session->steps;
-    weft_status status = weft_proof_settle(&rollout->proof, rollout->staged); /* what changes was digested before */
+    weft_status status =
+        weft_proof_settle(&rollout->stage.proof, rollout->stage.digests); /* what changes was digested before */
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
         weft_frame frame;
         status = next_frame(rollout, &frame);
@@ -242,9 +243,9 @@ static weft_status delta_frames(weft_rollout *rollout)
 
 weft_status weft_stage_frames(weft_rollout *rollout)
 {
-    weft_status status = !rollout->queue[0].header.snapshot ? update_frames(rollout)
-                         : rollout->taken.delta             ? delta_frames(rollout)
-                                                            : tile_frames(rollout);
+    weft_status status = !rollout->arriving.queue[0].header.snapshot ? update_frames(rollout)
+                         : rollout->arriving.taken.delta             ? delta_frames(rollout)
+                                                                     : tile_frames(rollout);
     weft_pipeline_drop(&rollout->session->steps);
     return status;
 }

@@ -11,27 +11,28 @@ static weft_status compare(weft_rollout *rollout, uint64_t unit, char name[WEFT_
 {
     weft_session *session = rollout->session;
     uint64_t first = weft_part_of_unit(session->layout, unit), count = session->layout->units[unit].tensor_count;
-    weft_digest_job job = {weft_binding_view(&rollout->weights, unit), rollout->fresh};
-    memset(rollout->fresh + first, 0, count * sizeof *rollout->fresh);
+    weft_digest_job job = {weft_binding_view(&rollout->current.weights, unit), rollout->current.fresh};
+    memset(rollout->current.fresh + first, 0, count * sizeof *rollout->current.fresh);
     weft_status status =
         weft_backend_wait(session->backend, session->device, session->backend->digest(session->device, &job), &job);
     name[0] = 0;
     if (status == WEFT_OK)
-        weft_part_differs(session->layout, first, count, rollout->fresh, rollout->digests, name);
+        weft_part_differs(session->layout, first, count, rollout->current.fresh, rollout->current.digests, name);
     return status;
 }
 
 static weft_status alien(const weft_rollout *rollout, const char *name)
 {
-    return weft_fail(
-        WEFT_E_BASE, "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
-        (unsigned long long)rollout->queue[0].header.target.number, name, (unsigned long long)rollout->held.number);
+    return weft_fail(WEFT_E_BASE,
+                     "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
+                     (unsigned long long)rollout->arriving.queue[0].header.target.number, name,
+                     (unsigned long long)rollout->current.version.number);
 }
 
 weft_status weft_verify_step(weft_rollout *rollout)
 {
     char name[WEFT_PART_TEXT];
-    weft_status status = compare(rollout, rollout->book.verified++, name);
+    weft_status status = compare(rollout, rollout->arriving.book.verified++, name);
     if (status != WEFT_OK || !name[0])
         return status;
     return alien(rollout, name);
@@ -60,8 +61,8 @@ weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *fr
         return alien(rollout, name);
     weft_part_name_range(layout, weft_part_of_unit(layout, frame->unit),
                          weft_part_of_unit(layout, last) + layout->units[last].tensor_count - 1, name);
-    return weft_fail(why, "version %llu: %s: %s", (unsigned long long)rollout->queue[0].header.target.number, name,
-                     text);
+    return weft_fail(why, "version %llu: %s: %s", (unsigned long long)rollout->arriving.queue[0].header.target.number,
+                     name, text);
 }
 
 void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT])

@@ -44,8 +44,8 @@ static void cut(fleet *f, unsigned at)
 {
     weft_session *session = f->rollouts[at].session;
     weft_log_sink *before = weft_session_enter(session);
-    if (session->rollout->control.fd >= 0)
-        shutdown(session->rollout->control.fd, SHUT_RDWR);
+    if (session->rollout->joining.control.fd >= 0)
+        shutdown(session->rollout->joining.control.fd, SHUT_RDWR);
     weft_session_leave(session, before);
 }
 

@@ -79,7 +79,7 @@ static void rejoining(void **state)
     fleet_join_bits(f, 1, f->history[0].dense);
     fleet_catch_up(f, 1);
     assert_int_equal(fleet_stats(f->trainer.session).merges, 1); /* the merge to the newest version is kept */
-    const weft_bridge *bridge = &f->trainer.session->trainer->bridge;
+    const weft_bridge *bridge = &f->trainer.session->trainer->publisher.bridge;
     assert_true(atomic_load(&bridge->blocks) > 0);
     for (int i = 0; i < 2; i++) {
         fleet_publish(f, 12);

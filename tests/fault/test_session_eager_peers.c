@@ -148,7 +148,7 @@ static void follows_early(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(early_publish(s, 300, 0), WEFT_OK);
         assert_true(early_script.buckets > 0);
-        assert_true(s->rollouts[1].session->rollout->book.buckets > 0);
+        assert_true(s->rollouts[1].session->rollout->arriving.book.buckets > 0);
         sim_settle(s, EARLY_SETTLE_MS);
     }
     weft_peer_info info;

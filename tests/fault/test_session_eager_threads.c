@@ -23,7 +23,7 @@ static void look(void)
 {
     pthread_mutex_lock(&rollout_a->lock);
     const weft_rollout *rollout = rollout_a->rollout;
-    if (rollout->queued && rollout->book.buckets)
+    if (rollout->arriving.queued && rollout->arriving.book.buckets)
         early = true;
     pthread_mutex_unlock(&rollout_a->lock);
 }

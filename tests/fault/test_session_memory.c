@@ -79,10 +79,10 @@ static void rollout_beyond_the_weights(void **state)
         assert_int_equal(weft_rollout_open(site, "p1", layout, NULL, &rollout), WEFT_OK);
         assert_int_equal(weft_stats(rollout, &stats), WEFT_OK);
         const weft_rollout *r = rollout->rollout;
-        assert_int_equal(r->slots.bytes, slots);
-        assert_int_equal(r->staging.bytes, staging);
-        const uint64_t fixed = slots + staging + r->taken.capacity + r->unpacker.bytes;
-        assert_true(r->taken.capacity + r->unpacker.bytes <= 8 * MIB);
+        assert_int_equal(r->intake.slots.bytes, slots);
+        assert_int_equal(r->stage.staging.bytes, staging);
+        const uint64_t fixed = slots + staging + r->arriving.taken.capacity + r->stage.unpacker.bytes;
+        assert_true(r->arriving.taken.capacity + r->stage.unpacker.bytes <= 8 * MIB);
         const uint64_t decoding = rollout->backend->host_bytes;
         assert_in_range(stats.memory_bytes, fixed + decoding,
                         fixed + decoding + size / 1000); /* digests, runs of tiles */

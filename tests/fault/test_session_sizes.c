@@ -65,8 +65,8 @@ static void defaults_take_updates(void **state)
     fleet_join(f, 0, FLEET_SAME);
     fleet_catch_up(f, 0);
     const weft_rollout *rollout = f->rollouts[0].session->rollout;
-    assert_true(rollout->staging.bytes >= weft_size_staged(f->layout, 100));
-    assert_true(rollout->slots.payload >= f->layout->largest_frame && rollout->slots.payload <= 8 * MIB);
+    assert_true(rollout->stage.staging.bytes >= weft_size_staged(f->layout, 100));
+    assert_true(rollout->intake.slots.payload >= f->layout->largest_frame && rollout->intake.slots.payload <= 8 * MIB);
     assert_true(f->trainer.session->trainer->publisher.journal.arena.bytes >= 2 * f->layout->bytes);
     static const uint32_t per_mille[] = {30, 1000, 30};
     for (size_t i = 0; i < sizeof per_mille / sizeof *per_mille; i++) {
@@ -201,7 +201,7 @@ static void staging_that_is_refused(void **state)
     weft_backend_lend(&narrow);
     fleet_start_trainer(f, NULL);
     fleet_open_rollout(f, 0, NULL);
-    assert_in_range(f->rollouts[0].session->rollout->staging.bytes, LISTS_MOST / 4, LISTS_MOST);
+    assert_in_range(f->rollouts[0].session->rollout->stage.staging.bytes, LISTS_MOST / 4, LISTS_MOST);
     fleet_bind_rollout(f, 0, FLEET_SAME, NULL);
     fleet_catch_up(f, 0);
     fleet_publish(f, 30);

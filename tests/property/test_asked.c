@@ -11,7 +11,7 @@ static sim *with_a_repair_asked_for(void)
     memcpy(s->other, s->dense, s->bytes);
     s->other[s->bytes / 2] ^= 1;
     sim_join(s, &s->rollouts[0], "auto1", s->other, NULL);
-    while (!s->rollouts[0].session->rollout->asked)
+    while (s->rollouts[0].session->rollout->course.state != WEFT_COURSE_REPAIR)
         sim_tick(s);
     weft_peer *peer = sim_record(s, "auto1");
     const uint32_t free = peer->flights.slots_free;

@@ -143,9 +143,9 @@ static void die_at_the_door(sim *s)
         return;
     free_name(s, name);
     sim_join(s, end, name, NULL, staged);
-    for (unsigned i = 0; i < 50 && end->session->rollout->join != WEFT_JOIN_GREETING; i++) {
+    for (unsigned i = 0; i < 50 && end->session->rollout->joining.state != WEFT_JOIN_GREETING; i++) {
         s->now_ns += WEFT_NS_PER_MS;
-        if (end->session->rollout->join == WEFT_JOIN_KNOCKING)
+        if (end->session->rollout->joining.state == WEFT_JOIN_KNOCKING)
             sim_step(s, &s->trainer);
         sim_step(s, end);
     }
@@ -158,8 +158,8 @@ static void babble(sim *s)
     static const uint8_t welcome[WEFT_MESSAGE_PREFIX] = {0, 0, 0, 0, WEFT_MESSAGE_WELCOME, 0, 0, 0};
     sim_end *end = pick(s, true);
     weft_rollout *rollout = end ? end->session->rollout : NULL;
-    if (rollout && rollout->join == WEFT_JOIN_JOINED && !weft_control_wants_write(&rollout->control))
-        (void)!send(rollout->control.fd, welcome, sizeof welcome, MSG_NOSIGNAL);
+    if (rollout && rollout->joining.state == WEFT_JOIN_JOINED && !weft_control_wants_write(&rollout->joining.control))
+        (void)!send(rollout->joining.control.fd, welcome, sizeof welcome, MSG_NOSIGNAL);
 }
 
 static void faults(sim *s)

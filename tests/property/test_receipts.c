@@ -47,7 +47,7 @@ static sim *start(fleet_size size, unsigned rollouts, uint64_t seed, const char 
 /* The end reads, answers and counts what lands, but no bucket leaves its slot. */
 static void mute(const sim_end *end)
 {
-    end->session->rollout->phase = WEFT_PHASE_COMMITTING;
+    end->session->rollout->course.state = WEFT_COURSE_COMMITTING;
 }
 
 /* Publishes, and mutes it when it has the header, before a bucket is there. */
@@ -55,7 +55,7 @@ static void mute_in_update(sim *s, const sim_end *end)
 {
     line(100000);
     sim_publish(s, 100);
-    while (!end->session->rollout->queued)
+    while (!end->session->rollout->arriving.queued)
         sim_tick(s);
     mute(end);
     weft_loop_set_faults(NULL);
@@ -76,7 +76,7 @@ static void check_lost_in_time(sim *s, sim_end *end)
     assert_true(pinned > 0);
     estimate->rate_bytes_s = 2e6; /* as if it had been measured */
     while (sim_lost(s) == before) {
-        assert_int_equal(end->session->rollout->phase, WEFT_PHASE_COMMITTING);
+        assert_int_equal(end->session->rollout->course.state, WEFT_COURSE_COMMITTING);
         if (sim_ms(s) > begun_ms + most_ms)
             sim_fail(s, "%s holds %u buckets and is not lost", end->name, under_way(sim_record(s, end->name)));
         s->now_ns += WEFT_NS_PER_MS;
@@ -93,7 +93,7 @@ static void check_lost_in_time(sim *s, sim_end *end)
     assert_int_equal(trainer->buffers.slabs.free_count, trainer->buffers.slabs.count);
     for (uint64_t order = trainer->publisher.journal.oldest; order < trainer->publisher.journal.next; order++)
         assert_int_equal(weft_journal_at((weft_journal *)&trainer->publisher.journal, order)->readers, 0);
-    end->session->rollout->phase = WEFT_PHASE_RECEIVING;
+    end->session->rollout->course.state = WEFT_COURSE_RECEIVING;
     sim_settle(s, 20000);
 }
 
@@ -102,7 +102,7 @@ static void of_a_snapshot(void **state)
     (void)state;
     sim *s = start(FLEET_TILES, 1, 1, "peers.bucket_start=128KiB");
     sim_join(s, &s->rollouts[0], "auto1", NULL, NULL);
-    while (!s->rollouts[0].session->rollout->book.buckets)
+    while (!s->rollouts[0].session->rollout->arriving.book.buckets)
         sim_tick(s);
     mute(&s->rollouts[0]);
     sim_tick(s);
@@ -139,7 +139,7 @@ static void of_an_update_that_it_says_it_holds(void **state)
     weft_wire_held held = {.version = s->trainer.session->trainer->publisher.newest.version};
     memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
     weft_wire_put_held(&out, &held);
-    weft_control_send(&rollout->control, WEFT_MESSAGE_HELD, out.data, out.used);
+    weft_control_send(&rollout->joining.control, WEFT_MESSAGE_HELD, out.data, out.used);
     for (unsigned i = 0; i < 5; i++)
         sim_tick(s);
     assert_int_equal(sim_record(s, "auto1")->standing.held.number, s->newest);
@@ -270,7 +270,7 @@ static void not_when_work_takes_long(void **state)
     for (unsigned i = 0; weft_staged(end->session, 0, &info) != WEFT_OK; i++) {
         if (i == 1000)
             sim_fail(s, "no snapshot");
-        if (begun_ms == 0 && end->session->rollout->book.buckets)
+        if (begun_ms == 0 && end->session->rollout->arriving.book.buckets)
             begun_ms = sim_ms(s);
         s->now_ns += WEFT_NS_PER_MS;
         sim_step(s, &s->trainer);
@@ -278,7 +278,7 @@ static void not_when_work_takes_long(void **state)
         sim_step(s, end);
         works = false;
     }
-    const uint64_t each_ms = (sim_ms(s) - begun_ms) / end->session->rollout->book.buckets;
+    const uint64_t each_ms = (sim_ms(s) - begun_ms) / end->session->rollout->arriving.book.buckets;
     if (each_ms < SIM_HEARTBEAT_MS + 100)
         sim_fail(s, "%llu ms a bucket are no time", (unsigned long long)each_ms);
     assert_int_equal(sim_lost(s), 0);
@@ -294,7 +294,7 @@ static void not_when_the_trainer_stops(void **state)
     s->overrides[1] = "commit.snapshot=staged";
     sim_start_trainer(s);
     sim_join(s, &s->rollouts[0], "auto1", NULL, "session.io_deadline=60s");
-    while (!s->rollouts[0].session->rollout->book.buckets)
+    while (!s->rollouts[0].session->rollout->arriving.book.buckets)
         sim_tick(s);
     assert_true(sim_record(s, "auto1")->flights.writes > 0);
     for (unsigned i = 0; i < 10 * SIM_IO_MS; i++) {

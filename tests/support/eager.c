@@ -17,9 +17,9 @@ const char early_tight_site[] =
 static void look(sim *s)
 {
     const weft_rollout *rollout = s->rollouts[0].session ? s->rollouts[0].session->rollout : NULL;
-    if (rollout && rollout->queued && rollout->book.buckets > early_script.buckets)
-        early_script.buckets = rollout->book.buckets;
-    early_script.staged = early_script.staged || (rollout && rollout->phase != WEFT_PHASE_RECEIVING);
+    if (rollout && rollout->arriving.queued && rollout->arriving.book.buckets > early_script.buckets)
+        early_script.buckets = rollout->arriving.book.buckets;
+    early_script.staged = early_script.staged || (rollout && weft_course_is_proved(&rollout->course));
 }
 
 static weft_status encode(weft_backend_state *state, weft_encode_job *job)

@@ -365,8 +365,8 @@ void sim_leave(sim *s, sim_end *end)
 void sim_kill(sim *s, sim_end *end)
 {
     (void)s;
-    if (end->session->rollout->control.fd >= 0)
-        shutdown(end->session->rollout->control.fd, SHUT_RDWR); /* a goodbye finds no way out */
+    if (end->session->rollout->joining.control.fd >= 0)
+        shutdown(end->session->rollout->joining.control.fd, SHUT_RDWR); /* a goodbye finds no way out */
     close_end(end);
 }
 

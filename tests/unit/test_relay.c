@@ -77,7 +77,7 @@ static int open_world(void **state)
     w.session.site = &w.site;
     w.session.layout = &w.layout;
     w.rollout.session = &w.session;
-    w.rollout.provider = &provider;
+    w.rollout.intake.provider = &provider;
     w.lane = (weft_relay_lane){.provider = &provider, .facts.depth = 64};
     w.relay = (weft_relay){.rollout = &w.rollout,
                            .listen_fd = -1,
@@ -185,7 +185,7 @@ static bool told_passing(world *w)
 static void more_comes_in(world *w, uint64_t ago_ns)
 {
     w->child.told_ns = weft_clock_ns() - ago_ns;
-    w->rollout.moved_ns = w->child.moved_ns = w->child.told_ns + 1;
+    w->rollout.intake.moved_ns = w->child.moved_ns = w->child.told_ns + 1;
 }
 
 /* A child that has taken all gets PASSING. Another child must notice by itself whether its buckets are lost. */
@@ -208,7 +208,7 @@ static void passing_while_something_comes_in(void **state)
     world *w = *state;
     w->child.open = 1;
     more_comes_in(w, 2 * EVERY_NS);
-    w->rollout.moved_ns = w->child.told_ns;
+    w->rollout.intake.moved_ns = w->child.told_ns;
     assert_true(told_passing(w));
     assert_false(told_passing(w));
     more_comes_in(w, 2 * EVERY_NS);
@@ -217,7 +217,7 @@ static void passing_while_something_comes_in(void **state)
     more_comes_in(w, EVERY_NS / 2);
     assert_false(told_passing(w));
     more_comes_in(w, 2 * EVERY_NS);
-    w->rollout.moved_ns = w->child.moved_ns = w->child.told_ns;
+    w->rollout.intake.moved_ns = w->child.moved_ns = w->child.told_ns;
     assert_false(told_passing(w));
 }
 
@@ -241,7 +241,7 @@ static void too_early_is_said_once(void **state)
     weft_message type;
     const uint8_t *body;
     uint64_t length;
-    w->rollout.later = true;
+    w->rollout.joining.later = true;
     w->child.greeted = true;
     weft_child_enter(&w->child, WEFT_CHILD_GUEST);
     for (int steps = 0; steps < 3; steps++)

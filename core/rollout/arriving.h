@@ -1,0 +1,65 @@
+/* arriving.h - updates on their way to the rollout, from the first bucket to the commit.
+ *
+ * One update is received and decoded at a time. While one is staged the next waits in its slots. */
+#ifndef WEFT_CORE_ARRIVING_H
+#define WEFT_CORE_ARRIVING_H
+
+#include "codec/planes.h"
+#include "encode/proof.h"
+#include "encode/staging.h"
+#include "journal/journal.h"
+#include "session/session.h"
+#include "wire/wire.h"
+
+/* An update on its way: its header, and its trailer once that came. */
+typedef struct weft_incoming {
+    weft_wire_update header;
+    weft_wire_trailer trailer;
+    bool has_trailer;
+    bool withdrawn; /* as the trailer says: it comes to nothing */
+} weft_incoming;
+
+/* A bucket copied out of its slot and checked: nobody else can write it. */
+typedef struct weft_taken {
+    uint8_t *memory;
+    uint64_t capacity, bytes, used; /* used: decoded so far */
+    bool delta;                     /* of a snapshot: frames with a base, for tiles already there */
+    bool unpacked;                  /* the frame admitted last stands in the unpacker */
+} weft_taken;
+
+/* What was received of the first queued update. */
+typedef struct weft_receipt_book {
+    uint64_t buckets, frames, frame_bytes, changed;
+    uint64_t bytes; /* headers and trailer too */
+    uint64_t attachment_got;
+    uint64_t next_unit; /* first unit that has not come, or cannot come any more */
+    bool proved;        /* all of it came and leads to the target */
+    uint64_t verified;  /* [commit] verify = full: units of the weights found to be what is held */
+    uint64_t begun_ns, whole_ns, decode_ns;
+} weft_receipt_book;
+
+/* Updates that were announced, in their order, and the one that is received. receive.c and stage.c own it. */
+typedef struct weft_arriving {
+    weft_incoming queue[WEFT_UPDATES_AHEAD];
+    uint32_t queued;
+    weft_taken taken;
+    weft_receipt_book book;
+    weft_blob *attachment;
+    weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
+} weft_arriving;
+
+/* The version that is decoded and proved, and its way into the weights. stage.c owns it. */
+typedef struct weft_stage {
+    uint64_t *digests; /* digests of the version being staged, one for each part */
+    weft_staging staging;
+    weft_unpacker unpacker;
+    weft_proof proof;       /* proof of a snapshot's tiles */
+    weft_receipt_book last; /* book of the version committed last */
+    const char *level;      /* level of that version; "" before the first */
+    bool into_image;        /* [commit] snapshot = staged */
+    uint8_t *image;
+    weft_binding image_binding;
+    void *stream; /* stream of the caller, of the commit under way */
+} weft_stage;
+
+#endif

@@ -1,0 +1,43 @@
+/* searching.h - the search for the tensor and the tile whose bits differ from a version. */
+#ifndef WEFT_CORE_SEARCHING_H
+#define WEFT_CORE_SEARCHING_H
+
+#include "layout/part.h"
+#include "wire/wire.h"
+
+typedef enum weft_search_reason {
+    WEFT_SEARCH_NONE,
+    WEFT_SEARCH_TARGET, /* staged bits do not lead to the target: the fault waits */
+    WEFT_SEARCH_JOIN    /* the bits bound are no version that the trainer knows: the offer waits */
+} weft_search_reason;
+
+/* Looking for the tensor and the tile in which bits differ from a version: search.c. */
+typedef struct weft_search {
+    weft_search_reason reason;
+    bool tiles;           /* of `tensor`; else the tensors are gone through */
+    bool done;            /* found, or there is nothing to find */
+    uint32_t late;        /* searches given up with a question under way: so many answers are passed over first */
+    const uint64_t *mine; /* digests of parts here; borrowed */
+    weft_wire_query query;
+    weft_version version;           /* compared with; all 0: the newest */
+    uint64_t tensor, next;          /* whose tiles; next tensor or tile to ask for */
+    uint64_t count, first;          /* tensors of the version that differ so far, and the first of them */
+    weft_version nearest;           /* the version with the fewest */
+    uint64_t nearest_count;         /* that differ from it */
+    uint32_t walked;                /* versions gone through */
+    bool all;                       /* every unit that differs is looked for, for a repair */
+    uint64_t units, staged_bytes;   /* found, and what staging needs for them */
+    char name[WEFT_PART_TEXT + 40]; /* "": not found */
+    uint64_t until_ns;
+} weft_search;
+
+/* search.c owns it. */
+typedef struct weft_searching {
+    weft_search search;
+    uint8_t *tensors, *nearest_tensors; /* a bit a tensor: differs from the version gone through, from the nearest */
+    uint8_t *wrong;                     /* a bit a unit: differs from the nearest */
+    bool done;                          /* on this connection: an offer is a snapshot now */
+    bool told;                          /* it was reported that the weights held are no version, and where */
+} weft_searching;
+
+#endif
