@@ -178,8 +178,8 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
     info->provider = rollout->intake.provider->name;
     info->level = rollout->stage.level;
     info->bucket_bound = "";
-    info->streams = weft_inlet_used(rollout);
-    info->rail_count = weft_inlet_rails(rollout, info->rails);
+    info->streams = weft_inlet_used(&rollout->intake);
+    info->rail_count = weft_inlet_rails(&rollout->intake, &rollout->site, info->rails);
     info->held = rollout->current.version;
     info->update_bytes = rollout->stage.last.bytes;
     snprintf(info->via, sizeof info->via, "%s", rollout->joining.route.gateways[rollout->joining.route.at].relay);

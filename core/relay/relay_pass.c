@@ -153,10 +153,10 @@ static bool share(weft_relay *relay, uint32_t slot)
 typedef enum place { PLACE_UNKNOWN, PLACE_UPDATE, PLACE_SNAPSHOT } place;
 
 /* What the bucket belongs to. FOLLOW comes before UPDATE, so that once that is there it is known who follows. */
-static place place_of(const weft_rollout *rollout, const weft_version *target)
+static place place_of(const weft_arriving *arriving, const weft_version *target)
 {
-    for (uint32_t i = 0; i < rollout->arriving.queued; i++) {
-        const weft_wire_update *update = &rollout->arriving.queue[i].header;
+    for (uint32_t i = 0; i < arriving->queued; i++) {
+        const weft_wire_update *update = &arriving->queue[i].header;
         if (update->snapshot)
             return PLACE_SNAPSHOT;
         if (same(&update->target, target))
@@ -175,7 +175,7 @@ void weft_relay_pass(weft_relay *relay)
             at++;
             continue;
         }
-        place what = place_of(relay->rollout, &slot->header.target);
+        place what = place_of(&relay->rollout->arriving, &slot->header.target);
         if (what == PLACE_UNKNOWN || (what == PLACE_UPDATE && !share(relay, at)))
             return;
         relay->pass_sequence++;

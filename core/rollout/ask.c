@@ -15,5 +15,5 @@ weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_m
 {
     weft_status status = weft_course_move(&rollout->course, event);
     rollout->intake.moved_ns = weft_clock_ns();
-    return status == WEFT_OK ? weft_rollout_send(rollout, type, body) : status;
+    return status == WEFT_OK ? weft_rollout_send(&rollout->joining, type, body) : status;
 }

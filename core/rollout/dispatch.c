@@ -32,7 +32,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
         status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
     if (status == WEFT_OK)
-        status = weft_inlet_connect(rollout, welcome);
+        status = weft_inlet_connect(&rollout->intake, &rollout->joining, welcome);
     if (status != WEFT_OK)
         return status;
     if (welcome->held.run && rollout->current.known && welcome->held.root == rollout->current.version.root)
@@ -53,7 +53,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     return WEFT_OK;
 }
 
-static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint64_t length)
 {
     weft_wire_notice notice;
     weft_status status = weft_wire_get_notice(body, length, &notice);
@@ -65,9 +65,9 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     weft_scope scope = weft_status_scope(notice.status);
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
-    rollout->joining.refusal = notice.status;
-    snprintf(rollout->joining.refusal_text, sizeof rollout->joining.refusal_text, "%s", notice.text);
-    rollout->joining.verdict = WEFT_VERDICT_REFUSED;
+    joining->refusal = notice.status;
+    snprintf(joining->refusal_text, sizeof joining->refusal_text, "%s", notice.text);
+    joining->verdict = WEFT_VERDICT_REFUSED;
     return WEFT_OK;
 }
 
@@ -116,13 +116,13 @@ static bool is_none(const weft_version *version)
     return (version->run | version->number | version->root) == 0;
 }
 
-static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+static weft_status take_trailer(weft_arriving *arriving, weft_intake *intake, const uint8_t *body, uint64_t length)
 {
     weft_wire_trailer trailer;
     weft_status status = weft_wire_get_trailer(body, length, &trailer);
     if (status != WEFT_OK)
         return status;
-    weft_incoming *last = rollout->arriving.queued ? &rollout->arriving.queue[rollout->arriving.queued - 1] : NULL;
+    weft_incoming *last = arriving->queued ? &arriving->queue[arriving->queued - 1] : NULL;
     const bool withdrawn = is_none(&trailer.target);
     if (!last || last->has_trailer ||
         (withdrawn ? last->header.snapshot : !fits_header(&last->header, &trailer.target)))
@@ -131,7 +131,7 @@ static weft_status take_trailer(weft_rollout *rollout, const uint8_t *body, uint
     last->trailer = trailer;
     last->has_trailer = true;
     last->withdrawn = withdrawn;
-    rollout->intake.moved_ns = weft_clock_ns();
+    intake->moved_ns = weft_clock_ns();
     return WEFT_OK;
 }
 
@@ -146,7 +146,8 @@ static weft_status take_offer(weft_rollout *rollout, const uint8_t *body, uint64
     weft_log(WEFT_LOG_INFO, "the trainer offers a snapshot of version %llu",
              (unsigned long long)rollout->course.offer.number);
     const weft_version *label = &rollout->joining.welcome.held;
-    bool unknown = weft_rollout_trusts(rollout) && is_none(label) && !rollout->searching.done;
+    bool unknown =
+        weft_rollout_trusts(&rollout->current, &rollout->joining) && is_none(label) && !rollout->searching.done;
     return unknown ? weft_search_join(rollout) : weft_ask_offered(rollout);
 }
 
@@ -156,7 +157,7 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     if (type == WEFT_MESSAGE_GREETING && knocking)
         return take_greeting(rollout, body, length);
     if (type == WEFT_MESSAGE_REFUSE && (knocking || rollout->joining.state == WEFT_JOIN_GREETING))
-        return take_refusal(rollout, body, length);
+        return take_refusal(&rollout->joining, body, length);
     if (type == WEFT_MESSAGE_WELCOME && rollout->joining.state == WEFT_JOIN_GREETING)
         return take_welcome(rollout, body, length);
     if (type == WEFT_MESSAGE_PASSING && rollout->joining.state == WEFT_JOIN_GREETING) {
@@ -174,14 +175,14 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
     case WEFT_MESSAGE_UPDATE:
         return take_update(rollout, body, length);
     case WEFT_MESSAGE_TRAILER:
-        return take_trailer(rollout, body, length);
+        return take_trailer(&rollout->arriving, &rollout->intake, body, length);
     case WEFT_MESSAGE_OFFER:
         return take_offer(rollout, body, length);
     case WEFT_MESSAGE_DIGESTS:
         return weft_search_answer(rollout, body, length);
     case WEFT_MESSAGE_PING:
         status = weft_wire_get_word(body, length, &word);
-        return status == WEFT_OK ? weft_rollout_send(rollout, WEFT_MESSAGE_PONG, &echo) : status;
+        return status == WEFT_OK ? weft_rollout_send(&rollout->joining, WEFT_MESSAGE_PONG, &echo) : status;
     case WEFT_MESSAGE_PONG:
         return weft_wire_get_word(body, length, &word);
     case WEFT_MESSAGE_FOLLOW:
@@ -190,9 +191,9 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
         return weft_fail(WEFT_E_PROTOCOL, "FOLLOW, to a rollout that is no relay");
     case WEFT_MESSAGE_LOOK: /* what lies there already counts */
         status = weft_receive_poll(rollout, &any);
-        return status == WEFT_OK ? weft_inlet_tell(rollout) : status;
+        return status == WEFT_OK ? weft_inlet_tell(&rollout->intake, &rollout->joining) : status;
     case WEFT_MESSAGE_CLOSE:
-        return weft_inlet_shut(rollout, body, length);
+        return weft_inlet_shut(&rollout->intake, &rollout->joining, body, length);
     case WEFT_MESSAGE_OPEN:
         return weft_inlet_reopen(rollout, body, length);
     case WEFT_MESSAGE_PASSING:
@@ -208,14 +209,14 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
 }
 
 /* A trainer of protocol 1 says why it refuses one of another, its relays do not. */
-static weft_status fail_closed(const weft_rollout *rollout)
+static weft_status fail_closed(const weft_joining *joining)
 {
-    if (rollout->joining.state == WEFT_JOIN_KNOCKING)
+    if (joining->state == WEFT_JOIN_KNOCKING)
         return weft_fail_quiet(
             WEFT_E_PEER_LOST,
             "%s closed the connection before it greeted: it ends, has no place now, or is a relay of "
             "protocol 1 (this end speaks %u to %u)",
-            rollout->joining.control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
+            joining->control.peer, WEFT_PROTOCOL_LOWEST, WEFT_PROTOCOL);
     return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
 }
 
@@ -234,6 +235,6 @@ weft_status weft_dispatch_step(weft_rollout *rollout)
         weft_control_drop(&rollout->joining.control);
     }
     if (status == WEFT_AGAIN)
-        status = lost == WEFT_OK ? WEFT_OK : fail_closed(rollout);
+        status = lost == WEFT_OK ? WEFT_OK : fail_closed(&rollout->joining);
     return status;
 }

@@ -25,11 +25,11 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
     return count;
 }
 
-static void add(weft_rollout *rollout, uint32_t place, const char *address)
+static void add(weft_joining *joining, weft_site_peer *site, uint32_t place, const char *address)
 {
     char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
-    weft_gateway *way = &rollout->joining.route.gateways[rollout->joining.route.count++];
-    uint32_t count = weft_site_via(&rollout->site, relays);
+    weft_gateway *way = &joining->route.gateways[joining->route.count++];
+    uint32_t count = weft_site_via(site, relays);
     snprintf(way->address, sizeof way->address, "%.*s", (int)sizeof way->address - 1, address);
     snprintf(way->relay, sizeof way->relay, "%s", place < count ? relays[place] : "");
     way->place = place;
@@ -41,12 +41,12 @@ static void add_place(weft_rollout *rollout, uint32_t place, const weft_name *na
 {
     uint32_t old = rollout->joining.route.count;
     for (uint32_t i = 0; i < name->count; i++)
-        add(rollout, place, name->address[i]);
+        add(&rollout->joining, &rollout->site, place, name->address[i]);
     for (uint32_t i = 0; i < before_count && name->count == 0; i++)
         if (before[i].place == place)
-            add(rollout, place, before[i].address);
+            add(&rollout->joining, &rollout->site, place, before[i].address);
     if (rollout->joining.route.count == old)
-        add(rollout, place, "");
+        add(&rollout->joining, &rollout->site, place, "");
 }
 
 /* The way stays in the place where it is. */
@@ -106,13 +106,13 @@ static weft_status open_once(weft_rollout *rollout, uint64_t deadline_ns, char w
 }
 
 /* Said before, since it may take long. */
-static void tell_names(const weft_rollout *rollout)
+static void tell_names(weft_session *session, const weft_site_peer *site)
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT], numeric[64];
-    uint32_t count = weft_gateway_hosts(rollout->session->site, &rollout->site, hosts);
+    uint32_t count = weft_gateway_hosts(session->site, site, hosts);
     for (uint32_t i = 0; i < count; i++)
         if (!weft_control_is_numeric(hosts[i], numeric))
-            weft_log(WEFT_LOG_INFO, "rollout %s: looking up %s", rollout->site.name, hosts[i]);
+            weft_log(WEFT_LOG_INFO, "rollout %s: looking up %s", site->name, hosts[i]);
 }
 
 weft_status weft_gateway_open(weft_rollout *rollout)
@@ -120,7 +120,7 @@ weft_status weft_gateway_open(weft_rollout *rollout)
     char why[320] = "";
     uint64_t patience_ms = rollout->session->site->session.connect_deadline_ms;
     uint64_t deadline_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS;
-    tell_names(rollout);
+    tell_names(rollout->session, &rollout->site);
     weft_status status = open_once(rollout, deadline_ns, why);
     while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
         weft_clock_pass(RETRY_NS);
@@ -192,20 +192,20 @@ bool weft_gateway_next(weft_route *route)
     return route->at != 0;
 }
 
-bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns)
+bool weft_gateway_again(const weft_joining *joining, const weft_site_peer *site, uint64_t now_ns)
 {
-    bool relay = rollout->joining.route.gateways[rollout->joining.route.at].relay[0] != 0;
-    return relay && !rollout->joining.was_joined && rollout->joining.faults == 0 &&
-           now_ns < rollout->joining.route.since_ns + rollout->site.heartbeat_ms * WEFT_NS_PER_MS;
+    bool relay = joining->route.gateways[joining->route.at].relay[0] != 0;
+    return relay && !joining->was_joined && joining->faults == 0 &&
+           now_ns < joining->route.since_ns + site->heartbeat_ms * WEFT_NS_PER_MS;
 }
 
-uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms)
+uint64_t weft_gateway_patience_ms(const weft_joining *joining, const weft_site_peer *site, uint64_t most_ms)
 {
-    const bool relay = rollout->joining.route.gateways[rollout->joining.route.at].relay[0] != 0;
-    const bool brief = rollout->joining.route.brief && rollout->joining.state != WEFT_JOIN_GREETING;
-    const uint64_t eighth_ms = rollout->site.heartbeat_ms / 8;
+    const bool relay = joining->route.gateways[joining->route.at].relay[0] != 0;
+    const bool brief = joining->route.brief && joining->state != WEFT_JOIN_GREETING;
+    const uint64_t eighth_ms = site->heartbeat_ms / 8;
     const uint64_t brief_ms = eighth_ms > BRIEF_LEAST_MS ? eighth_ms : BRIEF_LEAST_MS;
-    const uint64_t patience_ms = brief && brief_ms < rollout->site.heartbeat_ms ? brief_ms : rollout->site.heartbeat_ms;
+    const uint64_t patience_ms = brief && brief_ms < site->heartbeat_ms ? brief_ms : site->heartbeat_ms;
     return relay && patience_ms < most_ms ? patience_ms : most_ms;
 }
 

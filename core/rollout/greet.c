@@ -17,7 +17,7 @@ weft_status weft_greet_hello(weft_rollout *rollout)
                              .chunk_bytes = (uint32_t)rollout->intake.facts.chunk_bytes,
                              .levels = (1u << WEFT_LEVEL_COUNT) - 1,
                              .staging_bytes = rollout->stage.staging.bytes};
-    weft_receive_reset(rollout);
+    weft_receive_reset(&rollout->arriving, &rollout->intake);
     rollout->intake.epoch = (rollout->intake.epoch + 1) & 0xffu;
     weft_status status = weft_inlet_open(rollout, &hello);
     if (status != WEFT_OK)
@@ -28,12 +28,12 @@ weft_status weft_greet_hello(weft_rollout *rollout)
     snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
     memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
     hello.epoch = rollout->intake.epoch;
-    hello.holds = weft_rollout_trusts(rollout);
+    hello.holds = weft_rollout_trusts(&rollout->current, &rollout->joining);
     hello.held = rollout->current.version;
     hello.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
     weft_wire_put_hello(&out, &hello);
     rollout->joining.state = WEFT_JOIN_GREETING;
     rollout->intake.moved_ns = weft_clock_ns();
     return out.bad ? weft_fail(WEFT_E_CONFIG, "HELLO does not fit a message")
-                   : weft_rollout_send(rollout, WEFT_MESSAGE_HELLO, &out);
+                   : weft_rollout_send(&rollout->joining, WEFT_MESSAGE_HELLO, &out);
 }

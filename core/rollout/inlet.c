@@ -23,17 +23,18 @@ static weft_landing landing_of(const weft_site_peer *site)
                           .chunk = chunk};
 }
 
-static void address_of(const weft_rollout *rollout, uint32_t rail, char address[WEFT_SITE_NAME])
+static void address_of(const weft_intake *intake, const weft_site_peer *site, uint32_t rail,
+                       char address[WEFT_SITE_NAME])
 {
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    weft_site_rails(rollout->site.address, list);
-    snprintf(address, WEFT_SITE_NAME, "%s", rail ? list[rail] : rollout->intake.address);
+    weft_site_rails(site->address, list);
+    snprintf(address, WEFT_SITE_NAME, "%s", rail ? list[rail] : intake->address);
 }
 
 static weft_status open_link(weft_rollout *rollout, uint32_t rail, weft_link_facts *facts)
 {
     char address[WEFT_SITE_NAME];
-    address_of(rollout, rail, address);
+    address_of(&rollout->intake, &rollout->site, rail, address);
     weft_link_options options = weft_site_link(rollout->session->site, rollout->intake.provider->name, address);
     options.landing = landing_of(&rollout->site);
     options.accelerator = weft_site_accelerator(rollout->site.backend, rollout->site.device);
@@ -54,7 +55,7 @@ static weft_status open_first(weft_rollout *rollout, uint32_t rail)
         if (rollout->intake.facts.chunk_bytes > facts.chunk_bytes)
             rollout->intake.facts.chunk_bytes = facts.chunk_bytes;
     } else if (rollout->intake.link_count > 1) {
-        address_of(rollout, rail, address);
+        address_of(&rollout->intake, &rollout->site, rail, address);
         weft_log(WEFT_LOG_WARN, "address %s is away: %s; data come by the others, it is used when it is back", address,
                  weft_last_error());
     }
@@ -70,7 +71,7 @@ static weft_status open_late(weft_rollout *rollout, uint32_t rail)
     if (status != WEFT_OK)
         return status == WEFT_AGAIN ? WEFT_E_PROVIDER : status;
     if (facts.chunk_bytes >= rollout->intake.facts.chunk_bytes) {
-        address_of(rollout, rail, address);
+        address_of(&rollout->intake, &rollout->site, rail, address);
         weft_log(WEFT_LOG_INFO, "address %s is back", address);
         return WEFT_OK;
     }
@@ -139,25 +140,25 @@ static weft_status open_inlet(weft_rollout *rollout, uint32_t at, weft_wire_port
 }
 
 /* Closes the port first, because closing a registration does not stop a write that is landing. */
-static void close_inlet(const weft_rollout *rollout, weft_inlet *inlet)
+static void close_inlet(const weft_intake *intake, weft_inlet *inlet)
 {
     if (inlet->port)
-        rollout->intake.provider->port_close(inlet->port);
+        intake->provider->port_close(inlet->port);
     if (inlet->region)
-        rollout->intake.provider->region_close(inlet->region);
+        intake->provider->region_close(inlet->region);
     *inlet = (weft_inlet){.turn = inlet->turn};
 }
 
-void weft_inlet_close(weft_rollout *rollout, bool links)
+void weft_inlet_close(weft_intake *intake, bool links)
 {
     for (uint32_t at = 0; at < WEFT_PORTS_MAX; at++) {
-        close_inlet(rollout, &rollout->intake.inlets[at]);
-        rollout->intake.inlets[at].turn = 0;
+        close_inlet(intake, &intake->inlets[at]);
+        intake->inlets[at].turn = 0;
     }
-    rollout->intake.inlet_count = 0;
-    for (; links && rollout->intake.link_count > 0; rollout->intake.link_count--)
-        if (rollout->intake.links[rollout->intake.link_count - 1])
-            rollout->intake.provider->link_close(rollout->intake.links[rollout->intake.link_count - 1]);
+    intake->inlet_count = 0;
+    for (; links && intake->link_count > 0; intake->link_count--)
+        if (intake->links[intake->link_count - 1])
+            intake->provider->link_close(intake->links[intake->link_count - 1]);
 }
 
 weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello)
@@ -170,7 +171,7 @@ weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello)
         weft_status one = open_inlet(rollout, at, mine);
         if (one != WEFT_OK) { /* one of several is opened later, when the trainer asks for it */
             status = one;
-            close_inlet(rollout, &rollout->intake.inlets[at]);
+            close_inlet(&rollout->intake, &rollout->intake.inlets[at]);
             *mine = (weft_wire_port){.address_bytes = 0};
         }
         open += one == WEFT_OK;
@@ -186,98 +187,96 @@ weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello)
     return WEFT_OK;
 }
 
-uint32_t weft_inlet_used(const weft_rollout *rollout)
+uint32_t weft_inlet_used(const weft_intake *intake)
 {
     uint32_t used = 0;
-    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++)
-        used += rollout->intake.inlets[at].port != NULL;
+    for (uint32_t at = 0; at < intake->inlet_count; at++)
+        used += intake->inlets[at].port != NULL;
     return used;
 }
 
 /* Whether one is open and has not failed. */
-static bool has_well(const weft_rollout *rollout)
+static bool has_well(const weft_intake *intake)
 {
     bool well = false;
-    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++)
-        well = well || (rollout->intake.inlets[at].port && !rollout->intake.inlets[at].failed);
+    for (uint32_t at = 0; at < intake->inlet_count; at++)
+        well = well || (intake->inlets[at].port && !intake->inlets[at].failed);
     return well;
 }
 
-weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *welcome)
+weft_status weft_inlet_connect(weft_intake *intake, weft_joining *joining, const weft_wire_welcome *welcome)
 {
     weft_status status = WEFT_OK;
-    if (welcome->further >= rollout->intake.inlet_count)
+    if (welcome->further >= intake->inlet_count)
         return weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names %u ports, this rollout has %u",
-                         welcome->further + 1, rollout->intake.inlet_count);
-    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++) {
-        weft_inlet *inlet = &rollout->intake.inlets[at];
+                         welcome->further + 1, intake->inlet_count);
+    for (uint32_t at = 0; at < intake->inlet_count; at++) {
+        weft_inlet *inlet = &intake->inlets[at];
         const uint8_t *address = at ? welcome->more[at - 1].address : welcome->address;
         uint32_t bytes = at ? welcome->more[at - 1].address_bytes : welcome->address_bytes;
         weft_status one = WEFT_OK;
         if (at > welcome->further || bytes == 0 || !inlet->port)
-            close_inlet(rollout, inlet);
+            close_inlet(intake, inlet);
         else
-            one = rollout->intake.provider->port_connect(inlet->port, address, bytes);
+            one = intake->provider->port_connect(inlet->port, address, bytes);
         inlet->failed = one != WEFT_OK; /* the trainer may have closed its own meanwhile */
         status = one != WEFT_OK ? one : status;
     }
-    rollout->intake.inlet_count = welcome->further + 1;
-    if (has_well(rollout))
-        return status == WEFT_OK ? WEFT_OK : weft_inlet_tell(rollout);
+    intake->inlet_count = welcome->further + 1;
+    if (has_well(intake))
+        return status == WEFT_OK ? WEFT_OK : weft_inlet_tell(intake, joining);
     return status != WEFT_OK ? status : weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names no port");
 }
 
-uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT_RAILS_MAX])
+uint32_t weft_inlet_rails(const weft_intake *intake, const weft_site_peer *site, weft_rail_info rails[WEFT_RAILS_MAX])
 {
-    for (uint32_t rail = 0; rail < rollout->intake.link_count; rail++) {
+    for (uint32_t rail = 0; rail < intake->link_count; rail++) {
         char address[WEFT_SITE_NAME];
-        address_of(rollout, rail, address);
+        address_of(intake, site, rail, address);
         weft_rail_info *info = &rails[rail];
-        *info = (weft_rail_info){.writes = rollout->intake.link_writes[rail],
-                                 .failures = rollout->intake.link_failures[rail]};
+        *info = (weft_rail_info){.writes = intake->link_writes[rail], .failures = intake->link_failures[rail]};
         snprintf(info->address, sizeof info->address, "%s", address);
-        for (uint32_t at = rail; at < rollout->intake.inlet_count; at += rollout->intake.link_count) {
+        for (uint32_t at = rail; at < intake->inlet_count; at += intake->link_count) {
             info->connections++;
-            info->up += rollout->intake.inlets[at].port && !rollout->intake.inlets[at].failed;
+            info->up += intake->inlets[at].port && !intake->inlets[at].failed;
         }
     }
-    return rollout->intake.link_count;
+    return intake->link_count;
 }
 
 /* ---- one of several */
 
-weft_status weft_inlet_tell(weft_rollout *rollout)
+weft_status weft_inlet_tell(weft_intake *intake, weft_joining *joining)
 {
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_landed landed = {.count = rollout->intake.inlet_count};
-    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++) {
-        landed.port[at].turn = rollout->intake.inlets[at].turn;
-        landed.port[at].failed = rollout->intake.inlets[at].failed;
-        landed.port[at].writes = rollout->intake.inlets[at].arrivals;
+    weft_wire_landed landed = {.count = intake->inlet_count};
+    for (uint32_t at = 0; at < intake->inlet_count; at++) {
+        landed.port[at].turn = intake->inlets[at].turn;
+        landed.port[at].failed = intake->inlets[at].failed;
+        landed.port[at].writes = intake->inlets[at].arrivals;
     }
     weft_wire_put_landed(&out, &landed);
-    return weft_rollout_send(rollout, WEFT_MESSAGE_LANDED, &out);
+    return weft_rollout_send(joining, WEFT_MESSAGE_LANDED, &out);
 }
 
-weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_status why)
+weft_status weft_inlet_fail(weft_intake *intake, weft_joining *joining, weft_inlet *inlet, weft_status why)
 {
     inlet->failed = true;
-    if (!has_well(rollout))
+    if (!has_well(intake))
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the fabric reports an error (%s)", weft_status_name(why));
-    return weft_inlet_tell(rollout);
+    return weft_inlet_tell(intake, joining);
 }
 
-static weft_status find(weft_rollout *rollout, uint32_t port, const char *message, weft_inlet **inlet)
+static weft_status find(weft_intake *intake, uint32_t port, const char *message, weft_inlet **inlet)
 {
-    if (port >= rollout->intake.inlet_count)
-        return weft_fail(WEFT_E_PROTOCOL, "%s of port %u, this rollout has %u", message, port,
-                         rollout->intake.inlet_count);
-    *inlet = &rollout->intake.inlets[port];
+    if (port >= intake->inlet_count)
+        return weft_fail(WEFT_E_PROTOCOL, "%s of port %u, this rollout has %u", message, port, intake->inlet_count);
+    *inlet = &intake->inlets[port];
     return WEFT_OK;
 }
 
-weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t length)
+weft_status weft_inlet_shut(weft_intake *intake, weft_joining *joining, const uint8_t *body, uint64_t length)
 {
     uint8_t mine[WEFT_MESSAGE_MAX];
     weft_out out = {mine, sizeof mine, 0, false};
@@ -285,19 +284,19 @@ weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t
     weft_inlet *inlet = NULL;
     weft_status status = weft_wire_get_close(body, length, &close);
     if (status == WEFT_OK)
-        status = find(rollout, close.port, "CLOSE", &inlet);
+        status = find(intake, close.port, "CLOSE", &inlet);
     if (status == WEFT_OK && inlet->turn != close.turn)
         status = weft_fail(WEFT_E_PROTOCOL, "CLOSE of port %u in turn %u; here it is turn %u", close.port, close.turn,
                            inlet->turn);
     if (status != WEFT_OK)
         return status;
-    close_inlet(rollout, inlet);
-    rollout->intake.link_failures[close.port % rollout->intake.link_count]++;
+    close_inlet(intake, inlet);
+    intake->link_failures[close.port % intake->link_count]++;
     weft_wire_closed closed = {.port = close.port, .turn = close.turn};
-    weft_slots_forget(&rollout->intake.slots, close.port, closed.whole);
-    weft_log(WEFT_LOG_DEBUG, "port %u of the trainer's is closed; %u others", close.port, weft_inlet_used(rollout));
+    weft_slots_forget(&intake->slots, close.port, closed.whole);
+    weft_log(WEFT_LOG_DEBUG, "port %u of the trainer's is closed; %u others", close.port, weft_inlet_used(intake));
     weft_wire_put_closed(&out, &closed);
-    return weft_rollout_send(rollout, WEFT_MESSAGE_CLOSED, &out);
+    return weft_rollout_send(joining, WEFT_MESSAGE_CLOSED, &out);
 }
 
 weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length)
@@ -308,7 +307,7 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
     weft_inlet *inlet = NULL;
     weft_status status = weft_wire_get_open(body, length, &open);
     if (status == WEFT_OK)
-        status = find(rollout, open.port, "OPEN", &inlet);
+        status = find(&rollout->intake, open.port, "OPEN", &inlet);
     if (status == WEFT_OK && (inlet->port || open.turn != inlet->turn + 1))
         status = weft_fail(WEFT_E_PROTOCOL, "OPEN of port %u in turn %u; it is %s in turn %u", open.port, open.turn,
                            inlet->port ? "open" : "closed", inlet->turn);
@@ -320,21 +319,21 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
     if (status == WEFT_OK)
         status = rollout->intake.provider->port_connect(inlet->port, open.at.address, open.at.address_bytes);
     if (status != WEFT_OK) {
-        close_inlet(rollout, inlet);
+        close_inlet(&rollout->intake, inlet);
         opened.at = (weft_wire_port){.address_bytes = 0};
     }
     weft_wire_put_opened(&out, &opened);
-    return weft_rollout_send(rollout, WEFT_MESSAGE_OPENED, &out);
+    return weft_rollout_send(&rollout->joining, WEFT_MESSAGE_OPENED, &out);
 }
 
-void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits)
+void weft_inlet_wait(const weft_arriving *arriving, const weft_intake *intake, weft_waits *waits)
 {
-    for (uint32_t at = 0; at < rollout->intake.inlet_count; at++) {
-        const weft_inlet *inlet = &rollout->intake.inlets[at];
+    for (uint32_t at = 0; at < intake->inlet_count; at++) {
+        const weft_inlet *inlet = &intake->inlets[at];
         /* without an update on its way UPDATE comes first, on the control connection; but for what shows that a port
          * carries */
-        bool awaited = rollout->arriving.queued || (rollout->intake.inlet_count > 1 && inlet->arrivals == 0);
+        bool awaited = arriving->queued || (intake->inlet_count > 1 && inlet->arrivals == 0);
         if (inlet->port && !inlet->failed && awaited)
-            weft_waits_port(waits, rollout->intake.provider, inlet->port);
+            weft_waits_port(waits, intake->provider, inlet->port);
     }
 }

@@ -88,7 +88,7 @@ static weft_status open_links(weft_rollout *rollout)
     char address[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
     weft_site_rails(rollout->site.address, list);
     snprintf(address, sizeof address, "%s", list[0]);
-    weft_inlet_close(rollout, true); /* what an attempt before this one has opened */
+    weft_inlet_close(&rollout->intake, true); /* what an attempt before this one has opened */
     weft_status status = check_ways(rollout);
     if (status == WEFT_OK && !address[0])
         status = weft_control_route(weft_gateway_known(&rollout->joining.route), address, sizeof address);
@@ -111,11 +111,11 @@ weft_status weft_join_open(weft_rollout *rollout)
     return weft_await_end(&await, status);
 }
 
-void weft_join_close(weft_rollout *rollout)
+void weft_join_close(weft_intake *intake, weft_joining *joining)
 {
-    weft_inlet_close(rollout, true);
-    weft_control_close(&rollout->joining.control);
-    weft_gateway_close(&rollout->joining.route);
+    weft_inlet_close(intake, true);
+    weft_control_close(&joining->control);
+    weft_gateway_close(&joining->route);
 }
 
 /* ---- lose */
@@ -123,8 +123,8 @@ void weft_join_close(weft_rollout *rollout)
 static void forget_connection(weft_rollout *rollout)
 {
     bool keep = weft_course_is_proved(&rollout->course); /* proved already: the caller may still commit it */
-    weft_receive_reset(rollout);
-    weft_search_drop(rollout);
+    weft_receive_reset(&rollout->arriving, &rollout->intake);
+    weft_search_drop(&rollout->searching);
     rollout->searching.done = false;
     weft_course_move(&rollout->course, WEFT_COURSE_ON_LOST); /* which can happen in every state */
     rollout->arriving.queued = keep; /* queue[0] itself stays as it is: a commit may be reading it */
@@ -133,28 +133,28 @@ static void forget_connection(weft_rollout *rollout)
 }
 
 /* Names the bits that the rollout goes on with: a version, bits of no version, or nothing. */
-static void holdings(const weft_rollout *rollout, char text[64])
+static void holdings(const weft_current *current, char text[64])
 {
-    const bool labelled = rollout->current.version.run != 0;
+    const bool labelled = current->version.run != 0;
     if (labelled)
-        snprintf(text, 64, "%s version %llu", rollout->current.known ? "serving" : "holding nothing after",
-                 (unsigned long long)rollout->current.version.number);
+        snprintf(text, 64, "%s version %llu", current->known ? "serving" : "holding nothing after",
+                 (unsigned long long)current->version.number);
     else
-        snprintf(text, 64, "%s", rollout->current.known ? "serving bits of no version" : "holding nothing");
+        snprintf(text, 64, "%s", current->known ? "serving bits of no version" : "holding nothing");
 }
 
 /* Reports a lost trainer once, to the log and as an event. WEFT_OK: the trainer said goodbye. */
-static void tell_away(weft_rollout *rollout, weft_status status, const char *why)
+static void tell_away(weft_current *current, weft_session *session, weft_status status, const char *why)
 {
     char holds[64], away[320];
-    holdings(rollout, holds);
+    holdings(current, holds);
     if (status != WEFT_OK)
         weft_log(WEFT_LOG_WARN, "the trainer is away: %s; %s, dialing again", why, holds);
     else
         weft_log(WEFT_LOG_INFO, "the trainer said goodbye; %s", holds);
     snprintf(away, sizeof away, "trainer away, %s: %s", holds, why);
-    weft_session_event(rollout->session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
-                       &rollout->current.version, away);
+    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
+                       &current->version, away);
 }
 
 /* Reports that this end joins anew, because the fault is here and not the trainer's. The end of a session was reported
@@ -183,13 +183,13 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
         joined && now_ns > rollout->joining.control.heard_ns + rollout->joining.heartbeat_ms * WEFT_NS_PER_MS;
     if (rollout->relay)
         rollout->hooks->lose(rollout->relay, status, text);
-    weft_inlet_close(rollout, false);
+    weft_inlet_close(&rollout->intake, false);
     weft_control_hang_up(&rollout->joining.control);
     if (weft_course_takes_snapshot(&rollout->course) && !rollout->stage.into_image)
         rollout->course.failed = status == WEFT_OK ? WEFT_E_PEER_LOST : status;
     forget_connection(rollout);
     rollout->joining.state = WEFT_JOIN_AWAY;
-    bool again = !joined && weft_gateway_again(rollout, now_ns);
+    bool again = !joined && weft_gateway_again(&rollout->joining, &rollout->site, now_ns);
     if (joined) {
         weft_gateway_close(&rollout->joining.route);
         weft_gateway_begin(&rollout->joining.route, rollout->joining.faults, silent);
@@ -213,10 +213,10 @@ static bool leave(weft_rollout *rollout, weft_status status, const char *text)
 }
 
 /* Reports a shortage of this host when it begins, because it would look as if the trainer were away. */
-static void tell_short(const weft_rollout *rollout, weft_status status, const char *why)
+static void tell_short(const weft_joining *joining, weft_status status, const char *why)
 {
     const bool short_here = weft_status_scope(status) == WEFT_SCOPE_SESSION;
-    if (short_here && status != rollout->joining.away_status && !weft_fail_was_logged())
+    if (short_here && status != joining->away_status && !weft_fail_was_logged())
         weft_log(WEFT_LOG_WARN, "cannot join now: %s; tried again", why);
 }
 
@@ -224,9 +224,9 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
 {
     char text[192];
     snprintf(text, sizeof text, "%s", why);
-    tell_short(rollout, status, text);
+    tell_short(&rollout->joining, status, text);
     if (leave(rollout, status, text))
-        tell_away(rollout, status, text);
+        tell_away(&rollout->current, rollout->session, status, text);
 }
 
 static void wait_for_ready(weft_rollout *rollout)
@@ -236,7 +236,7 @@ static void wait_for_ready(weft_rollout *rollout)
     weft_gateway_name(&rollout->joining.route, name);
     if (!rollout->joining.later)
         weft_log(WEFT_LOG_INFO, "%s at %s is not ready yet: waiting for it", name, rollout->joining.control.peer);
-    weft_inlet_close(rollout, false);
+    weft_inlet_close(&rollout->intake, false);
     weft_control_hang_up(&rollout->joining.control);
     forget_connection(rollout);
     rollout->joining.state = WEFT_JOIN_AWAY;
@@ -290,7 +290,7 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
                                                                    : 0};
     snprintf(notice.text, sizeof notice.text, "%s", weft_last_error());
     weft_wire_put_notice(&out, &notice);
-    if (weft_rollout_send(rollout, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
+    if (weft_rollout_send(&rollout->joining, WEFT_MESSAGE_FAULT, &out) == WEFT_OK)
         weft_control_flush(&rollout->joining.control);
     rollout->joining.faults++;
     rollout->joining.retries = rollout->joining.faults;
@@ -303,36 +303,37 @@ void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt)
 
 /* ---- greet */
 
-static weft_status knock(weft_rollout *rollout)
+static weft_status knock(weft_intake *intake, weft_joining *joining)
 {
-    rollout->joining.state = WEFT_JOIN_KNOCKING;
-    rollout->intake.moved_ns = weft_clock_ns();
-    return weft_greeting_ask(&rollout->joining.control);
+    joining->state = WEFT_JOIN_KNOCKING;
+    intake->moved_ns = weft_clock_ns();
+    return weft_greeting_ask(&joining->control);
 }
 
-static weft_status keep_alive(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+static weft_status keep_alive(weft_joining *joining, uint64_t now_ns, weft_waits *waits)
 {
-    uint64_t silence_ns = rollout->joining.heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
-    if (now_ns > rollout->joining.control.heard_ns + silence_ns)
+    uint64_t silence_ns = joining->heartbeat_ms * WEFT_NS_PER_MS, every_ns = silence_ns / 4;
+    if (now_ns > joining->control.heard_ns + silence_ns)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer is silent for %llu ms",
-                               (unsigned long long)((now_ns - rollout->joining.control.heard_ns) / WEFT_NS_PER_MS));
-    weft_waits_until(waits, rollout->joining.control.heard_ns + silence_ns + WEFT_NS_PER_MS);
-    weft_waits_until(waits, rollout->joining.pinged_ns + every_ns);
-    if (now_ns < rollout->joining.pinged_ns + every_ns)
+                               (unsigned long long)((now_ns - joining->control.heard_ns) / WEFT_NS_PER_MS));
+    weft_waits_until(waits, joining->control.heard_ns + silence_ns + WEFT_NS_PER_MS);
+    weft_waits_until(waits, joining->pinged_ns + every_ns);
+    if (now_ns < joining->pinged_ns + every_ns)
         return WEFT_OK;
     uint8_t body[8];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_put_word(&out, now_ns);
-    rollout->joining.pinged_ns = now_ns;
-    return weft_rollout_send(rollout, WEFT_MESSAGE_PING, &out);
+    joining->pinged_ns = now_ns;
+    return weft_rollout_send(joining, WEFT_MESSAGE_PING, &out);
 }
 
 static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
 {
-    uint64_t io_ms = weft_gateway_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
+    uint64_t io_ms =
+        weft_gateway_patience_ms(&rollout->joining, &rollout->site, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->joining.control);
     if (status == WEFT_OK && !rollout->joining.control.connecting)
-        return knock(rollout);
+        return knock(&rollout->intake, &rollout->joining);
     if (status == WEFT_OK && weft_clock_ns() > rollout->joining.dialed_ns + io_ms * WEFT_NS_PER_MS)
         status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", rollout->joining.control.peer);
     weft_waits_until(waits, rollout->joining.dialed_ns + (io_ms + 1) * WEFT_NS_PER_MS);
@@ -363,9 +364,9 @@ static weft_status step_connected(weft_rollout *rollout, uint64_t now_ns, weft_w
     if (status == WEFT_OK)
         carry_out(rollout);
     if (status == WEFT_OK && rollout->joining.state == WEFT_JOIN_JOINED)
-        status = keep_alive(rollout, now_ns, waits);
-    const uint64_t greet_ns =
-        weft_gateway_patience_ms(rollout, GREET_MS) * WEFT_NS_PER_MS; /* of the state it is in now */
+        status = keep_alive(&rollout->joining, now_ns, waits);
+    const uint64_t greet_ns = weft_gateway_patience_ms(&rollout->joining, &rollout->site, GREET_MS) *
+                              WEFT_NS_PER_MS; /* of the state it is in now */
     const bool waits_for_answer =
         rollout->joining.state == WEFT_JOIN_KNOCKING || rollout->joining.state == WEFT_JOIN_GREETING;
     if (status == WEFT_OK && waits_for_answer && now_ns > rollout->intake.moved_ns + greet_ns)

@@ -30,22 +30,22 @@ weft_status weft_receive_open(weft_rollout *rollout)
                      (unsigned long long)slots->payload);
 }
 
-void weft_receive_close(weft_rollout *rollout)
+void weft_receive_close(weft_arriving *arriving, weft_intake *intake)
 {
-    weft_slots *slots = &rollout->intake.slots;
-    if (rollout->arriving.taken.memory)
-        weft_mem_unmap(rollout->arriving.taken.memory, slots->payload);
+    weft_slots *slots = &intake->slots;
+    if (arriving->taken.memory)
+        weft_mem_unmap(arriving->taken.memory, slots->payload);
     if (slots->memory)
         weft_mem_unmap(slots->memory, slots->bytes);
     weft_mem_give(slots->slot);
 }
 
-void weft_receive_reset(weft_rollout *rollout)
+void weft_receive_reset(weft_arriving *arriving, weft_intake *intake)
 {
-    memset(rollout->intake.slots.slot, 0, rollout->intake.slots.count * sizeof *rollout->intake.slots.slot);
-    rollout->intake.next_sequence = 0;
-    rollout->arriving.queued = 0;
-    rollout->arriving.taken.bytes = rollout->arriving.taken.used = 0;
+    memset(intake->slots.slot, 0, intake->slots.count * sizeof *intake->slots.slot);
+    intake->next_sequence = 0;
+    arriving->queued = 0;
+    arriving->taken.bytes = arriving->taken.used = 0;
 }
 
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
@@ -68,12 +68,13 @@ static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
             rollout->intake.link_writes[at % rollout->intake.link_count]++;
             status = weft_slots_count(&rollout->intake.slots, &law, at, list[i].immediate, rollout->intake.moved_ns);
         } else if (list[i].kind == WEFT_COMPLETION_FAILED) {
-            return weft_inlet_fail(rollout, inlet, list[i].status);
+            return weft_inlet_fail(&rollout->intake, &rollout->joining, inlet, list[i].status);
         }
     }
     /* the trainer waits for the first arrival, because that shows that the port carries */
-    return status == WEFT_OK && first && inlet->arrivals && rollout->intake.inlet_count > 1 ? weft_inlet_tell(rollout)
-                                                                                            : status;
+    return status == WEFT_OK && first && inlet->arrivals && rollout->intake.inlet_count > 1
+               ? weft_inlet_tell(&rollout->intake, &rollout->joining)
+               : status;
 }
 
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
@@ -86,10 +87,10 @@ weft_status weft_receive_poll(weft_rollout *rollout, bool *any)
     return status;
 }
 
-static weft_status bad_check(const weft_rollout *rollout, const weft_wire_bucket *header, const char *what)
+static weft_status bad_check(const weft_joining *joining, const weft_wire_bucket *header, const char *what)
 {
     char from[WEFT_SITE_NAME + 8];
-    weft_gateway_name(&rollout->joining.route, from);
+    weft_gateway_name(&joining->route, from);
     return weft_fail(WEFT_E_CHECK, "version %llu: %s: bucket %llu's check does not match; damaged on the way from %s",
                      (unsigned long long)header->target.number, what, (unsigned long long)header->sequence, from);
 }
@@ -112,7 +113,7 @@ static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucke
     if (next > 0)
         weft_part_name_range(layout, weft_part_of_unit(layout, first),
                              weft_part_of_unit(layout, next - 1) + layout->units[next - 1].tensor_count - 1, name);
-    return bad_check(rollout, header, name);
+    return bad_check(&rollout->joining, header, name);
 }
 
 /* Copies each frame and then checks the copy, in one pass, because others may still write to the slot. */
@@ -142,22 +143,23 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
     return right ? WEFT_OK : bad_frames(rollout, header, at);
 }
 
-static weft_status copy_attachment(weft_rollout *rollout, const weft_wire_bucket *header, const uint8_t *from)
+static weft_status copy_attachment(weft_arriving *arriving, weft_joining *joining, const weft_wire_bucket *header,
+                                   const uint8_t *from)
 {
-    if (!rollout->arriving.attachment && rollout->arriving.queue[0].header.attachment_bytes)
-        rollout->arriving.attachment = weft_blob_take(rollout->arriving.queue[0].header.attachment_bytes);
-    weft_blob *blob = rollout->arriving.attachment;
-    if (!blob && rollout->arriving.queue[0].header.attachment_bytes)
+    if (!arriving->attachment && arriving->queue[0].header.attachment_bytes)
+        arriving->attachment = weft_blob_take(arriving->queue[0].header.attachment_bytes);
+    weft_blob *blob = arriving->attachment;
+    if (!blob && arriving->queue[0].header.attachment_bytes)
         return weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes",
-                         (unsigned long long)rollout->arriving.queue[0].header.attachment_bytes);
-    if (!blob || header->offset > blob->bytes || header->offset != rollout->arriving.book.attachment_got ||
+                         (unsigned long long)arriving->queue[0].header.attachment_bytes);
+    if (!blob || header->offset > blob->bytes || header->offset != arriving->book.attachment_got ||
         header->payload_bytes > blob->bytes - header->offset)
         return weft_fail(WEFT_E_PROTOCOL, "attachment bytes at %llu that no update announced",
                          (unsigned long long)header->offset);
     memcpy(blob->data + header->offset, from, header->payload_bytes);
     if (XXH3_64bits(blob->data + header->offset, header->payload_bytes) != header->check)
-        return bad_check(rollout, header, "the attachment");
-    rollout->arriving.book.attachment_got += header->payload_bytes;
+        return bad_check(joining, header, "the attachment");
+    arriving->book.attachment_got += header->payload_bytes;
     return WEFT_OK;
 }
 
@@ -168,40 +170,40 @@ static bool same_version(const weft_version *a, const weft_version *b)
 
 /* Checks that a bucket belongs to the first queued update, or to a snapshot: tiles without a base, or deltas after
  * them. WEFT_AGAIN: the bucket is the next update's, and the trailer of the first is still on its way. */
-static weft_status check_place(weft_rollout *rollout, const weft_wire_bucket *header)
+static weft_status check_place(weft_arriving *arriving, weft_joining *joining, const weft_wire_bucket *header)
 {
-    const weft_wire_update *update = &rollout->arriving.queue[0].header;
+    const weft_wire_update *update = &arriving->queue[0].header;
     bool right = update->snapshot
-                     ? header->target.run == rollout->joining.welcome.run
+                     ? header->target.run == joining->welcome.run
                      : same_version(&header->base, &update->base) && same_version(&header->target, &update->target);
-    if (!right && !rollout->arriving.queue[0].has_trailer)
+    if (!right && !arriving->queue[0].has_trailer)
         return WEFT_AGAIN;
     if (right && header->kind == WEFT_BUCKET_FRAMES)
-        right = header->offset == rollout->arriving.book.frame_bytes;
+        right = header->offset == arriving->book.frame_bytes;
     if (right)
         return WEFT_OK;
     return weft_fail(WEFT_E_PROTOCOL, "bucket %llu carries version %llu at offset %llu, expected version %llu at %llu",
                      (unsigned long long)header->sequence, (unsigned long long)header->target.number,
                      (unsigned long long)header->offset, (unsigned long long)update->target.number,
-                     (unsigned long long)rollout->arriving.book.frame_bytes);
+                     (unsigned long long)arriving->book.frame_bytes);
 }
 
 /* `begun_ns`: taking began. */
-static weft_status grant(weft_rollout *rollout, uint32_t at, uint64_t begun_ns)
+static weft_status grant(weft_intake *intake, weft_joining *joining, uint32_t at, uint64_t begun_ns)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    weft_slot *slot = &rollout->intake.slots.slot[at];
-    uint64_t now_ns = rollout->intake.moved_ns = weft_clock_ns();
+    weft_slot *slot = &intake->slots.slot[at];
+    uint64_t now_ns = intake->moved_ns = weft_clock_ns();
     weft_wire_receipt receipt = {slot->header.sequence, at, now_ns - begun_ns, begun_ns - slot->whole_ns};
     memset(slot, 0, sizeof *slot);
     weft_wire_put_receipt(&out, &receipt);
-    return weft_rollout_send(rollout, WEFT_MESSAGE_RECEIPT, &out);
+    return weft_rollout_send(joining, WEFT_MESSAGE_RECEIPT, &out);
 }
 
-static void note_taken(weft_rollout *rollout, const weft_wire_bucket *header, uint64_t begun_ns)
+static void note_taken(weft_arriving *arriving, const weft_wire_bucket *header, uint64_t begun_ns)
 {
-    weft_receipt_book *book = &rollout->arriving.book;
+    weft_receipt_book *book = &arriving->book;
     if (book->buckets++ == 0)
         book->begun_ns = begun_ns;
     book->bytes += WEFT_BUCKET_HEADER_BYTES + header->payload_bytes;
@@ -209,9 +211,9 @@ static void note_taken(weft_rollout *rollout, const weft_wire_bucket *header, ui
         return;
     book->frames += header->frames;
     book->frame_bytes += header->payload_bytes;
-    rollout->arriving.taken.bytes = header->payload_bytes;
-    rollout->arriving.taken.used = 0;
-    rollout->arriving.taken.delta = header->base.run != 0;
+    arriving->taken.bytes = header->payload_bytes;
+    arriving->taken.used = 0;
+    arriving->taken.delta = header->base.run != 0;
 }
 
 weft_status weft_receive_take(weft_rollout *rollout)
@@ -229,16 +231,16 @@ weft_status weft_receive_take(weft_rollout *rollout)
     uint64_t begun_ns = weft_clock_ns();
     const weft_wire_bucket header = rollout->intake.slots.slot[at].header;
     const uint8_t *payload = rollout->intake.slots.memory + at * rollout->intake.slots.stride + WEFT_SLOT_HEADER_BYTES;
-    weft_status status = check_place(rollout, &header);
+    weft_status status = check_place(&rollout->arriving, &rollout->joining, &header);
     if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
         status = copy_frames(rollout, &header, payload);
     else if (status == WEFT_OK)
-        status = copy_attachment(rollout, &header, payload);
+        status = copy_attachment(&rollout->arriving, &rollout->joining, &header, payload);
     if (status != WEFT_OK) {
         rollout->session->stats.check_failures += status != WEFT_AGAIN;
         return status;
     }
     rollout->intake.next_sequence++;
-    note_taken(rollout, &header, begun_ns);
-    return grant(rollout, at, begun_ns);
+    note_taken(&rollout->arriving, &header, begun_ns);
+    return grant(&rollout->intake, &rollout->joining, at, begun_ns);
 }

@@ -112,7 +112,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     bool writes = weft_control_wants_write(&rollout->joining.control);
     weft_waits_fd(waits, rollout->joining.control.fd, (short)(writes ? POLLIN | POLLOUT : POLLIN));
     if (rollout->joining.state == WEFT_JOIN_JOINED)
-        weft_inlet_wait(rollout, waits);
+        weft_inlet_wait(&rollout->arriving, &rollout->intake, waits);
     if (rollout->relay)
         rollout->hooks->wait(rollout->relay, waits);
 }
@@ -124,7 +124,7 @@ static bool help(weft_session *session)
 
 static void figures(const weft_session *session, weft_stats_info *stats)
 {
-    stats->rail_count = weft_inlet_rails(session->rollout, stats->rails);
+    stats->rail_count = weft_inlet_rails(&session->rollout->intake, &session->rollout->site, stats->rails);
 }
 
 /* ---- open and close */
@@ -150,13 +150,13 @@ static weft_status open_image(weft_rollout *rollout)
     return weft_binding_open_spaced(session->layout, rollout->stage.image, &rollout->stage.image_binding);
 }
 
-static weft_status check_staging(const weft_rollout *rollout)
+static weft_status check_staging(weft_session *session, const weft_site_peer *site)
 {
-    uint64_t need = weft_staging_largest(rollout->session->layout);
-    if (rollout->site.staging >= need)
+    uint64_t need = weft_staging_largest(session->layout);
+    if (site->staging >= need)
         return WEFT_OK;
     return weft_fail(WEFT_E_CONFIG, "[peer.%s] staging = %llu bytes: this layout's largest unit may need %llu",
-                     rollout->site.name, (unsigned long long)rollout->site.staging, (unsigned long long)need);
+                     site->name, (unsigned long long)site->staging, (unsigned long long)need);
 }
 
 /* Takes the staging memory. A size of the site is had or refused; `auto` makes do with half, and half of that. */
@@ -188,9 +188,9 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
     rollout->current.fresh = weft_mem_take(parts, sizeof *rollout->current.fresh);
     if (!rollout->current.digests || !rollout->stage.digests || !rollout->current.fresh)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
-    weft_status status = check_staging(rollout);
+    weft_status status = check_staging(rollout->session, &rollout->site);
     if (status == WEFT_OK)
-        status = weft_search_open(rollout);
+        status = weft_search_open(&rollout->searching, rollout->session);
     if (status == WEFT_OK)
         status = weft_receive_open(rollout);
     if (status == WEFT_OK)
@@ -212,15 +212,15 @@ static void give_back(weft_rollout *rollout)
     const uint64_t bytes = image_bytes(session->layout);
     if (rollout->relay)
         rollout->hooks->close(rollout);
-    weft_join_close(rollout);
+    weft_join_close(&rollout->intake, &rollout->joining);
     weft_binding_close(&rollout->stage.image_binding);
     if (rollout->stage.image)
         session->backend->memory_give(session->device, rollout->stage.image, bytes, WEFT_MEMORY_HOST);
     weft_proof_close(&rollout->stage.proof);
     weft_unpacker_close(&rollout->stage.unpacker);
     weft_staging_close(&rollout->stage.staging);
-    weft_receive_close(rollout);
-    weft_search_close(rollout);
+    weft_receive_close(&rollout->arriving, &rollout->intake);
+    weft_search_close(&rollout->searching);
     weft_blob_drop(rollout->arriving.attachment);
     weft_blob_drop(rollout->current.attachment);
     weft_binding_close(&rollout->current.weights);
@@ -257,7 +257,7 @@ static void close_rollout(weft_session *session)
     weft_log_sink *before = weft_log_enter(&session->sink);
     if (rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
-        weft_rollout_send(rollout, WEFT_MESSAGE_BYE, &out);
+        weft_rollout_send(&rollout->joining, WEFT_MESSAGE_BYE, &out);
         while (weft_control_flush(&rollout->joining.control) == WEFT_OK &&
                weft_control_wants_write(&rollout->joining.control) && weft_clock_ns() < deadline_ns)
             weft_clock_pass(WEFT_NS_PER_MS);

@@ -67,14 +67,14 @@ struct weft_rollout {
 #define WEFT_ROLLOUT_FAULTS 3u
 
 /* Whether what is held may still serve as a base: not once several versions in a row failed on it. */
-static inline bool weft_rollout_trusts(const weft_rollout *rollout)
+static inline bool weft_rollout_trusts(const weft_current *current, const weft_joining *joining)
 {
-    return rollout->current.known && rollout->joining.faults < WEFT_ROLLOUT_FAULTS;
+    return current->known && joining->faults < WEFT_ROLLOUT_FAULTS;
 }
 
-static inline weft_status weft_rollout_send(weft_rollout *rollout, weft_message type, const weft_out *body)
+static inline weft_status weft_rollout_send(weft_joining *joining, weft_message type, const weft_out *body)
 {
-    return weft_control_send(&rollout->joining.control, type, body ? body->data : NULL, body ? body->used : 0);
+    return weft_control_send(&joining->control, type, body ? body->data : NULL, body ? body->used : 0);
 }
 
 /* ---- rollout.c */
@@ -84,7 +84,7 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
 
 /* ---- join.c */
 weft_status weft_join_open(weft_rollout *rollout);
-void weft_join_close(weft_rollout *rollout);
+void weft_join_close(weft_intake *intake, weft_joining *joining);
 /* Dials, greets, keeps the connection alive. */
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 /* The connection is gone or must go: closes everything on it and dials again later. */
@@ -103,20 +103,20 @@ weft_status weft_inlet_links(weft_rollout *rollout, const char *first);
 /* Opens all inlets of a new connection and names them. */
 weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello);
 /* Joins them with the trainer's ports and closes those that it will not use. */
-weft_status weft_inlet_connect(weft_rollout *rollout, const weft_wire_welcome *welcome);
+weft_status weft_inlet_connect(weft_intake *intake, weft_joining *joining, const weft_wire_welcome *welcome);
 /* Closes all, the fence of the connection; with `links` those too. */
-void weft_inlet_close(weft_rollout *rollout, bool links);
-uint32_t weft_inlet_used(const weft_rollout *rollout);
+void weft_inlet_close(weft_intake *intake, bool links);
+uint32_t weft_inlet_used(const weft_intake *intake);
 /* Describes the rails; returns how many there are. */
-uint32_t weft_inlet_rails(const weft_rollout *rollout, weft_rail_info rails[WEFT_RAILS_MAX]);
+uint32_t weft_inlet_rails(const weft_intake *intake, const weft_site_peer *site, weft_rail_info rails[WEFT_RAILS_MAX]);
 /* An inlet reports that it failed. Errors: WEFT_E_PEER_LOST when there is no other. */
-weft_status weft_inlet_fail(weft_rollout *rollout, weft_inlet *inlet, weft_status why);
+weft_status weft_inlet_fail(weft_intake *intake, weft_joining *joining, weft_inlet *inlet, weft_status why);
 /* LOOK, CLOSE and OPEN. */
-weft_status weft_inlet_tell(weft_rollout *rollout);
-weft_status weft_inlet_shut(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+weft_status weft_inlet_tell(weft_intake *intake, weft_joining *joining);
+weft_status weft_inlet_shut(weft_intake *intake, weft_joining *joining, const uint8_t *body, uint64_t length);
 weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length);
 /* Says which inlets may have something to say. */
-void weft_inlet_wait(const weft_rollout *rollout, weft_waits *waits);
+void weft_inlet_wait(const weft_arriving *arriving, const weft_intake *intake, weft_waits *waits);
 
 /* ---- gateway.c */
 /* "host:port" of the relays that a peer joins through, in order, and of the trainer, if it may turn there. */
@@ -138,10 +138,10 @@ void weft_gateway_begin(weft_route *route, uint32_t faults, bool silent);
 bool weft_gateway_next(weft_route *route);
 /* Whether the way just dialed is to be dialed again: at the first join a relay may be starting just now, as everybody
  * is, so that it has a heartbeat to be there; one that was there and is gone has not. */
-bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
+bool weft_gateway_again(const weft_joining *joining, const weft_site_peer *site, uint64_t now_ns);
 /* How long to wait for an answer there: a relay is given up after a heartbeat; one that has not even greeted, where
  * another was lost and there are more, after an eighth of one, since it does that by itself. */
-uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
+uint64_t weft_gateway_patience_ms(const weft_joining *joining, const weft_site_peer *site, uint64_t most_ms);
 /* "the trainer", or "relay NAME". */
 void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
 
@@ -163,10 +163,10 @@ weft_status weft_search_join(weft_rollout *rollout);
 weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint64_t length);
 /* While a search is on: ends it when it is done or has taken io_deadline; the fault that waited for it, if one did. */
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
-weft_status weft_search_open(weft_rollout *rollout);
-void weft_search_close(weft_rollout *rollout);
+weft_status weft_search_open(weft_searching *searching, weft_session *session);
+void weft_search_close(weft_searching *searching);
 /* Forgets it: the connection is gone. */
-void weft_search_drop(weft_rollout *rollout);
+void weft_search_drop(weft_searching *searching);
 
 /* ---- verify.c */
 /* Compares the next unit of the weights with what is held. Errors: WEFT_E_BASE, naming tensor and tile. */
@@ -185,9 +185,9 @@ void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLO
 
 /* ---- receive.c */
 weft_status weft_receive_open(weft_rollout *rollout);
-void weft_receive_close(weft_rollout *rollout);
+void weft_receive_close(weft_arriving *arriving, weft_intake *intake);
 /* Forgets everything of the connection. */
-void weft_receive_reset(weft_rollout *rollout);
+void weft_receive_reset(weft_arriving *arriving, weft_intake *intake);
 /* Takes arrivals off the port; true if there were any. */
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any);
 /* Copies the next bucket in sequence out of its slot, checks it and grants the slot again. WEFT_AGAIN: none is whole.
@@ -206,7 +206,7 @@ void weft_stage_clear(weft_rollout *rollout);
 /* Decodes or stores frames of the bucket that was taken: one, or some windows full. */
 weft_status weft_stage_frames(weft_rollout *rollout);
 /* Where a snapshot goes. */
-const weft_binding *weft_stage_target(const weft_rollout *rollout);
+const weft_binding *weft_stage_target(const weft_current *current, const weft_stage *stage);
 
 /* ---- rollout_bind.c, rollout_commit.c, rollout_end.c: the public calls, under the lock */
 /* Takes the binding over, after an error too. */
@@ -218,6 +218,6 @@ weft_status weft_rollout_scrub(weft_rollout *rollout);
 /* If `status` says that the device failed, as the last error has it: the session makes no more steps. */
 void weft_rollout_end(weft_rollout *rollout, weft_status status);
 /* WEFT_OK, or what the session ended with, said. */
-weft_status weft_rollout_ended(const weft_rollout *rollout);
+weft_status weft_rollout_ended(weft_session *session);
 
 #endif

@@ -106,7 +106,7 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
     uint64_t *digests = NULL, root = 0;
     char name[WEFT_PART_TEXT];
     if (rollout->session->ended != WEFT_OK)
-        return weft_rollout_ended(rollout);
+        return weft_rollout_ended(rollout->session);
     if (!rollout->current.known)
         return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
     weft_status status = digest_unlocked(rollout, &rollout->current.weights, &digests, &root);

@@ -7,12 +7,12 @@
 
 /* ---- staged */
 
-static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
+static bool describe_staged(const weft_arriving *arriving, const weft_course *course, weft_staged_info *info)
 {
-    const weft_incoming *incoming = &rollout->arriving.queue[0];
-    const weft_receipt_book *book = &rollout->arriving.book;
+    const weft_incoming *incoming = &arriving->queue[0];
+    const weft_receipt_book *book = &arriving->book;
     weft_staged_info all = {0};
-    if (rollout->course.state == WEFT_COURSE_STAGED) {
+    if (course->state == WEFT_COURSE_STAGED) {
         all.kind = incoming->header.snapshot ? WEFT_STAGED_SNAPSHOT : WEFT_STAGED_UPDATE;
         all.base = incoming->header.base;
         all.target = incoming->trailer.target;
@@ -20,9 +20,9 @@ static bool describe_staged(const weft_rollout *rollout, weft_staged_info *info)
         all.bytes = book->bytes;
         all.receive_ms = weft_clock_ms(book->begun_ns, book->whole_ns);
         all.decode_ms = (double)book->decode_ns / 1e6;
-    } else if (rollout->course.state == WEFT_COURSE_OFFERED) {
+    } else if (course->state == WEFT_COURSE_OFFERED) {
         all.kind = WEFT_STAGED_SNAPSHOT;
-        all.target = rollout->course.offer;
+        all.target = course->offer;
     } else {
         return false;
     }
@@ -38,7 +38,7 @@ static weft_status check_end(const weft_rollout *rollout)
     if (!rollout->current.bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
     if (rollout->session->ended != WEFT_OK)
-        return weft_rollout_ended(rollout);
+        return weft_rollout_ended(rollout->session);
     if (rollout->joining.state == WEFT_JOIN_REFUSED)
         return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
                                weft_status_name(rollout->joining.refusal), rollout->joining.refusal_text);
@@ -46,36 +46,36 @@ static weft_status check_end(const weft_rollout *rollout)
 }
 
 /* Tells why nothing will be staged until a trainer comes. */
-static weft_status check_trainer(const weft_rollout *rollout)
+static weft_status check_trainer(const weft_joining *joining, weft_session *session)
 {
-    uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
-    if (rollout->joining.state == WEFT_JOIN_JOINED)
+    uint64_t deadline_ms = session->site->session.connect_deadline_ms;
+    if (joining->state == WEFT_JOIN_JOINED)
         return WEFT_OK;
-    if (rollout->joining.said_goodbye)
+    if (joining->said_goodbye)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
-    if (weft_clock_ns() <= rollout->joining.away_since_ns + deadline_ms * WEFT_NS_PER_MS)
+    if (weft_clock_ns() <= joining->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
         return WEFT_OK;
-    if (weft_status_scope(rollout->joining.away_status) ==
+    if (weft_status_scope(joining->away_status) ==
         WEFT_SCOPE_SESSION) /* what is short here says nothing of a trainer */
-        return weft_fail_quiet(rollout->joining.away_status, "no connection for %llu ms (connect_deadline): %s",
-                               (unsigned long long)deadline_ms, rollout->joining.away_text);
+        return weft_fail_quiet(joining->away_status, "no connection for %llu ms (connect_deadline): %s",
+                               (unsigned long long)deadline_ms, joining->away_text);
     return weft_fail_quiet(WEFT_E_UNREACHABLE,
                            "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
-                           rollout->session->site->trainer.listen, (unsigned long long)deadline_ms,
-                           rollout->joining.away_text[0] ? rollout->joining.away_text : "it does not answer");
+                           session->site->trainer.listen, (unsigned long long)deadline_ms,
+                           joining->away_text[0] ? joining->away_text : "it does not answer");
 }
 
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)
 {
     uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
-    while (!describe_staged(rollout, info)) {
+    while (!describe_staged(&rollout->arriving, &rollout->course, info)) {
         weft_status status = check_end(rollout);
         if (status != WEFT_OK)
             return status;
         if (weft_session_interrupted(rollout->session))
             return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
         if (!weft_session_wait(rollout->session, deadline_ns)) {
-            status = check_trainer(rollout);
+            status = check_trainer(&rollout->joining, rollout->session);
             return status == WEFT_OK ? WEFT_AGAIN : status;
         }
     }
@@ -147,8 +147,8 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
 {
     weft_staged_info info = {.size = sizeof info};
     if (rollout->session->ended != WEFT_OK)
-        return weft_rollout_ended(rollout);
-    if (!describe_staged(rollout, &info) || info.target.number != version)
+        return weft_rollout_ended(rollout->session);
+    if (!describe_staged(&rollout->arriving, &rollout->course, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
     rollout->stage.stream = stream;

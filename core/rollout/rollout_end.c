@@ -4,9 +4,9 @@
 #include "base/status.h"
 #include "rollout/rollout.h"
 
-weft_status weft_rollout_ended(const weft_rollout *rollout)
+weft_status weft_rollout_ended(weft_session *session)
 {
-    return weft_fail_quiet(rollout->session->ended, "%s", rollout->session->ended_text);
+    return weft_fail_quiet(session->ended, "%s", session->ended_text);
 }
 
 void weft_rollout_end(weft_rollout *rollout, weft_status status)

@@ -17,10 +17,10 @@
  */
 #define WALK_MAX 16u
 
-static uint64_t limit_of(const weft_rollout *rollout)
+static uint64_t limit_of(const weft_searching *searching, weft_session *session)
 {
-    const weft_search *search = &rollout->searching.search;
-    const weft_layout *layout = rollout->session->layout;
+    const weft_search *search = &searching->search;
+    const weft_layout *layout = session->layout;
     return search->tiles ? weft_part_count(layout, search->tensor) : layout->count;
 }
 
@@ -29,7 +29,7 @@ static weft_status ask(weft_rollout *rollout)
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_search *search = &rollout->searching.search;
-    uint64_t left = limit_of(rollout) - search->next;
+    uint64_t left = limit_of(&rollout->searching, rollout->session) - search->next;
     search->query = (weft_wire_query){.version = search->version,
                                       .kind = search->tiles ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS,
                                       .tensor = search->tiles ? search->tensor : 0,
@@ -39,7 +39,7 @@ static weft_status ask(weft_rollout *rollout)
     rollout->intake.moved_ns = weft_clock_ns();
     if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
         search->until_ns = rollout->intake.moved_ns + rollout->session->site->session.io_deadline_ms * WEFT_NS_PER_MS;
-    return weft_rollout_send(rollout, WEFT_MESSAGE_QUERY, &out);
+    return weft_rollout_send(&rollout->joining, WEFT_MESSAGE_QUERY, &out);
 }
 
 static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const uint64_t *mine, weft_version version)
@@ -71,22 +71,22 @@ weft_status weft_search_join(weft_rollout *rollout)
     return begin(rollout, WEFT_SEARCH_JOIN, rollout->current.digests, (weft_version){0, 0, 0});
 }
 
-weft_status weft_search_open(weft_rollout *rollout)
+weft_status weft_search_open(weft_searching *searching, weft_session *session)
 {
-    const weft_layout *layout = rollout->session->layout;
-    rollout->searching.tensors = weft_mem_take(layout->count / 8 + 1, 1);
-    rollout->searching.nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
-    rollout->searching.wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
-    if (rollout->searching.tensors && rollout->searching.nearest_tensors && rollout->searching.wrong)
+    const weft_layout *layout = session->layout;
+    searching->tensors = weft_mem_take(layout->count / 8 + 1, 1);
+    searching->nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
+    searching->wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
+    if (searching->tensors && searching->nearest_tensors && searching->wrong)
         return WEFT_OK;
     return weft_fail(WEFT_E_MEMORY, "no memory to find wrong tiles");
 }
 
-void weft_search_close(weft_rollout *rollout)
+void weft_search_close(weft_searching *searching)
 {
-    weft_mem_give(rollout->searching.wrong);
-    weft_mem_give(rollout->searching.nearest_tensors);
-    weft_mem_give(rollout->searching.tensors);
+    weft_mem_give(searching->wrong);
+    weft_mem_give(searching->nearest_tensors);
+    weft_mem_give(searching->tensors);
 }
 
 /* ---- answers */
@@ -130,11 +130,11 @@ static void note_unit(weft_rollout *rollout, uint64_t part)
     search->done = !search->all;
 }
 
-static void name_part(weft_rollout *rollout, uint64_t part)
+static void name_part(weft_searching *searching, weft_session *session, uint64_t part)
 {
-    weft_search *search = &rollout->searching.search;
+    weft_search *search = &searching->search;
     char name[WEFT_PART_TEXT];
-    weft_part_name(rollout->session->layout, part, name);
+    weft_part_name(session->layout, part, name);
     if (search->nearest_count > 1)
         snprintf(search->name, sizeof search->name, "%s and %llu tensors more", name,
                  (unsigned long long)search->nearest_count - 1);
@@ -147,7 +147,7 @@ static void take_part(weft_rollout *rollout, uint64_t part)
 {
     weft_search *search = &rollout->searching.search;
     if (!search->name[0])
-        name_part(rollout, part);
+        name_part(&rollout->searching, rollout->session, part);
     if (search->all)
         note_unit(rollout, part);
     else
@@ -210,7 +210,8 @@ static weft_status take_tensors(weft_rollout *rollout, const weft_wire_digests *
                 search->first = answer->first + i;
         }
     search->next += answer->count;
-    return search->next < limit_of(rollout) ? ask(rollout) : end_of_tensors(rollout, &answer->before);
+    return search->next < limit_of(&rollout->searching, rollout->session) ? ask(rollout)
+                                                                          : end_of_tensors(rollout, &answer->before);
 }
 
 static weft_status take_tiles(weft_rollout *rollout, const weft_wire_digests *answer)
@@ -223,7 +224,7 @@ static weft_status take_tiles(weft_rollout *rollout, const weft_wire_digests *an
     search->next += answer->count;
     if (search->done)
         return WEFT_OK;
-    if (search->next < limit_of(rollout))
+    if (search->next < limit_of(&rollout->searching, rollout->session))
         return ask(rollout);
     search->tensor++;
     return next_tensor(rollout);
@@ -293,11 +294,11 @@ static void tell_join(weft_rollout *rollout)
 }
 
 /* The runs of units that differ; false: more than one message says. */
-static bool list_units(const weft_rollout *rollout, weft_wire_repair *repair)
+static bool list_units(const weft_searching *searching, weft_session *session, weft_wire_repair *repair)
 {
     uint64_t next = 0;
-    for (uint64_t unit = 0; unit < rollout->session->layout->unit_count; unit++) {
-        if (!bit_at(rollout->searching.wrong, unit))
+    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
+        if (!bit_at(searching->wrong, unit))
             continue;
         if (repair->count == 0 || unit != next) {
             if (repair->count == WEFT_REPAIR_RANGES_MAX)
@@ -316,7 +317,7 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_repair repair = {.root = rollout->current.version.root, .version = *nearest};
-    if (!whole || !list_units(rollout, &repair))
+    if (!whole || !list_units(&rollout->searching, rollout->session, &repair))
         return weft_ask_offered(rollout);
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",
@@ -324,9 +325,9 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     return weft_ask_send(rollout, WEFT_COURSE_ON_REPAIR, WEFT_MESSAGE_REPAIR, &out);
 }
 
-void weft_search_drop(weft_rollout *rollout)
+void weft_search_drop(weft_searching *searching)
 {
-    rollout->searching.search = (weft_search){0};
+    searching->search = (weft_search){0};
 }
 
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)

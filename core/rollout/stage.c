@@ -11,7 +11,7 @@ void weft_stage_clear(weft_rollout *rollout)
     bool snapshot = rollout->arriving.queued && rollout->arriving.queue[0].header.snapshot;
     rollout->intake.moved_ns = weft_clock_ns();
     weft_staging_clear(&rollout->stage.staging);
-    weft_proof_begin(&rollout->stage.proof, weft_stage_target(rollout));
+    weft_proof_begin(&rollout->stage.proof, weft_stage_target(&rollout->current, &rollout->stage));
     memset(&rollout->arriving.book, 0, sizeof rollout->arriving.book);
     rollout->arriving.taken.bytes = rollout->arriving.taken.used = 0;
     weft_blob_drop(rollout->arriving.attachment);
@@ -24,11 +24,11 @@ void weft_stage_clear(weft_rollout *rollout)
 
 /* ---- the whole of it */
 
-static weft_status check_totals(const weft_rollout *rollout)
+static weft_status check_totals(const weft_arriving *arriving, weft_session *session)
 {
-    const weft_incoming *incoming = &rollout->arriving.queue[0];
-    const weft_receipt_book *book = &rollout->arriving.book;
-    uint64_t units = rollout->session->layout->unit_count;
+    const weft_incoming *incoming = &arriving->queue[0];
+    const weft_receipt_book *book = &arriving->book;
+    uint64_t units = session->layout->unit_count;
     if (book->frames != incoming->trailer.frames || book->frame_bytes != incoming->trailer.frame_bytes)
         return weft_fail(WEFT_E_PROTOCOL, "version %llu: %llu frames of %llu bytes came, the trailer says %llu of %llu",
                          (unsigned long long)incoming->trailer.target.number, (unsigned long long)book->frames,
@@ -39,9 +39,8 @@ static weft_status check_totals(const weft_rollout *rollout)
                          (unsigned long long)incoming->trailer.target.number, (unsigned long long)book->next_unit,
                          (unsigned long long)units);
     if (book->attachment_got != incoming->header.attachment_bytes ||
-        (rollout->arriving.attachment &&
-         weft_blob_hash(rollout->arriving.attachment->data, rollout->arriving.attachment->bytes) !=
-             incoming->header.attachment))
+        (arriving->attachment &&
+         weft_blob_hash(arriving->attachment->data, arriving->attachment->bytes) != incoming->header.attachment))
         return weft_fail(WEFT_E_CHECK, "version %llu: the attachment is not what was announced",
                          (unsigned long long)incoming->trailer.target.number);
     return WEFT_OK;
@@ -57,17 +56,17 @@ static weft_status prove(weft_rollout *rollout)
     return rollout->arriving.book.proved ? WEFT_OK : weft_search_target(rollout);
 }
 
-static weft_status tell_staged(weft_rollout *rollout)
+static weft_status tell_staged(weft_arriving *arriving, weft_joining *joining)
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
-    weft_wire_put_version(&out, &rollout->arriving.queue[0].trailer.target);
-    return weft_rollout_send(rollout, WEFT_MESSAGE_STAGED, &out);
+    weft_wire_put_version(&out, &arriving->queue[0].trailer.target);
+    return weft_rollout_send(joining, WEFT_MESSAGE_STAGED, &out);
 }
 
 static weft_status check_whole(weft_rollout *rollout)
 {
-    weft_status status = check_totals(rollout);
+    weft_status status = check_totals(&rollout->arriving, rollout->session);
     if (status == WEFT_OK)
         status = weft_proof_settle(&rollout->stage.proof, rollout->stage.digests);
     return status == WEFT_OK ? prove(rollout) : status;
@@ -75,10 +74,10 @@ static weft_status check_whole(weft_rollout *rollout)
 
 /* Whether weights that the update does not touch are digested too. Not after a snapshot, because its proof has seen all
  * weights. */
-static bool verifies(const weft_rollout *rollout)
+static bool verifies(const weft_arriving *arriving, weft_session *session)
 {
-    return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !rollout->arriving.queue[0].header.snapshot &&
-           rollout->arriving.book.verified < rollout->session->layout->unit_count;
+    return session->site->commit.verify == WEFT_VERIFY_FULL && !arriving->queue[0].header.snapshot &&
+           arriving->book.verified < session->layout->unit_count;
 }
 
 static weft_status finish(weft_rollout *rollout)
@@ -87,7 +86,7 @@ static weft_status finish(weft_rollout *rollout)
     weft_status status = rollout->arriving.book.proved ? WEFT_OK : check_whole(rollout);
     if (status != WEFT_OK)
         return status;
-    if (verifies(rollout))
+    if (verifies(&rollout->arriving, rollout->session))
         return weft_verify_step(rollout);
     rollout->arriving.book.whole_ns = weft_clock_ns();
     if (rollout->arriving.book.begun_ns == 0)
@@ -100,7 +99,7 @@ static weft_status finish(weft_rollout *rollout)
         return status;
     weft_session_event(rollout->session, WEFT_EVENT_STAGED, WEFT_OK, rollout->site.name, &incoming->trailer.target, "");
     weft_session_changed(rollout->session);
-    return tell_staged(rollout);
+    return tell_staged(&rollout->arriving, &rollout->joining);
 }
 
 static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit_ns)
@@ -111,7 +110,7 @@ static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit
     memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
     held.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
     weft_wire_put_held(&out, &held);
-    weft_rollout_send(rollout, WEFT_MESSAGE_HELD, &out);
+    weft_rollout_send(&rollout->joining, WEFT_MESSAGE_HELD, &out);
 }
 
 /* On to the next queued update. */
@@ -156,13 +155,13 @@ weft_status weft_stage_step(weft_rollout *rollout)
 
 /* ---- after the commit */
 
-static void move_attachment(weft_rollout *rollout)
+static void move_attachment(weft_arriving *arriving, weft_current *current)
 {
-    if (!rollout->arriving.attachment)
+    if (!arriving->attachment)
         return;
-    weft_blob_drop(rollout->current.attachment);
-    rollout->current.attachment = rollout->arriving.attachment;
-    rollout->arriving.attachment = NULL;
+    weft_blob_drop(current->attachment);
+    current->attachment = arriving->attachment;
+    arriving->attachment = NULL;
 }
 
 void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
@@ -177,7 +176,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->stage.last = rollout->arriving.book;
     rollout->stage.level = weft_level_name(rollout->arriving.queue[0].header.level);
     rollout->session->stats.versions++;
-    move_attachment(rollout);
+    move_attachment(&rollout->arriving, &rollout->current);
     weft_course_move(&rollout->course, WEFT_COURSE_ON_SETTLED); /* from committing, which only this call ends */
     advance(rollout);
     if (rollout->joining.state == WEFT_JOIN_JOINED)

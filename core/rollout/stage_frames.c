@@ -4,17 +4,17 @@
 #include "base/status.h"
 #include "rollout/rollout.h"
 
-const weft_binding *weft_stage_target(const weft_rollout *rollout)
+const weft_binding *weft_stage_target(const weft_current *current, const weft_stage *stage)
 {
-    return rollout->stage.into_image ? &rollout->stage.image_binding : &rollout->current.weights;
+    return stage->into_image ? &stage->image_binding : &current->weights;
 }
 
 /* So many windows full of frames are done in one step. */
 #define FRAMES_MOST(window) ((window)->depth == 1 ? 1u : 4u * (window)->depth)
 
-static bool has_frames(const weft_rollout *rollout)
+static bool has_frames(const weft_arriving *arriving)
 {
-    return rollout->arriving.taken.used < rollout->arriving.taken.bytes;
+    return arriving->taken.used < arriving->taken.bytes;
 }
 
 /* Admits the next frame. One that was unpacked stands in the unpacker until the next is: jobs on it end before that. */
@@ -49,20 +49,20 @@ static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const w
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
 }
 
-static weft_changes *take_list(weft_rollout *rollout, const weft_frame_header *frame)
+static weft_changes *take_list(weft_session *session, weft_stage *stage, const weft_frame_header *frame)
 {
-    weft_changes *changes = weft_staging_take(&rollout->stage.staging, frame->unit, frame->changed,
-                                              rollout->session->layout->units[frame->unit].width);
+    weft_changes *changes =
+        weft_staging_take(&stage->staging, frame->unit, frame->changed, session->layout->units[frame->unit].width);
     if (changes)
         changes->units = frame->units;
     return changes;
 }
 
-static weft_status over_budget(const weft_rollout *rollout)
+static weft_status over_budget(const weft_arriving *arriving, const weft_stage *stage)
 {
     return weft_fail(WEFT_E_BUDGET, "version %llu needs more than staging = %llu bytes; raise it in the site file",
-                     (unsigned long long)rollout->arriving.queue[0].header.target.number,
-                     (unsigned long long)rollout->stage.staging.bytes);
+                     (unsigned long long)arriving->queue[0].header.target.number,
+                     (unsigned long long)stage->staging.bytes);
 }
 
 /* ---- of an update */
@@ -93,9 +93,9 @@ static weft_status update_frame_begin(weft_rollout *rollout)
                          (unsigned long long)rollout->arriving.queue[0].header.target.number, frame.header.unit,
                          (unsigned long long)rollout->arriving.book.next_unit - 1);
     rollout->arriving.book.next_unit = frame.header.unit + (uint64_t)frame.header.units;
-    weft_changes *changes = take_list(rollout, &frame.header);
+    weft_changes *changes = take_list(rollout->session, &rollout->stage, &frame.header);
     if (!changes)
-        return over_budget(rollout);
+        return over_budget(&rollout->arriving, &rollout->stage);
     decode_begin(rollout, &frame, &rollout->current.weights, 0, changes);
     return WEFT_OK;
 }
@@ -104,7 +104,7 @@ static weft_status update_frames(weft_rollout *rollout)
 {
     weft_pipeline *window = &rollout->session->steps;
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
+    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(&rollout->arriving); i++) {
         if (!weft_pipeline_next(window))
             status = update_frame_end(rollout);
         if (status == WEFT_OK)
@@ -118,9 +118,9 @@ static weft_status update_frames(weft_rollout *rollout)
 /* ---- tiles of a snapshot: stored, and digested where they lie when the proof comes to them */
 
 /* Ends the oldest tiles until at most `left` are under way; `*stored` is how many are whole. */
-static weft_status tiles_end(weft_rollout *rollout, uint64_t left, uint64_t *stored)
+static weft_status tiles_end(weft_session *session, uint64_t left, uint64_t *stored)
 {
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &session->steps;
     weft_status status = WEFT_OK;
     for (; status == WEFT_OK && window->begun - window->ended > left; ++*stored)
         status = weft_pipeline_end(window)->status;
@@ -130,7 +130,7 @@ static weft_status tiles_end(weft_rollout *rollout, uint64_t left, uint64_t *sto
 /* The trainer has lost what was published since the first tiles were read: all that came is void. */
 static void start_over(weft_rollout *rollout)
 {
-    weft_proof_begin(&rollout->stage.proof, weft_stage_target(rollout));
+    weft_proof_begin(&rollout->stage.proof, weft_stage_target(&rollout->current, &rollout->stage));
     memset(rollout->stage.digests, 0, rollout->session->layout->part_count * sizeof *rollout->stage.digests);
     rollout->arriving.book.next_unit = 0;
 }
@@ -143,8 +143,9 @@ static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s%s, expected unit %llu as full", frame->header.unit,
                          weft_level_name(frame->header.level), steps ? " of steps" : "",
                          (unsigned long long)rollout->arriving.book.next_unit);
-    weft_pipeline_next(window)->store = (weft_store_job){
-        weft_binding_view(weft_stage_target(rollout), frame->header.unit), frame->payload, rollout->stage.stream};
+    weft_pipeline_next(window)->store =
+        (weft_store_job){weft_binding_view(weft_stage_target(&rollout->current, &rollout->stage), frame->header.unit),
+                         frame->payload, rollout->stage.stream};
     weft_pipeline_begin(window, WEFT_JOB_STORE);
     rollout->arriving.book.next_unit++;
     return WEFT_OK;
@@ -155,14 +156,14 @@ static weft_status tile_frames(weft_rollout *rollout)
     weft_pipeline *window = &rollout->session->steps;
     weft_status status = WEFT_OK;
     uint64_t stored = 0;
-    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
+    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(&rollout->arriving); i++) {
         weft_frame frame;
-        status = tiles_end(rollout, window->depth - 1, &stored);
+        status = tiles_end(rollout->session, window->depth - 1, &stored);
         if (status == WEFT_OK)
             status = next_frame(rollout, &frame);
         if (status == WEFT_OK && frame.header.level == WEFT_LEVEL_FULL && !weft_frame_has_full_steps(&frame.header) &&
             frame.header.unit == 0 && rollout->arriving.book.next_unit > 0) {
-            status = tiles_end(rollout, 0, &stored);
+            status = tiles_end(rollout->session, 0, &stored);
             stored = 0;
             start_over(rollout);
         }
@@ -170,7 +171,7 @@ static weft_status tile_frames(weft_rollout *rollout)
             status = tile_begin(rollout, &frame);
     }
     if (status == WEFT_OK)
-        status = tiles_end(rollout, 0, &stored);
+        status = tiles_end(rollout->session, 0, &stored);
     return status == WEFT_OK ? weft_proof_stored(&rollout->stage.proof, stored, rollout->stage.digests) : status;
 }
 
@@ -180,10 +181,10 @@ static void list_fill(void *user, uint64_t list, weft_job *job)
 {
     weft_rollout *rollout = user;
     weft_changes *changes = weft_staging_at(&rollout->stage.staging, list);
-    job->apply =
-        (weft_apply_job){.target = weft_binding_span(weft_stage_target(rollout), changes->unit, changes->units),
-                         .changes = changes,
-                         .stream = rollout->stage.stream};
+    job->apply = (weft_apply_job){.target = weft_binding_span(weft_stage_target(&rollout->current, &rollout->stage),
+                                                              changes->unit, changes->units),
+                                  .changes = changes,
+                                  .stream = rollout->stage.stream};
 }
 
 /* Puts what was decoded so far into the tiles. */
@@ -213,17 +214,17 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
     bool again = last && frame->header.unit < last->unit + (uint64_t)last->units; /* of a version further on */
     if (again || !weft_pipeline_next(&rollout->session->steps))
         status = deltas_end(rollout);
-    weft_changes *changes = status == WEFT_OK ? take_list(rollout, &frame->header) : NULL;
+    weft_changes *changes = status == WEFT_OK ? take_list(rollout->session, &rollout->stage, &frame->header) : NULL;
     if (status == WEFT_OK && !changes && staging->count > 0) {
         status = deltas_end(rollout);
-        changes = status == WEFT_OK ? take_list(rollout, &frame->header) : NULL;
+        changes = status == WEFT_OK ? take_list(rollout->session, &rollout->stage, &frame->header) : NULL;
     }
     if (status != WEFT_OK || !changes)
-        return status != WEFT_OK ? status : over_budget(rollout);
+        return status != WEFT_OK ? status : over_budget(&rollout->arriving, &rollout->stage);
     const weft_layout *layout = rollout->session->layout;
     uint32_t limit =
         end > next ? weft_layout_count_units(layout, frame->header.unit, (uint32_t)(next - frame->header.unit)) : 0;
-    decode_begin(rollout, frame, weft_stage_target(rollout), limit, changes);
+    decode_begin(rollout, frame, weft_stage_target(&rollout->current, &rollout->stage), limit, changes);
     return WEFT_OK;
 }
 
@@ -232,7 +233,7 @@ static weft_status delta_frames(weft_rollout *rollout)
     weft_pipeline *window = &rollout->session->steps;
     weft_status status =
         weft_proof_settle(&rollout->stage.proof, rollout->stage.digests); /* what changes was digested before */
-    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(rollout); i++) {
+    for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(&rollout->arriving); i++) {
         weft_frame frame;
         status = next_frame(rollout, &frame);
         if (status == WEFT_OK)

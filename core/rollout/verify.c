@@ -21,12 +21,11 @@ static weft_status compare(weft_rollout *rollout, uint64_t unit, char name[WEFT_
     return status;
 }
 
-static weft_status alien(const weft_rollout *rollout, const char *name)
+static weft_status alien(const weft_arriving *arriving, const weft_current *current, const char *name)
 {
-    return weft_fail(WEFT_E_BASE,
-                     "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
-                     (unsigned long long)rollout->arriving.queue[0].header.target.number, name,
-                     (unsigned long long)rollout->current.version.number);
+    return weft_fail(
+        WEFT_E_BASE, "version %llu: %s: the weights are not those of version %llu; somebody else wrote them",
+        (unsigned long long)arriving->queue[0].header.target.number, name, (unsigned long long)current->version.number);
 }
 
 weft_status weft_verify_step(weft_rollout *rollout)
@@ -35,7 +34,7 @@ weft_status weft_verify_step(weft_rollout *rollout)
     weft_status status = compare(rollout, rollout->arriving.book.verified++, name);
     if (status != WEFT_OK || !name[0])
         return status;
-    return alien(rollout, name);
+    return alien(&rollout->arriving, &rollout->current, name);
 }
 
 /* The first unit of several that is not what is held; `name` is empty when all are. */
@@ -58,7 +57,7 @@ weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *fr
     if (status != WEFT_OK)
         return status;
     if (name[0])
-        return alien(rollout, name);
+        return alien(&rollout->arriving, &rollout->current, name);
     weft_part_name_range(layout, weft_part_of_unit(layout, frame->unit),
                          weft_part_of_unit(layout, last) + layout->units[last].tensor_count - 1, name);
     return weft_fail(why, "version %llu: %s: %s", (unsigned long long)rollout->arriving.queue[0].header.target.number,
