@@ -428,9 +428,9 @@ static void close_relay(weft_rollout *rollout)
         weft_control_close(&child->down);
         weft_mem_give(child->own.slot);
     }
-    for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++)
+    for (uint32_t i = 0; i < WEFT_RELAY_OUTLETS; i++)
         if (relay->outlets[i].provider)
-            weft_relay_lane_close(&relay->outlets[i]);
+            weft_relay_outlet_close(&relay->outlets[i]);
     weft_log_limit_end(&relay->strangers);
     weft_control_unlisten(relay->listen_fd);
     weft_mem_give(relay->layout_bytes);

@@ -26,7 +26,7 @@
 #define WEFT_CHILD_SLOTS   16u /* of the child's slots, at most so many are used */
 #define WEFT_CHILD_FOLLOWS 4u  /* updates that may be remembered as followed: more than can be under way */
 #define WEFT_BLOCKS_MAX    65536u
-#define WEFT_RELAY_LANES   4u
+#define WEFT_RELAY_OUTLETS 4u
 #define WEFT_RELAY_HEADER  256u /* of the ring of bucket headers: whole cache lines */
 
 typedef enum weft_child_state {
@@ -40,12 +40,12 @@ typedef enum weft_child_state {
 } weft_child_state;
 
 /* A provider by which children come: the relay's address on it, and what is sent from. */
-typedef struct weft_relay_lane {
+typedef struct weft_relay_outlet {
     const weft_provider *provider; /* NULL: unused */
     weft_link *link;
     weft_link_facts facts;
     weft_region *memory, *headers;
-} weft_relay_lane;
+} weft_relay_outlet;
 
 /* A bucket between post and receipt, by the child's slot. */
 typedef struct weft_passing {
@@ -75,7 +75,7 @@ typedef struct weft_child {
     weft_version follows[WEFT_CHILD_FOLLOWS];
     uint32_t follows_at;
 
-    weft_relay_lane *outlet;
+    weft_relay_outlet *outlet;
     weft_port *port;
     uint32_t chunk_bytes;
     weft_pace pace;
@@ -114,7 +114,7 @@ struct weft_relay {
     weft_child *children;
     uint32_t child_count, next_route;
     weft_log_limit strangers; /* lines about who did not say a HELLO that is taken */
-    weft_relay_lane outlets[WEFT_RELAY_LANES];
+    weft_relay_outlet outlets[WEFT_RELAY_OUTLETS];
     uint64_t pass_sequence; /* next bucket of the relay's own stream to be passed on */
     uint8_t *layout_bytes;  /* LAYOUT message's body */
     uint64_t layout_length;
@@ -154,7 +154,7 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child);
 weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 /* WELCOME of the trainer: opens the way to the child and passes it on. */
 weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
-void weft_relay_lane_close(weft_relay_lane *outlet);
+void weft_relay_outlet_close(weft_relay_outlet *outlet);
 
 /* ---- relay_dispatch.c */
 /* Passes messages on, both ways. Errors end the child's connections. */

@@ -11,7 +11,7 @@
 
 /* ---- outlets: where the relay sends from */
 
-void weft_relay_lane_close(weft_relay_lane *outlet)
+void weft_relay_outlet_close(weft_relay_outlet *outlet)
 {
     if (outlet->headers)
         outlet->provider->region_close(outlet->headers);
@@ -22,7 +22,7 @@ void weft_relay_lane_close(weft_relay_lane *outlet)
     memset(outlet, 0, sizeof *outlet);
 }
 
-static weft_status open_lane(weft_relay *relay, weft_relay_lane *outlet, const weft_provider *provider)
+static weft_status open_outlet(weft_relay *relay, weft_relay_outlet *outlet, const weft_provider *provider)
 {
     const weft_site *site = relay->rollout->session->site;
     char address[WEFT_SITE_TEXT];
@@ -43,17 +43,17 @@ static weft_status open_lane(weft_relay *relay, weft_relay_lane *outlet, const w
         status =
             provider->region_open(outlet->link, NULL, relay->headers, relay->headers_bytes, false, &outlet->headers);
     if (status != WEFT_OK)
-        weft_relay_lane_close(outlet);
+        weft_relay_outlet_close(outlet);
     return status;
 }
 
-static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lane **outlet)
+static weft_status find_outlet(weft_relay *relay, const char *name, weft_relay_outlet **outlet)
 {
     const weft_provider *provider = weft_provider_find(name);
-    weft_relay_lane *unused = NULL;
+    weft_relay_outlet *unused = NULL;
     if (!provider)
         return weft_fail(WEFT_E_MISSING, "provider %s: the relay's build has none of that name", name);
-    for (uint32_t i = 0; i < WEFT_RELAY_LANES; i++) {
+    for (uint32_t i = 0; i < WEFT_RELAY_OUTLETS; i++) {
         if (relay->outlets[i].provider == provider) {
             *outlet = &relay->outlets[i];
             return WEFT_OK;
@@ -63,9 +63,9 @@ static weft_status find_lane(weft_relay *relay, const char *name, weft_relay_lan
     }
     if (!unused)
         return weft_fail(WEFT_E_PROVIDER, "provider %s: all %u outlets of the relay are in use", name,
-                         WEFT_RELAY_LANES);
+                         WEFT_RELAY_OUTLETS);
     *outlet = unused;
-    return open_lane(relay, unused, provider);
+    return open_outlet(relay, unused, provider);
 }
 
 /* Whether data may go where the child wants them: target.h. */
@@ -129,7 +129,7 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
         status = weft_fail(WEFT_E_REFUSED, "%s: more than %u relays stand between it and the trainer",
                            child->hello.name, WEFT_SITE_HOPS);
     if (status == WEFT_OK)
-        status = find_lane(relay, child->hello.provider, &child->outlet);
+        status = find_outlet(relay, child->hello.provider, &child->outlet);
     if (status == WEFT_OK)
         status = weft_wire_check_fabric(&child->hello, &child->outlet->facts);
     if (status == WEFT_OK)

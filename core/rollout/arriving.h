@@ -8,6 +8,7 @@
 #include "encode/proof.h"
 #include "encode/staging.h"
 #include "journal/journal.h"
+#include "rollout/course.h"
 #include "session/session.h"
 #include "wire/wire.h"
 
@@ -61,5 +62,27 @@ typedef struct weft_stage {
     weft_binding image_binding;
     void *stream; /* stream of the caller, of the commit under way */
 } weft_stage;
+
+typedef struct weft_current weft_current;
+
+/* ---- ask.c */
+/* Puts the trainer's offer to the caller, or accepts at once a snapshot that goes into the image. */
+weft_status weft_ask_offered(weft_rollout *rollout);
+/* Sends a message that UPDATE or OFFER is to answer in its time, and moves the course by `event`. */
+weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_message type, const weft_out *body);
+
+/* ---- stage.c */
+/* Decodes and proves the bucket that was taken. WEFT_AGAIN: there is nothing to do now. */
+weft_status weft_stage_step(weft_rollout *rollout);
+/* Moves the weights to the staged version, outside the lock. After WEFT_E_DEVICE the weights are of no version. */
+weft_status weft_stage_commit(weft_rollout *rollout);
+/* Ends the commit of the first queued update: moves version and digests, and reports HELD to the trainer. */
+void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns);
+/* Starts afresh with the first queued update. */
+void weft_stage_clear(weft_rollout *rollout);
+/* Decodes or stores frames of the bucket that was taken: one frame, or some windows full. */
+weft_status weft_stage_frames(weft_rollout *rollout);
+/* Returns the binding that a snapshot goes into: the weights, or the image. */
+const weft_binding *weft_stage_target(const weft_current *current, const weft_stage *stage);
 
 #endif

@@ -3,6 +3,7 @@
 #define WEFT_CORE_INTAKE_H
 
 #include "port/port_provider.h"
+#include "rollout/joining.h"
 #include "session/session.h"
 #include "wire/wire.h"
 
@@ -64,5 +65,48 @@ typedef struct weft_intake {
     uint64_t next_sequence;
     uint64_t moved_ns; /* last time a chunk came, a bucket was taken, or an update was begun, announced or asked for */
 } weft_intake;
+
+typedef struct weft_arriving weft_arriving;
+
+/* ---- inlet.c */
+/* Opens a link on each of the addresses; `first` stands for the first address. One open link of several is enough for a
+ * rollout that is no relay, because the others are opened when the trainer asks for them. */
+weft_status weft_inlet_links(weft_rollout *rollout, const char *first);
+/* Opens all inlets of a new connection, and names the inlets in HELLO. */
+weft_status weft_inlet_open(weft_rollout *rollout, weft_wire_hello *hello);
+/* Joins the inlets with the trainer's ports, and closes the inlets that the trainer will not use. */
+weft_status weft_inlet_connect(weft_intake *intake, weft_joining *joining, const weft_wire_welcome *welcome);
+/* Closes all inlets, which fences the connection; with `links` the links too. */
+void weft_inlet_close(weft_intake *intake, bool links);
+uint32_t weft_inlet_used(const weft_intake *intake);
+/* Describes the rails, and returns their number. */
+uint32_t weft_inlet_rails(const weft_intake *intake, const weft_site_peer *site, weft_rail_info rails[WEFT_RAILS_MAX]);
+/* Reports a failed inlet to the trainer. Errors: WEFT_E_PEER_LOST, because there is no other inlet. */
+weft_status weft_inlet_fail(weft_intake *intake, weft_joining *joining, weft_inlet *inlet, weft_status why);
+/* Answer LOOK (tell), CLOSE (shut) and OPEN (reopen). */
+weft_status weft_inlet_tell(weft_intake *intake, weft_joining *joining);
+weft_status weft_inlet_shut(weft_intake *intake, weft_joining *joining, const uint8_t *body, uint64_t length);
+weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+/* Adds the inlets that may have arrivals to `waits`. */
+void weft_inlet_wait(const weft_arriving *arriving, const weft_intake *intake, weft_waits *waits);
+
+/* ---- slots.c */
+/* Counts an arrival by an inlet into its slot and judges the bucket's header. */
+weft_status weft_slots_count(weft_slots *slots, const weft_slots_law *law, uint32_t inlet, uint32_t immediate,
+                             uint64_t now_ns);
+/* Forgets the chunks that came by an inlet, of buckets that are not whole. `whole` receives a bit for each slot whose
+ * bucket is whole. */
+void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLOTS_MAX / 8]);
+
+/* ---- receive.c */
+weft_status weft_receive_open(weft_rollout *rollout);
+void weft_receive_close(weft_arriving *arriving, weft_intake *intake);
+/* Forgets all arrivals of the connection. */
+void weft_receive_reset(weft_arriving *arriving, weft_intake *intake);
+/* Takes arrivals off the port; true if there were any. */
+weft_status weft_receive_poll(weft_rollout *rollout, bool *any);
+/* Copies the next bucket in sequence out of its slot, checks the copy, and grants the slot again. WEFT_AGAIN: none is
+ * whole. */
+weft_status weft_receive_take(weft_rollout *rollout);
 
 #endif

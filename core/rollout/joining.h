@@ -6,6 +6,7 @@
 #ifndef WEFT_CORE_JOINING_H
 #define WEFT_CORE_JOINING_H
 
+#include "session/session.h"
 #include "wire/control.h"
 #include "wire/resolver.h"
 #include "wire/wire.h"
@@ -65,5 +66,55 @@ typedef struct weft_joining {
     uint64_t pinged_ns;
     uint32_t heartbeat_ms;
 } weft_joining;
+
+typedef struct weft_intake weft_intake;
+
+/* ---- join.c */
+weft_status weft_join_open(weft_rollout *rollout);
+void weft_join_close(weft_intake *intake, weft_joining *joining);
+/* Takes one step: dials, greets, and keeps the connection alive. */
+void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+/* Closes the connection and everything on it, and dials again later. */
+void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
+/* Reports to the trainer that a version failed here, and joins again. With `doubt` the weights are digested anew first.
+ */
+void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
+
+/* ---- greet.c */
+/* Opens the inlets and says HELLO on a connection that was greeted. */
+weft_status weft_greet_hello(weft_rollout *rollout);
+
+/* ---- gateway.c */
+/* Writes "host:port" of the relays that a peer joins through, in order, and of the trainer, if the peer may join there.
+ * Returns their number. */
+uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
+                            char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT]);
+/* Finds the addresses of the gateways, of one at least. Blocks for the name server, at most connect_deadline. Errors:
+ * WEFT_E_CONFIG, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
+weft_status weft_gateway_open(weft_rollout *rollout);
+void weft_gateway_close(weft_route *route);
+/* Asks for the names again, because no gateway answered and their addresses may have changed. Takes over the answers to
+ * earlier questions. */
+void weft_gateway_renew(weft_rollout *rollout);
+/* Returns the first address that is known. */
+const char *weft_gateway_known(const weft_route *route);
+/* Chooses the gateway to dial first at a new join: the first relay, or after faults one further, because a relay may
+ * damage what it passes on. `silent`: the relay that was joined is silent. It is tried last then, because a stopped
+ * process still lets itself be dialed. */
+void weft_gateway_begin(weft_route *route, uint32_t faults, bool silent);
+/* Moves to the next gateway after one that led nowhere. False: all were tried. */
+bool weft_gateway_next(weft_route *route);
+/* Returns true if the gateway just dialed is to be dialed again. At the first join a relay has a heartbeat to be there,
+ * because all ends may be starting at once. A relay that was there and is gone has no such time. */
+bool weft_gateway_again(const weft_joining *joining, const weft_site_peer *site, uint64_t now_ns);
+/* Returns how long to wait for an answer of the gateway, in milliseconds. A relay is given up after a heartbeat. A
+ * relay that did not even greet is given up after an eighth of one, if another relay was lost and there are more. */
+uint64_t weft_gateway_patience_ms(const weft_joining *joining, const weft_site_peer *site, uint64_t most_ms);
+/* Writes "the trainer", or "relay NAME". */
+void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
+
+/* ---- dispatch.c */
+/* Reads the trainer's messages and acts on each. `verdict` says what becomes of the connection. */
+weft_status weft_dispatch_step(weft_rollout *rollout);
 
 #endif

@@ -3,6 +3,7 @@
 #define WEFT_CORE_SEARCHING_H
 
 #include "layout/part.h"
+#include "session/session.h"
 #include "wire/wire.h"
 
 typedef enum weft_search_reason {
@@ -39,5 +40,27 @@ typedef struct weft_searching {
     bool done;                          /* on this connection: an offer is a snapshot now */
     bool told;                          /* it was reported that the weights held are no version, and where */
 } weft_searching;
+
+/* ---- search.c */
+/* Asks in which tile staged bits differ from the target. WEFT_AGAIN: the question is under way. */
+weft_status weft_search_target(weft_rollout *rollout);
+/* Asks which tile keeps the bound weights from being a version that the trainer knows. */
+weft_status weft_search_join(weft_rollout *rollout);
+weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint64_t length);
+/* Ends a search that is done or has taken io_deadline. Errors: the fault that waited for the search, if one did. */
+weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
+weft_status weft_search_open(weft_searching *searching, weft_session *session);
+void weft_search_close(weft_searching *searching);
+/* Forgets the search, because the connection is gone. */
+void weft_search_drop(weft_searching *searching);
+
+/* ---- verify.c */
+/* Compares the next unit of the weights with the version held. Errors: WEFT_E_BASE, naming tensor and tile. */
+weft_status weft_verify_step(weft_rollout *rollout);
+/* Names the units of a frame that did not decode. Returns WEFT_E_BASE if their weights are not the version held, else
+ * `why`. */
+weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *frame, weft_status why);
+/* Names the first tile of units whose weights are not the version held. */
+void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT]);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct world {
     weft_session session;
     weft_rollout rollout;
     weft_relay relay;
-    weft_relay_lane lane;
+    weft_relay_outlet outlet;
     weft_relay_block blocks[BLOCKS];
     weft_child child;
     uint32_t queue[BLOCKS];
@@ -78,7 +78,7 @@ static int open_world(void **state)
     w.session.layout = &w.layout;
     w.rollout.session = &w.session;
     w.rollout.intake.provider = &provider;
-    w.lane = (weft_relay_lane){.provider = &provider, .facts.depth = 64};
+    w.outlet = (weft_relay_outlet){.provider = &provider, .facts.depth = 64};
     w.relay = (weft_relay){.rollout = &w.rollout,
                            .listen_fd = -1,
                            .memory = w.memory,
@@ -90,7 +90,7 @@ static int open_world(void **state)
                            .children = &w.child,
                            .child_count = 1};
     w.child.state = WEFT_CHILD_JOINED;
-    w.child.outlet = &w.lane;
+    w.child.outlet = &w.outlet;
     w.child.port = (weft_port *)&w;
     w.child.chunk_bytes = STRIDE;
     w.child.queue = w.queue;
