@@ -82,5 +82,9 @@ judged "$work/ring" >/dev/null || { echo "circles: a circle of two files is refu
 
 objects=$build_dir/CMakeFiles/weft_core.dir/core
 [ -d "$objects" ] || { echo "circles: no objects under $objects: build first" && exit 1; }
-judged "$objects" || broken=1
+said=$(judged "$objects") || broken=1
+echo "$said"
+read -r files arrows < <(sed -nE 's/^circles: ([0-9]+) files, ([0-9]+) arrows.*/\1 \2/p' <<<"$said")
+# Objects without symbols, such as those of link-time optimisation, would show no circle.
+[ "$arrows" -gt "$files" ] || { echo "circles: $arrows arrows between $files files: the objects hide their calls" && broken=1; }
 exit $broken
