@@ -18,6 +18,7 @@ build  libiniparser-dev header iniparser/iniparser.h iniparser.h
 build  libxxhash-dev    header xxhash.h
 build  libzstd-dev      header zstd.h
 build  libjansson-dev   header jansson.h
+build  libssl-dev       header openssl/ssl.h
 test   libcmocka-dev    header cmocka.h
 test   libsimde-dev     header simde/x86/avx512.h
 test   g++              command c++
