@@ -66,6 +66,8 @@ static weft_status take_refusal(weft_rollout *rollout, const uint8_t *body, uint
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
     rollout->refusal = notice.status;
+    rollout->unproved =
+        rollout->join == WEFT_JOIN_KNOCKING && notice.status == WEFT_E_CONFIG; /* no name was said yet */
     snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", notice.text);
     rollout->verdict = WEFT_VERDICT_REFUSED;
     return WEFT_OK;
@@ -210,6 +212,20 @@ static weft_status fail_closed(const weft_rollout *rollout)
     return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
 }
 
+weft_status weft_dispatch_unproved(weft_rollout *rollout)
+{
+    if (rollout->was_joined) {
+        if (!rollout->away_text[0] || strncmp(rollout->away_text, weft_last_error(), strlen(rollout->away_text)) != 0)
+            weft_log(WEFT_LOG_WARN, "cannot join again: %s; tried again", weft_last_error());
+        return WEFT_E_CONFIG;
+    }
+    rollout->unproved = true;
+    rollout->refusal = WEFT_E_CONFIG;
+    snprintf(rollout->refusal_text, sizeof rollout->refusal_text, "%s", weft_last_error());
+    rollout->verdict = WEFT_VERDICT_REFUSED;
+    return WEFT_OK;
+}
+
 weft_status weft_dispatch_step(weft_rollout *rollout)
 {
     weft_status lost = weft_control_fill(&rollout->control), status = WEFT_OK;
@@ -224,6 +240,8 @@ weft_status weft_dispatch_step(weft_rollout *rollout)
         status = act(rollout, type, body, length);
         weft_control_drop(&rollout->control);
     }
+    if (status == WEFT_AGAIN && lost == WEFT_E_CONFIG)
+        return weft_dispatch_unproved(rollout);
     if (status == WEFT_AGAIN)
         status = lost == WEFT_OK ? WEFT_OK : fail_closed(rollout);
     return status;

@@ -98,7 +98,10 @@ static weft_status open_links(weft_rollout *rollout)
 
 weft_status weft_join_open(weft_rollout *rollout)
 {
-    weft_status status = weft_gateway_open(rollout);
+    weft_session *session = rollout->session;
+    weft_status status = weft_guard_open(session->site, rollout->site.name, &session->guard);
+    if (status == WEFT_OK)
+        status = weft_gateway_open(rollout);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->control);
     if (status != WEFT_OK)
@@ -328,6 +331,8 @@ static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
 {
     uint64_t io_ms = weft_gateway_patience_ms(rollout, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->control);
+    if (status == WEFT_E_CONFIG)
+        return weft_dispatch_unproved(rollout);
     if (status == WEFT_OK && !rollout->control.connecting)
         return knock(rollout);
     if (status == WEFT_OK && weft_clock_ns() > rollout->dialed_ns + io_ms * WEFT_NS_PER_MS)
@@ -392,8 +397,10 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
         if (status == WEFT_OK)
             status = weft_control_dial(&rollout->control, rollout->route.gateways[rollout->route.at].address, io_ms);
-        if (status == WEFT_OK)
+        if (status == WEFT_OK) {
+            weft_control_guard(&rollout->control, rollout->session->guard, weft_gateway_owner(&rollout->route));
             rollout->join = WEFT_JOIN_DIALING;
+        }
         rollout->dialed_ns = now_ns;
         if (rollout->route.since_ns == 0)
             rollout->route.since_ns = now_ns;

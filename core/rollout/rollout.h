@@ -194,6 +194,7 @@ struct weft_rollout {
     weft_join join;
     bool said_goodbye; /* the trainer left in good order and has not been seen since */
     bool later;        /* the last answer was that nothing can be joined yet */
+    bool unproved;     /* refused for good because one end does not take the other's proof */
     weft_status refusal;
     char refusal_text[256];
     weft_route route;
@@ -331,11 +332,16 @@ bool weft_gateway_again(const weft_rollout *rollout, uint64_t now_ns);
 /* How long to wait for an answer there: a relay is given up after a heartbeat; one that has not even greeted, where
  * another was lost and there are more, after an eighth of one, since it does that by itself. */
 uint64_t weft_gateway_patience_ms(const weft_rollout *rollout, uint64_t most_ms);
+/* The name that the end of the present way proves: the relay's, or the trainer's. */
+const char *weft_gateway_owner(const weft_route *route);
 /* "the trainer", or "relay NAME". */
 void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
 
 /* ---- dispatch.c */
 /* Reads what the trainer said and acts on it; `verdict` says what becomes of the connection. */
+/* Ends the connection because one end does not take the other's proof, as the last error says: for good if this process
+ * never joined, because nobody waits for a key that may be right later; else it is tried again. */
+weft_status weft_dispatch_unproved(weft_rollout *rollout);
 weft_status weft_dispatch_step(weft_rollout *rollout);
 
 /* ---- ask.c */

@@ -130,7 +130,9 @@ static weft_status open_parts(weft_trainer *trainer)
 {
     const weft_site *site = trainer->session->site;
     const weft_layout *layout = trainer->session->layout;
-    weft_status status = weft_journal_open(&trainer->journal, site->trainer.journal, layout->largest_frame);
+    weft_status status = weft_guard_open(site, NULL, &trainer->session->guard);
+    if (status == WEFT_OK)
+        status = weft_journal_open(&trainer->journal, site->trainer.journal, layout->largest_frame);
     if (status == WEFT_OK)
         status = weft_history_open(&trainer->history, layout->part_count, site->trainer.journal);
     if (status == WEFT_OK)

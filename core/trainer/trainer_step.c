@@ -78,6 +78,7 @@ static bool accept_guests(weft_trainer *trainer)
             continue;
         }
         weft_control_adopt(&guest->control, fd, trainer->session->site->session.io_deadline_ms);
+        weft_control_guard(&guest->control, trainer->session->guard, NULL);
         guest->opened_ns = weft_clock_ns();
         guest->greeted = guest->leaving = false;
         trainer->watch.stirred[weft_peer_index(trainer, guest)] = true;
