@@ -28,6 +28,7 @@ test   python3          command python3
 test   python3-cffi     python cffi
 test   python3-numpy    python numpy
 test   zstd             command zstd
+test   openssl          command openssl
 test   iproute2         command tc
 images clang-22         command clang++-22 clang++-21 clang++-20 clang++-19 amdclang++ hipcc
 images lld-22           command ld.lld-22 ld.lld-21 ld.lld-20 ld.lld-19 amdclang++ hipcc

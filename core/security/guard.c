@@ -121,8 +121,11 @@ static weft_status check_keys(weft_guard *guard)
     return status;
 }
 
+/* Once a session: whoever only asks for a layout has no log. */
 static void tell(const weft_guard *guard)
 {
+    if (!weft_log_entered())
+        return;
     weft_log(WEFT_LOG_INFO,
              "tls: names are proved by %s, and messages are secret; weights go in plain by the providers of the peers "
              "(docs/SECURITY.md)",
