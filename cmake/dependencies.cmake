@@ -39,6 +39,26 @@ if(BUILD_TESTING)
     mark_as_advanced(WEFT_simde_INCLUDE)
 endif()
 
+# Headers of OpenSSL 3, whose libraries are opened at run time (core/security/library.c). A build without them refuses
+# [security] mode = tls.
+set(WEFT_TLS OFF)
+find_path(WEFT_openssl_INCLUDE openssl/ssl.h)
+mark_as_advanced(WEFT_openssl_INCLUDE)
+if(WEFT_openssl_INCLUDE)
+    set(CMAKE_REQUIRED_INCLUDES ${WEFT_openssl_INCLUDE})
+    include(CheckCSourceCompiles)
+    check_c_source_compiles("#include <openssl/ssl.h>
+        #if OPENSSL_VERSION_MAJOR != 3
+        #error another version
+        #endif
+        int main(void) { return 0; }" WEFT_OPENSSL_3)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    set(WEFT_TLS ${WEFT_OPENSSL_3})
+endif()
+if(NOT WEFT_TLS)
+    message(STATUS "Without tls: the headers of OpenSSL 3 are missing (Debian: libssl-dev)")
+endif()
+
 if(missing_names)
     list(JOIN missing_names ", " names)
     list(JOIN missing_packages " " packages)

@@ -15,6 +15,11 @@ weft_room(providers providers/*.c)
 weft_room(backends backends/*.c backends/*/*.c)
 weft_room(model model/*.c)
 
+if(WEFT_TLS)
+    target_include_directories(weft_core SYSTEM PRIVATE ${WEFT_openssl_INCLUDE})
+else()
+    target_compile_definitions(weft_core PRIVATE WEFT_NO_TLS)
+endif()
 target_link_libraries(weft_core PRIVATE weft_dep_iniparser weft_dep_xxhash weft_dep_zstd)
 target_link_libraries(weft_backends PRIVATE weft_dep_xxhash weft_dep_zstd)
 target_link_libraries(weft_model PRIVATE weft_dep_jansson)
@@ -47,7 +52,7 @@ if(WEFT_X86_64)
     endif()
 endif()
 
-# libfabric is not among them: it is opened at run time.
+# libfabric and OpenSSL are not among them: they are opened at run time.
 set(WEFT_LINK_NAMES iniparser xxhash zstd)
 
 set(rooms $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers> $<TARGET_OBJECTS:weft_backends>)

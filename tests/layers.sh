@@ -28,6 +28,7 @@ port
 journal
 site
 encode
+security
 wire
 session
 bucket
@@ -78,7 +79,10 @@ check_outside()
     while read -r file include; do
         broke "$file includes $include: core knows libc, xxhash, zstd and iniparser only"
     done < <(grep -E '^core/[^ ]* <' <<<"$includes" |
-        grep -Ev "<($libc|xxhash\.h|zstd\.h|(iniparser/)?(iniparser|dictionary)\.h)>$")
+        grep -Ev "<($libc|xxhash\.h|zstd\.h|(iniparser/)?(iniparser|dictionary)\.h)>$" |
+        grep -Ev '^core/security/[^ ]* <(openssl/[a-z0-9]+|dlfcn)\.h>$')
+    forbid_include '(core/([^s]|s[^e]|se[^c])|providers|backends|model|tools|bench)[^ ]*' '"security/(openssl|inside)\.h"' \
+        'only core/security knows OpenSSL'
     while read -r file include; do
         broke "$file includes $include: only providers/fabric*.c knows libfabric"
     done < <(grep -E ' .(rdma|infiniband)/' <<<"$includes" | grep -v '^providers/fabric')
@@ -86,14 +90,14 @@ check_outside()
     forbid_include 'core/|backends/|providers/' '.(jansson|model/|tools/|safetensors|synth)' \
         'the library knows neither JSON nor model files'
     forbid_include 'backends/' \
-        '"(providers/|port/port_provider|(journal|site|encode|wire|session|bucket|update|peer|trainer|rollout|relay|api)/)' \
+        '"(providers/|port/port_provider|(journal|site|encode|security|wire|session|bucket|update|peer|trainer|rollout|relay|api)/)' \
         'a backend knows layout, frames and digest only'
     forbid_include 'providers/' \
-        '"(backends/|port/port_backend|(layout|codec|journal|encode|wire|session|bucket|update|peer|trainer|rollout|relay|api)/)' \
+        '"(backends/|port/port_backend|(layout|codec|journal|encode|security|wire|session|bucket|update|peer|trainer|rollout|relay|api)/)' \
         'a provider moves bytes and knows the leaves only'
     forbid_include 'model/|tools/' \
-        '"(port|journal|encode|wire|session|bucket|update|peer|trainer|rollout|relay|api)/' \
-        'the command is a client of weft.h' '"(encode/staging|trainer/sizes_trainer|rollout/sizes_rollout|api/plan)\.h"'
+        '"(port|journal|encode|security|wire|session|bucket|update|peer|trainer|rollout|relay|api)/' \
+        'the command is a client of weft.h' '"(encode/staging|security/(secret|library)|trainer/sizes_trainer|rollout/sizes_rollout|api/plan)\.h"'
 }
 
 # ---- Symbols.
@@ -124,6 +128,8 @@ check_symbols()
         'malloc|calloc|realloc|reallocarray|free|mmap(64)?|munmap|mremap|(posix_)?memalign|aligned_alloc|valloc|strn?dup|v?asprintf|getline|getdelim|open_memstream|scandir' \
         'memory is taken in core/base/mem.c only' 'core/base/mem\.c\.o '
     forbid_call '' 'fi_[a-z_]+|fid_[a-z_]+' 'libfabric is opened at run time, by providers/fabric_call.c' 'none'
+    forbid_call '' '(SSL|X509|EVP|BIO|PEM|OPENSSL|ERR)_[A-Za-z0-9_]+' \
+        'OpenSSL is opened at run time, by core/security/library.c' 'none'
     forbid_call '' 'cu[A-Z][A-Za-z0-9_]*|cuda[A-Z].*|hip[A-Z].*|hsa_.*|ibv_.*|rdma_.*|nvml[A-Z].*' \
         'no vendor symbol: drivers are opened at run time' 'none'
     forbid_call 'core/|providers/|backends/' 'abort|exit|_exit|quick_exit' 'a library never ends its process' 'none'
@@ -140,6 +146,7 @@ check_exports()
     [ -n "$library" ] || { broke "no libweft.so under $build_dir: build first" && return; }
     readelf -d "$library" | grep -q NODELETE || broke "libweft.so may be unmapped: names are looked up on detached threads"
     ! readelf -d "$library" | grep -q 'NEEDED.*libfabric' || broke "libweft.so needs libfabric: it is opened at run time"
+    ! readelf -d "$library" | grep -q 'NEEDED.*lib\(ssl\|crypto\)' || broke "libweft.so needs OpenSSL: it is opened at run time"
     while read -r symbol; do
         [[ $symbol == weft_* ]] || broke "libweft.so exports $symbol: only weft_ names are public"
         grep -Eq "^WEFT_API .*\\b$symbol\\(" include/weft.h || broke "libweft.so exports $symbol, which weft.h does not declare"

@@ -32,6 +32,8 @@ static int exit_code(weft_tool_phase phase, weft_status status)
         return WEFT_EXIT_DONE;
     if (status == WEFT_E_BASE || status == WEFT_E_TARGET || status == WEFT_E_CHECK || status == WEFT_E_CORRUPT)
         return WEFT_EXIT_DIFFERENT;
+    if (status == WEFT_E_CONFIG) /* of two ends that do not fit, too, which is found while working */
+        return WEFT_EXIT_USAGE;
     return phase == WEFT_TOOL_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
 }
 

@@ -51,6 +51,8 @@ static const weft_verb verbs[] = {
      OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(BASE), false, 1, 0, weft_verb_invert},
     {"digest", "MODEL [--threads N] [--json]", "Prints the digest that identifies a version", OVER_FILES, false, 1, 0,
      weft_verb_digest},
+    {"key", "FILE [--json]", "Makes a key by which a peer and its trainer prove their names ([security] mode = tls)",
+     WEFT_TAKES(JSON), false, 1, 0, weft_verb_key},
     {"bench",
      "codec [OLD NEW] [--params M] [--density LIST] [--threads LIST] [--runs N] [--json]\n"
      "       weft bench fabric SITE.ini [--peer NAME] [--serve | --join] [--megabytes N] [--runs N] [--json]\n"
@@ -110,7 +112,7 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT, "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                                         "inspect, merge, digest or bench; see weft --help");
+                                         "inspect, merge, digest, key or bench; see weft --help");
         return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)

@@ -18,6 +18,7 @@
 #include "peer/peer.h"
 #include "site/site_link.h"
 #include "wire/greeting.h"
+#include "wire/voucher.h"
 
 static weft_status refuse(weft_status status, const char *format, const char *name, const char *detail)
 {
@@ -268,6 +269,8 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_status status = weft_wire_get_hello(body, length, &hello);
     if (status == WEFT_OK)
         status = weft_greeting_check(&guest->connection.control, &hello);
+    if (status == WEFT_OK)
+        status = weft_voucher_check(trainer->session->site, &guest->connection.control, &hello);
     if (status == WEFT_OK)
         status = weft_site_resolve(trainer->session->site, hello.name, &site);
     if (status != WEFT_OK)

@@ -99,6 +99,7 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
 static void adopt(weft_relay *relay, weft_child *child, int fd)
 {
     weft_control_adopt(&child->down, fd, relay->rollout->session->site->session.io_deadline_ms);
+    weft_control_guard(&child->down, relay->rollout->session->guard, NULL);
     child->route = ++relay->next_route;
     weft_child_enter(child, WEFT_CHILD_GUEST);
 }

@@ -8,6 +8,7 @@
 #include "wire/greeting.h"
 #include "wire/refusal.h"
 #include "wire/target.h"
+#include "wire/voucher.h"
 
 /* ---- outlets: where the relay sends from */
 
@@ -117,6 +118,8 @@ weft_status weft_child_hello(weft_relay *relay, weft_child *child, const uint8_t
     weft_status status = weft_wire_get_hello(body, length, &child->hello);
     if (status == WEFT_OK)
         status = weft_greeting_check(&child->down, &child->hello);
+    if (status == WEFT_OK)
+        status = weft_voucher_check(relay->rollout->session->site, &child->down, &child->hello);
     if (status != WEFT_OK)
         return refuse(relay, child, status, status);
     if (child->hello.wants_layout)
@@ -224,11 +227,14 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child)
             weft_control_dial(&child->up, rollout->joining.route.gateways[rollout->joining.route.at].address, io_ms);
         if (status != WEFT_OK)
             return status;
+        weft_control_guard(&child->up, rollout->session->guard, weft_gateway_owner(&rollout->joining.route));
         weft_child_enter(child, WEFT_CHILD_DIALING);
     }
     if (child->state != WEFT_CHILD_DIALING)
         return WEFT_OK;
     weft_status status = weft_control_flush(&child->up);
+    if (status == WEFT_E_CONFIG)
+        weft_log(WEFT_LOG_WARN, "no connection for %s: %s", child->hello.name, weft_last_error());
     if (status != WEFT_OK || child->up.connecting)
         return status;
     weft_child_enter(child, WEFT_CHILD_KNOCKING);

@@ -66,6 +66,8 @@ static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint
     if (scope != WEFT_SCOPE_CALL && scope != WEFT_SCOPE_PEER) /* the trainer's own trouble, which may pass */
         return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer cannot take this rollout now: %s", notice.text);
     joining->refusal = notice.status;
+    joining->unproved =
+        joining->state == WEFT_JOIN_KNOCKING && notice.status == WEFT_E_CONFIG; /* no name was said yet */
     snprintf(joining->refusal_text, sizeof joining->refusal_text, "%s", notice.text);
     joining->verdict = WEFT_VERDICT_REFUSED;
     return WEFT_OK;
@@ -220,6 +222,21 @@ static weft_status fail_closed(const weft_joining *joining)
     return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer closed the connection");
 }
 
+weft_status weft_dispatch_unproved(weft_joining *joining)
+{
+    const char *away = joining->away_text;
+    if (joining->was_joined) {
+        if (!away[0] || strncmp(away, weft_last_error(), strlen(away)) != 0)
+            weft_log(WEFT_LOG_WARN, "cannot join again: %s; tried again", weft_last_error());
+        return WEFT_E_CONFIG;
+    }
+    joining->unproved = true;
+    joining->refusal = WEFT_E_CONFIG;
+    snprintf(joining->refusal_text, sizeof joining->refusal_text, "%s", weft_last_error());
+    joining->verdict = WEFT_VERDICT_REFUSED;
+    return WEFT_OK;
+}
+
 weft_status weft_dispatch_step(weft_rollout *rollout)
 {
     weft_status lost = weft_control_fill(&rollout->joining.control), status = WEFT_OK;
@@ -234,6 +251,8 @@ weft_status weft_dispatch_step(weft_rollout *rollout)
         status = act(rollout, type, body, length);
         weft_control_drop(&rollout->joining.control);
     }
+    if (status == WEFT_AGAIN && lost == WEFT_E_CONFIG)
+        return weft_dispatch_unproved(&rollout->joining);
     if (status == WEFT_AGAIN)
         status = lost == WEFT_OK ? WEFT_OK : fail_closed(&rollout->joining);
     return status;

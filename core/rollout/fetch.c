@@ -1,9 +1,7 @@
 /* fetch.c - asks a trainer for its layout, for a rollout that starts with nothing. */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -26,21 +24,23 @@ static void wait_for(int fd, short events, uint64_t ms)
 }
 
 /* Reads exactly `bytes`, waiting for each part until the deadline. */
-static weft_status read_all(int fd, uint8_t *data, uint64_t bytes, uint64_t deadline_ns)
+static weft_status read_all(weft_control *control, uint8_t *data, uint64_t bytes, uint64_t deadline_ns)
 {
     uint64_t got = 0;
     while (got < bytes) {
-        uint64_t now_ns = weft_clock_ns();
+        uint64_t now_ns = weft_clock_ns(), part;
+        weft_status status = weft_control_receive(control, data + got, bytes - got, &part);
+        got += part;
+        if (status == WEFT_E_PEER_LOST)
+            return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer: %s", weft_last_error());
+        if (status != WEFT_OK)
+            return status;
+        if (part > 0)
+            continue;
         if (now_ns >= deadline_ns)
             return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer did not come in time");
         uint64_t left_ms = (deadline_ns - now_ns) / WEFT_NS_PER_MS + 1;
-        wait_for(fd, POLLIN, left_ms < 1000 ? left_ms : 1000);
-        ssize_t part = recv(fd, data + got, bytes - got, MSG_DONTWAIT);
-        if (part == 0)
-            return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer closed the connection");
-        if (part < 0 && errno != EAGAIN && errno != EINTR)
-            return weft_fail_quiet(WEFT_E_UNREACHABLE, "the trainer's answer: %s", strerror(errno));
-        got += part > 0 ? (uint64_t)part : 0;
+        wait_for(control->fd, POLLIN, left_ms < 1000 ? left_ms : 1000);
     }
     return WEFT_OK;
 }
@@ -59,8 +59,9 @@ static weft_status queue_hello(weft_control *control, const char *peer)
 static weft_status say(weft_control *control, const char *peer, uint64_t deadline_ns)
 {
     weft_status status = control->nonce ? queue_hello(control, peer) : weft_greeting_ask(control);
-    while (status == WEFT_OK && weft_control_wants_write(control)) {
-        wait_for(control->fd, POLLOUT, RETRY_MS);
+    while (status == WEFT_OK && weft_control_is_pending(control)) {
+        const bool proves = control->guard && !control->sealed && !weft_control_wants_write(control);
+        wait_for(control->fd, proves ? POLLIN : POLLOUT, RETRY_MS);
         status = weft_control_flush(control);
         if (status == WEFT_OK && weft_clock_ns() >= deadline_ns)
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "%s does not answer", control->peer);
@@ -68,14 +69,18 @@ static weft_status say(weft_control *control, const char *peer, uint64_t deadlin
     return status;
 }
 
-static weft_status take_answer(const uint8_t *body, uint64_t type, uint64_t length, weft_layout **layout)
+static weft_status take_answer(const weft_control *control, const uint8_t *body, uint64_t type, uint64_t length,
+                               weft_layout **layout)
 {
     weft_wire_notice notice;
     if (type == WEFT_MESSAGE_LAYOUT)
         return weft_layout_parse(body, length, layout);
     weft_status status = weft_wire_get_notice(body, length, &notice);
     weft_bytes_clean(notice.text);
-    return status != WEFT_OK ? status : weft_fail(WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
+    if (status != WEFT_OK)
+        return status;
+    const bool unproved = control->nonce == 0 && notice.status == WEFT_E_CONFIG; /* before any name was said */
+    return weft_fail(unproved ? WEFT_E_CONFIG : WEFT_E_REFUSED, "the trainer refuses: %s", notice.text);
 }
 
 static weft_status take_greeting(weft_control *control, uint64_t length, uint64_t until_ns)
@@ -84,7 +89,7 @@ static weft_status take_greeting(weft_control *control, uint64_t length, uint64_
     if (length > sizeof body || control->nonce)
         return weft_fail(WEFT_E_PROTOCOL, "asked for the layout, got a GREETING %s",
                          control->nonce ? "again" : "that is none");
-    weft_status status = read_all(control->fd, body, length, until_ns);
+    weft_status status = read_all(control, body, length, until_ns);
     return status == WEFT_OK ? weft_greeting_take(control, body, length) : status;
 }
 
@@ -96,7 +101,7 @@ static weft_status ask_once(weft_control *control, const char *peer, uint64_t un
     uint8_t prefix[WEFT_MESSAGE_PREFIX];
     weft_status status = say(control, peer, until_ns);
     if (status == WEFT_OK)
-        status = read_all(control->fd, prefix, sizeof prefix, until_ns);
+        status = read_all(control, prefix, sizeof prefix, until_ns);
     if (status != WEFT_OK)
         return status;
     uint64_t length = weft_bytes_get(prefix, 4), type = weft_bytes_get(prefix + 4, 2);
@@ -111,9 +116,9 @@ static weft_status ask_once(weft_control *control, const char *peer, uint64_t un
     uint8_t *body = weft_mem_take(1, length ? length : 1);
     if (!body)
         return weft_fail(WEFT_E_MEMORY, "no memory for a layout of %llu bytes", (unsigned long long)length);
-    status = read_all(control->fd, body, length, deadline_ns);
+    status = read_all(control, body, length, deadline_ns);
     if (status == WEFT_OK)
-        status = take_answer(body, type, length, layout);
+        status = take_answer(control, body, type, length, layout);
     weft_mem_give(body);
     return status;
 }
@@ -137,10 +142,18 @@ static uint64_t answer_until(const weft_resolver *names, uint32_t count, const w
     return addresses > 1 && until_ns < deadline_ns ? until_ns : deadline_ns;
 }
 
-/* From the relays that the peer joins through, which have it too, or the trainer: each address once. */
-static weft_status try_all(weft_control *control, const weft_resolver *names, uint32_t count, const weft_site_peer *row,
-                           uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
+/* The name that the i-th host proves: a relay's, or the trainer's. */
+static const char *owner_of(char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME], uint32_t relay_count, uint32_t i)
 {
+    return i < relay_count ? relays[i] : WEFT_GUARD_TRAINER;
+}
+
+/* From the relays that the peer joins through, which have it too, or the trainer: each address once. */
+static weft_status try_all(weft_control *control, weft_guard *guard, const weft_resolver *names, uint32_t count,
+                           const weft_site_peer *row, uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
+{
+    char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    const uint32_t relay_count = weft_site_via(row, relays);
     weft_status status = WEFT_E_CONFIG;
     for (uint32_t i = 0; i < count; i++) {
         const weft_name *name = weft_resolver_at(names, i);
@@ -149,6 +162,8 @@ static weft_status try_all(weft_control *control, const weft_resolver *names, ui
         for (uint32_t at = 0; at < name->count; at++) {
             const uint64_t until_ns = answer_until(names, count, row, deadline_ns);
             status = weft_control_dial(control, name->address[at], patience_ms);
+            if (status == WEFT_OK)
+                weft_control_guard(control, guard, owner_of(relays, relay_count, i));
             if (status == WEFT_OK)
                 status = ask(control, row->name, until_ns, deadline_ns, layout);
             if (status == WEFT_E_PEER_LOST)
@@ -162,7 +177,7 @@ static weft_status try_all(weft_control *control, const weft_resolver *names, ui
 }
 
 /* Names are looked up anew each time, unless somebody still owes an answer. */
-static weft_status try_once(weft_control *control, const weft_site *site, const weft_site_peer *row,
+static weft_status try_once(weft_control *control, weft_guard *guard, const weft_site *site, const weft_site_peer *row,
                             weft_resolver **names, uint64_t patience_ms, uint64_t deadline_ns, weft_layout **layout)
 {
     char hosts[WEFT_RESOLVER_NAMES][WEFT_SITE_TEXT];
@@ -173,7 +188,7 @@ static weft_status try_once(weft_control *control, const weft_site *site, const 
         return weft_fail(WEFT_E_MEMORY, "no memory to look up host names");
     weft_resolver_wait(*names, deadline_ns);
     const bool known = weft_resolver_known(*names);
-    weft_status status = try_all(control, *names, count, row, patience_ms, deadline_ns, layout);
+    weft_status status = try_all(control, guard, *names, count, row, patience_ms, deadline_ns, layout);
     if (known) {
         weft_resolver_give(*names);
         *names = NULL;
@@ -188,18 +203,24 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     weft_site_peer row;
     weft_control control;
     weft_resolver *names = NULL;
+    weft_guard *guard = NULL;
     weft_status status = weft_site_resolve(site, peer, &row);
     if (status == WEFT_OK)
+        status = weft_guard_open(site, row.name, &guard);
+    if (status == WEFT_OK)
         status = weft_control_open(&control);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK) {
+        weft_guard_close(guard);
         return status;
-    status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
+    }
+    status = try_once(&control, guard, site, &row, &names, patience_ms, deadline_ns, layout);
     while (status == WEFT_E_UNREACHABLE && weft_clock_ns() < deadline_ns) {
         wait_for(-1, 0, RETRY_MS);
-        status = try_once(&control, site, &row, &names, patience_ms, deadline_ns, layout);
+        status = try_once(&control, guard, site, &row, &names, patience_ms, deadline_ns, layout);
     }
     weft_resolver_give(names);
     weft_control_close(&control);
+    weft_guard_close(guard);
     if (status == WEFT_E_UNREACHABLE)
         weft_fail_about("no layout from %s within %llu ms%s; is the trainer running there?", site->trainer.listen,
                         (unsigned long long)patience_ms, deadline_ms ? "" : " (connect_deadline)");

@@ -209,6 +209,12 @@ uint64_t weft_gateway_patience_ms(const weft_joining *joining, const weft_site_p
     return relay && patience_ms < most_ms ? patience_ms : most_ms;
 }
 
+const char *weft_gateway_owner(const weft_route *route)
+{
+    const char *relay = route->gateways[route->at].relay;
+    return relay[0] ? relay : WEFT_GUARD_TRAINER;
+}
+
 void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8])
 {
     const char *relay = route->gateways[route->at].relay;

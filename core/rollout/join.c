@@ -99,7 +99,10 @@ static weft_status open_links(weft_rollout *rollout)
 
 weft_status weft_join_open(weft_rollout *rollout)
 {
-    weft_status status = weft_gateway_open(rollout);
+    weft_session *session = rollout->session;
+    weft_status status = weft_guard_open(session->site, rollout->site.name, &session->guard);
+    if (status == WEFT_OK)
+        status = weft_gateway_open(rollout);
     if (status == WEFT_OK)
         status = weft_control_open(&rollout->joining.control);
     if (status != WEFT_OK)
@@ -332,6 +335,8 @@ static weft_status step_dialing(weft_rollout *rollout, weft_waits *waits)
     uint64_t io_ms =
         weft_gateway_patience_ms(&rollout->joining, &rollout->site, rollout->session->site->session.io_deadline_ms);
     weft_status status = weft_control_flush(&rollout->joining.control);
+    if (status == WEFT_E_CONFIG)
+        return weft_dispatch_unproved(&rollout->joining);
     if (status == WEFT_OK && !rollout->joining.control.connecting)
         return knock(&rollout->intake, &rollout->joining);
     if (status == WEFT_OK && weft_clock_ns() > rollout->joining.dialed_ns + io_ms * WEFT_NS_PER_MS)
@@ -398,8 +403,11 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (status == WEFT_OK)
             status = weft_control_dial(&rollout->joining.control,
                                        rollout->joining.route.gateways[rollout->joining.route.at].address, io_ms);
-        if (status == WEFT_OK)
+        if (status == WEFT_OK) {
+            weft_control_guard(&rollout->joining.control, rollout->session->guard,
+                               weft_gateway_owner(&rollout->joining.route));
             rollout->joining.state = WEFT_JOIN_DIALING;
+        }
         rollout->joining.dialed_ns = now_ns;
         if (rollout->joining.route.since_ns == 0)
             rollout->joining.route.since_ns = now_ns;

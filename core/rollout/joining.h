@@ -56,6 +56,7 @@ typedef struct weft_joining {
     weft_connection_verdict verdict;
     bool said_goodbye; /* the trainer left in good order and was not seen since */
     bool later;        /* the last answer was that nothing can be joined yet */
+    bool unproved;     /* refused for good, because one end does not take the proof of the other */
     bool was_joined;   /* in this process */
     weft_status refusal;
     char refusal_text[256];
@@ -110,10 +111,16 @@ bool weft_gateway_again(const weft_joining *joining, const weft_site_peer *site,
 /* Returns how long to wait for an answer of the gateway, in milliseconds. A relay is given up after a heartbeat. A
  * relay that did not even greet is given up after an eighth of one, if another relay was lost and there are more. */
 uint64_t weft_gateway_patience_ms(const weft_joining *joining, const weft_site_peer *site, uint64_t most_ms);
+/* Returns the name that the end behind the present gateway proves: the relay's, or the trainer's. */
+const char *weft_gateway_owner(const weft_route *route);
 /* Writes "the trainer", or "relay NAME". */
 void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
 
 /* ---- dispatch.c */
+/* Ends the connection because one end does not take the proof of the other, as the last error says. A process that
+ * never joined is refused for good, because nobody waits for a key that may be right later; else the join is tried
+ * again. */
+weft_status weft_dispatch_unproved(weft_joining *joining);
 /* Reads the trainer's messages and acts on each. `verdict` says what becomes of the connection. */
 weft_status weft_dispatch_step(weft_rollout *rollout);
 

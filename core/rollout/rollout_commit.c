@@ -39,6 +39,8 @@ static weft_status check_end(const weft_rollout *rollout)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
     if (rollout->session->ended != WEFT_OK)
         return weft_rollout_ended(rollout->session);
+    if (rollout->joining.state == WEFT_JOIN_REFUSED && rollout->joining.unproved)
+        return weft_fail_quiet(WEFT_E_CONFIG, "%s cannot join: %s", rollout->site.name, rollout->joining.refusal_text);
     if (rollout->joining.state == WEFT_JOIN_REFUSED)
         return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
                                weft_status_name(rollout->joining.refusal), rollout->joining.refusal_text);

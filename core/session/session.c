@@ -166,6 +166,7 @@ void weft_session_unmake(weft_session *session)
     weft_mem_give(session->line_levels);
     weft_mem_give(session->events);
     weft_layout_free(session->layout);
+    weft_guard_close(session->guard);
     weft_site_free(session->site);
     weft_descriptors_close();
     pthread_cond_destroy(&session->changed);

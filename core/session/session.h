@@ -15,6 +15,7 @@
 #include "base/turn.h"
 #include "encode/pipeline.h"
 #include "port/port_provider.h"
+#include "security/guard.h"
 #include "site/site.h"
 
 #define WEFT_EVENTS    256u
@@ -41,6 +42,7 @@ typedef struct weft_rollout weft_rollout;
 
 struct weft_session {
     weft_site *site;
+    weft_guard *guard; /* who may be at the other end of its connections; NULL: anybody */
     weft_options options;
     weft_layout *layout;
     const weft_backend *backend;

@@ -13,7 +13,11 @@ typedef enum weft_choice_progress { WEFT_PROGRESS_THREAD = 0, WEFT_PROGRESS_MANU
 typedef enum weft_choice_shadow { WEFT_SHADOW_HOST = 0, WEFT_SHADOW_DEVICE = 1 } weft_choice_shadow;
 typedef enum weft_choice_snapshot { WEFT_SNAPSHOT_IN_PLACE = 0, WEFT_SNAPSHOT_STAGED = 1 } weft_choice_snapshot;
 typedef enum weft_choice_verify { WEFT_VERIFY_TOUCHED = 0, WEFT_VERIFY_FULL = 1 } weft_choice_verify;
-typedef enum weft_choice_security { WEFT_SECURITY_LOOPBACK = 0, WEFT_SECURITY_OPEN = 1 } weft_choice_security;
+typedef enum weft_choice_security {
+    WEFT_SECURITY_LOOPBACK = 0,
+    WEFT_SECURITY_OPEN = 1,
+    WEFT_SECURITY_TLS = 2
+} weft_choice_security;
 typedef enum weft_choice_level {
     WEFT_CHOICE_AUTO = 0,
     WEFT_CHOICE_FULL = 1,
@@ -56,8 +60,10 @@ typedef struct weft_site_peer {
     uint64_t heartbeat_ms;    /* silence after which the peer is lost */
     char via[WEFT_SITE_TEXT]; /* relays to join through, in order; "trainer": none (weft_site_via) */
     weft_choice_last last_resort;
-    char relay[WEFT_SITE_TEXT]; /* host:port where it listens for peers behind it; "": it is no relay */
-    uint64_t relay_memory;      /* bytes for passing on */
+    char relay[WEFT_SITE_TEXT];         /* host:port where it listens for peers behind it; "": it is no relay */
+    uint64_t relay_memory;              /* bytes for passing on */
+    char key_file[WEFT_SITE_TEXT];      /* path of the peer's own key, as written; "": the site's (weft_site_key) */
+    char key_file_next[WEFT_SITE_TEXT]; /* path of a second key that is accepted; "": none */
 } weft_site_peer;
 
 /* The things that a [cut.NAME] counts. */
@@ -128,6 +134,13 @@ struct weft_site {
         uint64_t deadline_ms;
     } commit;
     weft_choice_security security;
+    struct {
+        char key_file[WEFT_SITE_TEXT];      /* path of the site's key; "": none */
+        char key_file_next[WEFT_SITE_TEXT]; /* path of a second key that is accepted; "": none */
+        char ca[WEFT_SITE_TEXT];            /* path of the certificates that are trusted; "": keys are used */
+        char certificate[WEFT_SITE_TEXT];   /* path of this end's chain */
+        char key[WEFT_SITE_TEXT];           /* path of the private key for it */
+    } proof;                                /* what mode = tls proves names by */
     weft_log_level log_level;
     weft_site_peer *peers; /* of [peer.NAME] sections, resolved, in file order */
     uint64_t peer_count;
@@ -141,6 +154,11 @@ struct weft_site {
 /* Resolves a peer by name; a name without its own section is admitted only by a pattern section.
  * Errors: WEFT_E_CONFIG (not admitted, with the names that are). */
 weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site_peer *peer);
+/* Names the file of a peer's key, or of its next one: its own, else the site's. "*" in a path stands for the peer's
+ * name. False: the site names none, or the path would be longer than 255 bytes. */
+bool weft_site_key(const weft_site *site, const weft_site_peer *peer, bool next, char path[WEFT_SITE_TEXT]);
+/* True if the site lets a relay speak for a peer: the peer's `via` names it, or a relay that stands behind it. */
+bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
 
 /* The rules of the site's cuts, which borrow from it. `cuts` has room for site->cut_count of them. */

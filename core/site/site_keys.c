@@ -21,6 +21,8 @@
 #define BACKENDS  "auto | host | cuda | hip"
 #define KERNELS   "auto | portable | avx2 | avx512"
 #define DEADLINES "1ms..86400s"
+#define PATH      "a path of at most 255 bytes, or empty"
+#define KEY_PATH  "a path of at most 255 bytes in which * is the peer's name, or empty"
 
 /* clang-format off */
 static const weft_site_field fields[] = {
@@ -120,6 +122,12 @@ static const weft_site_field fields[] = {
     {{"peer", "relay_memory", WEFT_KEY_SIZE, "256MiB", "1MiB..1024GiB",
       "relay's memory for passing on: half for what all share, half for two slots of bucket_max per peer behind it"},
      PEER(relay_memory), BOUNDS(MIB, 1024 * GIB)},
+    {{"peer", "key_file", WEFT_KEY_TEXT, "", KEY_PATH,
+      "with mode = tls, the key by which this peer proves its name; empty: that of [security]"},
+     PEER(key_file), .rule = WEFT_TEXT_ANY},
+    {{"peer", "key_file_next", WEFT_KEY_TEXT, "", KEY_PATH,
+      "second key that is accepted for this peer while keys change; the file may be absent"},
+     PEER(key_file_next), .rule = WEFT_TEXT_ANY},
 
     {{"provider", "address", WEFT_KEY_TEXT, "", "1 to 8 different IPs or interfaces between commas, or empty",
       "as [trainer] address, for peers of this provider, and where relays send by it; empty: as for the others"},
@@ -175,8 +183,24 @@ static const weft_site_field fields[] = {
       "a commit that receives a snapshot fails when nothing arrives for this long"},
      SITE(commit.deadline_ms), BOUNDS(1, 86400 * SEC)},
 
-    {{"security", "mode", WEFT_KEY_CHOICE, "loopback", "loopback | open",
-      "loopback refuses to listen beyond this machine; open lets anyone join who reaches the port"}, SITE(security)},
+    {{"security", "mode", WEFT_KEY_CHOICE, "loopback", "loopback | open | tls",
+      "loopback refuses to listen beyond this machine; open lets anyone join who reaches the port; tls asks for proof"},
+     SITE(security)},
+    {{"security", "key_file", WEFT_KEY_TEXT, "", KEY_PATH,
+      "with mode = tls, the key of all peers that have none of their own (`weft key FILE` makes one)"},
+     SITE(proof.key_file), .rule = WEFT_TEXT_ANY},
+    {{"security", "key_file_next", WEFT_KEY_TEXT, "", KEY_PATH,
+      "second key that is accepted while keys change; the file may be absent"},
+     SITE(proof.key_file_next), .rule = WEFT_TEXT_ANY},
+    {{"security", "ca", WEFT_KEY_TEXT, "", PATH,
+      "with mode = tls and certificates, a PEM file of those that are trusted to sign them"},
+     SITE(proof.ca), .rule = WEFT_TEXT_ANY},
+    {{"security", "certificate", WEFT_KEY_TEXT, "", PATH,
+      "PEM file of this end's certificate and its chain; its DNS name is the peer's name, or trainer"},
+     SITE(proof.certificate), .rule = WEFT_TEXT_ANY},
+    {{"security", "key", WEFT_KEY_TEXT, "", PATH,
+      "PEM file of the private key for the certificate, which nobody else may read"},
+     SITE(proof.key), .rule = WEFT_TEXT_ANY},
 
     {{"log", "level", WEFT_KEY_CHOICE, "info", "error | warn | info | debug",
       "the least important lines still written"}, SITE(log_level)},

@@ -28,7 +28,7 @@ typedef struct weft_site_field {
 } weft_site_field;
 
 /* Most rows of the table. */
-#define WEFT_SITE_ROWS 64
+#define WEFT_SITE_ROWS 96
 
 /* Returns a row by its number, from 0. NULL: past the last. */
 const weft_site_field *weft_site_field_at(uint64_t index);

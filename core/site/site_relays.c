@@ -42,10 +42,10 @@ static weft_status check_address(const weft_site *site, uint32_t section, const 
         return refuse(site, section, "relay", "for [%s] a relay needs a port that others can dial%s", "");
     if (weft_site_is_wildcard(host))
         return refuse(site, section, "relay", "for [%s] a relay needs the address that others dial%s", "");
-    if (site->security != WEFT_SECURITY_OPEN && !weft_site_is_loopback(host))
+    if (site->security == WEFT_SECURITY_LOOPBACK && !weft_site_is_loopback(host))
         return refuse(site, section, "relay",
-                      "for [%s] beyond loopback anyone who reaches the port may join: write [security] mode = open to "
-                      "accept that%s",
+                      "for [%s] beyond loopback anyone who reaches the port may join: write [security] mode = tls to "
+                      "ask for proof, or mode = open to accept that%s",
                       "");
     if (peer->relay_memory / 4 < (peer->bucket_max ? peer->bucket_max : WEFT_SITE_BUCKET_AUTO) + (8u << 10))
         return refuse(site, section, "relay_memory", "for [%s] a relay needs more than four times bucket_max%s", "");

@@ -23,7 +23,7 @@ const weft_site_entry *weft_site_layers_find(const weft_site_source *source, con
 void weft_site_fill(const weft_site_source *source, const weft_site_layers *layers, const char *table, void *to);
 
 /* Checks the rules that tie keys together: bucket bounds of every peer and pattern, max_peers, listening beyond
- * loopback, relays. Needs `site` filled but for peers. Errors: WEFT_E_CONFIG. */
+ * loopback, security, relays. Needs `site` filled but for peers. Errors: WEFT_E_CONFIG. */
 weft_status weft_site_rules(const weft_site *site);
 
 /* ---- site_cuts.c */
@@ -34,6 +34,12 @@ weft_status weft_site_fill_cuts(weft_site *site);
 /* Checks that every `via` names a relay with a section of its own, that no relay stands behind itself, and that no
  * chain has more than WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_site_rules_relays(const weft_site *site);
+/* ---- site_security.c */
+/* Checks that mode = tls names a key for every peer, or all of ca, certificate and key, and that no other mode names
+ * any of them, because it would not use them. Errors: WEFT_E_CONFIG. */
+weft_status weft_site_rules_security(const weft_site *site);
+
+/* ---- site_rules.c */
 /* Finds the place and the value of the first of two keys of a peer that is given. */
 void weft_site_place_of(const weft_site *site, const weft_site_layers *layers, const char *const keys[2],
                         char value[64], weft_site_place *place);

@@ -109,15 +109,14 @@ static weft_status check_listen(const weft_site *site)
 {
     char host[WEFT_SITE_TEXT];
     uint32_t port;
-    if (site->security == WEFT_SECURITY_OPEN || !weft_site_listen_split(site->trainer.listen, host, &port) ||
+    if (site->security != WEFT_SECURITY_LOOPBACK || !weft_site_listen_split(site->trainer.listen, host, &port) ||
         weft_site_is_loopback(host))
         return WEFT_OK;
     uint32_t section = weft_site_section_find(site->source, "trainer");
     const weft_site_entry *entry = weft_site_entry_find(site->source, section, weft_site_field_of("trainer", "listen"));
     weft_site_place place = {site->path, entry ? entry->line : 0, "trainer", "listen", site->trainer.listen};
-    return weft_site_refuse(&place,
-                            "beyond loopback anyone who reaches the port may join: write [security] mode = open "
-                            "to accept that, or listen on 127.0.0.1");
+    return weft_site_refuse(&place, "beyond loopback anyone who reaches the port may join: write [security] mode = tls "
+                                    "to ask for proof, mode = open to accept that, or listen on 127.0.0.1");
 }
 
 /* A range means nothing to an endpoint that listens on no TCP port of its own. */
@@ -145,5 +144,7 @@ weft_status weft_site_rules(const weft_site *site)
         status = check_ports(site);
     if (!status)
         status = check_peers(site);
+    if (!status)
+        status = weft_site_rules_security(site);
     return status ? status : weft_site_rules_relays(site);
 }

@@ -200,7 +200,9 @@ static weft_status open_parts(weft_trainer *trainer)
 {
     weft_session *session = trainer->session;
     weft_publisher *publisher = &trainer->publisher;
-    weft_status status = open_publisher(publisher);
+    weft_status status = weft_guard_open(session->site, NULL, &session->guard);
+    if (status == WEFT_OK)
+        status = open_publisher(publisher);
     if (status != WEFT_OK)
         return status;
     weft_peer_levels_begin(&trainer->demand, session->layout, publisher->encoding.encoder.team.workers,

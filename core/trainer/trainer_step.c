@@ -78,6 +78,7 @@ static bool accept_guests(weft_trainer *trainer)
             continue;
         }
         weft_control_adopt(&guest->connection.control, fd, trainer->session->site->session.io_deadline_ms);
+        weft_control_guard(&guest->connection.control, trainer->session->guard, NULL);
         guest->connection.opened_ns = weft_clock_ns();
         guest->connection.greeted = guest->connection.leaving = false;
         trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, guest)] = true;

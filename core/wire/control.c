@@ -1,19 +1,13 @@
 #include "wire/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/descriptors.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "site/site_text.h"
 
 weft_status weft_control_open(weft_control *control)
 {
@@ -29,12 +23,15 @@ weft_status weft_control_open(weft_control *control)
 
 void weft_control_hang_up(weft_control *control)
 {
+    weft_seal_close(control->seal);
+    control->seal = NULL;
     if (control->fd >= 0) {
         shutdown(control->fd, SHUT_RDWR); /* a forked child may have it too, and keep it open */
         close(control->fd);
     }
     control->fd = -1;
-    control->connecting = control->watched = false;
+    control->guard = NULL;
+    control->connecting = control->watched = control->sealed = false;
     control->in_used = control->out_begin = control->out_end = 0;
     control->tail_bytes = control->tail_sent = 0;
 }
@@ -46,209 +43,6 @@ void weft_control_close(weft_control *control)
     weft_mem_give(control->in);
     weft_mem_give(control->out);
     control->in = control->out = NULL;
-}
-
-/* Errors of getaddrinfo that may pass, because a name is often registered only once its host is up. */
-static bool is_unknown_yet(int error)
-{
-    return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA || error == EAI_ADDRFAMILY;
-}
-
-/* True if this process or host lacks something, so that the error says nothing about the other end. */
-static bool lacks_room(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
-
-static weft_status fail_room(const char *address, int error)
-{
-    const bool files = error == EMFILE || error == ENFILE;
-    return weft_fail_quiet(WEFT_E_SYSTEM, "this host has no room to reach %s: %s; %s", address, strerror(error),
-                           files ? "raise the limit of open files (ulimit -n, LimitNOFILE= of a service), or close some"
-                                 : "give the process more memory");
-}
-
-/* `flags` 0: a name server is asked. */
-static weft_status resolve(const char *address, int flags, struct addrinfo **list)
-{
-    char host[WEFT_SITE_TEXT], service[16];
-    uint32_t port;
-    if (!weft_site_listen_split(address, host, &port))
-        return weft_fail(WEFT_E_CONFIG, "address %s: need host:port, an IPv6 host in brackets", address);
-    snprintf(service, sizeof service, "%u", port);
-    struct addrinfo hints = {.ai_flags = flags | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
-    int error = getaddrinfo(host, service, &hints, list);
-    if (error == EAI_MEMORY || (error == EAI_SYSTEM && lacks_room(errno)))
-        return fail_room(address, error == EAI_MEMORY ? ENOMEM : errno);
-    if (error && is_unknown_yet(error) && !flags)
-        return weft_fail_quiet(WEFT_E_UNREACHABLE, "address %s: %s", address, gai_strerror(error));
-    return error ? weft_fail(WEFT_E_CONFIG, "address %s: %s", address, gai_strerror(error)) : WEFT_OK;
-}
-
-static void print_address(const struct sockaddr *address, socklen_t length, char text[64])
-{
-    char host[48] = "?", port[8] = "?";
-    getnameinfo(address, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(text, 64, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
-
-weft_status weft_control_resolve(const char *address, char numeric[WEFT_CONTROL_ADDRESSES][64], uint32_t *count)
-{
-    struct addrinfo *list = NULL;
-    weft_status status = resolve(address, 0, &list);
-    if (status != WEFT_OK)
-        return status;
-    *count = 0;
-    for (struct addrinfo *one = list; one && *count < WEFT_CONTROL_ADDRESSES; one = one->ai_next)
-        print_address(one->ai_addr, one->ai_addrlen, numeric[(*count)++]);
-    freeaddrinfo(list);
-    return WEFT_OK;
-}
-
-bool weft_control_is_numeric(const char *address, char numeric[64])
-{
-    char host[WEFT_SITE_TEXT], service[16];
-    uint32_t port;
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *list = NULL;
-    if (!weft_site_listen_split(address, host, &port))
-        return false;
-    snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(host, service, &hints, &list) != 0)
-        return false;
-    print_address(list->ai_addr, list->ai_addrlen, numeric);
-    freeaddrinfo(list);
-    return true;
-}
-
-weft_status weft_control_route(const char *numeric, char *address, uint64_t capacity)
-{
-    struct addrinfo *list = NULL;
-    struct sockaddr_storage mine;
-    socklen_t length = sizeof mine;
-    weft_status status = resolve(numeric, AI_NUMERICHOST, &list);
-    if (status != WEFT_OK)
-        return status;
-    int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool found =
-        fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 &&
-        getsockname(fd, (struct sockaddr *)&mine, &length) == 0 &&
-        getnameinfo((struct sockaddr *)&mine, length, address, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) == 0;
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    freeaddrinfo(list);
-    if (!found && lacks_room(error))
-        return fail_room(numeric, error);
-    return found ? WEFT_OK : weft_fail(WEFT_AGAIN, "no route to %s: %s", numeric, strerror(error));
-}
-
-bool weft_control_reaches(const char *numeric, const char *source)
-{
-    char host[WEFT_SITE_TEXT];
-    uint32_t port;
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_DGRAM};
-    struct addrinfo *to = NULL, *from = NULL;
-    bool refused = false;
-    if (!weft_site_listen_split(numeric, host, &port) || getaddrinfo(host, "9", &hints, &to) != 0)
-        return true;
-    if (getaddrinfo(source, "0", &hints, &from) == 0 && from->ai_family == to->ai_family) {
-        int fd = socket(from->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        refused = fd >= 0 && bind(fd, from->ai_addr, from->ai_addrlen) == 0 &&
-                  connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno == EINVAL;
-        if (fd >= 0)
-            close(fd);
-    }
-    if (from)
-        freeaddrinfo(from);
-    freeaddrinfo(to);
-    return !refused;
-}
-
-static void tune(int fd, uint64_t user_timeout_ms)
-{
-    int one = 1;
-    unsigned timeout = user_timeout_ms > 1000000 ? 1000000 : (unsigned)user_timeout_ms;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
-}
-
-static void begin(weft_control *control, int fd, uint64_t user_timeout_ms)
-{
-    weft_control_hang_up(control);
-    tune(fd, user_timeout_ms);
-    control->fd = fd;
-    control->nonce = 0;
-    control->heard_ns = control->said_ns = weft_clock_ns();
-}
-
-weft_status weft_control_dial(weft_control *control, const char *address, uint64_t user_timeout_ms)
-{
-    struct addrinfo *list = NULL;
-    weft_status status = resolve(address, AI_NUMERICHOST, &list);
-    if (status != WEFT_OK)
-        return status;
-    int fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 && weft_descriptors_short(errno))
-        fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int result = fd < 0 ? -1 : connect(fd, list->ai_addr, list->ai_addrlen);
-    int error = errno;
-    print_address(list->ai_addr, list->ai_addrlen, control->peer);
-    freeaddrinfo(list);
-    if (fd >= 0 && (result == 0 || error == EINPROGRESS)) {
-        begin(control, fd, user_timeout_ms);
-        control->connecting = result != 0;
-        return WEFT_OK;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (lacks_room(error))
-        return fail_room(address, error);
-    return weft_fail_quiet(WEFT_E_UNREACHABLE, "%s: %s", address, strerror(error));
-}
-
-void weft_control_adopt(weft_control *control, int fd, uint64_t user_timeout_ms)
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    begin(control, fd, user_timeout_ms);
-    snprintf(control->peer, sizeof control->peer, "?");
-    if (getpeername(fd, (struct sockaddr *)&address, &length) == 0)
-        print_address((struct sockaddr *)&address, length, control->peer);
-}
-
-weft_status weft_control_listen(const char *address, int *fd, char *bound)
-{
-    struct addrinfo *list = NULL;
-    struct sockaddr_storage mine;
-    socklen_t length = sizeof mine;
-    int one = 1;
-    weft_status status = resolve(address, AI_PASSIVE, &list);
-    if (status != WEFT_OK)
-        return status;
-    *fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (*fd >= 0)
-        setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    int error = *fd < 0 || bind(*fd, list->ai_addr, list->ai_addrlen) || listen(*fd, 128) ? errno : 0;
-    freeaddrinfo(list);
-    if (error == 0 && getsockname(*fd, (struct sockaddr *)&mine, &length) == 0) {
-        print_address((struct sockaddr *)&mine, length, bound);
-        return WEFT_OK;
-    }
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-    if (error == EADDRNOTAVAIL)
-        return weft_fail(WEFT_AGAIN, "cannot listen on %s: no interface of this host has that address", address);
-    return weft_fail(WEFT_E_SYSTEM, "cannot listen on %s: %s%s", address, strerror(error),
-                     error == EADDRINUSE ? "; another trainer or relay runs there, or choose another port" : "");
-}
-
-void weft_control_unlisten(int fd)
-{
-    if (fd < 0)
-        return;
-    shutdown(fd, SHUT_RDWR);
-    close(fd);
 }
 
 static weft_status lost(weft_control *control, const char *why)
@@ -301,10 +95,21 @@ weft_status weft_control_send_long(weft_control *control, weft_message type, con
     return WEFT_OK;
 }
 
+static bool has_words(const weft_control *control)
+{
+    return control->out_begin < control->out_end || control->tail_sent < control->tail_bytes;
+}
+
+bool weft_control_is_pending(const weft_control *control)
+{
+    return control->fd >= 0 && (control->connecting || has_words(control));
+}
+
 bool weft_control_wants_write(const weft_control *control)
 {
-    return control->fd >= 0 &&
-           (control->connecting || control->out_begin < control->out_end || control->tail_sent < control->tail_bytes);
+    if (control->fd >= 0 && control->seal && !control->sealed)
+        return weft_seal_wants_write(control->seal);
+    return weft_control_is_pending(control);
 }
 
 /* Finds out how a dial ended; WEFT_AGAIN while it goes on. */
@@ -319,18 +124,39 @@ static weft_status dialled(weft_control *control)
         return lost(control, strerror(error));
     if (getpeername(control->fd, (struct sockaddr *)&peer, &peer_length) != 0)
         return WEFT_AGAIN;
+    weft_status status = weft_control_prove(control);
+    if (status != WEFT_OK)
+        return status;
     control->connecting = false;
     control->heard_ns = weft_clock_ns();
     return WEFT_OK;
 }
 
-/* Sends a part; the bytes gone, 0 if the socket is full, -1 for an error. */
-static int64_t push(weft_control *control, const uint8_t *data, uint64_t bytes)
+/* Sends a part, `sent` bytes: 0 if the socket is full. */
+static weft_status push(weft_control *control, const uint8_t *data, uint64_t bytes, uint64_t *sent)
 {
-    ssize_t sent = send(control->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0)
-        return sent;
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+    if (control->guard) {
+        weft_status status = weft_seal_write(control->seal, data, bytes, sent);
+        return status == WEFT_OK ? WEFT_OK : lost(control, weft_last_error());
+    }
+    ssize_t part = send(control->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    *sent = part > 0 ? (uint64_t)part : 0;
+    if (part >= 0 || errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
+        return WEFT_OK;
+    return lost(control, strerror(errno));
+}
+
+/* Sends a run of bytes from `*at` to its end; WEFT_AGAIN: the socket is full. */
+static weft_status push_all(weft_control *control, const uint8_t *data, uint64_t *at, uint64_t end)
+{
+    while (*at < end) {
+        uint64_t sent;
+        weft_status status = push(control, data + *at, end - *at, &sent);
+        if (status != WEFT_OK || sent == 0)
+            return status == WEFT_OK ? WEFT_AGAIN : status;
+        *at += sent;
+    }
+    return WEFT_OK;
 }
 
 weft_status weft_control_flush(weft_control *control)
@@ -342,58 +168,85 @@ weft_status weft_control_flush(weft_control *control)
         if (status != WEFT_OK)
             return status == WEFT_AGAIN ? WEFT_OK : status;
     }
-    while (control->out_begin < control->out_end) {
-        int64_t sent = push(control, control->out + control->out_begin, control->out_end - control->out_begin);
-        if (sent < 0)
-            return lost(control, strerror(errno));
-        if (sent == 0)
-            return WEFT_OK;
-        control->out_begin += (uint64_t)sent;
+    if (!has_words(control) || (control->guard && !control->sealed))
+        return WEFT_OK;
+    weft_status status = push_all(control, control->out, &control->out_begin, control->out_end);
+    if (status == WEFT_OK) {
+        control->out_begin = control->out_end = 0;
+        status = push_all(control, control->tail, &control->tail_sent, control->tail_bytes);
     }
-    control->out_begin = control->out_end = 0;
-    while (control->tail_sent < control->tail_bytes) {
-        int64_t sent = push(control, control->tail + control->tail_sent, control->tail_bytes - control->tail_sent);
-        if (sent < 0)
-            return lost(control, strerror(errno));
-        if (sent == 0)
-            return WEFT_OK;
-        control->tail_sent += (uint64_t)sent;
+    return status == WEFT_AGAIN ? WEFT_OK : status;
+}
+
+weft_status weft_control_receive(weft_control *control, uint8_t *data, uint64_t bytes, uint64_t *moved)
+{
+    *moved = 0;
+    if (control->guard) {
+        weft_status status = weft_seal_read(control->seal, data, bytes, moved);
+        if (status == WEFT_E_REFUSED)
+            return weft_control_unproved(control, status);
+        return status == WEFT_OK ? WEFT_OK : lost(control, weft_last_error());
     }
-    return WEFT_OK;
+    ssize_t got;
+    do
+        got = recv(control->fd, data, bytes, MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    *moved = got > 0 ? (uint64_t)got : 0;
+    if (got == 0)
+        return lost(control, "closed by the other end");
+    return got > 0 || errno == EAGAIN || errno == EWOULDBLOCK ? WEFT_OK : lost(control, strerror(errno));
 }
 
 weft_status weft_control_fill(weft_control *control)
 {
     if (control->fd < 0 || control->connecting)
         return WEFT_OK;
-    while (control->in_used < WEFT_CONTROL_IN_BYTES) {
-        ssize_t got =
-            recv(control->fd, control->in + control->in_used, WEFT_CONTROL_IN_BYTES - control->in_used, MSG_DONTWAIT);
-        if (got > 0) {
-            control->in_used += (uint64_t)got;
+    weft_status status = weft_control_prove(control);
+    if (status != WEFT_OK)
+        return status == WEFT_AGAIN ? WEFT_OK : status;
+    for (uint64_t moved = 1; moved > 0 && control->in_used < WEFT_CONTROL_IN_BYTES;) {
+        status = weft_control_receive(control, control->in + control->in_used, WEFT_CONTROL_IN_BYTES - control->in_used,
+                                      &moved);
+        if (moved > 0)
             control->heard_ns = weft_clock_ns();
-        } else if (got == 0) {
-            return lost(control, "closed by the other end");
-        } else if (errno == EINTR) {
-            continue;
-        } else {
-            return errno == EAGAIN || errno == EWOULDBLOCK ? WEFT_OK : lost(control, strerror(errno));
-        }
+        control->in_used += moved;
+        if (status != WEFT_OK)
+            return status;
     }
     return WEFT_OK;
 }
 
+/* What waits in a seal wakes nobody, so it is taken as soon as there is room. An end of the stream comes again. */
+static bool is_whole(weft_control *control, uint64_t bytes)
+{
+    if (control->in_used < bytes && control->seal && weft_seal_has_more(control->seal))
+        weft_control_fill(control);
+    return control->in_used >= bytes;
+}
+
+static weft_status fail_message(weft_control *control, uint64_t code, uint64_t length)
+{
+    if (!control->guard && control->nonce == 0 && control->in[0] == 22 && control->in[1] == 3) {
+        weft_control_tell_mode(control, "this end speaks without tls: write the same [security] mode at both ends");
+        return weft_fail(WEFT_E_PROTOCOL,
+                         "%s comes by tls, and this end speaks without: write the same [security] mode "
+                         "at both ends",
+                         control->peer);
+    }
+    return weft_fail(WEFT_E_CORRUPT, "%s sent a message of type %llu and %llu bytes: no weft end does that",
+                     control->peer, (unsigned long long)code, (unsigned long long)length);
+}
+
 weft_status weft_control_next(weft_control *control, weft_message *type, const uint8_t **body, uint64_t *length)
 {
-    if (control->in_used < WEFT_MESSAGE_PREFIX)
+    if (!is_whole(control, WEFT_MESSAGE_PREFIX))
         return WEFT_AGAIN;
     *length = weft_bytes_get(control->in, 4);
     uint64_t code = weft_bytes_get(control->in + 4, 2);
     bool known = code > 0 && code < WEFT_MESSAGE_COUNT && weft_bytes_get(control->in + 6, 2) == 0;
     if (*length > WEFT_MESSAGE_MAX || !known)
-        return weft_fail(WEFT_E_CORRUPT, "%s sent a message of type %llu and %llu bytes: no weft end does that",
-                         control->peer, (unsigned long long)code, (unsigned long long)*length);
-    if (control->in_used < WEFT_MESSAGE_PREFIX + *length)
+        return fail_message(control, code, *length);
+    if (!is_whole(control, WEFT_MESSAGE_PREFIX + *length))
         return WEFT_AGAIN;
     *type = (weft_message)code;
     *body = control->in + WEFT_MESSAGE_PREFIX;

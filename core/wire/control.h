@@ -5,6 +5,7 @@
 #ifndef WEFT_CORE_CONTROL_H
 #define WEFT_CORE_CONTROL_H
 
+#include "security/seal.h"
 #include "wire/wire.h"
 
 #define WEFT_CONTROL_IN_BYTES (WEFT_MESSAGE_PREFIX + WEFT_MESSAGE_MAX)
@@ -25,7 +26,12 @@ typedef struct weft_control {
     uint64_t tail_bytes, tail_sent;
     bool watched; /* watch.h: the trainer watches for these events, under this number */
     uint32_t watched_for, watched_as;
-    char peer[64]; /* the other end's address */
+    char peer[64];     /* the other end's address */
+    weft_guard *guard; /* who may be at the other end; NULL: anybody, and messages are plain */
+    weft_seal *seal;   /* of this connection; NULL: not begun */
+    bool sealed;       /* both ends are proved */
+    bool dialed;       /* by this end, to the end whose certificate has the name `to` */
+    char to[WEFT_SITE_NAME];
 } weft_control;
 
 /* Takes the memory of both buffers. */
@@ -34,6 +40,7 @@ void weft_control_close(weft_control *control);
 /* Closes the socket and keeps the buffers for the next connection. */
 void weft_control_hang_up(weft_control *control);
 
+/* ---- control_dial.c: addresses */
 #define WEFT_CONTROL_ADDRESSES 4u
 
 /* Resolves "host:port" to numeric addresses, which can be dialed. Waits for the name server (resolver.h does not).
@@ -60,14 +67,36 @@ void weft_control_unlisten(int fd);
  * address now), WEFT_E_SYSTEM, WEFT_E_CONFIG. */
 weft_status weft_control_listen(const char *address, int *fd, char *bound);
 
+/* ---- control_seal.c: connections with proof */
+/* Asks for proof on a connection that was just dialed, to the end of that name, or adopted, with `to` NULL. No message
+ * goes either way before both ends are proved. A guard of NULL leaves the connection plain. */
+void weft_control_guard(weft_control *control, weft_guard *guard, const char *to);
+/* True if the other end has proved that name, or needs to prove none. */
+bool weft_control_proves(const weft_control *control, const char *name);
+/* Goes on with the handshake: WEFT_OK when nothing is left of it, WEFT_AGAIN before. An end that was dialed logs why it
+ * refuses. Errors, all quiet: WEFT_E_CONFIG (one end does not take the other's proof: the text says why),
+ * WEFT_E_PEER_LOST, WEFT_E_UNREACHABLE. */
+weft_status weft_control_prove(weft_control *control);
+/* Decides the error of a seal, `status`, as one of the connection. */
+weft_status weft_control_unproved(weft_control *control, weft_status status);
+/* Tells an end that comes by tls to one without it, or the reverse, what is wrong, as far as the socket takes it. */
+void weft_control_tell_mode(weft_control *control, const char *text);
+
+/* ---- control.c: messages */
 /* Queues a message. Errors: WEFT_E_PEER_LOST (closed, or the peer has not read for too long). */
 weft_status weft_control_send(weft_control *control, weft_message type, const uint8_t *body, uint64_t length);
 /* Queues a LAYOUT message whose body is lent until the connection is closed. */
 weft_status weft_control_send_long(weft_control *control, weft_message type, const uint8_t *body, uint64_t length);
 bool weft_control_wants_write(const weft_control *control);
-/* Writes as much as the socket takes. Errors: WEFT_E_PEER_LOST, WEFT_E_UNREACHABLE (the dial failed). */
+/* True while the handshake goes on or something waits to leave. */
+bool weft_control_is_pending(const weft_control *control);
+/* Writes as much as the socket takes. Errors: WEFT_E_PEER_LOST, WEFT_E_UNREACHABLE (the dial failed),
+ * WEFT_E_CONFIG (weft_control_prove). */
 weft_status weft_control_flush(weft_control *control);
-/* Reads all that has arrived. WEFT_E_PEER_LOST at the end of the stream, after the last whole message. */
+/* Takes bytes that have arrived out of any message, 0 included. Errors: as weft_control_fill. */
+weft_status weft_control_receive(weft_control *control, uint8_t *data, uint64_t bytes, uint64_t *moved);
+/* Reads all that has arrived. Errors: WEFT_E_CONFIG (weft_control_prove), WEFT_E_PEER_LOST at the end of the stream,
+ * after the last whole message. */
 weft_status weft_control_fill(weft_control *control);
 /* Returns the next whole message, in place until weft_control_drop: WEFT_OK, WEFT_AGAIN, or WEFT_E_CORRUPT for a length
  * or type that no message has. */

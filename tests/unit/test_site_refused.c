@@ -151,7 +151,7 @@ static void listening_beyond_loopback(void **state)
         snprintf(text, sizeof(text), "[trainer]\nlisten = %s\n", beyond[i]);
         snprintf(says, sizeof(says),
                  "[trainer] listen = %s: beyond loopback anyone who reaches the port may join: "
-                 "write [security] mode = open",
+                 "write [security] mode = tls to ask for proof, mode = open",
                  beyond[i]);
         assert_refused(&(bad_site){text, 2, says}, NULL);
         strcat(text, "[security]\nmode = open\n");
