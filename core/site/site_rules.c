@@ -115,9 +115,8 @@ static weft_status check_listen(const weft_site *site)
     uint32_t section = weft_site_section_find(site->source, "trainer");
     const weft_site_entry *entry = weft_site_entry_find(site->source, section, weft_site_field_of("trainer", "listen"));
     weft_site_place place = {site->path, entry ? entry->line : 0, "trainer", "listen", site->trainer.listen};
-    return weft_site_refuse(&place,
-                            "beyond loopback anyone who reaches the port may join: write [security] mode = tls "
-                            "to ask for proof, mode = open to accept that, or listen on 127.0.0.1");
+    return weft_site_refuse(&place, "beyond loopback anyone who reaches the port may join: write [security] mode = tls "
+                                    "to ask for proof, mode = open to accept that, or listen on 127.0.0.1");
 }
 
 /* A range means nothing to an endpoint that listens on no TCP port of its own. */
