@@ -36,6 +36,8 @@ breaks_include() # breaks_include FILE INCLUDE PATTERN
 
 layers "" || { echo "the walls are broken before the test:" && cat "$work/said" && exit 1; }
 breaks_include core/base/status.c '<rdma/fabric.h>' 'core knows libc'
+breaks_include core/base/status.c '<openssl/ssl.h>' 'core knows libc'
+breaks_include core/wire/wire.c '"security/openssl.h"' 'only core/security knows OpenSSL'
 breaks_include core/base/status.c '<cuda.h>' 'no vendor header'
 breaks_include core/base/status.c '<jansson.h>' 'core knows libc'
 breaks_include core/base/status.c '"providers/profile.h"' 'core includes only core'

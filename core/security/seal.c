@@ -10,7 +10,8 @@
 #include "security/inside.h"
 
 #ifndef WEFT_NO_TLS
-#define RECORD_FIRST 22          /* first byte of every handshake of TLS */
+#define RECORD_LEAST 20 /* the first bytes that a record of TLS may have */
+#define RECORD_MOST  23
 #define WRITE_MOST   (16u << 10) /* bytes of a record */
 
 /* ---- begin and end */
@@ -74,7 +75,7 @@ weft_status weft_seal_answer(weft_guard *guard, int fd, weft_seal **seal)
         return WEFT_AGAIN;
     if (got <= 0)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s", got < 0 ? strerror(errno) : "closed by the other end");
-    if (first != RECORD_FIRST)
+    if (first < RECORD_LEAST || first > RECORD_MOST)
         return weft_fail_quiet(WEFT_E_PROTOCOL, "it speaks without tls, and this end takes no one who does not prove a "
                                                 "name: write [security] mode = tls there");
     return begin(guard, fd, NULL, seal);

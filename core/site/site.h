@@ -157,8 +157,9 @@ weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site
 /* Names the file of a peer's key, or of its next one: its own, else the site's. "*" in a path stands for the peer's
  * name. False: the site names none, or the path would be longer than 255 bytes. */
 bool weft_site_key(const weft_site *site, const weft_site_peer *peer, bool next, char path[WEFT_SITE_TEXT]);
-/* True if the site lets a relay speak for a peer: the peer's `via` names it, or a relay that stands behind it. */
-bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer);
+/* True if the site puts a relay before a peer, at most `hops` steps of `via` away: 1 is a relay that the peer's own
+ * `via` names. */
+bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer, uint32_t hops);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
 
 /* The rules of the site's cuts, which borrow from it. `cuts` has room for site->cut_count of them. */

@@ -125,8 +125,7 @@ bool weft_site_key(const weft_site *site, const weft_site_peer *peer, bool next,
     return put_name(form, peer->name, path);
 }
 
-/* Whether a chain of `via` leads from a peer to the relay, over at most `hops` relays. */
-static bool stands_before(const weft_site *site, const char *relay, const char *peer, uint32_t hops)
+bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer, uint32_t hops)
 {
     char names[WEFT_SITE_VIAS][WEFT_SITE_NAME];
     weft_site_peer row;
@@ -137,12 +136,7 @@ static bool stands_before(const weft_site *site, const char *relay, const char *
         if (!strcmp(names[i], relay))
             return true;
     for (uint32_t i = 0; i < count; i++)
-        if (stands_before(site, relay, names[i], hops - 1))
+        if (weft_site_vouches(site, relay, names[i], hops - 1))
             return true;
     return false;
-}
-
-bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer)
-{
-    return stands_before(site, relay, peer, WEFT_SITE_HOPS);
 }

@@ -8,13 +8,13 @@ static bool is_vouched(const weft_site *site, const weft_control *control, const
 {
     weft_site_peer row;
     bool pattern;
-    if (!weft_site_vouches(site, hello->relay, hello->name))
+    if (!weft_site_vouches(site, hello->relay, hello->name, 1))
         return false;
     if (hello->hops == 1)
         return weft_control_proves(control, hello->relay);
     for (size_t i = 0; weft_site_row(site, i, &row, &pattern); i++)
         if (!pattern && row.relay[0] && weft_control_proves(control, row.name) &&
-            weft_site_vouches(site, row.name, hello->relay))
+            weft_site_vouches(site, row.name, hello->relay, hello->hops - 1u))
             return true;
     return false;
 }

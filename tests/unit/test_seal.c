@@ -1,0 +1,363 @@
+/* Control connections by tls: proof, streams of messages, keys that change, and what is left of a key in memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tests/support/sealed_pair.h"
+#include "wire/voucher.h"
+
+static int open_keys(void **state)
+{
+    setup(state);
+    set_up(state);
+    if (weft_library_absence()[0])
+        return 0;
+    for (const char *const *name = (const char *const[]){"a", "b", "c", "r", "s", NULL}; *name; name++) {
+        char file[16];
+        snprintf(file, sizeof file, "%s.key", *name);
+        make_key(file);
+    }
+    return 0;
+}
+
+static int close_keys(void **state)
+{
+    char command[400];
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch.folder);
+    (void)state;
+    return system(command) != 0;
+}
+
+static void need_library(void)
+{
+    if (weft_library_absence()[0])
+        skip();
+}
+
+/* Nothing is lost or reordered, whatever turns the ends take, and a long body goes whole. */
+static void stream_of_messages(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    weft_status dialed, answered;
+    open_sealed(&s, "a");
+    shake(&s, &dialed, &answered);
+    assert_true(s.p.a.sealed && s.p.b.sealed);
+    assert_false(weft_control_is_pending(&s.p.a));
+    uint64_t sent = 0, taken = 0, seed = 0, allocations = weft_mem_allocations();
+    while (taken < 3000) {
+        for (uint64_t burst = weft_mix64(++seed) % 15; burst > 0 && sent < 3000; burst--)
+            assert_int_equal(send_nth(&s.p.a, sent++), WEFT_OK);
+        for (uint64_t turns = 1 + weft_mix64(++seed) % 100; turns > 0 || sent - taken > 200; turns -= turns > 0) {
+            assert_int_equal(weft_control_flush(&s.p.a), WEFT_OK);
+            assert_int_equal(weft_control_fill(&s.p.b), WEFT_OK);
+            take_stream(&s.p.b, &taken);
+        }
+    }
+    assert_int_equal(taken, sent);
+    assert_int_equal(weft_mem_allocations(), allocations);
+    weft_control_hang_up(&s.p.a);
+    assert_int_equal(weft_control_fill(&s.p.b), WEFT_E_PEER_LOST);
+    close_sealed(&s);
+}
+
+/* A reader is woken once: what came in one go is all there, though the seal took it off the socket before it was asked.
+ */
+static void nothing_waits_unseen(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    weft_status dialed, answered;
+    open_sealed(&s, "a");
+    shake(&s, &dialed, &answered);
+    for (uint64_t round = 0, sent = 0, taken = 0; round < 50; round++) {
+        for (int burst = 0; burst < 12; burst++)
+            assert_int_equal(send_nth(&s.p.a, sent++), WEFT_OK);
+        assert_int_equal(weft_control_flush(&s.p.a), WEFT_OK);
+        assert_false(weft_control_is_pending(&s.p.a));
+        assert_int_equal(weft_control_fill(&s.p.b), WEFT_OK);
+        take_stream(&s.p.b, &taken);
+        if (taken == sent)
+            continue;
+        assert_int_equal(recv(s.p.b.fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT), 1); /* the rest wakes the reader */
+        assert_int_equal(weft_control_fill(&s.p.b), WEFT_OK);
+        take_stream(&s.p.b, &taken);
+        assert_int_equal(taken, sent);
+    }
+    close_sealed(&s);
+}
+
+static void nothing_goes_before_proof(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    uint8_t bytes[65536];
+    open_sealed(&s, "a");
+    assert_int_equal(send_nth(&s.p.a, 1), WEFT_OK);
+    assert_int_equal(weft_control_flush(&s.p.a), WEFT_OK);
+    assert_true(weft_control_is_pending(&s.p.a));
+    const ssize_t got = recv(s.p.b.fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    assert_true(got > 5 && bytes[0] == 22); /* one record, of the handshake */
+    assert_int_equal(5 + bytes[3] * 256 + bytes[4], got);
+    assert_false(weft_control_wants_write(&s.p.a)); /* or a caller would spin until the answer is here */
+    assert_false(weft_control_proves(&s.p.b, "a"));
+    close_sealed(&s);
+}
+
+static void assert_said(const sealed *s, int end, const char *text)
+{
+    if (text && !strstr(s->said[end], text))
+        fail_msg("'%s' does not say '%s'", s->said[end], text);
+}
+
+/* What the dialing end, and the dialed one, say of each other's proof; NULL: anything. */
+static void assert_refused(sealed *s, const char *at_home, const char *there)
+{
+    weft_status dialed, answered;
+    shake(s, &dialed, &answered);
+    assert_false(s->p.a.sealed && s->p.b.sealed);
+    assert_int_equal(dialed, WEFT_E_CONFIG);
+    assert_said(s, 0, at_home);
+    assert_said(s, 1, there);
+}
+
+static void keys_that_differ(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    open_sealed(&s, "a");
+    make_key("a.key"); /* read by the trainer from now on, and by a rollout that dials: but not both */
+    weft_status first = weft_control_flush(&s.p.a);
+    assert_int_equal(first, WEFT_OK);
+    make_key("a.key");
+    assert_refused(&s, "it does not know key", "a comes with key");
+    close_sealed(&s);
+}
+
+/* Before the other end is proved, a file of this end may have gone bad: its own text says so. */
+static void files_gone_bad(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    open_sealed(&s, "a");
+    chmod(in_folder("a.key"), 0640);
+    assert_refused(&s, "has mode 0640, so that others may read or write it", NULL);
+    close_sealed(&s);
+    chmod(in_folder("a.key"), 0600);
+    open_sealed(&s, "a");
+    assert_int_equal(weft_control_flush(&s.p.a), WEFT_OK);
+    unlink(in_folder("a.key"));
+    assert_refused(&s, "it does not know key", "No such file");
+    close_sealed(&s);
+    make_key("a.key");
+}
+
+static void copy_key(const char *from, const char *to)
+{
+    char command[800];
+    snprintf(command, sizeof command, "cp -p '%s' '%s'", in_folder(from), in_folder(to));
+    assert_int_equal(system(command), 0);
+}
+
+/* The next key opens beside the present one, which a rollout may still have. */
+static void the_next_key(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    weft_status dialed, answered;
+    char keys[300];
+    make_key("b.next");
+    for (int next = 0; next < 2; next++) {
+        memset(&s, 0, sizeof s);
+        copy_key(next ? "b.next" : "b.key", "rollout");
+        snprintf(keys, sizeof keys, "key_file = %s", in_folder("rollout"));
+        s.sites[0] = load_tls(keys, "");
+        s.sites[1] = load_keyed();
+        guard_both(&s, "b");
+        connect_both(&s);
+        shake(&s, &dialed, &answered);
+        assert_true(s.p.a.sealed && s.p.b.sealed);
+        assert_true(weft_control_proves(&s.p.b, "b"));
+        assert_false(weft_control_proves(&s.p.b, "a"));
+        close_sealed(&s);
+    }
+    unlink(in_folder("b.next"));
+}
+
+/* ---- who may say HELLO for whom */
+
+static weft_status vouched(sealed *s, const char *name, const char *relay, uint8_t hops)
+{
+    weft_wire_hello hello = {.hops = hops};
+    snprintf(hello.name, sizeof hello.name, "%s", name);
+    snprintf(hello.relay, sizeof hello.relay, "%s", relay);
+    return weft_voucher_check(s->sites[1], &s->p.b, &hello);
+}
+
+static void names_of_others(void **state)
+{
+    (void)state;
+    need_library();
+    static const struct {
+        const char *proved, *name, *relay;
+        uint8_t hops;
+        bool taken;
+    } cases[] = {
+        {"a", "a", "", 0, true},   {"a", "b", "", 0, false},  {"a", "b", "a", 1, false}, {"r", "r", "", 0, true},
+        {"r", "b", "r", 1, true},  {"r", "b", "", 0, false},  {"r", "a", "r", 1, false}, {"r", "c", "s", 2, true},
+        {"r", "c", "r", 1, false}, {"s", "c", "s", 1, true},  {"s", "b", "s", 1, false}, {"s", "b", "r", 1, false},
+        {"b", "b", "r", 1, false}, {"s", "c", "r", 2, false}, {"a", "c", "s", 2, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sealed s;
+        weft_status dialed, answered;
+        open_sealed(&s, cases[i].proved);
+        shake(&s, &dialed, &answered);
+        assert_true(weft_control_proves(&s.p.b, cases[i].proved));
+        weft_status status = vouched(&s, cases[i].name, cases[i].relay, cases[i].hops);
+        if (status != (cases[i].taken ? WEFT_OK : WEFT_E_REFUSED))
+            fail_msg("who proved %s, and says HELLO for %s by %s over %u hops: %s", cases[i].proved, cases[i].name,
+                     cases[i].relay, cases[i].hops, weft_status_name(status));
+        close_sealed(&s);
+    }
+}
+
+/* ---- babble instead of a handshake */
+
+static void babble(void **state)
+{
+    (void)state;
+    need_library();
+    for (uint64_t seed = 1; seed < 200; seed++) {
+        sealed s;
+        uint8_t bytes[3000];
+        const size_t count = 1 + weft_mix64(seed) % sizeof bytes;
+        open_sealed(&s, "a");
+        if (seed % 2) { /* a handshake, with one byte changed */
+            assert_int_equal(weft_control_flush(&s.p.a), WEFT_OK);
+            const ssize_t got = recv(s.p.b.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+            assert_true(got > 0);
+            bytes[1 + weft_mix64(seed + 1) % (size_t)(got - 1)] ^= (uint8_t)(1 + weft_mix64(seed + 2) % 255);
+            assert_int_equal(write(s.p.a.fd, bytes, (size_t)got), got);
+        } else {
+            for (size_t i = 0; i < count; i++)
+                bytes[i] = (uint8_t)weft_mix64(seed * 10000 + i);
+            bytes[0] = seed % 4 ? 22 : bytes[0];
+            assert_int_equal(write(s.p.a.fd, bytes, count), (ssize_t)count);
+        }
+        for (int turn = 0; turn < 5 && s.p.b.fd >= 0; turn++)
+            if (weft_control_fill(&s.p.b) != WEFT_OK)
+                weft_control_hang_up(&s.p.b);
+        assert_false(s.p.b.sealed);
+        close_sealed(&s);
+    }
+}
+
+/* ---- what is left of a key */
+
+/* Counts the places in writable memory that hold `key`, which is kept inverted, where core dumps would have it. */
+static uint32_t places_of(const uint8_t inverted[32])
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    unsigned long from = 0, to = 0;
+    bool writable = false;
+    uint32_t found = 0;
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps)) {
+        char mode[8];
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx %7s", &begin, &end, mode) == 3) {
+            from = begin;
+            to = end;
+            writable = mode[0] == 'r' && mode[1] == 'w';
+        }
+        if (strncmp(line, "VmFlags:", 8) != 0 || !writable || strstr(line, " dd"))
+            continue;
+        const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+        static uint8_t block[1 << 16];
+        for (unsigned long at = from; at < to; at += sizeof block - 32) {
+            const size_t wanted = to - at < sizeof block ? to - at : sizeof block;
+            const ssize_t got = pread(memory, block, wanted, (off_t)at);
+            for (ssize_t i = 0; i + 32 <= got; i++) {
+                size_t same = 0;
+                while (same < 32 && (block[i + (ssize_t)same] ^ inverted[same]) == 255)
+                    same++;
+                found += same == 32 && (at + (unsigned long)i < (unsigned long)(uintptr_t)block ||
+                                        at + (unsigned long)i >= (unsigned long)(uintptr_t)block + sizeof block);
+            }
+        }
+        explicit_bzero(block, sizeof block);
+        close(memory);
+    }
+    fclose(maps);
+    return found;
+}
+
+static void read_inverted(const char *name, uint8_t inverted[32])
+{
+    char line[256], pair[3] = "";
+    const int fd = open(in_folder(name), O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(fd, line, sizeof line), 11 + 16 + 1 + 64 + 1);
+    close(fd);
+    for (int i = 0; i < 32; i++) {
+        memcpy(pair, line + 28 + 2 * i, 2);
+        inverted[i] = (uint8_t)~strtoul(pair, NULL, 16);
+    }
+    explicit_bzero(line, sizeof line);
+    explicit_bzero(pair, sizeof pair);
+}
+
+/* While both ends talk, and after, no copy of the key lies where a core dump would have it. */
+static void no_key_is_left(void **state)
+{
+    (void)state;
+    need_library();
+#ifdef WEFT_SANITIZE_ADDRESS
+    skip(); /* its shadow and quarantine are memory of gigabytes to look through */
+#endif
+#ifdef WEFT_SANITIZE_THREAD
+    skip();
+#endif
+    sealed s;
+    uint8_t inverted[32], known[32];
+    weft_status dialed, answered;
+    read_inverted("a.key", inverted);
+    static volatile uint8_t witness[32];
+    for (int i = 0; i < 32; i++)
+        known[i] = (uint8_t) ~(witness[i] = (uint8_t)(weft_mix64(77) >> i % 8 * 8) + (uint8_t)i);
+    assert_true(places_of(known) > 0); /* what is there is found */
+    open_sealed(&s, "a");
+    shake(&s, &dialed, &answered);
+    assert_true(s.p.a.sealed && s.p.b.sealed);
+    assert_int_equal(places_of(inverted), 0);
+    close_sealed(&s);
+    assert_int_equal(places_of(inverted), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stream_of_messages),
+        cmocka_unit_test(nothing_waits_unseen),
+        cmocka_unit_test(nothing_goes_before_proof),
+        cmocka_unit_test(keys_that_differ),
+        cmocka_unit_test(files_gone_bad),
+        cmocka_unit_test(the_next_key),
+        cmocka_unit_test(names_of_others),
+        cmocka_unit_test(babble),
+        cmocka_unit_test(no_key_is_left),
+    };
+    return cmocka_run_group_tests(tests, open_keys, close_keys);
+}
