@@ -67,7 +67,7 @@ static unsigned visit_all(const weft_port *port, weft_socket_act *act)
     return taken;
 }
 
-/* What came before the filter was there is taken from libfabric. Where the filter is refused all stays as it was. */
+/* Takes from libfabric the connections that came before the filter. If the filter is refused, all stays as it was. */
 static void fence(int fd, bool listens)
 {
     struct sock_filter drop_all = {.code = BPF_RET | BPF_K, .k = 0};

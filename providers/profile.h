@@ -51,7 +51,7 @@ typedef enum weft_profile_registration {
     WEFT_MR_OTHER = 1 << 5            /* something that weft does not know: never offered */
 } weft_profile_registration;
 
-/* Which protocol the answer must name, where one name stands for several. */
+/* Protocol that the answer must name, because one name stands for several. */
 typedef enum weft_profile_protocol {
     WEFT_PROTOCOL_ANY,
     WEFT_PROTOCOL_RXM_THROUGH, /* rxm that hands each call on to the provider underneath */

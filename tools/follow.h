@@ -28,7 +28,7 @@ weft_status weft_follow_next(weft_follow *follow, const char **path);
  * minute also an error of input, as the thread's last error has it). It is said once, and comes again. */
 bool weft_follow_again(weft_follow *follow, weft_status status);
 
-/* What came last was published: from now on it is the newest. */
+/* Notes that the model found last was published, and is the newest from now on. */
 void weft_follow_published(weft_follow *follow);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "signals.h"
 
-/* Of stdout while a verb serves: what may wait, and room for one object about thousands of peers. */
+/* Bytes that may wait for stdout while a verb serves, and room for one object about thousands of peers. */
 #define WAITING_BYTES (1u << 20)
 #define LONGEST_BYTES (16u << 20)
 /* At the end a reader that takes nothing is not waited for any longer; less so after a signal. */
@@ -37,7 +37,7 @@ static int exit_code(weft_tool_phase phase, weft_status status)
     return phase == WEFT_TOOL_INPUT && input_is_wrong(status) ? WEFT_EXIT_USAGE : WEFT_EXIT_FAILED;
 }
 
-/* Of the character that `text` begins with; 0: it begins with none. */
+/* Returns the bytes of the character that `text` begins with; 0: `text` begins with none. */
 static size_t character_bytes(const char *text)
 {
     for (size_t bytes = 1; bytes <= 4 && text[bytes - 1]; bytes++) {

@@ -26,7 +26,7 @@ void weft_signals_prepare(void);
 /* Whether an orderly end was asked for; also when stdout can no longer be written. */
 bool weft_signals_stopping(void);
 
-/* Which of the two it was, for the error that tells of the end. */
+/* Returns the name of the signal, for the error that reports the end. */
 const char *weft_signals_reason(void);
 
 /* Lets a session work for `ms`, on its thread or by hand, unless a signal comes. */

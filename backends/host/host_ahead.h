@@ -13,7 +13,7 @@ typedef struct weft_ahead_blocks {
     uint8_t listing; /* if something changed in every word of the block */
 } weft_ahead_blocks;
 
-/* What is known of a kind of CPU. Asking is a hint: no row changes a byte. */
+/* Distances that suit a kind of CPU. Asking ahead is a hint: no row changes a byte. */
 typedef struct weft_host_ahead {
     const char *cpus;
     const char *vendor; /* as CPUID tells it; NULL: of CPUs that nothing is known of */

@@ -22,7 +22,7 @@
 /* Mask words of 64 elements that a block of diff holds. */
 #define BLOCK_WORDS 64u
 
-/* Which of the elements in 64 bytes differ. */
+/* Returns a bit for each element in 64 bytes that differs. */
 WEFT_ALWAYS_INLINE uint64_t differ64(const uint8_t *now, const uint8_t *shadow, unsigned width)
 {
     __m512i x = _mm512_xor_si512(_mm512_loadu_si512(now), _mm512_loadu_si512(shadow));
@@ -38,7 +38,7 @@ WEFT_ALWAYS_INLINE uint64_t differ64(const uint8_t *now, const uint8_t *shadow, 
     }
 }
 
-/* Which of 64 elements differ. */
+/* Returns a bit for each of 64 elements that differs. */
 WEFT_ALWAYS_INLINE uint64_t differ_word(const uint8_t *now, const uint8_t *shadow, unsigned width)
 {
     uint64_t word = 0;

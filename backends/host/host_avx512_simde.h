@@ -55,7 +55,7 @@ static inline simde__m512i weft_simde_align32(simde__m512i high, simde__m512i lo
 #define _mm512_alignr_epi32 weft_simde_align32
 #endif
 
-/* Which lanes of a are above those of b, as numbers without a sign. */
+/* Returns a bit for each lane of a that is above the lane of b, as numbers without a sign. */
 #define WEFT_SIMDE_ABOVE(NAME, TYPE)                                                                                   \
     static inline uint32_t NAME(simde__m512i a, simde__m512i b)                                                        \
     {                                                                                                                  \

@@ -95,7 +95,7 @@ WEFT_ALWAYS_INLINE __m512i weft_lanes512_minus(__m512i x, __m512i y, unsigned wi
     }
 }
 
-/* Which elements have their top bit set. */
+/* Returns a bit for each element whose top bit is set. */
 WEFT_ALWAYS_INLINE uint64_t weft_lanes512_negative(__m512i x, unsigned width)
 {
     switch (width) {
@@ -139,7 +139,7 @@ WEFT_ALWAYS_INLINE __m512i weft_lanes512_order(__m512i x, bool is_float, unsigne
     return weft_lanes512_choose(x, weft_lanes512_negative(x, width), _mm512_xor_si512(x, magnitude), width);
 }
 
-/* Which elements, as numbers without a sign, are above `y`. */
+/* Returns a bit for each element that is above `y`, as numbers without a sign. */
 WEFT_ALWAYS_INLINE uint64_t weft_lanes512_above(__m512i x, __m512i y, unsigned width)
 {
     switch (width) {

@@ -59,7 +59,7 @@ WEFT_ALWAYS_INLINE void weft_gaps_fetch(const weft_gaps *gaps, uint32_t first, u
         weft_ahead_element((const uint8_t *)((uintptr_t)gaps->elements + (uint64_t)gaps->position[i] * width), 0);
 }
 
-/* What vectors leave over. */
+/* Reads the gaps that vectors leave over. */
 WEFT_ALWAYS_INLINE bool weft_gaps_end(weft_gaps *gaps, weft_bit_walker *unary, bool directed, unsigned width)
 {
     const uint32_t k = gaps->k, w = k + directed, first = gaps->placed;

@@ -120,7 +120,7 @@ WEFT_ALWAYS_INLINE uint64_t weft_lanes_word(const __m256i *lanes, unsigned width
     return word;
 }
 
-/* Which of 64 elements differ. */
+/* Returns a bit for each of 64 elements that differs. */
 WEFT_ALWAYS_INLINE uint64_t weft_word_differ(const uint8_t *now, const uint8_t *shadow, unsigned width)
 {
     __m256i equal[16];

@@ -120,7 +120,7 @@ static inline uint32_t weft_host_run_end(const weft_view *view, const weft_run *
     return weft_host_changes_below(changes, from, (uint64_t)weft_run_position(view, run) + run->count);
 }
 
-/* What must be added to a position in the view to get the element in the run's tensor (mod 2^64). */
+/* Returns the number that leads from a position in the view to the element in the run's tensor (mod 2^64). */
 static inline uint64_t weft_host_origin(const weft_view *view, const weft_run *run)
 {
     return run->element - weft_run_position(view, run);

@@ -104,7 +104,7 @@ static const uint8_t *elements_at(const weft_view *view, const weft_run *run, ui
     return tile;
 }
 
-/* What there is from `position` on, at most `count`. */
+/* Returns the piece from `position` on, of at most `count` elements. */
 static piece piece_at(const weft_backend_state *state, const weft_survey_job *job, uint32_t position, uint32_t count)
 {
     const weft_run *now = run_of(&job->now, position), *shadow = run_of(&job->shadow, position);

@@ -33,7 +33,7 @@ typedef struct weft_wide {
     uint32_t all[WEFT_CLASS_MAX];                                  /* and in the block */
 } weft_wide;
 
-/* What is asked for ahead of a stream of blocks. */
+/* Lines that are asked for ahead of a stream of blocks. */
 typedef struct weft_wide_stream {
     uintptr_t next; /* the first line that was not asked for */
     bool second;

@@ -109,7 +109,7 @@ static bool belongs(weft_host_class *class)
     return listed ^ class->inverted;
 }
 
-/* What the exceptions' magnitudes are read with. */
+/* State with which the exceptions' magnitudes are read. */
 typedef struct coded {
     uint32_t count;
     uint32_t *index; /* in the change list */

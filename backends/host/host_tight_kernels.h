@@ -28,7 +28,7 @@ typedef struct weft_host_found {
     uint8_t *class;
 } weft_host_found;
 
-/* What a rank may be marked with on its way into a list; no rank is so large. */
+/* Mark of a rank on its way into a list; no rank is so large. */
 #define WEFT_HOST_MARK (UINT32_C(1) << 31)
 
 typedef struct weft_host_tight_kernels {

@@ -54,7 +54,7 @@ WEFT_ALWAYS_INLINE weft_host_found weft_found_behind(const weft_host_found *foun
                              found->class + count};
 }
 
-/* What is left of a pair behind so many elements. */
+/* Returns the rest of a pair after so many elements. */
 WEFT_ALWAYS_INLINE weft_host_pair weft_pair_behind(const weft_host_pair *pair, uint32_t count, unsigned width)
 {
     const uint64_t bytes = (uint64_t)count * width;

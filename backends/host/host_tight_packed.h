@@ -79,7 +79,7 @@ WEFT_ALWAYS_INLINE void weft_packed_rank(const uint8_t *data, uint32_t count, ui
     }
 }
 
-/* What weft_packed_one says of an exponent's class: one look-up instead of two that wait for each other. */
+/* Answers of weft_packed_one for each exponent: one look-up instead of two that wait for each other. */
 typedef struct weft_packed_table {
     uint64_t one[WEFT_EXPONENTS_MAX];
 } weft_packed_table;

@@ -55,7 +55,7 @@ WEFT_ALWAYS_INLINE void weft_sort512(const uint8_t *class_of, const uint32_t *ra
     }
 }
 
-/* What is written overtakes nothing that is still to be read: no more are marked than were gone through. */
+/* Writes overtake no rank that is still to be read, because no more ranks are marked than were gone through. */
 WEFT_ALWAYS_INLINE uint32_t weft_split512(uint32_t *ranks, uint32_t count, uint32_t *members)
 {
     const __m512i unmarked = _mm512_set1_epi32((int)~WEFT_HOST_MARK), step = _mm512_set1_epi32(16);

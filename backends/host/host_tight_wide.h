@@ -113,7 +113,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_list(weft_wide_set *set, weft_wide_stream 
 /* Bytes that are asked for ahead of use in each of the two. */
 #define WEFT_WIDE_PAIR_AHEAD 6144u
 
-/* Which of 64 elements differ. */
+/* Returns a bit for each of 64 elements that differs. */
 WEFT_ALWAYS_INLINE uint64_t weft_wide_differ(const uint8_t *now, const uint8_t *shadow, unsigned width)
 {
     uint64_t word = 0;

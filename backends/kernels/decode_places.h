@@ -38,7 +38,7 @@ WEFT_DEVICE uint32_t weft_classes_below(uint32_t value)
     return weft_prefix_32(value) - value;
 }
 
-/* What a thread knows of its class; zero of those that are none. */
+/* Figures that a thread has of its class; zero for a thread without one. */
 typedef struct weft_place_class {
     uint32_t start, count; /* rank of the first element in the part, and how many */
     weft_k_bound from, to;

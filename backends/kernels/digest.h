@@ -14,7 +14,7 @@ template <unsigned width> WEFT_DEVICE uint64_t weft_digest_quad(uint64_t data, u
     return sum;
 }
 
-/* What one thread has of a row's sum. */
+/* Returns one thread's part of a row's sum. */
 template <unsigned width> WEFT_DEVICE uint64_t weft_digest_part(const weft_k_digest *row)
 {
     const uint64_t data = row->data, element = row->element;

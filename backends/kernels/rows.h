@@ -34,7 +34,7 @@ typedef struct weft_k_view {
     uint32_t is_float;
 } weft_k_view;
 
-/* What one block does of a job that takes several: rows of all kernels below are these. */
+/* Share of one block in a job that takes several. The rows of all kernels below are such shares. */
 typedef struct weft_k_part {
     uint64_t job;
     uint32_t index; /* part of the job */
@@ -91,7 +91,7 @@ enum weft_k_launch {
     WEFT_K_LAUNCHES
 };
 
-/* What is wrong with a frame, one bit each. */
+/* Faults of a frame, one bit each. */
 #define WEFT_K_FAULT_RANK      1u  /* a position or rank beyond the unit */
 #define WEFT_K_FAULT_ORDER     2u  /* positions that do not rise */
 #define WEFT_K_FAULT_SHORT     4u  /* too few ones in the unary plane */
@@ -114,7 +114,7 @@ typedef struct weft_k_decode {
     uint32_t words;   /* of the payload, 4 bytes each */
     uint32_t changed; /* elements coded */
     uint32_t limit;
-    /* Of levels fast and tight: */
+    /* Fields of levels fast and tight: */
     uint32_t unary;       /* bit of the payload at which the unary plane begins, on a byte */
     uint64_t ones;        /* scratch: u32 for each part */
     uint64_t ends;        /* scratch: u32[tail_most + 1]: bits of the unary plane up to and with each one behind the
@@ -148,14 +148,14 @@ typedef struct weft_k_set {
     uint32_t inverted;
 } weft_k_set;
 
-/* What comes before a part of the base, of one class. */
+/* Members of one class that come before a part of the base. */
 typedef struct weft_k_bound {
     uint32_t positions, exceptions; /* members of these lists */
     uint32_t changed;
     uint32_t spare;
 } weft_k_bound;
 
-/* What a change is: an exception's magnitude is coded, with 2 taken off or with 3, or is 2. */
+/* Kinds of a change. The magnitude of an exception is coded less 2 or less 3, or is 2. */
 #define WEFT_K_STATE_STEP  0u
 #define WEFT_K_STATE_TWO   1u
 #define WEFT_K_STATE_SMALL 2u
@@ -252,7 +252,7 @@ typedef struct weft_k_gather {
     uint64_t sums;    /* u64 words: digest(now) - digest(shadow) is added */
 } weft_k_gather;
 
-/* What level fast decides its parameters by. */
+/* Counts that decide the parameters of level fast. */
 #define WEFT_K_LENGTHS 65u
 
 typedef struct weft_k_fast_counts {
@@ -314,7 +314,7 @@ typedef struct weft_k_class_rank {
     uint64_t job;  /* weft_k_encode_classes */
 } weft_k_class_rank;
 
-/* What level tight decides its lists by. */
+/* Counts that decide the lists of level tight. */
 typedef struct weft_k_tight_counts {
     uint32_t population[WEFT_K_CLASSES];
     uint32_t changed[WEFT_K_CLASSES];

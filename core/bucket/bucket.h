@@ -57,7 +57,7 @@ void weft_bucket_plan(const weft_arena *arena, weft_cursor *cursor, uint64_t uni
 void weft_bucket_wrap(const uint8_t *data, uint64_t bytes, uint32_t frames, uint64_t check, uint64_t chunk_bytes,
                       weft_bucket *bucket);
 
-/* What decided a bucket's size. */
+/* Reason for a bucket's size. */
 typedef enum weft_bucket_bound {
     WEFT_BOUND_FIXED = 0,   /* [peer] bucket */
     WEFT_BOUND_MODEL = 1,   /* the least time */
@@ -70,7 +70,7 @@ typedef enum weft_bucket_bound {
 /* "fixed", "model", "floor", "ceiling", "window", "start". Static. */
 const char *weft_bucket_bound_name(weft_bucket_bound bound);
 
-/* What a stream's time follows from. */
+/* Figures from which a stream's time follows. */
 typedef struct weft_sizing {
     double rate_bytes_s;  /* R */
     double apply_bytes_s; /* A */

@@ -106,7 +106,7 @@ double weft_habit_encode_s(const weft_habit *habit, weft_level level)
     return factor * encode_s(habit, level, density_of(habit) * habit->elements);
 }
 
-/* What took so long by the reference took that long here. */
+/* Notes that work which takes `reference` seconds by the reference took `seconds` here. */
 static void flow_note(weft_flow *flow, double reference, double seconds)
 {
     if (seconds <= 0 || reference <= 0)

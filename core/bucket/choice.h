@@ -15,7 +15,7 @@
 
 #include "bucket/bucket.h"
 
-/* What a trainer's updates have been like. */
+/* Averages over a trainer's updates so far. */
 typedef struct weft_habit {
     double elements, dense_bytes;   /* of the layout */
     double density;                 /* changed of all; 0: no update yet */
@@ -34,14 +34,14 @@ double weft_habit_bytes(const weft_habit *habit, weft_level level);
 double weft_habit_decode_s(const weft_habit *habit, weft_level level, double changed);
 double weft_habit_encode_s(const weft_habit *habit, weft_level level);
 
-/* What a peer shows of how fast it decodes, of the reference's time. */
+/* Decoding times of a peer, as parts of the reference's time. */
 typedef struct weft_decoding {
     weft_flow level[WEFT_LEVEL_COUNT]; /* bytes stands for the reference's seconds */
 } weft_decoding;
 
 void weft_decoding_note(weft_decoding *decoding, const weft_habit *habit, weft_level level, uint64_t changed,
                         double seconds);
-/* Of the level if it was seen, else of those that were, else 1. */
+/* Returns the factor of the level if that was seen, else of a level that was, else 1. */
 double weft_decoding_factor(const weft_decoding *decoding, weft_level level);
 
 /* A peer that wants a level. */

@@ -19,7 +19,7 @@
 #define FRAME_CHANGES_FAST  2048u
 /* Classes that the chooser uses of those a frame may have: more cost speed and gain little. */
 #define CLASSES_WANTED 8u
-/* What one more class costs a frame: two descriptors and bits that do not fill a byte. */
+/* Bits that one more class costs a frame: two descriptors, and bits that do not fill a byte. */
 #define CLASS_BITS 40u
 /* Exponents that the search tells apart; more are taken together, so that its time is bounded. */
 #define STEPS_MAX 128u

@@ -32,7 +32,7 @@ typedef struct weft_classes {
     uint32_t threshold[WEFT_CLASS_MAX - 1]; /* strictly rising */
 } weft_classes;
 
-/* What an update says about its coding. All zero are the default ones: runs of one unit, one class, E = 0. */
+/* Parameters of an update's coding. All zero are the defaults: runs of one unit, one class, E = 0. */
 typedef struct weft_parameters {
     uint32_t run_shift; /* frames code runs of 2^run_shift units, at most WEFT_RUN_SHIFT_MAX */
     weft_classes classes[WEFT_KIND_COUNT];

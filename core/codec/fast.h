@@ -39,7 +39,7 @@ typedef uint64_t (*weft_rice_sum)(const void *numbers, uint32_t bits);
 uint32_t weft_rice_lower(weft_rice_sum sum, const void *numbers, uint64_t count, uint32_t weight, uint32_t bits,
                          uint64_t *high);
 
-/* What the parameters of a frame are decided by. */
+/* Sums that decide the parameters of a frame. */
 typedef struct weft_fast_source {
     const void *numbers;          /* what the sums are told */
     weft_rice_sum gaps, ranks;    /* of positions, of exceptions */

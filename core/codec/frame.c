@@ -43,7 +43,7 @@ uint64_t weft_frame_measure(const uint8_t *bytes, uint64_t available)
     return known && total % WEFT_FRAME_ALIGN == 0 && total <= available ? total : 0;
 }
 
-/* What does not depend on the unit. */
+/* Checks all that does not depend on the unit. */
 static weft_status header_check(const weft_frame_header *header, uint64_t available)
 {
     if ((unsigned)header->level >= WEFT_LEVEL_COUNT)
@@ -79,7 +79,7 @@ static weft_status plain_check(const weft_frame_header *header, const uint8_t *p
     return WEFT_OK;
 }
 
-/* What a payload is judged against: the units that the header names. */
+/* The units that the header names, against which a payload is judged. */
 typedef struct span {
     uint32_t count;
     uint8_t width;

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "layout/part.h"
 
-/* What one worker works with. */
+/* State of one worker. */
 typedef struct weft_encode_worker {
     weft_backend_state *device;
     bool owned;                              /* the device was opened for this worker */

@@ -14,7 +14,7 @@
 /* Takes a frame; called in the order of the units at each level, from one worker at a time. */
 typedef weft_status (*weft_frame_emit)(void *user, weft_level level, const uint8_t *frame, uint32_t bytes);
 
-/* What is encoded, and how. */
+/* One pass of encoding: both ends, the levels, and who takes the frames. */
 typedef struct weft_encode_pass {
     const weft_binding *now, *shadow; /* of one layout */
     const weft_parameters *parameters;
@@ -73,7 +73,7 @@ weft_status weft_encoder_run(weft_encoder *encoder, weft_encode_pass *pass);
 weft_status weft_encoder_one(weft_encoder *encoder, weft_encode_pass *pass, uint64_t unit, uint32_t units);
 
 /* ---- between encode.c and encode_batch.c */
-/* What was counted of the units' digests is counted anew. */
+/* Clears the digest moves of these units, because they are counted anew. */
 void weft_encode_delta_clear(const weft_layout *layout, uint64_t *delta, uint64_t unit, uint32_t units);
 /* Hands the frames from `from` to `to` of one level on. */
 weft_status weft_encode_emit(const weft_encode_pass *pass, weft_level level, const uint8_t *from, const uint8_t *to);

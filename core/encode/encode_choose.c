@@ -25,7 +25,7 @@ typedef struct choice {
     uint32_t failed;          /* the worker whose failure is the choice's; guarded by the encoder's lock */
 } choice;
 
-/* What a worker's jobs need. */
+/* State of a worker's jobs. */
 typedef struct worker_choice {
     choice *all;
     uint32_t worker;
@@ -103,7 +103,7 @@ static void worker_survey(void *context, uint32_t worker)
         weft_log_enter(before);
 }
 
-/* What all workers saw, in the first survey. */
+/* Joins the surveys of all workers in the first one. */
 static const weft_survey *surveys_join(const choice *all)
 {
     weft_survey *survey = all->encoder->surveys;

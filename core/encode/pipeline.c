@@ -83,7 +83,7 @@ void weft_pipeline_settle(weft_pipeline *window)
         complete(window, &window->jobs[at % window->depth]);
 }
 
-/* What is said between is not heard. */
+/* A sink that drops the lines of a stretch of code. */
 typedef struct hush {
     char text[512];
     weft_log_sink *before;

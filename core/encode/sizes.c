@@ -114,7 +114,7 @@ static uint64_t steady(uint64_t bytes)
     return bytes / step * step;
 }
 
-/* What one thing needs, for how much of the elements. */
+/* Bytes that one thing needs, for a part of the elements. */
 typedef struct needs {
     uint64_t least; /* below which it is of no use */
     const char *least_why;
@@ -194,7 +194,7 @@ static uint64_t that_holds(uint64_t bytes, uint64_t most)
     return size;
 }
 
-/* Of a layout that is smaller than the usual bucket, its frames and their headers. */
+/* Returns the bytes of all frames and headers, for a layout that is smaller than the usual bucket. */
 static uint64_t bucket_for(const weft_layout *layout, uint64_t most)
 {
     const uint64_t all = layout->bytes + layout->unit_count * (WEFT_FRAME_HEADER_BYTES + WEFT_FRAME_ALIGN);

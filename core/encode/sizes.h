@@ -45,7 +45,8 @@ uint64_t weft_size_bucket(const weft_layout *layout, const weft_site_peer *peer)
 #define WEFT_SIZE_SLAB_MOST (UINT64_C(2) << 20)
 uint64_t weft_size_slab(const weft_layout *layout);
 
-/* What an update that changes so many percent of each unit takes in staging, and of the journal at level fast. */
+/* Return the bytes that an update of so many changed percent of each unit takes: in staging, and in the journal at
+ * level fast. */
 uint64_t weft_size_staged(const weft_layout *layout, double percent);
 uint64_t weft_size_kept(const weft_layout *layout, double percent);
 /* The journal in which one update has so many bytes of blocks, with the share that it leaves to merges. */

@@ -164,7 +164,7 @@ static bool waits_for_more(const weft_child *child)
     return child->slots_used == 0 && child->queue_count == 0;
 }
 
-/* What a child waits for is still on its way to this relay. */
+/* Tells a child that the bytes it waits for are still on their way to this relay. */
 static weft_status tell_passing(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)
 {
     const uint64_t every_ns = weft_session_passing_ns(relay->rollout->session);

@@ -94,7 +94,7 @@ typedef struct weft_child {
     uint64_t granted_ns;  /* when that was */
 } weft_child;
 
-/* What a block holds, for those who have still to get it. */
+/* A bucket in a block, and the children that are still to get it. */
 typedef struct weft_relay_block {
     weft_wire_bucket header; /* as it came */
     uint32_t readers;        /* children; 0: a shared block is free */

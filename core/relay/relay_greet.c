@@ -85,8 +85,8 @@ static weft_status may_reach(const weft_relay *relay, const weft_child *child)
 
 /* ---- HELLO */
 
-/* What the last error says, as the status `told`: with WEFT_E_SYSTEM it is not final for the child, which goes on to
- * the next that its site names. */
+/* Refuses a child with the text of the last error and the status `told`. WEFT_E_SYSTEM is not final for the child,
+ * which goes on to the next gateway of its site. */
 static weft_status refuse(weft_relay *relay, weft_child *child, weft_status why, weft_status told)
 {
     uint8_t body[WEFT_MESSAGE_MAX];

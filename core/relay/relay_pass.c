@@ -152,7 +152,8 @@ static bool share(weft_relay *relay, uint32_t slot)
 
 typedef enum place { PLACE_UNKNOWN, PLACE_UPDATE, PLACE_SNAPSHOT } place;
 
-/* What the bucket belongs to. FOLLOW comes before UPDATE, so that once that is there it is known who follows. */
+/* Finds the update that a bucket belongs to. FOLLOW comes before UPDATE, so the followers are known once UPDATE is
+ * there. */
 static place place_of(const weft_arriving *arriving, const weft_version *target)
 {
     for (uint32_t i = 0; i < arriving->queued; i++) {

@@ -28,7 +28,7 @@ typedef struct weft_taken {
     bool unpacked;                  /* the frame admitted last stands in the unpacker */
 } weft_taken;
 
-/* What was received of the first queued update. */
+/* Parts received of the first queued update. */
 typedef struct weft_receipt_book {
     uint64_t buckets, frames, frame_bytes, changed;
     uint64_t bytes; /* headers and trailer too */

@@ -33,7 +33,7 @@ static inline uint64_t weft_slots_stride(uint64_t payload)
     return WEFT_SLOT_HEADER_BYTES + (payload + 4095) / 4096 * 4096;
 }
 
-/* What the bucket headers of a connection must say. */
+/* Values that the bucket headers of a connection must have. */
 typedef struct weft_slots_law {
     const uint64_t *layout;
     uint32_t epoch;

@@ -39,7 +39,7 @@ typedef struct weft_route {
     uint64_t since_ns;    /* time when the present gateway was dialed first; 0: not yet */
 } weft_route;
 
-/* What a message of the trainer has decided about the connection; the next step of join.c carries it out. */
+/* Decision of a message about the connection. The next step of join.c carries the decision out. */
 typedef enum weft_connection_verdict {
     WEFT_VERDICT_NONE,
     WEFT_VERDICT_LATER,   /* the other end has nothing to join yet */

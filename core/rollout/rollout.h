@@ -14,7 +14,8 @@
 typedef struct weft_relay weft_relay;
 typedef struct weft_rollout weft_rollout;
 
-/* What a relay does with what its rollout receives. The room relay stands above this one and fills the table. */
+/* Functions of a relay for the buckets that its rollout receives. The room relay stands above this one and fills the
+ * table. */
 typedef struct weft_relay_hooks {
     weft_status (*open)(weft_rollout *rollout); /* sets rollout->relay, also where it fails later */
     void (*close)(weft_rollout *rollout);

@@ -15,7 +15,7 @@ typedef struct weft_rollout_sizes {
     uint64_t bytes;    /* of all */
 } weft_rollout_sizes;
 
-/* What the row of a peer comes to for a layout, with the memory of this host, or of the device where its backend has
+/* Computes the sizes of a peer's row for a layout, with the memory of this host, or of the device if its backend has
  * the change lists. */
 weft_rollout_sizes weft_rollout_sizes_of(const weft_site *site, const weft_site_peer *peer, const weft_layout *layout,
                                          const weft_backend *backend, const weft_mem_host *memory);

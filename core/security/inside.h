@@ -11,7 +11,7 @@
 
 #define WEFT_SESSIONS "weft" /* context of sessions, which OpenSSL asks for and compares */
 
-/* What tells that a file is another than before. */
+/* Marks of a file by which a changed file is known. */
 typedef struct weft_stamp {
     struct timespec changed, written;
     uint64_t device, node, bytes;

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-/* What an alert of the other end, or an error found here, comes from. */
+/* Cause of an alert of the other end, or of an error found here. */
 typedef enum cause { CAUSE_OTHER, CAUSE_PLAIN, CAUSE_OLD, CAUSE_PROOF, CAUSE_MINE, CAUSE_THEIRS } cause;
 
 typedef struct reason {

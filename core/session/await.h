@@ -14,7 +14,7 @@ weft_await weft_await_begin(const weft_site *site);
 /* After an attempt that came to `status`: true if that is WEFT_AGAIN and there is time left. The reason, the last
  * error, was said then, once, and a moment has passed. */
 bool weft_await_more(weft_await *await, weft_status status);
-/* What the attempts came to: WEFT_E_UNREACHABLE, said quietly, for WEFT_AGAIN. */
+/* Ends the attempts: turns WEFT_AGAIN into WEFT_E_UNREACHABLE, quietly. */
 weft_status weft_await_end(const weft_await *await, weft_status status);
 
 #endif

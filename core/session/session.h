@@ -22,7 +22,7 @@
 #define WEFT_LOG_LINES 256u
 #define WEFT_LOG_KEPT  256u /* bytes kept of a line that waits for the callback */
 
-/* What a step waits for before the next one. */
+/* Descriptors and times that a step waits for before the next one. */
 typedef struct weft_waits {
     struct pollfd *fds;
     uint32_t count, capacity;

@@ -216,7 +216,9 @@ weft_status weft_control_fill(weft_control *control)
     return WEFT_OK;
 }
 
-/* What waits in a seal wakes nobody, so it is taken as soon as there is room. An end of the stream comes again. */
+/* Takes bytes that wait in a seal as soon as there is room, because these wake nobody. An end of the stream comes
+ * again.
+ */
 static bool is_whole(weft_control *control, uint64_t bytes)
 {
     if (control->in_used < bytes && control->seal && weft_seal_has_more(control->seal))
