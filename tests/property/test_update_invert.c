@@ -14,7 +14,8 @@ static weft_status invert(const chain *c, weft_update_file *update, const uint8_
     weft_piece pieces[TENSORS];
     weft_sink sink = memory_sink(file);
     file->bytes = 0;
-    pieces_of(c, (uint8_t *)(uintptr_t)base, pieces);
+    if (base)
+        pieces_of(c, (uint8_t *)(uintptr_t)base, pieces);
     return weft_update_invert(update, base ? c->layout : NULL, base ? pieces : NULL, base ? TENSORS : 0, level, NULL, 0,
                               NULL, &sink, info);
 }
