@@ -250,7 +250,8 @@ WEFT_API uint64_t weft_layout_tensor_bytes(const weft_layout *layout, uint64_t i
  * deadline_ms  time for all attempts; 0 takes the site's connect_deadline
  * layout       receives the layout; the caller frees it with weft_layout_free
  * Threads: any. Blocks: until the answer or the deadline, even if a name server is slow.
- * Errors: WEFT_E_CONFIG (the site does not admit the name, or an address is invalid), WEFT_E_UNREACHABLE (nobody
+ * Errors: WEFT_E_CONFIG (the site does not admit the name, an address is invalid, or one end does not take the
+ * other's proof of its name), WEFT_E_MISSING (no OpenSSL here for [security] mode = tls), WEFT_E_UNREACHABLE (nobody
  * answered in time, or a host's name is unknown), WEFT_E_SYSTEM (no descriptor is free here), WEFT_E_REFUSED,
  * WEFT_E_PROTOCOL, WEFT_E_CORRUPT and WEFT_E_LAYOUT (the answer is no layout), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t deadline_ms,
@@ -500,9 +501,10 @@ typedef struct weft_staged_info {
  *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_SYSTEM,
  * WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection for as long, because this host lacks something), WEFT_E_REFUSED (the
- * trainer refuses this rollout: the text says why), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said
- * goodbye and nothing is staged), WEFT_E_DEVICE (nothing can be staged any more; the text says what the weights are;
- * close the session), WEFT_E_TIMEOUT (weft_interrupt). */
+ * trainer refuses this rollout: the text says why), WEFT_E_CONFIG (one end does not take the other's proof of its
+ * name), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said goodbye and nothing is staged), WEFT_E_DEVICE
+ * (nothing can be staged any more; the text says what the weights are; close the session), WEFT_E_TIMEOUT
+ * (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 
 /* Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.

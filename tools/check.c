@@ -8,6 +8,7 @@
 #include "check_sizes.h"
 #include "model/safetensors.h"
 #include "output.h"
+#include "security/library.h"
 #include "site/site.h"
 #include "verbs.h"
 
@@ -144,6 +145,16 @@ static void print_tree(const json_t *peers)
     print_behind(peers, "trainer", 1);
 }
 
+/* What the mode leaves open, and what this host lacks for it. */
+static void print_security(const json_t *site)
+{
+    if (strcmp(text_of(json_object_get(site, "security"), "mode"), "tls") != 0)
+        return;
+    printf("security: names are proved; weights go in plain by the providers of the peers (docs/SECURITY.md)\n");
+    if (*weft_library_absence())
+        printf("security: no tls on this host: %s\n", weft_library_absence());
+}
+
 static void print_lines(const json_t *site)
 {
     const char *section, *key;
@@ -162,6 +173,7 @@ static void print_lines(const json_t *site)
     printf("peers: %zu\n", json_array_size(peers));
     json_array_foreach(peers, index, peer) print_peer(peer);
     print_tree(peers);
+    print_security(site);
     json_t *patterns = json_object_get(site, "patterns");
     if (json_array_size(patterns))
         printf("patterns: any number of peers of these names, up to max_peers\n");

@@ -6,6 +6,7 @@
 #include "fabric.h"
 #include "output.h"
 #include "providers/copies.h"
+#include "security/library.h"
 #include "verbs.h"
 
 enum { LISTED = 64 };
@@ -95,9 +96,10 @@ static void print_json(const machine *found)
         json_array_append_new(devices, device_json(&found->devices[i]));
     for (size_t i = 0; i < found->provider_count; i++)
         json_array_append_new(providers, provider_json(&found->providers[i]));
-    weft_output_object(json_pack("{s:s,s:s,s:s?,s:o,s:o,s:{s:o}}", "version", weft_version_string(), "libfabric",
-                                 found->library, "libfabric_file", weft_copies_used(), "backends", devices, "providers",
-                                 providers, "cpu", "features", cpu_features()));
+    weft_output_object(json_pack("{s:s,s:s,s:s?,s:{s:b,s:s},s:o,s:o,s:{s:o}}", "version", weft_version_string(),
+                                 "libfabric", found->library, "libfabric_file", weft_copies_used(), "tls", "usable",
+                                 !*weft_library_absence(), "detail", weft_library_absence(), "backends", devices,
+                                 "providers", providers, "cpu", "features", cpu_features()));
 }
 
 static void print_lines(const machine *found)
@@ -105,6 +107,7 @@ static void print_lines(const machine *found)
     printf("weft %s, %s\n", weft_version_string(), found->library);
     if (weft_copies_used())
         printf("libfabric's file: %s\n", weft_copies_used());
+    printf("tls: %s\n", *weft_library_absence() ? weft_library_absence() : "by OpenSSL 3");
     print_cpu();
     printf("\nbackends\n");
     for (size_t i = 0; i < found->device_count; i++) {

@@ -70,6 +70,8 @@ static weft_status check_certificates(const weft_site *site)
     if (entry)
         return refuse_entry(site, entry,
                             "names are proved by certificates here (ca, certificate, key), or by keys: not by both");
+    if (weft_site_peer_find(site->source, "trainer") != WEFT_SITE_NOWHERE)
+        return refuse_mode(site, "a peer named trainer would prove what the trainer proves; give it another name");
     for (size_t i = 0; i < 3; i++)
         if (!find(site, certificate_keys[i]))
             return refuse_mode(site, "certificates need all three of ca, certificate and key");

@@ -191,6 +191,29 @@ static void keys_that_do_not_fit_each_other(void **state)
         assert_refused(&bad[i], NULL);
 }
 
+static void keys_of_tls(void **state)
+{
+    (void)state;
+    static const bad_site bad[] = {
+        {"[security]\nmode = tls\n[peer.a]\n", 2, "[security] mode = tls: [peer.a] has no key: name one by key_file"},
+        {"[security]\nmode = tls\n[peer.g-*]\n[peer.a]\nkey_file = k\n", 2,
+         "[security] mode = tls: [peer.g-*] has no key"},
+        {"[security]\nmode = tls\nca = c\ncertificate = c\n", 2,
+         "[security] mode = tls: certificates need all three of ca, certificate and key"},
+        {"[security]\nmode = tls\nca = c\ncertificate = c\nkey = k\n[peers]\nkey_file = k\n", 7,
+         "[peers] key_file = k: names are proved by certificates here"},
+        {"[security]\nmode = tls\nca = c\ncertificate = c\nkey = k\nkey_file = k\n", 6,
+         "[security] key_file = k: names are proved by certificates here"},
+        {"[security]\nmode = tls\nca = c\ncertificate = c\nkey = k\n[peer.trainer]\n", 2,
+         "[security] mode = tls: a peer named trainer would prove what the trainer proves"},
+        {"[security]\nkey_file = k\n", 2, "[security] key_file = k: only [security] mode = tls uses this file"},
+        {"[security]\nmode = open\nca = c\n", 3, "[security] ca = c: only [security] mode = tls uses this file"},
+        {"[peers]\nkey_file_next = k\n", 2, "[peers] key_file_next = k: only [security] mode = tls uses this file"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_refused(&bad[i], NULL);
+}
+
 static void overrides(void **state)
 {
     (void)state;
@@ -284,6 +307,7 @@ int main(void)
         cmocka_unit_test(listen_addresses),
         cmocka_unit_test(listening_beyond_loopback),
         cmocka_unit_test(keys_that_do_not_fit_each_other),
+        cmocka_unit_test(keys_of_tls),
         cmocka_unit_test(overrides),
         cmocka_unit_test(an_override_that_is_null),
         cmocka_unit_test(values_too_long),

@@ -183,9 +183,38 @@ static void a_copy_stands_alone(void **state)
     weft_site_free(NULL);
 }
 
+/* The nearest key counts, and a next one belongs to the key beside it. */
+static void keys_of_peers(void **state)
+{
+    (void)state;
+    weft_site *site = load("[security]\nmode = tls\nkey_file = all\nkey_file_next = all.next\n[peer.a]\n"
+                           "[peer.b]\nkey_file = keys/*.b\n[peer.g-*]\nkey_file = /k/*/*\nkey_file_next = next\n");
+    static const struct {
+        const char *peer, *key, *next;
+    } cases[] = {{"a", "all", "all.next"}, {"b", "keys/b.b", ""}, {"g-1", "/k/g-1/g-1", "next"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[WEFT_SITE_TEXT] = "";
+        weft_site_peer row;
+        assert_int_equal(weft_site_resolve(site, cases[i].peer, &row), WEFT_OK);
+        assert_true(weft_site_key(site, &row, false, path));
+        assert_string_equal(path, cases[i].key);
+        assert_int_equal(weft_site_key(site, &row, true, path), cases[i].next[0] != 0);
+        if (cases[i].next[0])
+            assert_string_equal(path, cases[i].next);
+    }
+    weft_site_peer row;
+    assert_int_equal(weft_site_resolve(site, "a", &row), WEFT_OK);
+    memset(row.key_file, '*', 255);
+    memcpy(row.name, "long", 5);
+    char path[WEFT_SITE_TEXT];
+    assert_false(weft_site_key(site, &row, false, path));
+    weft_site_free(site);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_of_peers),
         cmocka_unit_test(the_nearest_section_decides),
         cmocka_unit_test(patterns_are_not_listed_and_admit_any_number),
         cmocka_unit_test(every_section_has_a_row),
