@@ -21,8 +21,8 @@ void weft_backend_lend(const weft_backend *backend)
     lent = backend;
 }
 
-/* Which of the tables; that of "auto" is what the process works with by other means than weft: its weights lie there.
- * TABLES: none has this name. */
+/* Returns the number of the table with this name; TABLES: there is none. "auto" is the backend that the process uses
+ * besides weft, because its weights lie there. */
 static size_t index_of(const char *name)
 {
     if (strcmp(name, "auto") == 0)

@@ -33,8 +33,8 @@ weft_status weft_model_create(const weft_layout *layout, weft_model **model);
 const weft_layout *weft_model_layout(const weft_model *model);
 /* Pieces that bind the tensors in place: one per tensor. Lives as long as the model. */
 const weft_piece *weft_model_pieces(const weft_model *model, uint64_t *count);
-/* What a version carries as its attachment: the raw header (8 length bytes and JSON) of a file; of a sharded model the
- * index and the headers of all files (docs/WIRE_FORMAT.md, Attachments of model files). */
+/* Returns the bytes that a version carries as its attachment: the raw header (8 length bytes and JSON) of a file. For a
+ * sharded model these are the index and the headers of all files (docs/WIRE_FORMAT.md, Attachments of model files). */
 const void *weft_model_header(const weft_model *model, uint64_t *bytes);
 
 /* Makes sure that a mapped file was not cut short while it was read: compares size and times with those at open.

@@ -53,8 +53,8 @@ static void fill_hints(struct fi_info *hints, const weft_profile *profile)
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 }
 
-/* Of every profile: what another one needs cannot be set later. A value that is there already stands, and is then an
- * error where a profile needs another. */
+/* Sets the switches of all profiles, because none can be set later. A value that is there already stands, and is an
+ * error for a profile that needs another. */
 static void set_switches(void)
 {
     const weft_profile *profile;

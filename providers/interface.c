@@ -176,8 +176,7 @@ weft_status weft_interface_resolve(const char *provider, const char *address, ch
     return status;
 }
 
-/* What stands in the way of the interface that has this IP; NULL: nothing, or it is one of those not listed, as
- * 127.0.0.2 is. */
+/* Returns the obstacle at the interface that has this IP; NULL: none, or the IP is not listed, as 127.0.0.2. */
 static const char *hinders(const struct ifaddrs *all, const char *numeric, const char **name)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {

@@ -27,9 +27,9 @@ typedef struct weft_review {
 weft_status weft_review_open(weft_review *review, const weft_profile *profile, const char *address, uint64_t pin_bytes);
 void weft_review_close(weft_review *review);
 
-/* What libfabric answers for a profile, whatever would serve: fills up to `capacity` candidates and returns how many
- * there are. `known` says whether the library lists the provider at all; `error` gets fi_getinfo's word where there is
- * no answer (fabric_survey.c, fabric_none.c). */
+/* Asks libfabric for all candidates of a profile: fills up to `capacity` of them, and returns their number. `known`
+ * says whether the library lists the provider at all. `error` gets the word of fi_getinfo if there is no answer
+ * (fabric_survey.c, fabric_none.c). */
 size_t weft_fabric_candidates(const weft_profile *profile, weft_candidate *list, size_t capacity, bool *known,
                               char *error, size_t error_capacity);
 /* Version of the library that is loaded; 0: there is none (fabric_call.c, fabric_none.c). */

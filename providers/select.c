@@ -15,8 +15,8 @@ static bool is_link_local(const char *address)
     return strncmp(address, "fe80:", 5) == 0 || strncmp(address, "169.254.", 8) == 0;
 }
 
-/* What was asked for names a device in full, or as it is called without libfabric's suffix ("rdmap16s27" for
- * "rdmap16s27-rdm"); an IP says no more than "this host" to a provider whose addresses are none. */
+/* Returns true if the address names the candidate's device: in full, or without libfabric's suffix ("rdmap16s27" for
+ * "rdmap16s27-rdm"). An IP says no more than "this host" to a provider whose addresses are no IPs. */
 static bool is_domain(const weft_host_survey *survey, const weft_candidate *candidate)
 {
     size_t length = strlen(survey->address);

@@ -145,7 +145,7 @@ static void print_tree(const json_t *peers)
     print_behind(peers, "trainer", 1);
 }
 
-/* What the mode leaves open, and what this host lacks for it. */
+/* Prints what the mode leaves open, and what this host lacks for the mode. */
 static void print_security(const json_t *site)
 {
     if (strcmp(text_of(json_object_get(site, "security"), "mode"), "tls") != 0)

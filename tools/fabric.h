@@ -6,9 +6,9 @@
 
 #include "weft.h"
 
-/* What one question comes to on this host: {provider, address, missing, text, memory, candidates}. `device` is the
- * number of the accelerator whose distance counts, or -1; `pin_bytes` what will be registered, 0 if not known.
- * A provider without a profile (the loop) gives null. */
+/* Returns the answer to one question on this host: {provider, address, missing, text, memory, candidates}. `device` is
+ * the number of the accelerator whose distance counts, or -1. `pin_bytes` are the bytes that will be registered, 0 if
+ * not known. A provider without a profile (the loop) gives null. */
 json_t *weft_fabric_json(const char *provider, const char *address, int64_t device, uint64_t pin_bytes);
 
 /* The providers that `provider = auto` tries, in its order; NULL past the last. */

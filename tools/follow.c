@@ -142,7 +142,7 @@ static weft_status scan_entry(const weft_follow *follow, const char *name, const
 /* Errors of a file that are the machine's or the network's trouble. */
 static const int troubles[] = {EMFILE, ENFILE, ENOMEM, EINTR, EIO, ESTALE};
 
-/* Of the directory also: it is replaced or mounted anew, or not let in for a moment. */
+/* Returns true if an error may pass, of the directory too, which may be replaced or mounted anew. */
 static bool may_pass(int error)
 {
     bool found = error == ENOENT || error == ENOTDIR || error == EACCES;
@@ -284,8 +284,8 @@ static bool skip_past(weft_follow *follow, const char *model, const struct stat 
     return true;
 }
 
-/* Of a model that lies elsewhere: a name that differs from the model's in numbers alone tells what comes behind it,
- * else the time of the file does. */
+/* Skips models that are older than a model that lies elsewhere. A name that differs in numbers alone gives the order,
+ * else the time of the file. */
 static void skip_older(weft_follow *follow, const char *model, const struct stat *bound)
 {
     size_t left = 0;

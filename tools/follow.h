@@ -24,8 +24,8 @@ void weft_follow_close(weft_follow *follow);
  * call. Errors: WEFT_AGAIN (none now), WEFT_E_FILE (another reason). */
 weft_status weft_follow_next(weft_follow *follow, const char **path);
 
-/* What came last could not be read or published: whether for a reason that may pass (no descriptor, no memory; for a
- * minute also an error of input, as the thread's last error has it). It is said once, and comes again. */
+/* Returns true if the model found last failed for a reason that may pass: no descriptor, no memory, or for a minute an
+ * error of input. The thread's last error has the reason, which is reported once. The model comes again. */
 bool weft_follow_again(weft_follow *follow, weft_status status);
 
 /* Notes that the model found last was published, and is the newest from now on. */

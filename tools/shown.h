@@ -14,9 +14,10 @@ typedef struct weft_shown {
 /* Whether the process's locale (LC_ALL, LC_CTYPE, LANG) writes UTF-8. */
 bool weft_shown_is_utf8(void);
 
-/* What is not to be shown becomes '?', one for each byte: in UTF-8 what is none and what steers a terminal (controls,
- * separators of lines, marks that turn the direction of text), else all but printable ASCII. At most `most` characters
- * are shown, and `width` at least. */
+/* Returns a name as it may be shown: `width` characters at least, and `most` at most. A byte that may not be shown
+ * becomes
+ * '?'. In UTF-8 these are bytes that are no UTF-8 and characters that steer a terminal (controls, separators of lines,
+ * marks that turn the direction of text), else all but printable ASCII. */
 weft_shown weft_shown_name(const char *name, bool utf8, uint32_t width, uint32_t most);
 
 #endif

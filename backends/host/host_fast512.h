@@ -192,8 +192,8 @@ WEFT_ALWAYS_INLINE __m512i weft_lanes512_steps(const uint8_t *before, const uint
                                weft_lanes512_order(_mm512_loadu_si512(before), is_float, width), width);
 }
 
-/* Which of the elements in 64 bytes moved by more than one step; appends what their magnitudes exceed two by. Up to
- * seven words too many are written, which a list with room for eight more holds. */
+/* Returns a bit for each element in 64 bytes that moved by more than one step, and appends its magnitude less two. Up
+ * to seven words too many are written, so the list has room for eight more. */
 WEFT_ALWAYS_INLINE uint64_t weft_lanes512_far(const uint8_t *before, const uint8_t *after, bool is_float,
                                               uint64_t *excess, unsigned width)
 {

@@ -200,8 +200,8 @@ weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job)
 
 /* ---- frames of the sum */
 
-/* What a range of a room holds, of which state->changes lists what is a change: against a base of which every element
- * is 0, so that the steps come out as they are. */
+/* Contents of a range of a room. state->changes lists the changes, against a base whose elements all are 0, so that the
+ * steps come out as they are. */
 typedef struct sum {
     uint32_t steps;    /* changes known by their steps */
     uint32_t elements; /* known by their new bits */

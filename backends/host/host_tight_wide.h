@@ -171,8 +171,8 @@ WEFT_ALWAYS_INLINE void weft_wide_look(const weft_host_pair *pair, uint32_t begi
     }
 }
 
-/* What a set has of one width and of n classes, a multiple of four. A block is counted before what changed in the one
- * before it is marked, so that neither waits for the other. */
+/* Functions of a set for one width and n classes, a multiple of four. A block is counted before the changes of the
+ * block before it are marked, so that neither waits for the other. */
 #define WEFT_TIGHT_WIDE_OF(P, W, N)                                                                                    \
     static uint32_t P##_place_wide_##W##_##N(const uint8_t *data, uint32_t count, uint32_t first,                      \
                                              const weft_class_map *map, weft_host_class *classes, uint32_t *position,  \

@@ -115,8 +115,7 @@ double weft_bench_ratio(const weft_bench_speed *speed, uint32_t set, uint32_t te
                         weft_bench_yard yard);
 /* How much faster a team is than the first one; 0 for that. */
 double weft_bench_gain(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
-/* What it is to be for two threads against one: 1.7, or what 0.85 of the yardstick of two allows, where that is less;
- * 0: nothing is asked. */
+/* Bar of two threads against one: 1.7, or 0.85 of the yardstick of two if that is less; 0: none. */
 double weft_bench_gain_bar(const weft_bench_speed *speed, uint32_t set, uint32_t team, weft_bench_stage stage);
 
 #endif

@@ -64,7 +64,7 @@ static weft_status host_encode(weft_bench_gpu *rig, host *h, weft_level level, w
 
 /* ---- sectors */
 
-/* Of the weights' image, where tensor `t` lies at its offset: those not counted before in which it changed. */
+/* Counts the changed places of tensor `t` in the image of the weights that were not counted before. */
 static uint64_t sectors_of(const weft_bench_gpu *rig, uint64_t t, uint64_t *last)
 {
     const weft_layout_entry *entry = &rig->layout->entries[t];

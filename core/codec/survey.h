@@ -21,7 +21,7 @@ typedef struct weft_survey_kind {
     uint64_t elements[WEFT_EXPONENTS_MAX];
     uint64_t changed[WEFT_EXPONENTS_MAX];
     uint64_t exceptions[WEFT_EXPONENTS_MAX];
-    /* Of the exceptions those are listed, in any order, whose keys end in `sparsity` zero bits, the fewest that leave
+    /* Exceptions whose keys end in `sparsity` zero bits are listed, in any order. `sparsity` is the least that leaves
      * no more than fit. */
     uint32_t sparsity, magnitudes;
     weft_survey_magnitude magnitude[WEFT_SURVEY_MAGNITUDES];

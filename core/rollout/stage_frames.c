@@ -201,8 +201,8 @@ static weft_status deltas_end(weft_rollout *rollout)
     return status;
 }
 
-/* Of a frame that reaches beyond the tiles only the changes to those that are there count: the tiles that follow have
- * the others. */
+/* Begins a frame with a base. If the frame reaches beyond the tiles that are there, only changes of these tiles count,
+ * because the tiles that follow have the others. */
 static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
 {
     const uint64_t next = rollout->arriving.book.next_unit, end = frame->header.unit + (uint64_t)frame->header.units;

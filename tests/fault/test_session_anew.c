@@ -221,7 +221,7 @@ static void goes_on_where_it_was(void **state)
     must_break_off(f, "expected unit 1");
 }
 
-/* What lies under a tile is nobody's base. */
+/* Bits under a tile are nobody's base. */
 static void tile_of_steps(void **state)
 {
     fleet *f = *state;

@@ -38,7 +38,7 @@ static void play(const uint8_t *data, size_t size)
 #define ARCHIVE_MAGIC "!<arch>\n"
 #define MAGIC_BYTES   8u
 
-/* What stands before each member: text, filled up with spaces. Members begin on even bytes. */
+/* Header of each member: text, filled up with spaces. Members begin on even bytes. */
 typedef struct member {
     char name[16]; /* begins with a slash where it is an index or a table of long names */
     char date[12], owner[6], group[6], mode[8];

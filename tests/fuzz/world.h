@@ -26,7 +26,7 @@ typedef struct fuzz_world {
     const weft_parameters *parameters; /* as the input chose them; NULL: the default ones */
 } fuzz_world;
 
-/* What a kernel set made of a frame. */
+/* Result of a kernel set for a frame. */
 typedef struct fuzz_decoded {
     weft_status status;
     weft_view view;       /* of the base, what the frame covers */
@@ -49,7 +49,7 @@ unsigned fuzz_sets(void);
 
 fuzz_world *fuzz_world_of(const uint8_t choices[FUZZ_CHOICES]);
 
-/* What a file of the corpus `frame` holds: three bytes that choose the world, one of flags, then the frame. */
+/* File of the corpus `frame`: three bytes that choose the world, one of flags, then the frame. */
 typedef struct fuzz_frame_input {
     fuzz_world *world;
     uint8_t *bytes; /* of exactly `length`; the caller frees them */

@@ -139,7 +139,7 @@ static weft_status decode(const uint8_t *bytes, uint64_t length, weft_changes *c
     return weft_backend_host.decode(backend, &job);
 }
 
-/* What the frames are about, for readers in other languages. */
+/* Files about the frames, for readers in other languages. */
 static void layout_and_bits_are_these_bytes(void **state)
 {
     (void)state;

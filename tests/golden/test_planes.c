@@ -96,7 +96,7 @@ static void gives_its_elements(const char *name, uint32_t unit, bool steps)
     }
 }
 
-/* What the frames are about, for readers in other languages. The base is zeros. */
+/* Files about the frames, for readers in other languages. The base is zeros. */
 static void layout_and_bits_are_these_bytes(void **state)
 {
     (void)state;

@@ -26,8 +26,8 @@
 
 static const char *const levels[] = {"tight", "fast", "pairs"};
 
-/* What is measured: bf16 as a made-up transformer with the exponents and steps of a real one, other dtypes as one
- * tensor of random bits in which any element may change. */
+/* Weights that are measured: bf16 as a made-up transformer with the exponents and steps of a real one, other dtypes as
+ * one tensor of random bits in which any element may change. */
 typedef struct model_case {
     weft_dtype dtype;
     uint64_t elements;

@@ -19,7 +19,7 @@ typedef struct world {
     uint32_t units;
 } world;
 
-/* What the jobs of one unit need. */
+/* Memory of the jobs of one unit. */
 typedef struct room {
     uint8_t *frame[WEFT_LEVEL_COUNT], *host_frame[WEFT_LEVEL_COUNT];
     uint32_t length[WEFT_LEVEL_COUNT];

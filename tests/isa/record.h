@@ -17,7 +17,7 @@
 /* Launches go to this file from now on (NULL: nowhere). Ends the process with a message when it cannot be written. */
 void weft_record_to(const char *path);
 
-/* What the launches that follow are part of: a name without blanks, and how many elements each of them is about. */
+/* Names the work that the next launches are part of, without blanks, and the elements of each launch. */
 void weft_record_case(const char *name, uint64_t elements);
 
 /* Memory that kernels may reach: zeroed, aligned to 256 bytes. give allows NULL. */

@@ -14,7 +14,7 @@
 
 #define STANDIN_QUEUE 64u
 
-/* Of providers/fabric_call.c: libfabric is opened at run time, so that its own names are not linked. */
+/* Table of providers/fabric_call.c: libfabric is opened at run time, so that its own names are not linked. */
 struct fi_info *weft_fabric_call_dupinfo(const struct fi_info *info);
 void weft_fabric_call_freeinfo(struct fi_info *info);
 

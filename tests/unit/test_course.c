@@ -60,7 +60,7 @@ static void every_cell(void **state)
         }
 }
 
-/* What the next version needs, told apart from the table: a commit follows a proof, a snapshot an acceptance, and an
+/* Order that the next version needs, without the table: a commit follows a proof, a snapshot an acceptance, and an
  * acceptance an offer that was put to the caller. */
 static void random_walks_keep_the_order(void **state)
 {

@@ -9,7 +9,7 @@
 #include "backends/gpu/gpu_images.h"
 #include "base/mem.h"
 
-/* What a driver would take for machine code or for PTX. */
+/* Bytes that a driver would take for machine code or for PTX. */
 static bool is_image(const char *name, const char *data)
 {
     if (strncmp(name, "ptx", 3) == 0)

@@ -118,7 +118,7 @@ static void assert_said(const sealed *s, int end, const char *text)
         fail_msg("'%s' does not say '%s'", s->said[end], text);
 }
 
-/* What the dialing end, and the dialed one, say of each other's proof; NULL: anything. */
+/* Texts of the dialing end and of the dialed one about the other's proof; NULL: any. */
 static void assert_refused(sealed *s, const char *at_home, const char *there)
 {
     weft_status dialed, answered;
