@@ -168,6 +168,10 @@ static weft_status check_words(const weft_args *args)
 static weft_status choose_peer(const plan *plan, weft_site_peer *peer)
 {
     const char *name = plan->args->peer;
+    if ((plan->args->serve || plan->args->join) && plan->site->security == WEFT_SECURITY_TLS)
+        return weft_fail_quiet(
+            WEFT_E_CONFIG, "--serve and --join prove no names, which [security] mode = tls asks for: measure by a site "
+                           "file with mode = open, while only the two hosts reach the port");
     if (!name && weft_site_peer_name(plan->site, 0, &name) != WEFT_OK)
         return weft_fail_quiet(WEFT_E_CONFIG, "%s has no [peer.NAME] section of its own: say --peer NAME",
                                plan->args->words[1]);

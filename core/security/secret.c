@@ -117,8 +117,8 @@ static bool take_line(weft_secret *secret)
     if (digits / 2 < WEFT_SECRET_LEAST)
         return true;
     memcpy(secret->id, id, WEFT_SECRET_ID - 1);
-    for (size_t i = 0; i < digits / 2; i++)
-        secret->key[i] = (uint8_t)(digit(key[2 * i]) << 4 | digit(key[2 * i + 1]));
+    for (size_t i = 0; i < digits / 2; i++) /* all are digits, as they were counted */
+        secret->key[i] = (uint8_t)((unsigned)digit(key[2 * i]) << 4 | (unsigned)digit(key[2 * i + 1]));
     secret->bytes = (uint32_t)(digits / 2);
     return true;
 }

@@ -75,7 +75,7 @@ void weft_control_guard(weft_control *control, weft_guard *guard, const char *to
 bool weft_control_proves(const weft_control *control, const char *name);
 /* Goes on with the handshake: WEFT_OK when nothing is left of it, WEFT_AGAIN before. An end that was dialed logs why it
  * refuses. Errors, all quiet: WEFT_E_CONFIG (one end does not take the other's proof: the text says why),
- * WEFT_E_PEER_LOST, WEFT_E_UNREACHABLE. */
+ * WEFT_E_PEER_LOST, WEFT_E_UNREACHABLE, WEFT_E_MEMORY. */
 weft_status weft_control_prove(weft_control *control);
 /* Decides the error of a seal, `status`, as one of the connection. */
 weft_status weft_control_unproved(weft_control *control, weft_status status);

@@ -47,6 +47,8 @@ static weft_status begin(weft_control *control)
 weft_status weft_control_unproved(weft_control *control, weft_status status)
 {
     char why[448];
+    if (status == WEFT_E_MEMORY)
+        return status;
     snprintf(why, sizeof why, "%s", weft_last_error());
     if (status == WEFT_E_PEER_LOST)
         return weft_fail_quiet(control->dialed ? WEFT_E_UNREACHABLE : WEFT_E_PEER_LOST, "connection with %s: %s",

@@ -88,6 +88,9 @@ run loop 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer d
 says loop 'joins no processes'
 run auto 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer e --json
 json auto "'name the one' in lines[0]['error']['text']"
+printf '[security]\nmode = tls\nkey_file = none\n' | cat "$work/site.ini" - >"$work/tls.ini"
+run proof 2 "$WEFT_BIN" bench fabric "$work/tls.ini" --peer a --serve
+says proof 'prove no names'
 if ! fabric_is_here verbs; then
     run verbs 2 "$WEFT_BIN" bench fabric "$work/site.ini" --peer c
     [ "$(wc -l <"$work/verbs.err")" = 1 ] || fail "what is missing is told in one line"

@@ -48,7 +48,7 @@ says table '^cuda device 0, emulated 0, image '
 says table "are the host's to the byte"
 says table '^  diff, the bitmap pass +G1 .*; bar 0\.80: (holds|missed)$'
 says table '^  decode \+ apply fast +G3 .*two reads of the touched sectors; bar 2\.00: .*apply [0-9.]+ ms$'
-run little 1 "$weft" bench gpu --params 40K --megabytes 100
+run little 2 "$weft" bench gpu --params 40K --megabytes 100
 says little 'device_memory'
 WEFT_FAKE_IDLE=1 run idle 3 "$weft" bench gpu --params 40K --runs 1 --json
 json idle "lines[0]['error']['status'] == 'target'"

@@ -24,6 +24,16 @@ if [ -z "${WEFT_TLS:-}" ]; then
     exit 0
 fi
 
+if command -v "${WEFT_CC:-cc}" >/dev/null && [ -z "${WEFT_SANITIZE:-}" ]; then
+    echo "a host without OpenSSL 3 says what to install"
+    mkdir fake
+    echo 'int weft_fake;' | "${WEFT_CC:-cc}" -shared -fPIC -o fake/libssl.so.3 -x c - || fail "no stand-in"
+    run without 2 env LD_LIBRARY_PATH="$work/fake" "$weft" trainer keys.ini --model m/v0.safetensors --follow in
+    says without 'mode = tls: install OpenSSL 3 .*libssl.so.3 lacks OPENSSL_init_ssl'
+    run without_info 0 env LD_LIBRARY_PATH="$work/fake" "$weft" info
+    says without_info '^tls: install OpenSSL 3'
+fi
+
 echo "a key is its owner's alone, and never written over"
 [ "$(stat -c %a keys/a)" = 600 ] || fail "a key has mode $(stat -c %a keys/a)"
 run again 2 "$weft" key keys/a
