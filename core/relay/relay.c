@@ -1,4 +1,4 @@
-/* relay.c - opens and closes the relay's room, and takes its steps for each child. */
+/* relay.c - takes the relay's steps for each child: accepts, serves, loses. */
 #include "relay/relay.h"
 
 #include <errno.h>
@@ -8,17 +8,11 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
-#include "base/mem.h"
 #include "base/status.h"
-#include "layout/layout.h"
-#include "session/await.h"
 #include "wire/guest.h"
 
 /* A guest says who it is within this time, and waits no longer for the relay itself to be joined. */
 #define GUEST_NS (10000 * WEFT_NS_PER_MS)
-
-/* Lines at once about one of those behind it, before they are limited. */
-#define CHILD_LINES 32u
 
 /* It takes a layout, which may be long, within this time. */
 #define LAYOUT_NS (60000 * WEFT_NS_PER_MS)
@@ -46,7 +40,7 @@ static void close_data(weft_relay *relay, weft_child *child)
     weft_child_abandon(relay, child);
 }
 
-static void free_child(weft_relay *relay, weft_child *child)
+void weft_child_free(weft_relay *relay, weft_child *child)
 {
     close_data(relay, child);
     weft_control_hang_up(&child->up);
@@ -121,7 +115,7 @@ static weft_child *make_room(weft_relay *relay)
         return NULL;
     weft_child *child = children[weft_guest_pick(guests, count)];
     weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", child->down.peer);
-    free_child(relay, child);
+    weft_child_free(relay, child);
     return child;
 }
 
@@ -240,7 +234,7 @@ static void leave(weft_relay *relay, weft_child *child, weft_waits *waits)
     }
     weft_waits_until(waits, child->since_ns + patience_ns + WEFT_NS_PER_MS);
     if (!left || late)
-        free_child(relay, child);
+        weft_child_free(relay, child);
 }
 
 static void wait_for(const weft_control *from, const weft_control *to, weft_waits *waits)
@@ -318,137 +312,11 @@ static void flush(weft_relay *relay, uint64_t deadline_ns)
         weft_clock_pass(WEFT_NS_PER_MS);
 }
 
-/* ---- open and close */
+/* ---- hooks */
 
-static weft_status open_memory(weft_relay *relay)
-{
-    const weft_rollout *rollout = relay->rollout;
-    relay->stride = rollout->intake.slots.stride;
-    relay->block_count = (uint32_t)(rollout->site.relay_memory / relay->stride < WEFT_BLOCKS_MAX
-                                        ? rollout->site.relay_memory / relay->stride
-                                        : WEFT_BLOCKS_MAX);
-    relay->child_count = relay->block_count / 2 / WEFT_CHILD_OWN;
-    if (relay->child_count > WEFT_CHILDREN_MAX)
-        relay->child_count = WEFT_CHILDREN_MAX;
-    if (relay->child_count == 0)
-        return weft_fail(WEFT_E_CONFIG, "[peer.%s] relay_memory = %llu bytes: need four slots of %llu",
-                         rollout->site.name, (unsigned long long)rollout->site.relay_memory,
-                         (unsigned long long)relay->stride);
-    relay->shared_count = relay->block_count - relay->child_count * WEFT_CHILD_OWN;
-    relay->memory_bytes = relay->stride * relay->block_count;
-    relay->headers_bytes = (uint64_t)relay->child_count * WEFT_CHILD_SLOTS * WEFT_RELAY_HEADER;
-    relay->memory = weft_mem_map(relay->memory_bytes);
-    relay->headers = weft_mem_map(relay->headers_bytes);
-    relay->blocks = weft_mem_take(relay->block_count, sizeof *relay->blocks);
-    relay->children = weft_mem_take(relay->child_count, sizeof *relay->children);
-    relay->queues = weft_mem_take((uint64_t)relay->child_count * relay->block_count, sizeof *relay->queues);
-    if (!relay->memory || !relay->headers || !relay->blocks || !relay->children || !relay->queues)
-        return weft_fail(WEFT_E_MEMORY, "no memory for a relay: %llu bytes; lower relay_memory",
-                         (unsigned long long)relay->memory_bytes);
-    return WEFT_OK;
-}
-
-static weft_status open_child(weft_relay *relay, weft_child *child)
-{
-    child->queue = relay->queues + (uint64_t)weft_child_index(relay, child) * relay->block_count;
-    child->own.memory = relay->memory + weft_child_block(relay, child) * relay->stride;
-    child->own.stride = relay->stride;
-    weft_log_limit_open(&child->limit, &relay->rollout->session->sink, CHILD_LINES);
-    child->own.slot = weft_mem_take(WEFT_CHILD_OWN, sizeof *child->own.slot);
-    if (!child->own.slot)
-        return weft_fail(WEFT_E_MEMORY, "no memory for a relay's slots");
-    weft_status status = weft_control_open(&child->up);
-    return status == WEFT_OK ? weft_control_open(&child->down) : status;
-}
-
-static weft_status open_layout(weft_relay *relay)
-{
-    const weft_layout *layout = relay->rollout->session->layout;
-    relay->layout_length = weft_layout_wire_bytes(layout);
-    relay->layout_bytes = weft_mem_take(1, relay->layout_length);
-    if (!relay->layout_bytes)
-        return weft_fail(WEFT_E_MEMORY, "no memory for the layout's %llu bytes",
-                         (unsigned long long)relay->layout_length);
-    weft_layout_write(layout, relay->layout_bytes);
-    return WEFT_OK;
-}
-
-/* The address may come with its interface. */
-static weft_status listen_at(weft_relay *relay)
-{
-    const weft_rollout *rollout = relay->rollout;
-    weft_await await = weft_await_begin(rollout->session->site);
-    weft_status status;
-    do
-        status = weft_control_listen(rollout->site.relay, &relay->listen_fd, relay->listen);
-    while (weft_await_more(&await, status));
-    return weft_await_end(&await, status);
-}
-
-static uint64_t bytes_of(const weft_relay *relay)
-{
-    uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES +
-                     relay->block_count * sizeof *relay->queues;
-    return relay->memory_bytes + relay->headers_bytes + relay->block_count * sizeof *relay->blocks +
-           relay->child_count * child;
-}
-
-static weft_status open_relay(weft_rollout *rollout)
-{
-    weft_relay *relay = weft_mem_take(1, sizeof *relay);
-    if (!relay)
-        return weft_fail(WEFT_E_MEMORY, "no memory for a relay");
-    rollout->relay = relay;
-    relay->rollout = rollout;
-    relay->listen_fd = -1;
-    weft_status status = open_memory(relay);
-    weft_log_limit_open(&relay->strangers, &rollout->session->sink, 1);
-    for (uint32_t i = 0; i < relay->child_count && status == WEFT_OK; i++)
-        status = open_child(relay, &relay->children[i]);
-    if (status == WEFT_OK)
-        status = open_layout(relay);
-    if (status == WEFT_OK)
-        status = listen_at(relay);
-    if (status != WEFT_OK)
-        return status;
-    weft_log(WEFT_LOG_INFO, "relay %s on %s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
-             rollout->site.name, relay->listen, (double)bytes_of(relay) / 1e6, relay->shared_count,
-             (unsigned long long)rollout->intake.slots.payload, relay->child_count);
-    return WEFT_OK;
-}
-
-static void close_relay(weft_rollout *rollout)
-{
-    weft_relay *relay = rollout->relay;
-    for (uint32_t i = 0; relay->children && i < relay->child_count; i++) {
-        weft_child *child = &relay->children[i];
-        if (child->down.in) /* else neither connection was opened, and none has a descriptor */
-            free_child(relay, child);
-        weft_log_limit_end(&child->limit);
-        weft_control_close(&child->up);
-        weft_control_close(&child->down);
-        weft_mem_give(child->own.slot);
-    }
-    for (uint32_t i = 0; i < WEFT_RELAY_OUTLETS; i++)
-        if (relay->outlets[i].provider)
-            weft_relay_outlet_close(&relay->outlets[i]);
-    weft_log_limit_end(&relay->strangers);
-    weft_control_unlisten(relay->listen_fd);
-    weft_mem_give(relay->layout_bytes);
-    weft_mem_give(relay->queues);
-    weft_mem_give(relay->children);
-    weft_mem_give(relay->blocks);
-    if (relay->headers)
-        weft_mem_unmap(relay->headers, relay->headers_bytes);
-    if (relay->memory)
-        weft_mem_unmap(relay->memory, relay->memory_bytes);
-    weft_mem_give(relay);
-    rollout->relay = NULL;
-}
-
-static const weft_relay_hooks hooks = {.open = open_relay,
-                                       .close = close_relay,
-                                       .bytes = bytes_of,
+static const weft_relay_hooks hooks = {.open = weft_relay_open,
+                                       .close = weft_relay_close,
+                                       .bytes = weft_relay_bytes,
                                        .step = weft_relay_step,
                                        .wait = wait,
                                        .busy = is_busy,

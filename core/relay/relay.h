@@ -144,6 +144,15 @@ void weft_child_lose(weft_relay *relay, weft_child *child, const char *why);
 /* Loses the children, because the relay's own connection is lost. WEFT_OK: a goodbye, which is passed on. */
 void weft_relay_lose(weft_relay *relay, weft_status status, const char *why);
 void weft_child_enter(weft_child *child, weft_child_state state);
+/* Closes what a child has open, and makes its place free. */
+void weft_child_free(weft_relay *relay, weft_child *child);
+
+/* ---- relay_open.c: hooks of the session's open and close */
+/* Takes the relay's memory and listens. The rollout owns the relay, also after an error. */
+weft_status weft_relay_open(weft_rollout *rollout);
+void weft_relay_close(weft_rollout *rollout);
+/* Returns the bytes that the relay has taken. */
+uint64_t weft_relay_bytes(const weft_relay *relay);
 
 /* ---- relay_greet.c */
 /* HELLO of a guest. */

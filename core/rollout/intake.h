@@ -68,6 +68,13 @@ typedef struct weft_intake {
 
 typedef struct weft_arriving weft_arriving;
 
+/* ---- links.c */
+/* Chooses the provider and opens a link on each of the addresses. It closes what an attempt before this one has opened.
+ * WEFT_AGAIN: an interface, its IP or a route is not there yet. */
+weft_status weft_links_open(weft_rollout *rollout);
+/* Refuses, without a line, addresses that the gateway numbered `way` cannot reach. */
+weft_status weft_links_reach(const weft_rollout *rollout, uint32_t way);
+
 /* ---- inlet.c */
 /* Opens a link on each of the addresses; `first` stands for the first address. One open link of several is enough for a
  * rollout that is no relay, because the others are opened when the trainer asks for them. */

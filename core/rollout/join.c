@@ -28,75 +28,6 @@
 
 /* ---- open */
 
-#define CHOICE_TEXT 768 /* bytes of what is said of a choice */
-
-static const weft_provider *choose_provider(const char *name, const char *address, char text[CHOICE_TEXT])
-{
-    text[0] = 0;
-    return strcmp(name, "auto") == 0 ? weft_provider_auto(address, text, CHOICE_TEXT) : weft_provider_find(name);
-}
-
-/* Chooses the provider by the first address that tells which one serves. */
-static weft_status choose_by_any(weft_rollout *rollout, const char *first)
-{
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    const weft_site_peer *site = &rollout->site;
-    const uint32_t rails = weft_site_rails(site->address, list);
-    const bool automatic = strcmp(site->provider, "auto") == 0;
-    bool waits = false;
-    char text[CHOICE_TEXT];
-    rollout->intake.provider = choose_provider(site->provider, first, text);
-    for (uint32_t rail = 1; rail < rails && !rollout->intake.provider; rail++)
-        rollout->intake.provider = choose_provider(site->provider, list[rail], text);
-    for (uint32_t rail = 0; rail < rails && !rollout->intake.provider && automatic && !waits; rail++)
-        waits = weft_provider_auto_waits(rail ? list[rail] : first);
-    if (text[0] && !waits) /* while the rollout waits, the reason is said once */
-        weft_log(rollout->intake.provider ? WEFT_LOG_INFO : WEFT_LOG_WARN, "provider auto: %s", text);
-    if (rollout->intake.provider || waits)
-        return waits ? WEFT_AGAIN : WEFT_OK;
-    return weft_fail(WEFT_E_MISSING, "[peer.%s] provider = %s: this build or host has none of that name", site->name,
-                     site->provider);
-}
-
-/* Refuses an address that the other end cannot reach, because data for it would never come. */
-static weft_status check_way(const weft_rollout *rollout, uint32_t way)
-{
-    const weft_site_peer *site = &rollout->site;
-    char list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    uint32_t rails = weft_site_rails(site->address, list);
-    for (uint32_t rail = 0; rail < rails; rail++)
-        if (weft_control_reaches(rollout->joining.route.gateways[way].address, list[rail]))
-            return WEFT_OK;
-    return weft_fail_quiet(WEFT_E_UNREACHABLE, "[peer.%s] address = %s is not reached from %s", site->name,
-                           site->address, rollout->joining.route.gateways[way].address);
-}
-
-static weft_status check_ways(const weft_rollout *rollout)
-{
-    for (uint32_t way = 0; way < rollout->joining.route.count; way++)
-        if (check_way(rollout, way) == WEFT_OK)
-            return WEFT_OK;
-    return weft_fail(WEFT_E_CONFIG,
-                     "[peer.%s] address = %s is not reached from %s; name the interface that leads there, or none",
-                     rollout->site.name, rollout->site.address,
-                     rollout->joining.route.gateways[rollout->joining.route.count - 1].address);
-}
-
-/* WEFT_AGAIN: an interface, its IP or a route is not there yet. */
-static weft_status open_links(weft_rollout *rollout)
-{
-    char address[WEFT_SITE_TEXT], list[WEFT_SITE_RAILS][WEFT_SITE_NAME];
-    weft_site_rails(rollout->site.address, list);
-    snprintf(address, sizeof address, "%s", list[0]);
-    weft_inlet_close(&rollout->intake, true); /* what an attempt before this one has opened */
-    weft_status status = check_ways(rollout);
-    if (status == WEFT_OK && !address[0])
-        status = weft_control_route(weft_gateway_known(&rollout->joining.route), address, sizeof address);
-    if (status == WEFT_OK)
-        status = choose_by_any(rollout, address);
-    return status == WEFT_OK ? weft_inlet_links(rollout, address) : status;
-}
-
 weft_status weft_join_open(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
@@ -109,7 +40,7 @@ weft_status weft_join_open(weft_rollout *rollout)
         return status;
     weft_await await = weft_await_begin(rollout->session->site);
     do
-        status = open_links(rollout);
+        status = weft_links_open(rollout);
     while (weft_await_more(&await, status));
     return weft_await_end(&await, status);
 }
@@ -397,7 +328,7 @@ void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
         if (now_ns < rollout->joining.retry_ns)
             return;
         uint64_t io_ms = rollout->session->site->session.io_deadline_ms;
-        status = check_way(rollout, rollout->joining.route.at);
+        status = weft_links_reach(rollout, rollout->joining.route.at);
         if (status == WEFT_OK && !rollout->joining.route.gateways[rollout->joining.route.at].address[0])
             status = weft_fail_quiet(WEFT_E_UNREACHABLE, "nobody knows the name of its host");
         if (status == WEFT_OK)
