@@ -275,7 +275,7 @@ void weft_relay_step(weft_relay *relay, weft_waits *waits)
     }
 }
 
-static void wait(const weft_relay *relay, weft_waits *waits)
+void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         const weft_child *child = &relay->children[i];
@@ -286,7 +286,7 @@ static void wait(const weft_relay *relay, weft_waits *waits)
     }
 }
 
-static bool is_busy(const weft_relay *relay)
+bool weft_relay_busy(const weft_relay *relay)
 {
     bool busy = false;
     for (uint32_t i = 0; i < relay->child_count; i++)
@@ -306,28 +306,8 @@ static bool words_are_left(weft_relay *relay)
     return left;
 }
 
-static void flush(weft_relay *relay, uint64_t deadline_ns)
+void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns)
 {
     while (words_are_left(relay) && weft_clock_ns() < deadline_ns)
         weft_clock_pass(WEFT_NS_PER_MS);
-}
-
-/* ---- hooks */
-
-static const weft_relay_hooks hooks = {.open = weft_relay_open,
-                                       .close = weft_relay_close,
-                                       .bytes = weft_relay_bytes,
-                                       .step = weft_relay_step,
-                                       .wait = wait,
-                                       .busy = is_busy,
-                                       .pass = weft_relay_pass,
-                                       .follow = weft_relay_follow,
-                                       .unfollow = weft_relay_unfollow,
-                                       .lose = weft_relay_lose,
-                                       .flush = flush};
-
-weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
-                              const weft_options *options, weft_session **session)
-{
-    return weft_rollout_make(site, peer, layout, options, &hooks, session);
 }

@@ -147,12 +147,12 @@ void weft_child_enter(weft_child *child, weft_child_state state);
 /* Closes what a child has open, and makes its place free. */
 void weft_child_free(weft_relay *relay, weft_child *child);
 
-/* ---- relay_open.c: hooks of the session's open and close */
-/* Takes the relay's memory and listens. The rollout owns the relay, also after an error. */
-weft_status weft_relay_open(weft_rollout *rollout);
-void weft_relay_close(weft_rollout *rollout);
-/* Returns the bytes that the relay has taken. */
-uint64_t weft_relay_bytes(const weft_relay *relay);
+/* Adds the ports that the step waits for. */
+void weft_relay_wait(const weft_relay *relay, weft_waits *waits);
+/* Returns whether a joined child has an update that it does not hold yet. */
+bool weft_relay_busy(const weft_relay *relay);
+/* Lets last words to leaving children leave, until the deadline. */
+void weft_relay_flush(weft_relay *relay, uint64_t deadline_ns);
 
 /* ---- relay_greet.c */
 /* HELLO of a guest. */

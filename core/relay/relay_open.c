@@ -73,7 +73,7 @@ static weft_status listen_at(weft_relay *relay)
     return weft_await_end(&await, status);
 }
 
-uint64_t weft_relay_bytes(const weft_relay *relay)
+static uint64_t bytes_of(const weft_relay *relay)
 {
     uint64_t child = sizeof *relay->children + WEFT_CHILD_OWN * sizeof(weft_slot) + 2 * WEFT_CONTROL_OUT_BYTES +
                      relay->block_count * sizeof *relay->queues;
@@ -81,7 +81,7 @@ uint64_t weft_relay_bytes(const weft_relay *relay)
            relay->child_count * child;
 }
 
-weft_status weft_relay_open(weft_rollout *rollout)
+static weft_status open_relay(weft_rollout *rollout)
 {
     weft_relay *relay = weft_mem_take(1, sizeof *relay);
     if (!relay)
@@ -100,12 +100,12 @@ weft_status weft_relay_open(weft_rollout *rollout)
     if (status != WEFT_OK)
         return status;
     weft_log(WEFT_LOG_INFO, "relay %s on %s: %.1f MB: %u blocks of %llu bytes for all, 2 for each of %u behind it",
-             rollout->site.name, relay->listen, (double)weft_relay_bytes(relay) / 1e6, relay->shared_count,
+             rollout->site.name, relay->listen, (double)bytes_of(relay) / 1e6, relay->shared_count,
              (unsigned long long)rollout->intake.slots.payload, relay->child_count);
     return WEFT_OK;
 }
 
-void weft_relay_close(weft_rollout *rollout)
+static void close_relay(weft_rollout *rollout)
 {
     weft_relay *relay = rollout->relay;
     for (uint32_t i = 0; relay->children && i < relay->child_count; i++) {
@@ -132,4 +132,22 @@ void weft_relay_close(weft_rollout *rollout)
         weft_mem_unmap(relay->memory, relay->memory_bytes);
     weft_mem_give(relay);
     rollout->relay = NULL;
+}
+
+static const weft_relay_hooks hooks = {.open = open_relay,
+                                       .close = close_relay,
+                                       .bytes = bytes_of,
+                                       .step = weft_relay_step,
+                                       .wait = weft_relay_wait,
+                                       .busy = weft_relay_busy,
+                                       .pass = weft_relay_pass,
+                                       .follow = weft_relay_follow,
+                                       .unfollow = weft_relay_unfollow,
+                                       .lose = weft_relay_lose,
+                                       .flush = weft_relay_flush};
+
+weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                              const weft_options *options, weft_session **session)
+{
+    return weft_rollout_make(site, peer, layout, options, &hooks, session);
 }
