@@ -45,7 +45,7 @@ struct weft_model {
     weft_piece *pieces; /* one per tensor */
     uint8_t *header;    /* the attachment, owned; NULL: none yet */
     uint64_t header_bytes;
-    uint8_t *memory; /* the mapped files one behind the other, or weft_mem_map's */
+    uint8_t *memory; /* the mapped files one after the other, or weft_mem_map's */
     uint64_t memory_bytes;
     uint8_t *moved; /* copies of tensors that their files have misaligned; NULL: none */
     uint64_t moved_bytes;
@@ -55,7 +55,7 @@ struct weft_model {
 };
 
 /* Reads a raw header of `bytes` bytes and checks all that can be checked without the data: the JSON, the tensors, and
- * that their offsets lie one behind the other from 0 on without overlap or gap. What the format's own reader takes is
+ * that their offsets lie one after the other from 0 on without overlap or gap. What the format's own reader takes is
  * taken, but for names that no layout has (of 0 or more than 511 bytes, or with a zero byte), more than 16 sizes and
  * sizes above 2^63 - 1: blanks in front and any length, no alignment; of a name that is there twice the last counts.
  *

@@ -14,7 +14,7 @@ typedef struct weft_model weft_model;
  * A model is a safetensors file, or a folder (or its model.safetensors.index.json) with one file or several: *shards*.
  * The layout of a sharded model has the tensors file by file, the files in byte order of their names, within a file in
  * order of their data. Nothing is read but headers and the index, and those tensors that do not lie aligned to their
- * elements, as behind a header that was not padded to 8 bytes: they are copied to memory. What the format's own reader
+ * elements, as after a header that was not padded to 8 bytes: they are copied to memory. What the format's own reader
  * takes is taken (but for what no layout has: see weft_model_header_read).
  *
  * path      the file, the folder or the index

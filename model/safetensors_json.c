@@ -78,5 +78,5 @@ weft_status weft_json_members_next(weft_json_members *in, json_t **name, json_t 
 weft_status weft_json_members_end(weft_json_members *in)
 {
     blanks_pass(in);
-    return in->at == in->length ? WEFT_OK : wrong(in, "there is more behind the object");
+    return in->at == in->length ? WEFT_OK : wrong(in, "there is more after the object");
 }

@@ -68,7 +68,7 @@ static weft_status header_take(weft_mapped *mapped, uint8_t **header)
                          "header too long: it says %llu bytes, the format allows %llu: this is no safetensors file",
                          (ull)length, (ull)WEFT_MODEL_HEADER_MAX);
     if (length > mapped->bytes - WEFT_MODEL_PREFIX)
-        return weft_fail(WEFT_E_LAYOUT, "cut short: its header has %llu bytes, the file only %llu behind its length",
+        return weft_fail(WEFT_E_LAYOUT, "cut short: its header has %llu bytes, the file only %llu after its length",
                          (ull)length, (ull)(mapped->bytes - WEFT_MODEL_PREFIX));
     mapped->header_bytes = WEFT_MODEL_PREFIX + length;
     *header = weft_mem_take(1, mapped->header_bytes);
@@ -148,7 +148,7 @@ static weft_status data_check(const weft_model *model, const weft_shards *shards
                              "%s%scut short: tensor %s ends at byte %llu of the data, the file has only %llu", name,
                              colon, shards->layout->entries[tensors - 1].tensor.name, (ull)want, (ull)have);
         if (want < have)
-            return weft_fail(WEFT_E_LAYOUT, "%s%s%llu bytes behind the last tensor belong to none", name, colon,
+            return weft_fail(WEFT_E_LAYOUT, "%s%s%llu bytes after the last tensor belong to none", name, colon,
                              (ull)(have - want));
     }
     return WEFT_OK;

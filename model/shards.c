@@ -70,7 +70,7 @@ static weft_status many_take(weft_in *in, weft_shards *shards)
                 weft_fail(WEFT_E_LAYOUT, "the files of a sharded model are out of order at %s", shards->items[i].name);
     if (status == WEFT_OK && !weft_in_done(in))
         status =
-            weft_fail(WEFT_E_LAYOUT, "%llu bytes behind the headers of a sharded model", (ull)(in->length - in->used));
+            weft_fail(WEFT_E_LAYOUT, "%llu bytes after the headers of a sharded model", (ull)(in->length - in->used));
     return status;
 }
 

@@ -112,7 +112,7 @@ static void land_lined(weft_port *port)
     port->lined = port->held_count > 0;
 }
 
-/* Behind all that the line was given before. */
+/* After all that the line was given before. */
 static void line_up(weft_port *port, const weft_write *write, weft_loop_state *state)
 {
     const uint64_t rate = state->faults.line_bytes_s, now_ns = weft_clock_ns();

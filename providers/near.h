@@ -10,7 +10,7 @@
 unsigned weft_near_rank(const char *address);
 
 /* The NICs among the candidates that would serve, nearest first: by distance, then by speed, then as they are listed.
- * One whose place is unknown comes behind those whose is; loopback only where nothing else is. Of several answers for
+ * One whose place is unknown comes after those whose is; loopback only where nothing else is. Of several answers for
  * one NIC the first IPv4 one stands for it, else the first. Fills up to `capacity` indices and returns how many there
  * are. */
 size_t weft_near_order(const weft_host_survey *survey, const weft_verdict *verdicts, const weft_distance *distances,

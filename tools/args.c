@@ -200,7 +200,7 @@ static void list_push(weft_arg_list *list, const char *item)
     list->items[list->count++] = item;
 }
 
-/* argv is consumed from *at on; `value` is what stood behind '=' or NULL. */
+/* argv is consumed from *at on; `value` is what stood after '=' or NULL. */
 static weft_status read_value(const arg_row *row, const char *value, int argc, char **argv, int *at, weft_args *args)
 {
     void *field = (char *)args + row->offset;

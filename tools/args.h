@@ -95,7 +95,7 @@ typedef struct weft_args {
 /* Each verb is a row: its options, words and function. */
 typedef struct weft_verb {
     const char *name;
-    const char *synopsis; /* behind "weft NAME" */
+    const char *synopsis; /* after "weft NAME" */
     const char *summary;
     uint64_t options; /* mask of WEFT_TAKES; --help is taken always */
     bool site;        /* takes SITE.ini */
@@ -104,7 +104,7 @@ typedef struct weft_verb {
     int (*run)(const weft_args *args);
 } weft_verb;
 
-/* Reads argv (behind the verb) into args, defaults first. `args` must be given back with weft_args_close, also after
+/* Reads argv (after the verb) into args, defaults first. `args` must be given back with weft_args_close, also after
  * an error. Errors: WEFT_E_ARGUMENT (the text says what is allowed), WEFT_E_MEMORY. */
 weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_args *args);
 void weft_args_close(weft_args *args);

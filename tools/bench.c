@@ -256,7 +256,7 @@ static int codec_run(const weft_args *args)
 typedef struct bench {
     const char *name;
     uint64_t options; /* of those that the verb takes */
-    uint32_t words;   /* behind its name, at most */
+    uint32_t words;   /* after its name, at most */
     int (*run)(const weft_args *args);
 } bench;
 

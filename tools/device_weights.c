@@ -16,7 +16,7 @@
 typedef struct buffer {
     void *host;
     uint64_t address;
-    void *mark; /* behind its last copy */
+    void *mark; /* after its last copy */
 } buffer;
 
 struct weft_device_weights {
@@ -25,7 +25,7 @@ struct weft_device_weights {
     weft_layout *layout;
     weft_piece *pieces;
     void *stream;
-    uint64_t address; /* of the tensors, one behind the other */
+    uint64_t address; /* of the tensors, one after the other */
     uint64_t bytes;   /* theirs, and between them */
     buffer buffers[2];
     bool hung;

@@ -46,12 +46,12 @@ struct weft_follow {
     char directory[PATH_MAX];
     char path[PATH_MAX + NAME_MAX + 2];
     char newest[NAME_MAX + 1]; /* what lies before it is past; "": nothing is */
-    char model[NAME_MAX + 1]; /* one that lies elsewhere: names that differ in numbers alone come behind it; "": none */
-    int watch;                /* inotify; -1: none, then steadiness alone tells */
-    int wd;                   /* its watch on the directory; -1: none */
-    struct stat watched;      /* the directory it watches; its inode 0: none */
-    bool may_pass;            /* the reason for which the directory could not be read last */
-    bool away;                /* it could not, which was said */
+    char model[NAME_MAX + 1];  /* one that lies elsewhere: names that differ in numbers alone come after it; "": none */
+    int watch;                 /* inotify; -1: none, then steadiness alone tells */
+    int wd;                    /* its watch on the directory; -1: none */
+    struct stat watched;       /* the directory it watches; its inode 0: none */
+    bool may_pass;             /* the reason for which the directory could not be read last */
+    bool away;                 /* it could not, which was said */
     entry_list list;
 };
 

@@ -17,7 +17,7 @@ weft_status weft_follow_open(const char *directory, const char *model, bool all,
 void weft_follow_close(weft_follow *follow);
 
 /* The next complete *.safetensors: renamed into the directory, or of steady size and time for two seconds. A file that
- * is still being written holds back those behind it in order. The model, or what was published last, comes again when
+ * is still being written holds back those after it in order. The model, or what was published last, comes again when
  * it is replaced or written to, not when it is merely touched; what was not published, whenever it changes. Never
  * blocks for longer than reading the directory. A directory that cannot be read for a reason that may pass (no
  * descriptor, no memory, away, replaced, not let in) is said once and looked at again. `path` lives until the next

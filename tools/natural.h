@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Less than, equal to or greater than 0 as a stands before, at or behind b, runs of digits compared as numbers. */
+/* Less than, equal to or greater than 0 as a stands before, at or after b, runs of digits compared as numbers. */
 int weft_natural_compare(const char *a, const char *b);
 
 /* Whether two names differ in numbers alone: v9.safetensors and v10.safetensors. */

@@ -34,7 +34,7 @@ void weft_output_print(const char *format, ...) __attribute__((format(printf, 1,
 /* Lines at once, where they are to come together. */
 void weft_output_page(bool on_stderr, const char *text, size_t bytes);
 
-/* One line on stderr, given without its newline, behind what the library's log has there. Waits for nobody. */
+/* One line on stderr, given without its newline, after what the library's log has there. Waits for nobody. */
 void weft_output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* For a verb that serves others: from now on nobody waits for who reads stdout. What is printed by the functions here

@@ -10,10 +10,11 @@ struct weft_gpu_image {
     const char *vendor; /* name of the backend: "cuda", "hip" */
     const char
         *name; /* "sm_90", "gfx942": machine code for that device; "ptx", "ptx75": PTX, which the driver compiles */
-    const uint8_t *data; /* bytes aligned to a page; behind what is not packed lies a zero, because PTX is a string */
-    uint64_t bytes;      /* bytes without that zero */
-    bool packed;         /* data is a frame of zstd, as in the library */
-    unsigned least;      /* capability, times ten, from which on PTX compiles; 0: that of the oldest device */
+    const uint8_t
+        *data; /* bytes aligned to a page; a zero lies after an image that is not packed, because PTX is a string */
+    uint64_t bytes; /* bytes without that zero */
+    bool packed;    /* data is a frame of zstd, as in the library */
+    unsigned least; /* capability, times ten, from which on PTX compiles; 0: that of the oldest device */
 };
 
 /* Returns the image at `index`; its name is NULL past the last. Images of a vendor come in the order in which a device
@@ -26,7 +27,7 @@ struct weft_gpu_image weft_gpu_image_at(size_t index);
  * last. */
 bool weft_gpu_image_choose(const char *vendor, int major, int minor, unsigned nth, struct weft_gpu_image *image);
 
-/* Returns the image itself, a zero byte behind it, in memory that weft_mem_give takes back; NULL: there is none.
+/* Returns the image itself, a zero byte after it, in memory that weft_mem_give takes back; NULL: there is none.
  * Drivers may read it for as long as what was loaded of it is there. */
 void *weft_gpu_image_unpack(const struct weft_gpu_image *image);
 

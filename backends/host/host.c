@@ -11,9 +11,9 @@
 
 #define UNIT_WORDS(type) (WEFT_HOST_UNIT_ELEMENTS * (uint64_t)sizeof(type))
 /* Every kind of list of a tight frame has at most as many members as the frame has changes, and an end mark;
- * seven words can be read behind the last, and written where a list ends. */
+ * seven words can be read after the last, and written where a list ends. */
 #define MEMBERS_BYTES (3 * UNIT_WORDS(uint32_t) + (WEFT_TIGHT_LISTS + 7) * sizeof(uint32_t))
-/* 64 words more may be written behind the last. */
+/* 64 words more may be written after the last. */
 #define SORTED_BYTES (UNIT_WORDS(uint32_t) + 64 * sizeof(uint32_t))
 
 #define SCRATCH_BYTES (22 * UNIT_WORDS(uint8_t) + 2 * (uint64_t)WEFT_HOST_UNIT_BYTES + SORTED_BYTES + MEMBERS_BYTES)

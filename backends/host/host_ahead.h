@@ -47,7 +47,7 @@ WEFT_ALWAYS_INLINE uintptr_t weft_ahead_lines(uintptr_t at, uint32_t lines, bool
     return end;
 }
 
-/* Asks for so many lines of a stream, `distance` bytes behind `at`, while the stream is read. Where that is left to the
+/* Asks for so many lines of a stream, `distance` bytes after `at`, while the stream is read. Where that is left to the
  * CPU, it brings streams as fast as memory can. Asking beyond the stream's end does no harm. */
 WEFT_ALWAYS_INLINE void weft_ahead_stream(const uint8_t *at, uint32_t distance, unsigned lines)
 {

@@ -48,7 +48,7 @@ static inline void weft_bits_put_unary(weft_bit_writer *writer, uint64_t zeros)
     weft_bits_put(writer, UINT64_C(1) << zeros, (unsigned)zeros + 1);
 }
 
-/* Where the next plane begins: behind the last byte begun, whose other bits are zero. */
+/* Where the next plane begins: after the last byte begun, whose other bits are zero. */
 static inline uint8_t *weft_bits_end(const weft_bit_writer *writer)
 {
     return writer->at + (writer->fill > 0);
@@ -94,10 +94,10 @@ static inline bool weft_bits_tail_clear(const weft_bit_source *source, uint64_t 
 /* Walks the ones of a plane. */
 typedef struct weft_bit_walker {
     weft_bit_source source;
-    uint64_t next; /* offset of the word behind `word` */
+    uint64_t next; /* offset of the word after `word` */
     uint64_t base; /* bit number of bit 0 of `word` */
     uint64_t word; /* ones not yet taken */
-    uint64_t last; /* bit number behind the last one taken */
+    uint64_t last; /* bit number after the last one taken */
 } weft_bit_walker;
 
 static inline weft_bit_walker weft_bits_walk(weft_bit_source source, uint64_t offset)
@@ -136,7 +136,7 @@ typedef struct weft_bits_pair {
     uint64_t first, second;
 } weft_bits_pair;
 
-/* The two numbers whose zeros begin at bit `at`, which moves behind them; they must be there. Mostly both lie in one
+/* The two numbers whose zeros begin at bit `at`, which moves after them; they must be there. Mostly both lie in one
  * word, so that nothing depends on where words end. */
 static inline weft_bits_pair weft_bits_two(const weft_bit_source *source, uint64_t *at)
 {

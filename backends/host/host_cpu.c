@@ -15,7 +15,7 @@
 
 #define AUTO "auto"
 
-/* A kernel set that may be built in, and the CPU features that it needs but does not find (each behind a space). */
+/* A kernel set that may be built in, and the CPU features that it needs but does not find (each after a space). */
 typedef struct kernel_set {
     const char *name;
     const weft_host_kernels *kernels; /* NULL: not in this build */

@@ -63,7 +63,7 @@ weft_status weft_host_pairs_read(const weft_frame *frame, uint8_t width, weft_ch
             return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u of %u elements", frame->header.unit,
                              position, frame->count);
         if (i > 0 && position <= changes->position[i - 1])
-            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u behind %u", frame->header.unit, position,
+            return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: position %u after %u", frame->header.unit, position,
                              changes->position[i - 1]);
     }
     memcpy(changes->after, frame->payload + 4 * (uint64_t)count, (uint64_t)width * count);

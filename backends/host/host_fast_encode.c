@@ -5,7 +5,7 @@
 #include "backends/host/host_fast_loops.h"
 #include "codec/fast.h"
 
-/* Bits behind the first one that is set, in a number that is not zero. */
+/* Bits after the first one that is set, in a number that is not zero. */
 static unsigned bits_behind(uint64_t x)
 {
     return 63 - (unsigned)__builtin_clzll(x);

@@ -20,7 +20,7 @@ WEFT_ALWAYS_INLINE __m512i weft_lanes512_numbers(void)
     _mm512_storeu_si512((position) + 16 * (part),                                                                      \
                         _mm512_add_epi32(base, _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(set, part))))
 
-/* Writes base + number of each bit that is set; a list with room for 64 holds what is written behind them. */
+/* Writes base + number of each bit that is set; a list with room for 64 holds what is written after them. */
 WEFT_ALWAYS_INLINE uint32_t weft_lanes512_list(uint64_t word, __m512i numbers, uint32_t base, uint32_t *position)
 {
     const uint32_t count = (uint32_t)__builtin_popcountll(word);

@@ -158,7 +158,7 @@ static weft_status list_read(weft_backend_state *state, const weft_frame *frame,
                                                   : weft_host_pairs_read(frame, to->width, &state->changes);
 }
 
-/* Leaves out the changes to the units behind those kept. */
+/* Leaves out the changes to the units after those kept. */
 static void units_keep(const weft_merge_job *job, weft_changes *changes)
 {
     if (job->kept >= job->frame.header.units)

@@ -17,7 +17,7 @@ weft_status weft_host_magnitudes_find(uint32_t unit, const weft_bit_source *sour
     if (!weft_bits_skip(&walker, count))
         return weft_host_unary_short(unit, source);
     if (!weft_bits_tail_clear(source, walker.last))
-        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: ones behind the unary plane's last number", unit);
+        return weft_fail(WEFT_E_CORRUPT, "frame of unit %u: ones after the unary plane's last number", unit);
     *magnitudes = (walker.last + 7) / 8 * 8;
     return WEFT_OK;
 }

@@ -35,7 +35,7 @@ struct weft_backend_state {
     weft_host_ranker ranker; /* tight */
     uint32_t *class_rank;    /* tight: rank of each change in its class, then a spare list */
     uint32_t *sorted;        /* tight: ranks by class */
-    uint32_t *members;       /* tight: the lists, one behind the other */
+    uint32_t *members;       /* tight: the lists, one after the other */
     uint8_t *class_of;       /* tight: class of each change */
 };
 
@@ -99,7 +99,7 @@ weft_status weft_host_merge(weft_backend_state *state, weft_merge_job *job);
 weft_status weft_host_drain(weft_backend_state *state, weft_drain_job *job);
 weft_status weft_host_invert(weft_backend_state *state, weft_invert_job *job);
 
-/* The first change from `from` on at position `limit` or behind. */
+/* The first change from `from` on at position `limit` or after. */
 static inline uint32_t weft_host_changes_below(const weft_changes *changes, uint32_t from, uint64_t limit)
 {
     uint32_t low = from, high = changes->count;

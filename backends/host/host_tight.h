@@ -5,7 +5,7 @@
 #include "backends/host/host_state.h"
 #include "codec/tight.h"
 
-/* A frame about to be written: its lists lie one behind the other in the state's scratch, in the payload's order. */
+/* A frame about to be written: its lists lie one after the other in the state's scratch, in the payload's order. */
 typedef struct weft_host_tight_plan {
     weft_tight_shape shape;
     uint32_t magnitudes; /* that have a code: values in state->excess, Rice parameters in state->rice */

@@ -140,7 +140,7 @@ WEFT_ALWAYS_INLINE weft_block_mask weft_block_members(const weft_tight_block *bl
     return (weft_block_mask){weft_block_equal(numbers, wanted), weft_block_equal(numbers + 64, wanted)};
 }
 
-/* Ranks of the changes in a block; returns the first change behind it. reached[number] members come before it. */
+/* Ranks of the changes in a block; returns the first change after it. reached[number] members come before it. */
 WEFT_ALWAYS_INLINE uint32_t weft_block_rank(const weft_tight_block *block, uint32_t begin, const uint32_t *reached,
                                             const uint32_t *position, uint32_t i, uint32_t changes, uint32_t *ranks)
 {
@@ -189,8 +189,8 @@ WEFT_ALWAYS_INLINE void weft_block_turn(weft_tight_block *block)
 WEFT_ALWAYS_INLINE void weft_block_mark(const weft_tight_block *block, uint32_t number, uint32_t rank,
                                         uint64_t *changed)
 {
-    __m256i behind = _mm256_cmpgt_epi16(WEFT_LOAD_256(block->starts[number]), _mm256_set1_epi16((short)rank));
-    uint32_t part = WEFT_BLOCK_PARTS - 1 - (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_epi8(behind)) / 2;
+    __m256i after = _mm256_cmpgt_epi16(WEFT_LOAD_256(block->starts[number]), _mm256_set1_epi16((short)rank));
+    uint32_t part = WEFT_BLOCK_PARTS - 1 - (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_epi8(after)) / 2;
     weft_block_mask members = weft_block_members(block, part, number);
     uint32_t in = rank - block->starts[number][part], low = (uint32_t)__builtin_popcountll(members.low);
     const uint32_t upper = in >= low;
@@ -214,8 +214,8 @@ WEFT_ALWAYS_INLINE void weft_block_collect(uint32_t members, uint32_t number, we
     uint32_t some;
     do {
         __m256i rank = _mm256_sub_epi32(WEFT_LOAD_256(class->next), population);
-        __m256i behind = _mm256_cmpeq_epi32(_mm256_max_epu32(rank, all), rank);
-        some = (uint32_t)__builtin_ctz((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(behind)) | 256);
+        __m256i after = _mm256_cmpeq_epi32(_mm256_max_epu32(rank, all), rank);
+        some = (uint32_t)__builtin_ctz((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(after)) | 256);
         memcpy(hits->rank + hits->count, &rank, sizeof rank);
         memcpy(hits->number + hits->count, &of, sizeof of);
         hits->count += some;

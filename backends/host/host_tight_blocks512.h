@@ -5,7 +5,7 @@
  * members of a class are then one logical operation on planes for 512 elements, their number one population count: so
  * a block gives for each class a mask of its members and how many of them come before each word. A rank is that number
  * plus the members before the element in its word; the other way, one compare of 32 counts finds the word of a rank and
- * pdep the element. What is left over behind the last block goes word by word. Eight words make a group, so that its
+ * pdep the element. What is left over after the last block goes word by word. Eight words make a group, so that its
  * planes fill vectors. */
 #ifndef WEFT_BACKENDS_HOST_TIGHT_BLOCKS512_H
 #define WEFT_BACKENDS_HOST_TIGHT_BLOCKS512_H

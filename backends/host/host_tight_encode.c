@@ -5,7 +5,7 @@
 #include "backends/host/host_tight.h"
 #include "codec/fast.h"
 
-/* The lists while they grow: one behind the other in the state's scratch. */
+/* The lists while they grow: one after the other in the state's scratch. */
 typedef struct list_maker {
     const weft_host_kernels *kernels;
     uint32_t *members; /* the next free place */
@@ -234,8 +234,8 @@ void weft_host_tight_write(const weft_backend_state *state, const weft_view *now
     at = state->kernels->fields[weft_host_slot(now->width)](changes->position, changes->before, changes->after,
                                                             changes->count, now->is_float, 0, at, end);
     at = lows_write(state, &plan->shape, at, end);
-    uint8_t *behind = at + (plan->unary_bits + 7) / 8; /* the unary plane must not store over the magnitudes */
-    weft_bit_writer unary = {at, behind, 0, 0}, magnitudes = {behind, end, 0, 0};
+    uint8_t *after = at + (plan->unary_bits + 7) / 8; /* the unary plane must not store over the magnitudes */
+    weft_bit_writer unary = {at, after, 0, 0}, magnitudes = {after, end, 0, 0};
     highs_write(state, &plan->shape, &unary);
     magnitudes_put(state, plan, &unary, &magnitudes);
     at = weft_bits_end(&magnitudes);

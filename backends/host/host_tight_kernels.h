@@ -10,7 +10,7 @@
 typedef struct weft_host_class {
     uint32_t population;  /* elements of the class so far */
     uint32_t inverted;    /* 1: the listed members did not change, the others did */
-    const uint32_t *next; /* rank of the next listed member; the list ends with UINT32_MAX, and seven more words behind
+    const uint32_t *next; /* rank of the next listed member; the list ends with UINT32_MAX, and seven more words after
                              that can be read */
 } weft_host_class;
 
@@ -47,7 +47,7 @@ typedef struct weft_host_tight_kernels {
     uint32_t (*place[WEFT_HOST_WIDTHS])(const uint8_t *data, uint32_t count, uint32_t first, const weft_class_map *map,
                                         weft_host_class classes[WEFT_CLASS_MAX], uint32_t *position, uint32_t room);
     /* Sorts the `count` ranks of changes by their class, those of one class in the order they are in; class c has
-     * changed[c] of them. Behind `count` there is room for 64 words more, which may be written. */
+     * changed[c] of them. After `count` there is room for 64 words more, which may be written. */
     void (*sort)(const uint8_t *class_of, const uint32_t *rank, uint32_t count, uint32_t changed[WEFT_CLASS_MAX],
                  uint32_t *sorted);
     /* Writes `count` ranks without their marks to `members`, and the places of the marked ones among them, which are

@@ -46,7 +46,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_loop_place(const uint8_t *data, uint32_t count,
 /* Elements compared at a time before they are ranked: both streams stay in the second cache. */
 #define WEFT_FIND_ELEMENTS (1u << 15)
 
-/* The lists behind `count` changes. */
+/* The lists after `count` changes. */
 WEFT_ALWAYS_INLINE weft_host_found weft_found_behind(const weft_host_found *found, uint32_t count, unsigned width)
 {
     const uint64_t bytes = (uint64_t)count * width;

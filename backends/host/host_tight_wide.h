@@ -12,7 +12,7 @@ typedef struct weft_wide_hits {
     uint32_t rank[WEFT_WIDE_ELEMENTS + 8], class[WEFT_WIDE_ELEMENTS + 8];
 } weft_wide_hits;
 
-/* Behind `count` hits those of one class, eight at a time, without a branch on how many there are if they are fewer;
+/* After `count` hits those of one class, eight at a time, without a branch on how many there are if they are fewer;
  * returns how many hits there are then. */
 WEFT_ALWAYS_INLINE uint32_t weft_wide_collect(uint32_t members, uint32_t number, weft_host_class *class,
                                               weft_wide_hits *hits, uint32_t count)
@@ -23,8 +23,8 @@ WEFT_ALWAYS_INLINE uint32_t weft_wide_collect(uint32_t members, uint32_t number,
     uint32_t some;
     do {
         __m256i rank = _mm256_sub_epi32(_mm256_loadu_si256((const void *)next), population);
-        __m256i behind = _mm256_cmpeq_epi32(_mm256_max_epu32(rank, all), rank);
-        some = (uint32_t)__builtin_ctz((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(behind)) | 256);
+        __m256i after = _mm256_cmpeq_epi32(_mm256_max_epu32(rank, all), rank);
+        some = (uint32_t)__builtin_ctz((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(after)) | 256);
         _mm256_storeu_si256((void *)(hits->rank + count), rank);
         _mm256_storeu_si256((void *)(hits->class + count), of);
         count += some;

@@ -23,7 +23,7 @@
 
 #define WEFT_UNROLL _Pragma("GCC unroll 16")
 
-/* Ranks of the changes in a word; returns the first change behind it. */
+/* Ranks of the changes in a word; returns the first change after it. */
 WEFT_ALWAYS_INLINE uint32_t weft_word_rank(const uint8_t *data, uint32_t begin, const weft_class_map *map,
                                            const uint64_t *above, const uint64_t *reached, const uint32_t *position,
                                            uint32_t i, uint32_t changes, uint32_t *ranks, unsigned width)
@@ -37,7 +37,7 @@ WEFT_ALWAYS_INLINE uint32_t weft_word_rank(const uint8_t *data, uint32_t begin, 
     return i;
 }
 
-/* Listed members of the class in this word, as a mask; `left` is the next one's distance behind the word. */
+/* Listed members of the class in this word, as a mask; `left` is the next one's distance after the word. */
 static __attribute__((noinline)) uint64_t weft_word_listed(weft_host_class *class, uint64_t members, int64_t *left)
 {
     const int64_t count = __builtin_popcountll(members);

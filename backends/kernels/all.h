@@ -1,4 +1,4 @@
-/* all.h - every kernel's body; each platform compiles them once, behind its own lanes.h. */
+/* all.h - every kernel's body; each platform compiles them once, after its own lanes.h. */
 #ifndef WEFT_BACKENDS_KERNELS_ALL_H
 #define WEFT_BACKENDS_KERNELS_ALL_H
 

@@ -1,5 +1,5 @@
 /* block.h - what the threads of a block do together. All of it is collective: every thread of the block comes here, in
- * the same order. A struct that a function asks for lies in shared memory and is free again behind it. */
+ * the same order. A struct that a function asks for lies in shared memory and is free again after it. */
 #ifndef WEFT_BACKENDS_KERNELS_BLOCK_H
 #define WEFT_BACKENDS_KERNELS_BLOCK_H
 

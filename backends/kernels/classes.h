@@ -93,7 +93,7 @@ WEFT_DEVICE weft_quad weft_chunk_whole(const weft_class_table *table, const weft
     return weft_bytes_turn(eight);
 }
 
-/* The same of `count` elements that lie anywhere; bits behind them are zero. */
+/* The same of `count` elements that lie anywhere; bits after them are zero. */
 template <unsigned width>
 WEFT_DEVICE weft_quad weft_chunk_scattered(const weft_class_table *table, const weft_class_key &key, weft_walk walk,
                                            uint32_t count)
@@ -140,7 +140,7 @@ WEFT_DEVICE weft_quad weft_planes_of(const weft_class_table *table, uint32_t shi
     }
 }
 
-/* The elements of a chunk that are of a class; of class 0 also what is behind the last. */
+/* The elements of a chunk that are of a class; of class 0 also what is after the last. */
 WEFT_DEVICE uint32_t weft_class_mask(const weft_quad &planes, uint32_t cls)
 {
     return ~((planes.x ^ (0 - (cls & 1))) | (planes.y ^ (0 - (cls >> 8 & 1))) | (planes.z ^ (0 - (cls >> 16 & 1))) |

@@ -2,7 +2,7 @@
  *
  * A frame is read by several launches, each over parts of all frames of a batch. Nothing of a payload is believed: bits
  * beyond its end read as zero, what comes out is compared with its bound before it is an index, and a launch that finds
- * a fault notes it in a word of its own, so that the launches behind it do nothing and all threads agree on that. */
+ * a fault notes it in a word of its own, so that the launches after it do nothing and all threads agree on that. */
 #ifndef WEFT_BACKENDS_KERNELS_DECODE_H
 #define WEFT_BACKENDS_KERNELS_DECODE_H
 
@@ -10,7 +10,7 @@
 #include "backends/kernels/view.h"
 
 #define WEFT_K_EACH  (WEFT_K_CHANGES / WEFT_BLOCK)  /* changes of a thread */
-#define WEFT_K_SHARE (WEFT_K_ELEMENTS / WEFT_BLOCK) /* elements of a thread, one behind the other: a mask's bits */
+#define WEFT_K_SHARE (WEFT_K_ELEMENTS / WEFT_BLOCK) /* elements of a thread, one after the other: a mask's bits */
 
 WEFT_DEVICE const weft_k_decode *weft_decode_of(const weft_k_part *part)
 {
@@ -58,7 +58,7 @@ WEFT_DEVICE bool weft_payload_clear(const weft_k_decode *job, uint64_t at)
     return weft_payload_bits(job, at, (uint32_t)((0 - at) % 8)) == 0;
 }
 
-/* Notes where the payload does not end, padded with zeros, behind the magnitudes, whose last bit is before `end`;
+/* Notes where the payload does not end, padded with zeros, after the magnitudes, whose last bit is before `end`;
  * `fields` and `ranks` are the ends of two more planes. One thread's work. */
 WEFT_DEVICE void weft_payload_ends(const weft_k_decode *job, uint32_t launch, uint64_t fields, uint64_t ranks,
                                    uint64_t end)

@@ -1,4 +1,4 @@
-/* decode_fast.h - level fast behind its list of gaps: ranks and magnitudes of the exceptions, then bits.
+/* decode_fast.h - level fast after its list of gaps: ranks and magnitudes of the exceptions, then bits.
  *
  *   decode_sizes        adds up gaps and magnitude lengths of each part of the exceptions
  *   decode_exceptions   replaces the steps of the exceptions
@@ -53,7 +53,7 @@ WEFT_KERNEL(decode_sizes)(const weft_k_decode_sizes *rows)
         WEFT_AT(uint32_t, job->lengths)[part->index] = all;
 }
 
-/* Where the magnitudes begin: on a byte behind the unary plane, whose last number ends so many bits after it began. */
+/* Where the magnitudes begin: on a byte after the unary plane, whose last number ends so many bits after it began. */
 WEFT_DEVICE uint64_t weft_magnitudes_at(const weft_k_decode *job, uint32_t unary_bits)
 {
     return ((uint64_t)job->unary + unary_bits + 7) / 8 * 8;

@@ -3,7 +3,7 @@
  *
  *   decode_ones    counts the ones of each part of the plane
  *   decode_lows    adds up the low bits of each part of a list, and puts directions that lie below them
- *   decode_lists   part by part of the plane: ranks of the lists that have ones there, and where the ones behind the
+ *   decode_lists   part by part of the plane: ranks of the lists that have ones there, and where the ones after the
  *                  lists end */
 #ifndef WEFT_BACKENDS_KERNELS_DECODE_LISTS_H
 #define WEFT_BACKENDS_KERNELS_DECODE_LISTS_H
@@ -177,7 +177,7 @@ WEFT_DEVICE void weft_list_part(const weft_k_decode *job, weft_lists_shared *sha
     }
 }
 
-/* Where the ones behind the lists end, the last of the lists among them; tail_most of them are of interest. */
+/* Where the ones after the lists end, the last of the lists among them; tail_most of them are of interest. */
 WEFT_DEVICE void weft_tail_part(const weft_k_decode *job, const weft_lists_shared *shared, const weft_ones_here *here)
 {
     uint32_t *ends = WEFT_AT(uint32_t, job->ends);

@@ -17,7 +17,7 @@ struct weft_place_lists {
     uint32_t bit[WEFT_K_CLASSES];    /* which has this bit */
     uint32_t inverted;               /* a bit a class */
     uint32_t all;
-    uint32_t end; /* behind the last bit */
+    uint32_t end; /* after the last bit */
 };
 
 struct weft_places_shared {

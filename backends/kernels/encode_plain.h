@@ -5,7 +5,7 @@
 #include "backends/kernels/diff.h"
 #include "backends/kernels/steps.h"
 
-/* New elements lie behind the positions, on a multiple of 4 bytes. */
+/* New elements lie after the positions, on a multiple of 4 bytes. */
 template <unsigned width>
 WEFT_DEVICE void weft_pairs_element(const weft_k_changes *changes, uint64_t values, uint32_t index)
 {

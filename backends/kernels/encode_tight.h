@@ -39,7 +39,7 @@ WEFT_DEVICE uint64_t weft_k_before(const weft_k_changes *changes, uint32_t index
 /* The changes of a slice that a thread ranks: every WEFT_BLOCK-th. */
 typedef struct weft_rank_next {
     uint32_t index, end;
-    uint32_t position; /* of the next; behind all if there is none */
+    uint32_t position; /* of the next; after all if there is none */
 } weft_rank_next;
 
 WEFT_DEVICE void weft_rank_seek(weft_rank_next *next, const weft_k_changes *changes, uint32_t index)

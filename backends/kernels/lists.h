@@ -13,7 +13,7 @@ WEFT_DEVICE uint32_t weft_set_word(const weft_k_list_make *row, uint32_t word, u
     return (row->inverted ? ~word : word) & mask;
 }
 
-/* Quad `index` of what is to be listed; zero behind the universe. */
+/* Quad `index` of what is to be listed; zero after the universe. */
 WEFT_DEVICE weft_quad weft_set_quad(const weft_k_list_make *row, uint32_t index)
 {
     if (index * 128 >= row->universe)

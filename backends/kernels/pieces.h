@@ -46,11 +46,11 @@ WEFT_DEVICE weft_share weft_share_of(const weft_k_diff *tile, const weft_k_slice
     return {begin + weft_thread() / ranks, WEFT_BLOCK / ranks, weft_thread() % ranks, ranks};
 }
 
-/* Elements of a piece, at or behind the slice's first one, that lie in the slice. */
+/* Elements of a piece, at or after the slice's first one, that lie in the slice. */
 typedef struct weft_overlap {
     uint32_t at;    /* number of the first in the slice */
     uint32_t skip;  /* and in the piece */
-    uint32_t count; /* 0 behind the slice */
+    uint32_t count; /* 0 after the slice */
 } weft_overlap;
 
 WEFT_DEVICE weft_overlap weft_overlap_of(const weft_k_piece *piece, const weft_k_slice *slice)

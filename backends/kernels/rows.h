@@ -124,7 +124,7 @@ typedef struct weft_k_decode {
     uint32_t unary_parts; /* of WEFT_K_UNARY_BITS, to the payload's end */
     uint32_t list_count;
     uint32_t list_ones;             /* of all lists */
-    uint32_t tail_least, tail_most; /* ones behind them */
+    uint32_t tail_least, tail_most; /* ones after them */
     uint32_t spare;
 } weft_k_decode;
 
@@ -227,7 +227,7 @@ typedef struct weft_k_diff {
     uint32_t width;
 } weft_k_diff;
 
-/* scan: one block a row puts in place of each word the sum of those before it, and behind them that of all. */
+/* scan: one block a row puts in place of each word the sum of those before it, and after them that of all. */
 typedef struct weft_k_scan {
     uint64_t words; /* u32, count + 1 */
     uint64_t total; /* u32: the sum of all once more; 0: nowhere */
@@ -325,7 +325,7 @@ typedef struct weft_k_tight_counts {
     uint32_t magnitude_bits;
 } weft_k_tight_counts;
 
-/* tight_count: one block a row makes the sets as bits. Class c of a set begins at the bit behind the elements of the
+/* tight_count: one block a row makes the sets as bits. Class c of a set begins at the bit after the elements of the
  * classes before it, each rounded up to WEFT_K_SET_ALIGN. The bits are zero at first. */
 #define WEFT_K_SET_ALIGN 128u
 

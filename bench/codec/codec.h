@@ -31,7 +31,7 @@ typedef enum weft_bench_plane {
     WEFT_BENCH_MAGNITUDES, /* by how many; and what fills the frame up to a word */
     WEFT_BENCH_PADDING,    /* other planes up to a byte */
     WEFT_BENCH_DENSE,      /* frames of level full or pairs */
-    WEFT_BENCH_CHECKS,     /* of frames, behind them */
+    WEFT_BENCH_CHECKS,     /* of frames, after them */
     WEFT_BENCH_REST,       /* header, parameters, shape, tail, trailer */
     WEFT_BENCH_PLANES
 } weft_bench_plane;

@@ -2,7 +2,7 @@
  *
  *   u32 index + value        arrays of positions and new elements (sparse updates as sent without a codec)
  *   16-bit gaps + zstd       gaps between positions as u16, 0xffff passing over as many; new elements under zstd
- *   LEB128 gaps + value      gaps in bytes of 7 bits (Protocol Buffers' varints), new elements behind them
+ *   LEB128 gaps + value      gaps in bytes of 7 bits (Protocol Buffers' varints), new elements after them
  *   zstd of the XOR          old and new weights XORed, under zstd
  *
  * They share one comparison of both streams, four words at a time; zstd runs at its default level. */

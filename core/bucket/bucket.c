@@ -74,7 +74,7 @@ static uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes)
     return (bytes + chunk_bytes - 1) / chunk_bytes;
 }
 
-/* Adds a frame behind the last extent, or as a new one; false if the bucket has no room for it. The first frame always
+/* Adds a frame after the last extent, or as a new one; false if the bucket has no room for it. The first frame always
  * fits: a slot holds the largest. */
 static bool add(weft_bucket *bucket, const uint8_t *frame, uint32_t bytes, uint64_t target_bytes, uint64_t chunk_bytes)
 {

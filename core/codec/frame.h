@@ -43,7 +43,7 @@ typedef struct weft_frame_header {
     uint32_t unit;  /* first unit coded */
     uint32_t units; /* units of one stretch coded; 1 for full and pairs */
     weft_level level;
-    uint32_t payload_bytes; /* behind the header, padding included */
+    uint32_t payload_bytes; /* after the header, padding included */
     uint32_t changed;       /* elements coded */
     uint32_t parameters;    /* the level's */
 } weft_frame_header;

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 
 #define MAGIC_BYTES     4u
-#define DICTIONARY_FLAG 3u /* of the byte behind the magic number */
+#define DICTIONARY_FLAG 3u /* of the byte after the magic number */
 
 bool weft_packed_is_one(const uint8_t *packed, uint64_t bytes, uint64_t holds)
 {

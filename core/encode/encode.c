@@ -24,7 +24,7 @@ typedef struct weft_encode_worker {
 typedef struct weft_encode_turn {
     weft_encode_worker *worker;
     uint64_t from[WEFT_LEVEL_COUNT], to[WEFT_LEVEL_COUNT]; /* its frames in the worker's sinks */
-    uint64_t end;                                          /* the unit behind it */
+    uint64_t end;                                          /* the unit after it */
     weft_status status;
     bool made;
 } weft_encode_turn;
@@ -207,7 +207,7 @@ static void sinks_empty(weft_encode_worker *worker)
         worker->sinks[level].used = 0;
 }
 
-/* Whether a worker may make so many units more: their frames lie behind those that wait for their turn. */
+/* Whether a worker may make so many units more: their frames lie after those that wait for their turn. */
 static bool room_is_there(const weft_encoder *encoder, weft_encode_worker *worker, uint32_t units)
 {
     const uint64_t need = units * (uint64_t)encoder->layout->largest_frame;
@@ -283,7 +283,7 @@ static void turn_end(weft_encoder *encoder, const weft_encode_turn *made, uint64
     pthread_mutex_unlock(&encoder->lock);
 }
 
-/* Encodes a run behind what the worker's sinks hold. */
+/* Encodes a run after what the worker's sinks hold. */
 static weft_encode_turn turn_make(weft_encoder *encoder, weft_encode_worker *worker, uint64_t unit, uint32_t units)
 {
     weft_encode_turn turn = {.worker = worker, .end = unit + units, .made = true};

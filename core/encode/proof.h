@@ -1,4 +1,4 @@
-/* proof.h - digests the tiles of a snapshot behind the thread that stores them, on two threads if there are two.
+/* proof.h - digests the tiles of a snapshot after the thread that stores them, on two threads if there are two.
  *
  * The storing thread says `stored` after each unit, in order; the helper digests them as they come, as many at once as
  * the backend takes. When the helper falls behind, the storing thread digests too, so that a tile is met while it is

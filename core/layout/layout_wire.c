@@ -106,7 +106,7 @@ static weft_status reader_run(layout_reader *reader, uint64_t count, weft_layout
             return status;
     }
     if (reader->at != reader->length)
-        return weft_fail(WEFT_E_CORRUPT, "%llu bytes behind a serialised layout",
+        return weft_fail(WEFT_E_CORRUPT, "%llu bytes after a serialised layout",
                          (unsigned long long)(reader->length - reader->at));
     return weft_layout_create(reader->tensors, count, layout);
 }

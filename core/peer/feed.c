@@ -251,7 +251,7 @@ static void say_snapshot(weft_peer *peer, const weft_update *update)
     }
     const bool said = need <= peer->standing.staging_said;
     weft_log(said ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
-             "%s needs a snapshot: the update behind version %llu is larger than its staging of %llu bytes; raise "
+             "%s needs a snapshot: the update after version %llu is larger than its staging of %llu bytes; raise "
              "[peer.%s] staging to at least %s",
              peer->claim.name, (unsigned long long)peer->standing.held.number,
              (unsigned long long)peer->claim.hello.staging_bytes, peer->claim.name, weft_size_print(need, size));

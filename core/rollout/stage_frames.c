@@ -89,7 +89,7 @@ static weft_status update_frame_begin(weft_rollout *rollout)
     if (status != WEFT_OK)
         return status;
     if (frame.header.unit < rollout->arriving.book.next_unit)
-        return weft_fail(WEFT_E_PROTOCOL, "version %llu: a frame of unit %u behind that of unit %llu",
+        return weft_fail(WEFT_E_PROTOCOL, "version %llu: a frame of unit %u after that of unit %llu",
                          (unsigned long long)rollout->arriving.queue[0].header.target.number, frame.header.unit,
                          (unsigned long long)rollout->arriving.book.next_unit - 1);
     rollout->arriving.book.next_unit = frame.header.unit + (uint64_t)frame.header.units;

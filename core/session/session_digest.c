@@ -17,7 +17,7 @@ static weft_status check_runs(const weft_session *session, const weft_binding *b
         const uint64_t runs = binding->first_run[unit + units] - binding->first_run[unit];
         if (runs > most)
             return weft_fail(WEFT_E_LAYOUT,
-                             "bind: tensor %s and those behind it lie in %llu pieces that may have to be worked on "
+                             "bind: tensor %s and those after it lie in %llu pieces that may have to be worked on "
                              "together; backend %s has room for %llu: bind fewer and larger ones, or work on the host",
                              layout->entries[layout->units[unit].tensor].tensor.name, (unsigned long long)runs,
                              session->backend_name, (unsigned long long)most);

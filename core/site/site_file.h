@@ -10,7 +10,7 @@
 /* A file larger than this is no site file. */
 #define WEFT_SITE_BYTES (UINT64_C(4) << 20)
 
-/* Reads the whole file. *text ends in a 0 behind *bytes bytes; give it back with weft_mem_give.
+/* Reads the whole file. *text ends in a 0 after *bytes bytes; give it back with weft_mem_give.
  * Errors: WEFT_E_FILE, WEFT_E_CONFIG (too large), WEFT_E_MEMORY. */
 weft_status weft_site_file_read(const char *path, char **text, uint64_t *bytes);
 
@@ -27,7 +27,7 @@ typedef struct weft_site_lines {
 } weft_site_lines;
 
 /* Finds headers and keys, and refuses each line that iniparser would read in another way than a person: no '=', text
- * behind a header, a joining backslash, control characters, over-long lines. It reads no value. The text is cut into
+ * after a header, a joining backslash, control characters, over-long lines. It reads no value. The text is cut into
  * strings that the lines point into; give `line` back with weft_mem_give.
  * Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */
 weft_status weft_site_locate(const char *path, char *text, uint64_t bytes, weft_site_lines *lines);

@@ -32,7 +32,7 @@ static const unit *units_of(weft_key_type type)
     }
 }
 
-/* Digits only: no sign, no fraction, no overflow. Leaves *end behind the last digit. */
+/* Digits only: no sign, no fraction, no overflow. Leaves *end after the last digit. */
 static bool parse_digits(const char *text, uint64_t *number, const char **end)
 {
     uint64_t sum = 0;

@@ -104,7 +104,7 @@ weft_status weft_update_writer_frame(weft_update_writer *writer, const weft_layo
     return weft_update_writer_frames(writer, writer->frame, bytes);
 }
 
-/* ---- what is behind them */
+/* ---- what is after them */
 
 /* Makes the short form of the layout, packed if that is shorter. *shape comes from weft_mem_take. */
 static weft_status names_make(weft_update_writer *writer, const weft_layout *layout, uint8_t **shape, uint64_t *used)

@@ -133,7 +133,7 @@ static weft_status load_nothing(weft_backend_state *state, weft_load_job *job)
 }
 
 /* The version is out, for those too who lack several; the copy of it is half of it, and nothing is made of that. */
-static void dies_behind_the_seal(void **state)
+static void dies_after_the_seal(void **state)
 {
     (void)state;
     sim *s = early_open_two(FLEET_SMALL, 14);
@@ -243,7 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_bucket_comes_early), cmocka_unit_test(fails_midway),
         cmocka_unit_test(fails_at_the_survey),      cmocka_unit_test(says_why_it_failed),
-        cmocka_unit_test(dies_behind_the_seal),     cmocka_unit_test(fails_again_and_again),
+        cmocka_unit_test(dies_after_the_seal),      cmocka_unit_test(fails_again_and_again),
         cmocka_unit_test(outgrows_the_journal),     cmocka_unit_test(outgrows_staging),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

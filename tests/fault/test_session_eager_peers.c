@@ -86,7 +86,7 @@ static void stands_still_meanwhile(void **state)
 }
 
 /* Both ends may close while what was withdrawn is still on its way. */
-static void closes_behind_a_failure(void **state)
+static void closes_after_a_failure(void **state)
 {
     (void)state;
     for (int which = 0; which < 3; which++) {
@@ -249,7 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dies_meanwhile),         cmocka_unit_test(joins_meanwhile),
-        cmocka_unit_test(stands_still_meanwhile), cmocka_unit_test(closes_behind_a_failure),
+        cmocka_unit_test(stands_still_meanwhile), cmocka_unit_test(closes_after_a_failure),
         cmocka_unit_test(encodes_for_long),       cmocka_unit_test(follows_early),
         cmocka_unit_test(follows_what_fails),     cmocka_unit_test(any_schedule),
     };

@@ -1,5 +1,5 @@
 /* Joins at any time, with any bits: by digest, from an older version, by snapshot, while the trainer goes on. */
-#include "tests/support/fleet_behind.h"
+#include "tests/support/fleet_after.h"
 
 #include <string.h>
 
@@ -152,19 +152,19 @@ static int setup_slow(void **state)
 }
 
 /* Deltas follow up to the cursor, so that the snapshot ends at a later version than the offered one. */
-static void publishes_behind_the_cursor(fleet *f, const char *mode)
+static void publishes_after_the_cursor(fleet *f, const char *mode)
 {
-    fleet_publish_behind(f, mode, 40, 15);
+    fleet_publish_after(f, mode, 40, 15);
 }
 
 static void publishes_during_a_snapshot_staged(void **state)
 {
-    publishes_behind_the_cursor(*state, "commit.snapshot=staged");
+    publishes_after_the_cursor(*state, "commit.snapshot=staged");
 }
 
 static void publishes_during_a_snapshot_in_place(void **state)
 {
-    publishes_behind_the_cursor(*state, "commit.snapshot=in_place");
+    publishes_after_the_cursor(*state, "commit.snapshot=in_place");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,6 +1,6 @@
 /* Peers at every level beside each other, on tensors of several tiles, where few changes make runs of units: the bits
  * are the trainer's at all of them, through faults too; so are those of snapshots that runs of deltas follow. */
-#include "tests/support/fleet_behind.h"
+#include "tests/support/fleet_after.h"
 
 #include <string.h>
 
@@ -123,7 +123,7 @@ static void a_wrong_base_heals(void **state)
     assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
 }
 
-/* ---- deltas behind a snapshot's cursor */
+/* ---- deltas after a snapshot's cursor */
 
 /* Over a slow link, so that versions are published between a tensor's first tile and its last. */
 static int setup_slow(void **state)
@@ -144,7 +144,7 @@ static int setup_slow(void **state)
  * count, because those after it are read from the newer bits. */
 static void runs_reach_beyond_the_cursor(fleet *f, const char *mode)
 {
-    fleet_publish_behind(f, mode, 60, 1);
+    fleet_publish_after(f, mode, 60, 1);
     fleet_publish(f, 1); /* as before, at its own level */
     fleet_catch_up(f, 0);
     fleet_check_bytes(f, 0, f->dense);

@@ -19,23 +19,23 @@
 
 /* Sizes that follow a text in the trainer's log. */
 static struct {
-    const char *behind;
+    const char *before;
     uint64_t mib;
     unsigned lines;
 } named;
 
 static void heard(void *f, weft_log_level level, const char *line)
 {
-    const char *at = strstr(line, named.behind);
+    const char *at = strstr(line, named.before);
     if (!f || level > WEFT_LOG_WARN || !at)
         return;
-    named.mib = strtoull(at + strlen(named.behind), NULL, 10);
+    named.mib = strtoull(at + strlen(named.before), NULL, 10);
     named.lines++;
 }
 
 static void listen_for(fleet *f, const char *text)
 {
-    named.behind = text;
+    named.before = text;
     named.mib = named.lines = 0;
     f->heard = heard;
 }
@@ -89,10 +89,10 @@ static weft_staged_kind publish_some(fleet *f)
     return kind;
 }
 
-static weft_staged_kind kinds_with(const char *staging, const char *journal, const char *behind)
+static weft_staged_kind kinds_with(const char *staging, const char *journal, const char *before)
 {
     fleet *f = fleet_with(staging, journal);
-    listen_for(f, behind);
+    listen_for(f, before);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
     fleet_catch_up(f, 0);
@@ -104,17 +104,17 @@ static weft_staged_kind kinds_with(const char *staging, const char *journal, con
 /* One warning, though three versions did not fit; the size in it serves, and one MiB less does not. */
 static void staging_is_named(void **state)
 {
-    static const char behind[] = "raise [peer.a] staging to at least ";
+    static const char before[] = "raise [peer.a] staging to at least ";
     char enough[64], less[64];
     (void)state;
-    assert_int_equal(kinds_with("peers.staging=4MiB", "trainer.journal=64MiB", behind), WEFT_STAGED_SNAPSHOT);
+    assert_int_equal(kinds_with("peers.staging=4MiB", "trainer.journal=64MiB", before), WEFT_STAGED_SNAPSHOT);
     assert_int_equal(named.lines, 1);
     snprintf(enough, sizeof enough, "peers.staging=%lluMiB", (unsigned long long)named.mib);
     snprintf(less, sizeof less, "peers.staging=%lluMiB", (unsigned long long)named.mib - 1);
-    assert_int_equal(kinds_with(enough, "trainer.journal=64MiB", behind), WEFT_STAGED_UPDATE);
+    assert_int_equal(kinds_with(enough, "trainer.journal=64MiB", before), WEFT_STAGED_UPDATE);
     assert_int_equal(named.lines, 0);
     fleet *f = fleet_with(less, "trainer.journal=64MiB");
-    listen_for(f, behind);
+    listen_for(f, before);
     fleet_start_trainer(f, NULL);
     fleet_join(f, 0, FLEET_SAME);
     fleet_catch_up(f, 0);

@@ -53,7 +53,7 @@ static void layout(const uint8_t *bytes, size_t length)
     weft_layout_free(layout);
 }
 
-/* A bucket header under a seal that fits, so that what lies behind it is reached. */
+/* A bucket header under a seal that fits, so that what lies after it is reached. */
 static void bucket(uint8_t *bytes, size_t length)
 {
     static const uint64_t hash[2] = SAMPLE_LAYOUT;

@@ -10,7 +10,7 @@
 static weft_packer packer;
 static weft_unpacker unpacker;
 
-/* A header that passes, so that the planes behind it are met. */
+/* A header that passes, so that the planes after it are met. */
 static void header_force(const weft_layout *layout, uint32_t parameters, uint8_t *bytes, uint64_t length)
 {
     if (length < WEFT_FRAME_HEADER_BYTES)

@@ -1,4 +1,4 @@
-/* Two versions of a unit, coded at every level: equal bits behind the decoder, equal bytes from every kernel set.
+/* Two versions of a unit, coded at every level: equal bits after the decoder, equal bytes from every kernel set.
  *
  * Input: three bytes that choose the world and its parameters, then edits of the target, each of a kind, a start, a
  * count, a stride and what the kind needs. */

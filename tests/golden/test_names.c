@@ -164,7 +164,7 @@ static void others_tell_none(void **state)
     } bad[] = {
         {"a name that shares with none", 5, {13, 1, 'a', '1', 0}},
         {"an end in a name", 4, {13, 0, 'a', '1'}},
-        {"an end behind 31", 4, {13, 0, 'a', 31}},
+        {"an end after 31", 4, {13, 0, 'a', 31}},
         {"rank 17", 3, {0xad, 0x04, 0}},
         {"a copy of nothing", 5, {0, 1, 1, 0, 2}},
         {"a distance of 0", 10, {13, 0, 'a', '1', 0, 0, 0, 1, 0, 2}},

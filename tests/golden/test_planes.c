@@ -142,7 +142,7 @@ static void bad_planes_are_refused(void **state)
         uint8_t bytes[GOLDEN_MOST];
         uint64_t count = golden_read(bad[i].from, bytes), length;
         weft_frame frame;
-        bytes[bad[i].at ? bad[i].at : 16 + 8 + REGULAR] = bad[i].byte; /* 0: the magic number behind plane 0 */
+        bytes[bad[i].at ? bad[i].at : 16 + 8 + REGULAR] = bad[i].byte; /* 0: the magic number after plane 0 */
         if (golden_writing())
             golden_write(bad[i].file, bytes, count);
         count = golden_read(bad[i].file, bytes);

@@ -32,7 +32,7 @@ class Plane:
             self.bit += 8 - self.bit % 8
 
     def end(self):
-        """The byte behind the plane; what fills its last byte is zero."""
+        """The byte after the plane; what fills its last byte is zero."""
         if self.bit % 8 and self.number(8 - self.bit % 8):
             corrupt("bits that fill a byte are not zero")
         return self.begin + self.bit // 8

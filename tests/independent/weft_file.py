@@ -106,7 +106,7 @@ class File:
         for check in self.checks:
             header = weft_frame.header_read(self.frames[at:])
             must(xxh3(self.frames[at : at + 16 + header.payload]) == check, "check", "a frame's")
-            must(header.unit >= unit, "corrupt", "a unit that is not behind the one before")
+            must(header.unit >= unit, "corrupt", "a unit that is not after the one before")
             taken, _, _ = weft_decode.apply(layout, image, self.frames[at:], self.parameters)
             must(self.in_a_run(layout, header), "corrupt", "units that leave their run")
             at, unit = at + taken, header.unit + header.units

@@ -28,7 +28,7 @@ def padded(count):
 
 
 def zeros(payload, used):
-    """The padding behind the `used` bytes of a payload."""
+    """The padding after the `used` bytes of a payload."""
     if padded(used) != len(payload) or any(payload[used:]):
         corrupt("does not end, padded, at the payload's last byte")
 

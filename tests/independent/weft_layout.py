@@ -80,7 +80,7 @@ def tensors_read(data):
             raise Refused("layout", "all bytes overflow")
         yield tensor
     if used != len(data):
-        corrupt("bytes behind the last tensor")
+        corrupt("bytes after the last tensor")
 
 
 def tensor_read(data, used, at):

@@ -10,7 +10,7 @@ run update 0 "$WEFT_BIN" diff "$work/m/v0.safetensors" "$work/m/v1.safetensors" 
 run next 0 "$WEFT_BIN" diff "$work/m/v1.safetensors" "$work/m/v2.safetensors" -o "$work/next.weft" --level fast
 
 # The guard asks for the page size right before the work: the first such call once CHANGE_MAPPED is mapped changes
-# CHANGE_FILE. It is cut to half (cut), gets its own last byte written (written), or both, one behind the other (anew).
+# CHANGE_FILE. It is cut to half (cut), gets its own last byte written (written), or both, one after the other (anew).
 cat >"$work/change.c" <<'SHIM'
 #define _GNU_SOURCE
 #include <dlfcn.h>

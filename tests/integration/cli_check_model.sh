@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # weft check --model: what each end takes for a model, and what of it will not do. Models of gigabytes are headers with
-# a hole behind them: nothing of them is read.
+# a hole after them: nothing of them is read.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN

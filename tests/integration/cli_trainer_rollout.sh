@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on files: a trainer publishes versions one after the other, rollouts that started before and behind it
+# The main job on files: a trainer publishes versions one after the other, rollouts that started before and after it
 # end with its bits, header included.
 # shellcheck source=tests/support/cli.sh disable=SC2154
 . "$(dirname "$0")/../support/cli.sh"

@@ -85,7 +85,7 @@ class Wave:
 
 
 def arguments(kernel, argument, blocks, threads):
-    """The argument and those that the compiler hides behind it."""
+    """The argument and those that the compiler hides after it."""
     data = bytearray(kernel.resources["kernarg_segment_size"])
     hidden = {"hidden_block_count_x": blocks, "hidden_block_count_y": 1, "hidden_block_count_z": 1,
               "hidden_group_size_x": threads, "hidden_group_size_y": 1, "hidden_group_size_z": 1, "hidden_grid_dims": 1}

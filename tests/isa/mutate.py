@@ -32,7 +32,7 @@ ORDER = {"apply.h": ["apply"], "block.h": ["digest", "encode"], "digest.h": ["di
 BUGS = {
     "prefix: no barrier before the sums are read": (
         "block.h", "        sums->warp[warp] = through;\n    weft_barrier();", "        sums->warp[warp] = through;"),
-    "prefix: no barrier behind": ("block.h", "    weft_barrier();\n    *all = total;", "    *all = total;"),
+    "prefix: no barrier after": ("block.h", "    weft_barrier();\n    *all = total;", "    *all = total;"),
     "prefix: the lane's own value stays in": ("block.h", "return before + through - value;", "return before + through;"),
     "warp sum: the last step is left out": (
         "block.h", "uint32_t step = WEFT_LANES / 2; step > 0; step /= 2)\n        value +=",
@@ -43,15 +43,15 @@ BUGS = {
     "digest: the rest is left out": ("digest.h", "if (rest < count)", "if (rest + 1 < count)"),
     "diff: no barrier before the bits are counted": (
         "diff.h", "    weft_barrier();\n    weft_diff_leave(", "    weft_diff_leave("),
-    "diff: no barrier behind the clearing": ("diff.h", "shared.word[i] = 0;\n    weft_barrier();", "shared.word[i] = 0;"),
+    "diff: no barrier after the clearing": ("diff.h", "shared.word[i] = 0;\n    weft_barrier();", "shared.word[i] = 0;"),
     "diff: the head is left out": ("diff.h", "    if (rank < head)\n", "    if (rank + 1 < head)\n"),
     "diff: one of the last quads is left out": ("diff.h", "for (; q < quads; q += ranks)", "for (; q + 1 < quads; q += ranks)"),
     "fast: counters are not cleared": (
         "encode_fast.h", "words[i] = 0;\n    weft_barrier();", "words[i] += 0;\n    weft_barrier();"),
-    "fast: no barrier behind the ranks": ("encode_fast.h", "    weft_barrier(); /* the ranks are written */\n", ""),
+    "fast: no barrier after the ranks": ("encode_fast.h", "    weft_barrier(); /* the ranks are written */\n", ""),
     "fast: bits counted by half of a wave": ("encode_fast.h", "if (weft_lane() < 32)\n        weft_add32(&shared->counts.gap",
                                              "if (weft_thread() < 32)\n        weft_add32(&shared->counts.gap"),
-    "gather: no barrier behind the sums": ("gather.h", "= before;\n    weft_barrier();\n    return all;",
+    "gather: no barrier after the sums": ("gather.h", "= before;\n    weft_barrier();\n    return all;",
                                            "= before;\n    return all;"),
     "gather: one before the one that is sought": ("gather.h", "seek->before[thread + half] <= rank",
                                                   "seek->before[thread + half] < rank"),
@@ -66,7 +66,7 @@ BUGS = {
     "apply: what was there is not kept": ("apply.h", "        weft_element_store<width>(job->before, first + at, there[j]);\n",
                                           ""),
     "lists: the plane begins on a word": ("decode_lists.h", "WEFT_BLOCK * 32 + 1 - job->unary % 32;", "WEFT_BLOCK * 32 + 1;"),
-    "lists: no barrier behind the places": (
+    "lists: no barrier after the places": (
         "decode_lists.h", "(weft_thread() * 32 + weft_lowest(word));\n    weft_barrier();",
         "(weft_thread() * 32 + weft_lowest(word));"),
     "lists: sums of low bits are not carried": ("decode_lists.h", "        lows += all;", "        (void)all;"),
@@ -88,22 +88,22 @@ BUGS = {
                                             "count >= each && walk->data % 16 == 0) {\n        const"),
     "prefix of 32: one lane too few": ("block.h", "lane % 32 >= step ? below : 0", "lane % 32 > step ? below : 0"),
     "prefix of 64: the lower half has its sum too": ("block.h", "weft_lane() < 32 ? 0 : below", "below"),
-    "classes: what is behind the last counts": ("classes.h", "count < WEFT_CHUNK ? (1u << count) - 1 : ~0u;",
+    "classes: what is after the last counts": ("classes.h", "count < WEFT_CHUNK ? (1u << count) - 1 : ~0u;",
                                                 "count < WEFT_CHUNK ? ~0u : ~0u;"),
     "classes: a run's end in a chunk is not seen": ("classes.h", "if (count < WEFT_CHUNK || walk.left < WEFT_CHUNK)",
                                                     "if (count < WEFT_CHUNK)"),
     "classes: quads where elements lie off them": ("classes.h", "walk.data % 16 == 0 ?", "walk.data % 2 == 0 ?"),
-    "classes: no barrier behind the counts": (
+    "classes: no barrier after the counts": (
         "classes.h", "    weft_ranks_count(ranks, planes, count, classes);\n    weft_barrier();",
         "    weft_ranks_count(ranks, planes, count, classes);"),
-    "classes: no barrier behind the sums": ("classes.h", "weft_thread() % WEFT_GROUPS);\n    weft_barrier();",
+    "classes: no barrier after the sums": ("classes.h", "weft_thread() % WEFT_GROUPS);\n    weft_barrier();",
                                             "weft_thread() % WEFT_GROUPS);"),
     "classes: the last chunk of a group is left out": ("classes.h", "(sum & bytes) + (last & bytes)", "(sum & bytes)"),
     "classes: a group has its own elements below it": ("classes.h", "(uint16_t)(evens - even);", "(uint16_t)evens;"),
     "rank: the strips before are forgotten": ("encode_tight.h", "shared->carry[thread] += shared->ranks.all[thread];",
                                               "shared->carry[thread] = shared->ranks.all[thread];"),
     "rank: a change counts itself": ("encode_tight.h", "((1u << in % WEFT_CHUNK) - 1)", "((2u << in % WEFT_CHUNK) - 1)"),
-    "rank: no barrier behind a strip": (
+    "rank: no barrier after a strip": (
         "encode_tight.h", "        weft_barrier();\n        if (thread < job->classes)", "        if (thread < job->classes)"),
     "tight: the number of changes is not proved": (
         "decode_classes.h", "if (changed != job->changed)", "if (changed > job->changed + (1u << 30))"),
@@ -111,7 +111,7 @@ BUGS = {
         "decode_places.h", "    weft_barrier();\n    shared.changed[thread] ^=", "    shared.changed[thread] ^="),
     "places: flipped to the end of the part": ("decode_places.h", ": lists->end;", ": WEFT_K_ELEMENTS;"),
     "places: exceptions begin at the part's first change": ("decode_places.h", "b->bit[cls] = change;", "b->bit[cls] = 0;"),
-    "places: no barrier behind what is found": (
+    "places: no barrier after what is found": (
         "decode_places.h", "    weft_places_find(&shared);\n    weft_barrier();", "    weft_places_find(&shared);"),
     "places: the base's own exponent counts as large": (
         "decode_places.h", "> tight->magnitude_base;", ">= tight->magnitude_base;"),

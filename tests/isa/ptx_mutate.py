@@ -24,8 +24,8 @@ CPU_MOST = 20 # s of a run, which takes one
 BUGS = {
     "the first barrier of a prefix is left out": ("scan", r"bar\.sync\s+0;", 0, ""),
     "the second barrier of a prefix is left out": ("decode_lists", r"bar\.sync\s+0;", 1, ""),
-    "a barrier behind the clearing is left out": ("fast_count", r"bar\.sync\s+0;", 1, ""),
-    "a barrier behind the table is left out": ("decode_classes", r"bar\.sync\s+0;", 0, ""),
+    "a barrier after the clearing is left out": ("fast_count", r"bar\.sync\s+0;", 1, ""),
+    "a barrier after the table is left out": ("decode_classes", r"bar\.sync\s+0;", 0, ""),
     "a store goes to device memory, not the block's": ("scan", r"st\.shared\.", 0, "st.global."),
     "a load comes from the block's memory": ("apply", r"ld\.global\.b32", 2, "ld.shared.b32"),
     "a load that is generic": ("gather", r"ld\.global\.b32", 0, "ld.b32"),

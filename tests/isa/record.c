@@ -120,7 +120,7 @@ static uint64_t next_page(const region *of, const uint8_t *there, uint64_t page)
     return UINT64_MAX;
 }
 
-/* Writes the pages that differ from what is known behind the line `line`, which ends with their number. */
+/* Writes the pages that differ from what is known after the line `line`, which ends with their number. */
 static void write_pages(region *of, const char *line)
 {
     const uint64_t system = (uint64_t)sysconf(_SC_PAGESIZE);

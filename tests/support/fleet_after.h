@@ -1,6 +1,6 @@
-/* fleet_behind.h - versions published while a rollout takes its snapshot, after the cursor and before it. */
-#ifndef WEFT_TESTS_FLEET_BEHIND_H
-#define WEFT_TESTS_FLEET_BEHIND_H
+/* fleet_after.h - versions published while a rollout takes its snapshot, after the cursor and before it. */
+#ifndef WEFT_TESTS_FLEET_AFTER_H
+#define WEFT_TESTS_FLEET_AFTER_H
 
 #include <pthread.h>
 
@@ -26,7 +26,7 @@ static void *fleet_commit_snapshot(void *argument)
 /* Rollout 0 joins with other weights and takes a snapshot, and meanwhile five versions follow, one every `pause_ms`. It
  * ends with the trainer's bits, and no peer was lost. Returns whether it ended at a later version than the offered one.
  * On a busy machine the snapshot may be over before the first version. */
-static inline bool fleet_publish_behind_once(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
+static inline bool fleet_publish_after_once(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
 {
     pthread_t thread;
     uint64_t offered = f->newest, lost = fleet_stats(f->trainer.session).peers_lost;
@@ -49,13 +49,13 @@ static inline bool fleet_publish_behind_once(fleet *f, const char *mode, uint32_
 }
 
 /* As above, until it did end at a later version. */
-static inline void fleet_publish_behind(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
+static inline void fleet_publish_after(fleet *f, const char *mode, uint32_t pause_ms, uint32_t per_mille)
 {
-    bool later = fleet_publish_behind_once(f, mode, pause_ms, per_mille);
+    bool later = fleet_publish_after_once(f, mode, pause_ms, per_mille);
     for (int i = 0; i < 5 && !later; i++) {
         fleet_leave(f, 0);
         fleet_wait_state(f, "a", WEFT_PEER_LOST, FLEET_WAIT_MS);
-        later = fleet_publish_behind_once(f, mode, pause_ms, per_mille);
+        later = fleet_publish_after_once(f, mode, pause_ms, per_mille);
     }
     assert_true(later);
 }

@@ -30,7 +30,7 @@ const golden_bad golden_bad_rows[] = {
     {"bad_exceptions.bin", "fast.bin", 12, 0x06, 0, WEFT_E_CORRUPT, "6 exceptions among 5"},
     {"bad_cut.bin", "fast.bin", 0, 0x00, 4, WEFT_E_CORRUPT, "are there"},
     {"bad_position.bin", "pairs.bin", 16 + 16, 0x40, 0, WEFT_E_CORRUPT, "position 64 of 64"},
-    {"bad_order.bin", "pairs.bin", 16 + 8, 0x11, 0, WEFT_E_CORRUPT, "position 17 behind 17"},
+    {"bad_order.bin", "pairs.bin", 16 + 8, 0x11, 0, WEFT_E_CORRUPT, "position 17 after 17"},
     {"bad_unary.bin", "fast.bin", 16 + 4, 0x00, 0, WEFT_E_CORRUPT, "position 119 of 64"},
     {"bad_end.bin", "fast.bin", 16 + 5, 0x00, 0, WEFT_E_CORRUPT, "unary plane runs past"},
     {"bad_padding.bin", "fast.bin", 16 + 7, 0x80, 0, WEFT_E_CORRUPT, "padding that is not zero"},

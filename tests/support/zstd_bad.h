@@ -64,9 +64,9 @@ static inline void zstd_bad_each(zstd_bad_refused refused, void *user)
     for (size_t cut = 0; cut < bytes; cut += cut < 16 || cut + 4 >= bytes ? 1 : 7)
         refused(user, "cut", packed, cut);
     packed[bytes] = 0;
-    refused(user, "a byte behind it", packed, bytes + 1);
+    refused(user, "a byte after it", packed, bytes + 1);
     memcpy(packed + bytes, skippable, sizeof skippable);
-    refused(user, "a frame to skip behind it", packed, bytes + sizeof skippable);
+    refused(user, "a frame to skip after it", packed, bytes + sizeof skippable);
     packed[0] ^= 1;
     refused(user, "another magic number", packed, bytes);
     memcpy(packed, skippable, sizeof skippable);
@@ -78,7 +78,7 @@ static inline void zstd_bad_each(zstd_bad_refused refused, void *user)
     bytes = zstd_bad_made(packed, ZSTD_BAD_PLAIN / 2);
     refused(user, "two frames", packed, bytes + zstd_bad_made(packed + bytes, ZSTD_BAD_PLAIN / 2));
     bytes = zstd_bad_made(packed, ZSTD_BAD_PLAIN);
-    refused(user, "an empty frame behind it", packed, bytes + zstd_bad_made(packed + bytes, 0));
+    refused(user, "an empty frame after it", packed, bytes + zstd_bad_made(packed + bytes, 0));
     refused(user, "a size that is not stated", packed, zstd_bad_unstated(packed));
     refused(user, "a dictionary", packed, zstd_bad_dictionary(packed));
     bytes = zstd_bad_made(packed, ZSTD_BAD_PLAIN);

@@ -285,7 +285,7 @@ static void spans_join_units(void **state)
     weft_layout_free(layout);
 }
 
-/* A tensor of odd length does not move those behind it off their alignment, and each unit lies in one piece. */
+/* A tensor of odd length does not move those after it off their alignment, and each unit lies in one piece. */
 static void spaced_image_is_aligned(void **state)
 {
     (void)state;

@@ -159,7 +159,7 @@ static void positions_out_of_range_are_refused(void **state)
 }
 
 /* The last bit of each plane's last byte, and of the payload. */
-static void bits_behind_a_plane_are_refused(void **state)
+static void bits_after_a_plane_are_refused(void **state)
 {
     (void)state;
     const laid good = lay((planes){last_down, ranks_0_1_36, unary_good, magnitudes_good});
@@ -172,7 +172,7 @@ static void bits_behind_a_plane_are_refused(void **state)
     }
     laid bad = good;
     bad.payload[good.magnitudes - 1] |= 0x80;
-    refused(&bad, padded(&bad), "ones behind the unary plane");
+    refused(&bad, padded(&bad), "ones after the unary plane");
 }
 
 static void lengths_must_fit(void **state)
@@ -290,10 +290,10 @@ static void equal_to_dense_becomes_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planes_by_hand_decode),           cmocka_unit_test(magnitudes_out_of_range_are_refused),
-        cmocka_unit_test(ranks_out_of_range_are_refused),  cmocka_unit_test(positions_out_of_range_are_refused),
-        cmocka_unit_test(bits_behind_a_plane_are_refused), cmocka_unit_test(lengths_must_fit),
-        cmocka_unit_test(parameters_follow_the_rules),     cmocka_unit_test(equal_to_dense_becomes_full),
+        cmocka_unit_test(planes_by_hand_decode),          cmocka_unit_test(magnitudes_out_of_range_are_refused),
+        cmocka_unit_test(ranks_out_of_range_are_refused), cmocka_unit_test(positions_out_of_range_are_refused),
+        cmocka_unit_test(bits_after_a_plane_are_refused), cmocka_unit_test(lengths_must_fit),
+        cmocka_unit_test(parameters_follow_the_rules),    cmocka_unit_test(equal_to_dense_becomes_full),
     };
     return cmocka_run_group_tests(tests, pair_make, pair_drop);
 }

@@ -74,7 +74,7 @@ static void bad_headers_are_refused(void **state)
         {"{" T("a", "U8", "[4]", 0, 4) "}", 3, "cut short: tensor a ends at byte 4 of the data, the file has only 3"},
         {"{" T("a", "U8", "[1152921504606846976]", 0, 1152921504606846976) "}", 3, "units"},
         {"{" T("a", "U8", "[8589934592]", 0, 8589934592) "}", 3, "cut short: tensor a ends at byte 8589934592"},
-        {"{" T("a", "U8", "[4]", 0, 4) "}", 6, "2 bytes behind the last tensor"},
+        {"{" T("a", "U8", "[4]", 0, 4) "}", 6, "2 bytes after the last tensor"},
         {"{\"__metadata__\":7}", 0, "__metadata__ is no object"},
         {"{\"__metadata__\":{\"k\":7}}", 0, "value of k is no string"},
         {"{\"\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "no name"},
