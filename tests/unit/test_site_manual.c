@@ -129,6 +129,25 @@ static void ranges_say_what_is_checked(void **state)
     }
 }
 
+/* A value and the bytes after it, which no text may reach. */
+typedef struct fenced_value {
+    weft_site_value value;
+    uint8_t fence[4096];
+} fenced_value;
+
+static void a_text_stays_in_its_room(void **state)
+{
+    (void)state;
+    static char text[WEFT_SITE_TEXT + sizeof(((fenced_value *)0)->fence)];
+    static fenced_value fenced;
+    memset(text, 'x', sizeof(text) - 1);
+    for (uint64_t row = 0; weft_site_field_at(row); row++) {
+        assert_false(weft_site_value_parse(weft_site_field_at(row), text, &fenced.value));
+        for (size_t i = 0; i < sizeof(fenced.fence); i++)
+            assert_int_equal(fenced.fence[i], 0);
+    }
+}
+
 static void the_manual_loads_as_the_defaults(void **state)
 {
     (void)state;
@@ -245,6 +264,7 @@ int main(void)
         cmocka_unit_test(every_key_of_the_manual_is_in_the_table),
         cmocka_unit_test(every_key_of_the_table_is_once_in_the_manual),
         cmocka_unit_test(ranges_say_what_is_checked),
+        cmocka_unit_test(a_text_stays_in_its_room),
         cmocka_unit_test(the_manual_loads_as_the_defaults),
         cmocka_unit_test(the_manual_loads_with_its_defaults_written_out),
         cmocka_unit_test(local_is_three_peers_over_tcp_on_loopback),
