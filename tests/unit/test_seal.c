@@ -1,4 +1,5 @@
 /* Control connections by tls: proof, streams of messages, keys that change, and what is left of a key in memory. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,6 +65,25 @@ static void stream_of_messages(void **state)
     assert_int_equal(weft_mem_allocations(), allocations);
     weft_control_hang_up(&s.p.a);
     assert_int_equal(weft_control_fill(&s.p.b), WEFT_E_PEER_LOST);
+    close_sealed(&s);
+}
+
+/* A connection that breaks is lost for the socket's own reason, because an operator looks for that word. */
+static void a_reset_is_named(void **state)
+{
+    (void)state;
+    need_library();
+    sealed s;
+    weft_status dialed, answered;
+    open_sealed(&s, "a");
+    shake(&s, &dialed, &answered);
+    assert_true(s.p.a.sealed && s.p.b.sealed);
+    assert_int_equal(send_nth(&s.p.b, 1), WEFT_OK);
+    assert_int_equal(weft_control_flush(&s.p.b), WEFT_OK);
+    close(s.p.a.fd); /* with a message unread, and without the last words of tls */
+    s.p.a.fd = -1;
+    assert_int_equal(weft_control_fill(&s.p.b), WEFT_E_PEER_LOST);
+    assert_non_null(strstr(weft_last_error(), strerror(ECONNRESET)));
     close_sealed(&s);
 }
 
@@ -350,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stream_of_messages),
+        cmocka_unit_test(a_reset_is_named),
         cmocka_unit_test(nothing_waits_unseen),
         cmocka_unit_test(nothing_goes_before_proof),
         cmocka_unit_test(keys_that_differ),
