@@ -21,8 +21,12 @@ typedef struct terms {
 static weft_status weights_bind(weft_session *session, const naming *by, const terms *with)
 {
     weft_binding fresh;
-    weft_status status = by->blocks ? weft_binding_open_blocks(session->layout, by->blocks, by->count, &fresh)
-                                    : weft_binding_open(session->layout, by->pieces, by->count, &fresh);
+    weft_status status;
+    if (weft_division_is_cut(&session->division))
+        status = weft_division_bind(&session->division, by->pieces, by->blocks, by->count, &fresh);
+    else
+        status = by->blocks ? weft_binding_open_blocks(session->layout, by->blocks, by->count, &fresh)
+                            : weft_binding_open(session->layout, by->pieces, by->count, &fresh);
     if (status != WEFT_OK)
         return status;
     return session->trainer

@@ -57,6 +57,33 @@ weft_cursor weft_cursor_seek_on(const weft_arena *arena, weft_cursor cursor, uin
     return at;
 }
 
+bool weft_cursor_unit(const weft_arena *arena, const weft_cursor *cursor, uint64_t limit, uint64_t *unit)
+{
+    if (weft_cursor_done(arena, cursor, limit))
+        return false;
+    const weft_cursor at = settle(arena, *cursor);
+    *unit = weft_arena_index(arena, at.block, at.frame)->unit;
+    return true;
+}
+
+void weft_cursor_header(const weft_arena *arena, const weft_cursor *cursor, weft_frame_header *header)
+{
+    const weft_cursor at = settle(arena, *cursor);
+    weft_frame_read_header(weft_arena_block(arena, at.block) + at.offset, header);
+}
+
+void weft_cursor_skip(const weft_arena *arena, weft_cursor *cursor, uint64_t unit)
+{
+    while (!weft_cursor_done(arena, cursor, unit)) {
+        *cursor = settle(arena, *cursor);
+        const uint32_t frames = frames_of(arena, cursor);
+        if (cursor->block != cursor->last && weft_arena_index(arena, cursor->block, frames - 1)->unit < unit)
+            cursor->frame = frames;
+        else
+            cursor->offset += weft_arena_index(arena, cursor->block, cursor->frame++)->bytes;
+    }
+}
+
 uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame)
 {
     if (weft_cursor_done(arena, cursor, unit_limit))

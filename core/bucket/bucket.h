@@ -43,6 +43,13 @@ bool weft_cursor_done(const weft_arena *arena, const weft_cursor *cursor, uint64
 weft_cursor weft_cursor_seek(const weft_arena *arena, const weft_chain *chain, uint64_t unit);
 /* The same, from a cursor on. */
 weft_cursor weft_cursor_seek_on(const weft_arena *arena, weft_cursor cursor, uint64_t unit);
+/* Moves the cursor to the next frame of `unit` or of a later unit. Where there is none yet, the cursor stands at the
+ * end of the frames that are there. */
+void weft_cursor_skip(const weft_arena *arena, weft_cursor *cursor, uint64_t unit);
+/* Reads the unit of the next frame. False: there is none below `limit`. */
+bool weft_cursor_unit(const weft_arena *arena, const weft_cursor *cursor, uint64_t limit, uint64_t *unit);
+/* Reads the header of the next frame, which is there. */
+void weft_cursor_header(const weft_arena *arena, const weft_cursor *cursor, weft_frame_header *header);
 /* Copies the next frame of a unit below `unit_limit` out of the chain and steps over it; its bytes, 0: there is none.
  * `frame` has room for the layout's largest. */
 uint32_t weft_cursor_take(const weft_arena *arena, weft_cursor *cursor, uint64_t unit_limit, uint8_t *frame);

@@ -20,7 +20,7 @@ void weft_frame_write_header(uint8_t *out, const weft_frame_header *header)
     weft_bytes_put(out + 12, header->parameters, 4);
 }
 
-static void header_read(const uint8_t *bytes, weft_frame_header *header)
+void weft_frame_read_header(const uint8_t *bytes, weft_frame_header *header)
 {
     uint32_t size = (uint32_t)weft_bytes_get(bytes + 4, 4);
     uint32_t counts = (uint32_t)weft_bytes_get(bytes + 8, 4);
@@ -37,7 +37,7 @@ uint64_t weft_frame_measure(const uint8_t *bytes, uint64_t available)
     weft_frame_header header;
     if (available < WEFT_FRAME_HEADER_BYTES)
         return 0;
-    header_read(bytes, &header);
+    weft_frame_read_header(bytes, &header);
     uint64_t total = WEFT_FRAME_HEADER_BYTES + (uint64_t)header.payload_bytes;
     bool known = (unsigned)header.level < WEFT_LEVEL_COUNT && header.changed > 0 && header.payload_bytes > 0;
     return known && total % WEFT_FRAME_ALIGN == 0 && total <= available ? total : 0;
@@ -178,7 +178,7 @@ weft_status weft_frame_admit_packed(const weft_layout *layout, const uint8_t *by
     if (available < WEFT_FRAME_HEADER_BYTES)
         return weft_fail(WEFT_E_CORRUPT, "a frame's header needs %u bytes, %llu are there", WEFT_FRAME_HEADER_BYTES,
                          (unsigned long long)available);
-    header_read(bytes, &header);
+    weft_frame_read_header(bytes, &header);
     weft_status status = header_check(&header, available);
     if (status == WEFT_OK)
         status = units_check(&header, layout);

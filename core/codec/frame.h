@@ -76,6 +76,8 @@ typedef struct weft_frame {
     const uint8_t *payload;
 } weft_frame;
 
+/* Reads the header of a frame that was written here, or was admitted. */
+void weft_frame_read_header(const uint8_t *bytes, weft_frame_header *header);
 void weft_frame_write_header(uint8_t *out, const weft_frame_header *header);
 
 /* Total bytes of the frame that begins at `bytes`, so that a walker can step; 0 if the header is no header or the

@@ -125,6 +125,7 @@ void weft_chain_note(weft_arena *arena, weft_chain *chain, uint32_t unit, uint32
 
 uint32_t weft_chain_free(weft_arena *arena, weft_chain *chain)
 {
+    arena->given_back++;
     pthread_mutex_lock(&arena->lock);
     const uint32_t before = arena->free_count;
     for (uint32_t block = chain->first; block != WEFT_NO_BLOCK;) {

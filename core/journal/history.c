@@ -80,6 +80,14 @@ static uint64_t search(const weft_history *history, uint64_t from, uint64_t end,
     return from;
 }
 
+void weft_history_step_back(const weft_history *history, uint64_t order, uint64_t *words)
+{
+    for (uint64_t at = end_of(history, order - 1); at < end_of(history, order); at++) {
+        const weft_move *move = &history->moves[at % history->capacity];
+        words[move->part] -= move->delta;
+    }
+}
+
 void weft_history_rewind(const weft_history *history, uint64_t order, uint64_t first, uint64_t count, uint64_t *words)
 {
     for (uint64_t later = order + 1; later < history->next; later++) {

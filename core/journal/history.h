@@ -34,6 +34,8 @@ void weft_history_append(weft_history *history, const uint64_t *delta, uint64_t 
 void weft_history_amend(weft_history *history, const uint64_t *delta, uint64_t parts);
 /* True if the digests after update `order` can be computed; 0: those before the first update. */
 bool weft_history_reaches(const weft_history *history, uint64_t order);
+/* Takes the moves of update `order`, which is kept, off all digests: what stood before that update. */
+void weft_history_step_back(const weft_history *history, uint64_t order, uint64_t *words);
 /* Turns `count` newest digests, from part `first` on, into those after update `order`. */
 void weft_history_rewind(const weft_history *history, uint64_t order, uint64_t first, uint64_t count, uint64_t *words);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/grid.h"
@@ -152,6 +153,21 @@ static weft_status layout_lay_grid(weft_layout *layout)
     return WEFT_OK;
 }
 
+/* Takes the keys into the hash where there are any, because the grid depends on them. */
+static XXH128_hash_t hash_keyed(const weft_layout *layout, XXH128_hash_t hash)
+{
+    uint8_t words[20];
+    for (uint64_t t = 0; t < layout->count; t++) {
+        if (layout->entries[t].key == 0)
+            continue;
+        weft_bytes_put(words, hash.low64, 8);
+        weft_bytes_put(words + 8, hash.high64, 8);
+        weft_bytes_put(words + 16, layout->entries[t].key, 4);
+        hash = XXH3_128bits_withSeed(words, sizeof words, t);
+    }
+    return hash;
+}
+
 static weft_status layout_take_hash(weft_layout *layout)
 {
     uint64_t length = weft_layout_wire_bytes(layout);
@@ -160,7 +176,7 @@ static weft_status layout_take_hash(weft_layout *layout)
         return weft_fail(WEFT_E_MEMORY, "no memory for the %llu bytes of a serialised layout",
                          (unsigned long long)length);
     weft_layout_write(layout, bytes);
-    XXH128_hash_t hash = XXH3_128bits(bytes, length);
+    XXH128_hash_t hash = hash_keyed(layout, XXH3_128bits(bytes, length));
     layout->hash[0] = hash.low64;
     layout->hash[1] = hash.high64;
     weft_mem_give(bytes);

@@ -90,7 +90,7 @@ bool weft_layout_joined(const weft_layout *layout, uint64_t unit, uint32_t units
 uint32_t weft_layout_count_units(const weft_layout *layout, uint64_t unit, uint32_t units);
 
 /* Creates a layout with a key for each tensor, in the layout's order. `keys` NULL: no tensor has one. Keys are not
- * serialised, and the hash does not cover them. Errors: those of weft_layout_create. */
+ * serialised, and the hash covers those that are not 0. Errors: those of weft_layout_create. */
 weft_status weft_layout_create_keyed(const weft_tensor *tensors, const uint32_t *keys, uint64_t count,
                                      weft_layout **layout);
 

@@ -11,9 +11,10 @@
 #define SLICE     512u
 
 /* Found by the root, and by the number if several versions have that root. */
-uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *version)
+uint64_t weft_answer_order(weft_publisher *publisher, const weft_peer_view *view, const weft_version *version)
 {
-    bool newest = version->root == publisher->newest.version.root;
+    const weft_newest *last = &publisher->newest;
+    bool newest = version->root == weft_peer_view_version(view, &last->version, last->order).root;
     uint64_t found = newest ? publisher->newest.order : WEFT_ORDER_UNKNOWN;
     if ((version->run | version->number | version->root) == 0 ||
         (newest && version->number == publisher->newest.version.number))
@@ -22,7 +23,7 @@ uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *versio
         const weft_update *update = weft_journal_at(&publisher->journal, order);
         if (!update)
             break;
-        if (update->base.root != version->root)
+        if (weft_peer_view_version(view, &update->base, order - 1).root != version->root)
             continue;
         if (found == WEFT_ORDER_UNKNOWN || update->base.number == version->number)
             found = order - 1;
@@ -32,13 +33,14 @@ uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *versio
     return found;
 }
 
-static void name_versions(weft_publisher *publisher, uint64_t order, weft_wire_digests *answer)
+static void name_versions(weft_publisher *publisher, const weft_peer_view *view, uint64_t order,
+                          weft_wire_digests *answer)
 {
     const weft_update *next = weft_journal_at(&publisher->journal, order + 1);
     const weft_update *own = weft_journal_at(&publisher->journal, order);
-    answer->version = next ? next->base : publisher->newest.version;
+    answer->version = weft_peer_view_version(view, next ? &next->base : &publisher->newest.version, order);
     if (own && weft_history_reaches(&publisher->history, order - 1))
-        answer->before = own->base;
+        answer->before = weft_peer_view_version(view, &own->base, order - 1);
 }
 
 /* Computes the digests of parts from `first` on, as they were after update `order`. */
@@ -97,9 +99,9 @@ weft_status weft_answer(weft_publisher *publisher, weft_peer *peer, const uint8_
     if (status != WEFT_OK)
         return status;
     weft_wire_digests answer = {.kind = query.kind, .tensor = query.tensor, .first = query.first};
-    uint64_t order = weft_answer_order(publisher, &query.version);
+    uint64_t order = weft_answer_order(publisher, peer->view, &query.version);
     if (order != WEFT_ORDER_UNKNOWN) {
-        name_versions(publisher, order, &answer);
+        name_versions(publisher, peer->view, order, &answer);
         answer.count = query.count;
         if (query.kind == WEFT_DIGESTS_TENSORS)
             fill_tensors(publisher, order, &answer);

@@ -12,21 +12,34 @@ static weft_status send_message(weft_feed *feed, weft_connection *connection, we
     return weft_control_send(&connection->control, type, body->data, body->used);
 }
 
-static weft_level level_for(const weft_tuning *tuning, const weft_claim *claim, const weft_update *update)
+/* Returns the bytes of staging that the peer needs for an update at that level. */
+static uint64_t need_of(const weft_arena *arena, const weft_peer *peer, const weft_update *update, weft_level level)
 {
-    weft_level level = tuning->wanted;
-    bool there = update->levels >> level & claim->hello.levels >> level & 1;
-    return there && update->chain[level].staged_bytes <= claim->hello.staging_bytes ? level
-           : update->levels >> WEFT_LEVEL_FAST & 1                                  ? WEFT_LEVEL_FAST
-           : update->levels >> WEFT_LEVEL_TIGHT & 1                                 ? WEFT_LEVEL_TIGHT
-                                                                                    : WEFT_LEVEL_FULL; /* a repair */
+    return weft_peer_view_need(peer->view, peer->session->layout, arena, &update->chain[level]);
+}
+
+static weft_level level_for(const weft_arena *arena, const weft_peer *peer, const weft_update *update)
+{
+    weft_level level = peer->tuning.wanted;
+    bool there = update->levels >> level & peer->claim.hello.levels >> level & 1;
+    return there && need_of(arena, peer, update, level) <= peer->claim.hello.staging_bytes ? level
+           : update->levels >> WEFT_LEVEL_FAST & 1                                         ? WEFT_LEVEL_FAST
+           : update->levels >> WEFT_LEVEL_TIGHT & 1                                        ? WEFT_LEVEL_TIGHT
+                                                    : WEFT_LEVEL_FULL; /* a repair */
 }
 
 /* Returns true if the peer's staging can hold the whole update, which makes its commit all or nothing. */
-static bool fits(const weft_tuning *tuning, const weft_claim *claim, const weft_update *update)
+static bool fits(const weft_arena *arena, const weft_peer *peer, const weft_update *update)
 {
     return !update->snapshot_only &&
-           update->chain[level_for(tuning, claim, update)].staged_bytes <= claim->hello.staging_bytes;
+           need_of(arena, peer, update, level_for(arena, peer, update)) <= peer->claim.hello.staging_bytes;
+}
+
+/* Names both ends of an update as the peer knows them. */
+static void name_ends(const weft_peer *peer, const weft_update *update, weft_version *base, weft_version *target)
+{
+    *base = weft_peer_view_version(peer->view, &update->base, update->from);
+    *target = weft_peer_view_version(peer->view, &update->target, update->order);
 }
 
 weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
@@ -41,7 +54,7 @@ weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, con
     header.target.root = 0; /* the trailer names it */
     if (update)
         header.parameters = update->parameters;
-    memcpy(header.layout, publisher->session->layout->hash, sizeof header.layout);
+    memcpy(header.layout, weft_peer_view_layout(peer->view, publisher->session)->hash, sizeof header.layout);
     stream->kind = kind;
     stream->begun_ns = weft_clock_ns();
     if (attachment && attachment->hash != peer->standing.sent_attachment) {
@@ -52,7 +65,7 @@ weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, con
     weft_wire_put_update(&out, &header);
     weft_status status = WEFT_OK;
     if (update)
-        status = weft_follow_begin(publisher->peers, &publisher->newest, peer, stream, update, &out);
+        status = weft_follow_begin(publisher, peer, stream, update, &out);
     if (header.attachment_bytes)
         peer->standing.sent_attachment = header.attachment;
     return status == WEFT_OK ? send_message(&peer->feed, &peer->connection, WEFT_MESSAGE_UPDATE, &out) : status;
@@ -61,8 +74,10 @@ weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, con
 static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft_update *update)
 {
     weft_feed *stream = &peer->feed;
+    weft_version base, target;
+    name_ends(peer, update, &base, &target);
     memset(stream, 0, sizeof *stream);
-    stream->level = level_for(&peer->tuning, &peer->claim, update);
+    stream->level = level_for(&publisher->journal.arena, peer, update);
     peer->tuning.level = stream->level;
     stream->update = update;
     stream->order = update->order;
@@ -71,8 +86,8 @@ static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft
     update->readers++;
     peer->following.followed = false;
     peer->following.waits_since_ns = 0;
-    weft_status status = weft_stream_announce(publisher, peer, &update->base, &update->target, update->attachment,
-                                              update, WEFT_FEED_UPDATE);
+    weft_status status =
+        weft_stream_announce(publisher, peer, &base, &target, update->attachment, update, WEFT_FEED_UPDATE);
     peer->standing.sent_order = update->order;
     return status;
 }
@@ -80,12 +95,13 @@ static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft
 /* Brings a missing attachment to a peer that already has the newest bits, as an update that changes nothing. */
 static weft_status begin_attachment(weft_publisher *publisher, weft_peer *peer)
 {
+    const weft_newest *newest = &publisher->newest;
+    const weft_version version = weft_peer_view_version(peer->view, &newest->version, newest->order);
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.level = WEFT_LEVEL_FAST;
     peer->feed.cursor.block = WEFT_NO_BLOCK;
-    peer->feed.alone = publisher->newest.version;
-    return weft_stream_announce(publisher, peer, &publisher->newest.version, &publisher->newest.version,
-                                publisher->newest.attachment, NULL, WEFT_FEED_UPDATE);
+    peer->feed.alone = version;
+    return weft_stream_announce(publisher, peer, &version, &version, newest->attachment, NULL, WEFT_FEED_UPDATE);
 }
 
 /* Reports to the peer that all was sent, or that the update is withdrawn, and ends the feed. */
@@ -118,7 +134,9 @@ weft_status weft_stream_finish(weft_peer_table *peers, weft_peer *peer, const we
     const weft_feed *stream = &peer->feed;
     weft_expected expected = {.order = stream->order ? stream->order : peer->standing.sent_order,
                               .version = *target,
-                              .changed = stream->update ? stream->update->changed : 0};
+                              .changed = peer->view       ? stream->changed
+                                         : stream->update ? stream->update->changed
+                                                          : 0};
     return finish(peers, peer, target, &expected);
 }
 
@@ -126,15 +144,16 @@ weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer)
 {
     const weft_version none = {0, 0, 0};
     const weft_update *update = peer->feed.update;
-    weft_expected expected = {.order = update->from, .version = update->base, .withdrawn = true};
+    const weft_version base = weft_peer_view_version(peer->view, &update->base, update->from);
+    weft_expected expected = {.order = update->from, .version = base, .withdrawn = true};
     return finish(peers, peer, &none, &expected);
 }
 
 /* Returns true if the peer cannot stage what there is of its update, because an eager update may have grown beyond
  * that. */
-static bool outgrown(const weft_feed *feed, const weft_claim *claim, const weft_update *update)
+static bool outgrown(const weft_arena *arena, const weft_peer *peer, const weft_update *update)
 {
-    return feed->eager && update->chain[feed->level].staged_bytes > claim->hello.staging_bytes;
+    return peer->feed.eager && need_of(arena, peer, update, peer->feed.level) > peer->claim.hello.staging_bytes;
 }
 
 /* Fills the next bucket of an update's frames. WEFT_AGAIN: there is none; with `*more`, there will be. */
@@ -143,10 +162,11 @@ static weft_status next_frames(weft_publisher *publisher, weft_peer *peer, weft_
     weft_feed *stream = &peer->feed;
     *more = update == publisher->eager.update;
     weft_cursor_reach(&stream->cursor, &update->chain[stream->level]);
+    const uint64_t end = weft_peer_view_seek(peer->view, &publisher->journal.arena, &stream->cursor, UINT64_MAX);
     if (weft_cursor_done(&publisher->journal.arena, &stream->cursor, UINT64_MAX) ||
         (*more && !weft_eager_ripe(peer, update)))
         return WEFT_AGAIN;
-    weft_stream_frames(publisher, peer, update, stream->level, UINT64_MAX);
+    weft_stream_frames(publisher, peer, update, stream->level, end);
     return WEFT_OK;
 }
 
@@ -154,9 +174,11 @@ static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
     weft_update *update = stream->update;
-    weft_version base = update ? update->base : stream->alone, target = update ? update->target : stream->alone;
+    weft_version base = stream->alone, target = stream->alone;
     bool more = false;
-    if (update && outgrown(&peer->feed, &peer->claim, update)) {
+    if (update)
+        name_ends(peer, update, &base, &target);
+    if (update && outgrown(&publisher->journal.arena, peer, update)) {
         weft_status status = weft_feed_withdraw(publisher->peers, peer);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
@@ -186,7 +208,7 @@ bool weft_feed_needs_snapshot(weft_journal *journal, const weft_newest *newest, 
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(journal, newest, peer->standing.held_order))
         return true;
     return peer->standing.held_order != newest->order &&
-           !fits(&peer->tuning, &peer->claim, weft_journal_after(journal, peer->standing.held_order));
+           !fits(&journal->arena, peer, weft_journal_after(journal, peer->standing.held_order));
 }
 
 /* Returns the level of a merged update: tight if the peer wants that, because tight takes more of the bridge's time. */
@@ -222,7 +244,7 @@ static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_updat
     weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, level, &merged);
     if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
         status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
-    if (status == WEFT_OK && fits(&peer->tuning, &peer->claim, merged))
+    if (status == WEFT_OK && fits(&publisher->journal.arena, peer, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
         peer->standing.single_until = publisher->newest.order;
@@ -235,15 +257,15 @@ static weft_status start_from_newest(weft_publisher *publisher, weft_peer *peer,
     if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
         return idle ? begin_attachment(publisher, peer) : WEFT_AGAIN;
     bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) &&
-                  fits(&peer->tuning, &peer->claim, publisher->eager.update);
+                  fits(&publisher->journal.arena, peer, publisher->eager.update);
     return begins ? begin_update(publisher, peer, publisher->eager.update) : WEFT_AGAIN;
 }
 
 /* Logs the staging that would have served, and warns again only if that is yet more. */
-static void say_snapshot(weft_peer *peer, const weft_update *update)
+static void say_snapshot(const weft_arena *arena, weft_peer *peer, const weft_update *update)
 {
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t need = update ? update->chain[level_for(&peer->tuning, &peer->claim, update)].staged_bytes : 0;
+    const uint64_t need = update ? need_of(arena, peer, update, level_for(arena, peer, update)) : 0;
     if (!update) {
         weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->claim.name,
                  (unsigned long long)peer->standing.held.number);
@@ -275,11 +297,11 @@ static weft_status start(weft_publisher *publisher, weft_peer *peer)
     weft_status status = kept ? choose(publisher, peer, &update) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    if (update && fits(&peer->tuning, &peer->claim, update))
+    if (update && fits(&publisher->journal.arena, peer, update))
         return begin_update(publisher, peer, update);
     if (!idle)
         return WEFT_AGAIN;
-    say_snapshot(peer, update);
+    say_snapshot(&publisher->journal.arena, peer, update);
     return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
 }
 

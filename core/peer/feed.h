@@ -48,7 +48,8 @@ typedef struct weft_feed {
     uint64_t attachment_sent;
     weft_version alone; /* version that an attachment alone belongs to, as announced */
     uint64_t buckets, frames, frame_bytes;
-    uint64_t bytes; /* all of it: headers, frames, trailer */
+    uint64_t changed; /* changed elements of the frames sent, counted for a view */
+    uint64_t bytes;   /* all of it: headers, frames, trailer */
     uint64_t begun_ns;
 } weft_feed;
 

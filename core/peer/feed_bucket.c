@@ -136,10 +136,15 @@ void weft_stream_frames(weft_publisher *publisher, weft_peer *peer, weft_update 
                         uint64_t unit_limit)
 {
     weft_feed *stream = &peer->feed;
-    weft_stream_bucket(&peer->posting, WEFT_BUCKET_FRAMES, &update->base, &update->target, stream->frame_bytes);
+    const weft_version base = weft_peer_view_version(peer->view, &update->base, update->from);
+    const weft_cursor before = stream->cursor;
+    weft_stream_bucket(&peer->posting, WEFT_BUCKET_FRAMES, &base, &update->target, stream->frame_bytes);
     weft_bucket_plan(&publisher->journal.arena, &stream->cursor, unit_limit,
                      weft_stream_bucket_bytes(peer, level, weft_eager_bytes(&publisher->eager, update, level)),
                      peer->posting.chunk_bytes, &peer->posting.bucket);
+    if (peer->view)
+        stream->changed +=
+            weft_peer_view_changed(&publisher->journal.arena, before, peer->posting.bucket.header.frames);
     peer->posting.update = update;
     update->readers++;
     weft_stream_count(&peer->feed, &peer->posting);

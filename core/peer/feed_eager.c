@@ -14,7 +14,7 @@ static bool leads(const weft_peer_table *peers, const weft_peer *peer)
     bool all = true;
     for (uint32_t i = 0; i < peers->count && peer->following.children > 0; i++) {
         const weft_peer *child = &peers->list[i];
-        bool behind = child->following.parent == peer;
+        bool behind = child->following.parent == peer && child->view == peer->view;
         all = all &&
               (!behind || (child->claim.hello.staging_bytes >= peer->claim.hello.staging_bytes && leads(peers, child)));
     }
@@ -26,9 +26,10 @@ bool weft_eager_may(const weft_eager *eager, const weft_peer_table *peers, const
     const weft_eager *early = eager;
     if (!early->update || peer->following.parent) /* a peer that comes through a relay follows, or waits for the seal */
         return false;
+    const double share = weft_peer_view_share(peer->view, peer->session);
     bool room = true;
     for (int level = 0; level < WEFT_LEVEL_COUNT; level++)
-        room = room && early->staged[level] <= peer->claim.hello.staging_bytes;
+        room = room && share * (double)early->staged[level] <= (double)peer->claim.hello.staging_bytes;
     return room && leads(peers, peer);
 }
 

@@ -31,12 +31,13 @@ weft_status weft_feed_offer(const weft_newest *newest, const weft_shadow *shadow
 {
     uint8_t body[32];
     weft_out out = {body, sizeof body, 0, false};
+    const weft_version version = weft_peer_view_version(peer->view, &newest->version, newest->order);
     if (shadow->lost)
         return weft_feed_no_snapshot(&peer->claim);
     memset(&peer->feed, 0, sizeof peer->feed);
     peer->feed.kind = WEFT_FEED_OFFERED;
     peer->standing.held_order = WEFT_ORDER_UNKNOWN;
-    weft_wire_put_version(&out, &newest->version);
+    weft_wire_put_version(&out, &version);
     weft_status status = weft_peer_move(peer, WEFT_ON_OFFERED);
     return status != WEFT_OK ? status
                              : weft_control_send(&peer->connection.control, WEFT_MESSAGE_OFFER, out.data, out.used);
@@ -93,11 +94,22 @@ static uint64_t full_frame_bytes(const weft_layout *layout, uint64_t unit)
     return WEFT_FRAME_HEADER_BYTES + weft_frame_pad((uint64_t)u->count * u->width);
 }
 
+/* Moves the tiles on to the next unit that the peer takes; past the last one all tiles are sent. Returns the unit at
+ * which what the peer takes in a row ends. */
+static uint64_t seek_unit(const weft_peer *peer, weft_tiles *tiles)
+{
+    uint64_t end = peer->session->layout->unit_count;
+    const uint64_t all = end, next = peer->view ? weft_number_next(&peer->view->excerpt.units, tiles->unit, &end) : 0;
+    if (peer->view)
+        tiles->unit = next < all ? next : all;
+    return tiles->unit < all ? end : all;
+}
+
 /* Returns how many units' frames are made together in `room` bytes: as many as fit and a window holds. Packed units are
  * made one at a time, because what packing leaves is not known before. */
-static uint64_t units_fitting(const weft_shadow *shadow, const weft_peer *peer, uint64_t room)
+static uint64_t units_fitting(const weft_shadow *shadow, const weft_peer *peer, uint64_t end, uint64_t room)
 {
-    const uint64_t end = peer->session->layout->unit_count, first = peer->feed.tiles.unit;
+    const uint64_t first = peer->feed.tiles.unit;
     const uint64_t most = packs(peer) ? 1 : shadow->loads.depth;
     uint64_t unit = first, bytes = 0;
     while (unit < end && unit - first < most && (bytes += full_frame_bytes(peer->session->layout, unit)) <= room)
@@ -128,8 +140,12 @@ typedef struct slab_fill {
 static weft_status fill_slab(weft_publisher *publisher, weft_peer *peer, slab_fill *fill)
 {
     weft_tiles *tiles = &peer->feed.tiles;
-    for (uint64_t units; tiles->unit < publisher->session->layout->unit_count;) {
-        units = units_fitting(&publisher->shadow, peer, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
+    for (;;) {
+        const uint64_t end = seek_unit(peer, tiles);
+        if (tiles->unit == publisher->session->layout->unit_count)
+            return WEFT_OK;
+        uint64_t units =
+            units_fitting(&publisher->shadow, peer, end, fill->most > fill->bytes ? fill->most - fill->bytes : 0);
         units += units == 0 && fill->frames == 0;
         if (units == 0)
             return WEFT_OK;
@@ -145,7 +161,6 @@ static weft_status fill_slab(weft_publisher *publisher, weft_peer *peer, slab_fi
             fill->bytes += length;
         }
     }
-    return WEFT_OK;
 }
 
 /* Fills a bucket of tiles. */
@@ -306,6 +321,7 @@ static weft_status end_snapshot(weft_publisher *publisher, weft_peer *peer)
     uint64_t order = peer->feed.tiles.from;
     const weft_update *next = weft_journal_at(&publisher->journal, order + 1);
     weft_version target = next ? next->base : publisher->newest.version;
+    target = weft_peer_view_version(peer->view, &target, order);
     peer->feed.order = peer->standing.sent_order = order;
     /* bits whose attachment is still to come get their label with it, as after a welcome */
     if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
@@ -321,17 +337,28 @@ static bool complete(weft_publisher *publisher, const weft_tiles *tiles)
     return tiles->unit == publisher->session->layout->unit_count && tiles->from >= tiles->order && named;
 }
 
+/* Returns true if the peer takes more frames of the catch-up, and sets the unit that ends those in a row. */
+static bool has_frames(weft_publisher *publisher, weft_peer *peer, uint64_t *end)
+{
+    weft_feed *stream = &peer->feed;
+    *end = weft_peer_view_seek(peer->view, &publisher->journal.arena, &stream->cursor, stream->tiles.end);
+    return !weft_cursor_done(&publisher->journal.arena, &stream->cursor, stream->tiles.end);
+}
+
 /* Tiles go whenever there is no catch-up to be sent, also while one is being made. A catch-up is exact for each unit,
  * whatever version its tile was read from. It is made of the updates published after that tile was sent. */
 weft_status weft_stream_next_of_snapshot(weft_publisher *publisher, weft_peer *peer)
 {
     weft_feed *stream = &peer->feed;
     const weft_version nothing = {0, 0, 0};
+    uint64_t end;
     if (weft_stream_has_attachment(stream))
         return weft_stream_attachment(publisher->peers, peer, &nothing, &publisher->newest.version);
+    if (weft_peer_view_layout(peer->view, peer->session)->unit_count == 0)
+        stream->tiles.unit = peer->session->layout->unit_count; /* no tile will be read that would say so */
     for (;;) {
-        if (stream->update && !weft_cursor_done(&publisher->journal.arena, &stream->cursor, stream->tiles.end)) {
-            weft_stream_frames(publisher, peer, stream->update, WEFT_LEVEL_FAST, stream->tiles.end);
+        if (stream->update && has_frames(publisher, peer, &end)) {
+            weft_stream_frames(publisher, peer, stream->update, WEFT_LEVEL_FAST, end);
             return WEFT_OK;
         }
         if (stream->update)

@@ -62,20 +62,23 @@ static bool can(const weft_newest *newest, const weft_peer *peer)
     const weft_peer *relay = peer->following.parent;
     bool settled = peer->receipts.count == 0 || (peer->following.followed && peer->receipts.count < WEFT_UPDATES_AHEAD);
     return settled && !weft_feed_drops(&peer->receipts) && peer->connection.greeted && !peer->connection.leaving &&
-           peer->feed.kind == WEFT_FEED_NONE && peer->standing.held_order != WEFT_ORDER_UNKNOWN &&
-           peer->standing.sent_order == relay->standing.sent_order &&
+           peer->feed.kind == WEFT_FEED_NONE && peer->view == relay->view &&
+           peer->standing.held_order != WEFT_ORDER_UNKNOWN && peer->standing.sent_order == relay->standing.sent_order &&
            peer->standing.sent_attachment == relay->standing.sent_attachment &&
            peer->claim.hello.slot_payload >= relay->claim.hello.slot_payload &&
            (peer->following.apart_until == 0 || newest->order > peer->following.apart_until);
 }
 
 /* Returns true if the peer can take the update at that level. */
-static bool takes(const weft_standing *standing, const weft_receipts *receipts, const weft_claim *claim,
-                  const weft_update *update, weft_level level)
+static bool takes(const weft_peer *peer, const weft_arena *arena, const weft_update *update, weft_level level)
 {
-    const weft_version *last = receipts->count ? &receipts->expected[receipts->count - 1].version : &standing->held;
-    return last->root == update->base.root && (claim->hello.levels >> level & 1) &&
-           update->chain[level].staged_bytes <= claim->hello.staging_bytes;
+    const weft_receipts *receipts = &peer->receipts;
+    const weft_version base = weft_peer_view_version(peer->view, &update->base, update->from),
+                       *last =
+                           receipts->count ? &receipts->expected[receipts->count - 1].version : &peer->standing.held;
+    return last->root == base.root && (peer->claim.hello.levels >> level & 1) &&
+           weft_peer_view_need(peer->view, peer->session->layout, arena, &update->chain[level]) <=
+               peer->claim.hello.staging_bytes;
 }
 
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
@@ -109,18 +112,19 @@ static weft_status begin(weft_peer *peer, const weft_feed *sent, const weft_out 
     return weft_control_send(&peer->connection.control, WEFT_MESSAGE_UPDATE, header->data, header->used);
 }
 
-weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest, weft_peer *relay,
-                              const weft_feed *sent, const weft_update *update, const weft_out *header)
+weft_status weft_follow_begin(weft_publisher *publisher, weft_peer *relay, const weft_feed *sent,
+                              const weft_update *update, const weft_out *header)
 {
+    weft_peer_table *peers = publisher->peers;
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_follow follow = {.target = {update->target.run, update->target.number, 0}};
     for (uint32_t i = 0; i < peers->count && relay->following.children > 0 && follow.count < WEFT_FOLLOW_MAX; i++) {
         weft_peer *peer = &peers->list[i];
-        if (peer->following.parent != relay || !can(newest, peer) ||
-            !takes(&peer->standing, &peer->receipts, &peer->claim, update, sent->level))
+        if (peer->following.parent != relay || !can(&publisher->newest, peer) ||
+            !takes(peer, &publisher->journal.arena, update, sent->level))
             continue;
-        weft_status status = weft_follow_begin(peers, newest, peer, sent, update, header);
+        weft_status status = weft_follow_begin(publisher, peer, sent, update, header);
         if (status == WEFT_OK) /* last, because the peer's own standing moves on */
             status = begin(peer, sent, header);
         if (status == WEFT_OK)

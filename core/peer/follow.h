@@ -24,8 +24,8 @@ void weft_follow_dropped(const weft_newest *newest, weft_following *following);
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer);
 /* Before `relay` is sent the `header` of an update that goes as the stream `sent`: sends that header to those of its
  * peers that take the same update, and tells the relay who they are. The relay's standing is still as before. */
-weft_status weft_follow_begin(weft_peer_table *peers, const weft_newest *newest, weft_peer *relay,
-                              const weft_feed *sent, const weft_update *update, const weft_out *header);
+weft_status weft_follow_begin(weft_publisher *publisher, weft_peer *relay, const weft_feed *sent,
+                              const weft_update *update, const weft_out *header);
 /* After the relay has all of it: so have those who follow. */
 void weft_follow_finish(weft_peer_table *peers, weft_peer *relay, const weft_out *trailer,
                         const weft_expected *expected);

@@ -33,9 +33,10 @@ static weft_status check_hello(const weft_layout *layout, const weft_slabs *slab
         snprintf(text, sizeof text, "%016llx%016llx, the trainer's %016llx%016llx",
                  (unsigned long long)hello->layout[1], (unsigned long long)hello->layout[0],
                  (unsigned long long)layout->hash[1], (unsigned long long)layout->hash[0]);
-        return refuse(WEFT_E_LAYOUT,
-                      "%s has another layout: its hash is %s; names, dtypes, shapes and their order must be equal",
-                      hello->name, text);
+        return refuse(
+            WEFT_E_LAYOUT,
+            "%s has another layout: its hash is %s; names, dtypes, shapes, their order and cuts must be equal",
+            hello->name, text);
     }
     bool direct = hello->hops == 0; /* else the provider is the relay's */
     if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0) {
@@ -88,24 +89,26 @@ static weft_status find_outlet(weft_outlets *outlets, const weft_connection *con
 
 /* Finds the version whose bits the peer holds: the newest, or the base of an update that is still kept. A peer that
  * lacks the newest attachment holds bits without a label. The attachment comes in an update that changes nothing. */
-static void match_held(weft_journal *journal, const weft_newest *newest, weft_standing *standing,
-                       const weft_wire_hello *hello)
+static void match_held(weft_journal *journal, const weft_newest *newest, const weft_peer_view *view,
+                       weft_standing *standing, const weft_wire_hello *hello)
 {
     weft_version nothing = {0, 0, 0};
+    const weft_version last = weft_peer_view_version(view, &newest->version, newest->order);
     standing->held = nothing;
     standing->held_order = WEFT_ORDER_UNKNOWN;
     standing->sent_attachment = hello->attachment;
-    if (hello->holds && hello->held.root == newest->version.root) {
+    if (hello->holds && hello->held.root == last.root) {
         bool owed = weft_stream_owes_attachment(newest, standing);
-        standing->held = owed ? (weft_version){0, 0, newest->version.root} : newest->version;
+        standing->held = owed ? (weft_version){0, 0, last.root} : last;
         standing->held_order = newest->order;
     }
     for (uint64_t order = newest->order; hello->holds && standing->held_order == WEFT_ORDER_UNKNOWN; order--) {
         const weft_update *update = weft_journal_at(journal, order);
         if (!update)
             break;
-        if (update->base.root == hello->held.root) {
-            standing->held = update->base;
+        const weft_version base = weft_peer_view_version(view, &update->base, order - 1);
+        if (base.root == hello->held.root) {
+            standing->held = base;
             standing->held_order = order - 1;
         }
     }
@@ -121,10 +124,10 @@ static weft_status send_welcome(weft_publisher *publisher, weft_peer *peer, weft
     weft_out out = {body, sizeof body, 0, false};
     welcome->run = publisher->run;
     welcome->incarnation = publisher->session->incarnation;
-    memcpy(welcome->layout, publisher->session->layout->hash, sizeof welcome->layout);
+    memcpy(welcome->layout, weft_peer_view_layout(peer->view, publisher->session)->hash, sizeof welcome->layout);
     if (peer->standing.held.run)
         welcome->held = peer->standing.held;
-    welcome->newest = publisher->newest.version;
+    welcome->newest = weft_peer_view_version(peer->view, &publisher->newest.version, publisher->newest.order);
     welcome->heartbeat_ms = (uint32_t)peer->site.heartbeat_ms;
     welcome->chunk_bytes = peer->posting.chunk_bytes;
     weft_wire_put_welcome(&out, welcome);
@@ -151,7 +154,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
     demand->wanting[peer->tuning.wanted]++;
     peer->claim.known = peer->connection.greeted = true;
     peer->site = *site;
-    peer->site.bucket_max = weft_size_bucket(publisher->session->layout, site);
+    peer->site.bucket_max = weft_size_bucket(weft_peer_view_layout(peer->view, publisher->session), site);
     peer->claim.hello = *hello;
     if (peer->claim.hello.slots > peer->flights.slots_most)
         peer->claim.hello.slots = peer->flights.slots_most;
@@ -166,7 +169,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
     memset(peer->flights.list, 0, sizeof peer->flights.list);
     for (uint32_t slot = 0; slot < WEFT_SLOTS_MAX; slot++)
         peer->flights.list[slot].slab = -1;
-    match_held(&publisher->journal, &publisher->newest, &peer->standing, hello);
+    match_held(&publisher->journal, &publisher->newest, peer->view, &peer->standing, hello);
 }
 
 /* Agrees on the bytes of a chunk, after it is known how many rails there are. */
@@ -220,10 +223,11 @@ static weft_status announce_join(const weft_newest *newest, weft_peer *peer)
 }
 
 /* Checks what a HELLO says of the guest, and finds the outlet by which the guest comes. */
-static weft_status examine(weft_trainer *trainer, const weft_peer *guest, const weft_wire_hello *hello,
-                           const weft_site_peer *site, weft_outlet **outlet)
+static weft_status examine(weft_trainer *trainer, const weft_peer *guest, const weft_peer_view *view,
+                           const weft_wire_hello *hello, const weft_site_peer *site, weft_outlet **outlet)
 {
-    weft_status status = check_hello(trainer->session->layout, &trainer->buffers.slabs, hello, site);
+    const weft_layout *layout = weft_peer_view_layout(view, trainer->session);
+    weft_status status = check_hello(layout, &trainer->buffers.slabs, hello, site);
     if (status == WEFT_OK)
         status = check_source(guest, hello);
     if (status == WEFT_OK)
@@ -265,6 +269,7 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_site_peer site;
     weft_outlet *outlet = NULL;
     weft_peer *peer = guest;
+    weft_peer_view *view = NULL;
     *greeted = guest;
     weft_status status = weft_wire_get_hello(body, length, &hello);
     if (status == WEFT_OK)
@@ -280,7 +285,11 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     weft_log_enter(&trainer->door.comers.sink); /* no stranger any more, until who serves it enters another sink */
     weft_bytes_clean(hello.provider);
     weft_bytes_clean(hello.relay);
-    status = examine(trainer, guest, &hello, &site, &outlet);
+    if (hello.keys.count > 0 && !trainer->publisher.bound)
+        return answer_later(&guest->connection); /* a view's roots are those of weights */
+    status = weft_peer_view_find(&trainer->publisher, &hello, &view);
+    if (status == WEFT_OK)
+        status = examine(trainer, guest, view, &hello, &site, &outlet);
     if (status == WEFT_OK && !trainer->publisher.bound)
         return answer_later(&guest->connection);
     if (status == WEFT_OK)
@@ -290,5 +299,6 @@ weft_status weft_peer_greet(weft_trainer *trainer, weft_peer *guest, const uint8
     *greeted = peer;
     weft_log_enter(&peer->claim.limit.sink);
     peer->rails.outlet = outlet;
+    weft_peer_view_take(peer, view);
     return admit(trainer, peer, &hello, &site);
 }

@@ -26,6 +26,7 @@ void weft_peer_lose(weft_peer_table *peers, weft_peer *peer, weft_status status,
     if (!peer->connection.greeted)
         return;
     peer->connection.greeted = false;
+    weft_peer_view_take(peer, NULL);
     weft_log_sink *before = weft_log_enter(&peer->claim.limit.sink);
     if (peer->state != WEFT_PEER_LOST)
         weft_peer_move(peer, event_of(status));

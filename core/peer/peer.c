@@ -38,7 +38,7 @@ static weft_status take_held(const weft_newest *newest, weft_demand *demand, wef
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu, digest %016llx: %s", peer->claim.name,
                          (unsigned long long)held->version.number, (unsigned long long)held->version.root,
                          known ? "not the digest published" : "not a version it was sent");
-    if (memcmp(held->layout, peer->session->layout->hash, sizeof held->layout) != 0)
+    if (memcmp(held->layout, weft_peer_view_layout(peer->view, peer->session)->hash, sizeof held->layout) != 0)
         return weft_fail(WEFT_E_PROTOCOL, "%s says it holds version %llu of another layout", peer->claim.name,
                          (unsigned long long)held->version.number);
     if (peer->receipts.count == 1 && peer->feed.kind == WEFT_FEED_NONE)

@@ -12,6 +12,7 @@
 #include "peer/follow.h"
 #include "peer/greet.h"
 #include "peer/peer_level.h"
+#include "peer/peer_view.h"
 #include "peer/publisher.h"
 #include "peer/rail.h"
 #include "peer/receipts.h"
@@ -26,6 +27,7 @@ struct weft_peer {
     weft_peer_state state;      /* written by weft_peer_move only */
     weft_site_peer site;        /* its row of the site */
     weft_claim claim;           /* who it is */
+    weft_peer_view *view;       /* keys that it takes; NULL: all */
     weft_connection connection; /* how it is heard */
     weft_standing standing;     /* what it holds, and how far it was sent */
     weft_tuning tuning;         /* what was measured of it, and at which level it is sent */
@@ -77,8 +79,9 @@ weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_
 /* ---- answer.c: digests of versions for a peer that looks for a wrong bit */
 weft_status weft_answer(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length);
 
-/* Returns the order after which the version stood. WEFT_ORDER_UNKNOWN: its digests are not kept. */
-uint64_t weft_answer_order(weft_publisher *publisher, const weft_version *version);
+/* Returns the order after which the version stood, by its root in the view. WEFT_ORDER_UNKNOWN: its digests are not
+ * kept. */
+uint64_t weft_answer_order(weft_publisher *publisher, const weft_peer_view *view, const weft_version *version);
 
 /* ---- repair.c: units of a peer whose bits are no version */
 weft_status weft_repair_ask(weft_publisher *publisher, weft_peer *peer, const uint8_t *body, uint64_t length);

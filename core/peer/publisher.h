@@ -6,6 +6,7 @@
 #include "journal/history.h"
 #include "peer/bridge.h"
 #include "peer/feed_eager.h"
+#include "peer/peer_view.h"
 #include "peer/shadow_read.h"
 
 /* Newest: the version published last. The publisher owns it; hand-over alone moves it on, under the lock. */
@@ -41,6 +42,7 @@ struct weft_publisher {
     weft_encoding encoding;
     weft_eager eager;
     weft_bridge bridge;
+    weft_peer_views views; /* keys that peers take */
 };
 
 #endif

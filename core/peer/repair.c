@@ -36,7 +36,7 @@ weft_status weft_repair_ask(weft_publisher *publisher, weft_peer *peer, const ui
     if (end > publisher->session->layout->unit_count)
         return weft_fail(WEFT_E_PROTOCOL, "%s asks for unit %llu of %llu", peer->claim.name,
                          (unsigned long long)end - 1, (unsigned long long)publisher->session->layout->unit_count);
-    order = weft_answer_order(publisher, &repair.version);
+    order = weft_answer_order(publisher, peer->view, &repair.version);
     weft_bridged *entry = NULL;
     if (order != WEFT_ORDER_UNKNOWN && worth(peer, &repair, &units))
         entry = weft_bridge_repair(&publisher->bridge, order, &repair);

@@ -37,7 +37,7 @@ static void begin_bucket(weft_peer *peer, uint64_t now_ns)
     header->slot = slot;
     header->sequence = peer->flights.sequence++;
     header->incarnation = peer->session->incarnation;
-    memcpy(header->layout, peer->session->layout->hash, sizeof header->layout);
+    memcpy(header->layout, weft_peer_view_layout(peer->view, peer->session)->hash, sizeof header->layout);
     weft_wire_put_bucket(weft_rail_header(&peer->flights, slot), header);
     flight->used = true;
     flight->receipted = flight->resent = false;

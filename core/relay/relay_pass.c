@@ -207,7 +207,7 @@ static void queue_own(weft_relay *relay, weft_child *child)
 weft_status weft_child_arrivals(weft_relay *relay, weft_child *child, bool *any)
 {
     const weft_rollout *rollout = relay->rollout;
-    const weft_slots_law law = {rollout->session->layout->hash, child->hello.epoch, child->incarnation};
+    const weft_slots_law law = {child->hello.layout, child->hello.epoch, child->incarnation};
     weft_completion list[POLL_BATCH];
     size_t count = rollout->intake.provider->poll(child->own_port, list, POLL_BATCH);
     weft_status status = WEFT_OK;

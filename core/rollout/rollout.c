@@ -314,8 +314,11 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
     if (status != WEFT_OK)
         return status;
     const weft_backend_options work = {(int)row.device, row.kernels, row.device_memory};
-    status = weft_session_make(site, layout, options, row.backend, &work, row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX,
-                               &made);
+    weft_division division;
+    status = weft_session_divide(site, layout, options, false, &division);
+    if (status == WEFT_OK)
+        status = weft_session_make(site, &division, options, row.backend, &work,
+                                   row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX, &made);
     if (status != WEFT_OK)
         return status;
     weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);

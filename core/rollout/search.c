@@ -24,17 +24,35 @@ static uint64_t limit_of(const weft_searching *searching, weft_session *session)
     return search->tiles ? weft_part_count(layout, search->tensor) : layout->count;
 }
 
+/* The trainer's number of a tensor of this rollout's layout. *left: how many tensors from there on have numbers in a
+ * row.
+ */
+static uint64_t wire_tensor(const weft_excerpt *excerpt, uint64_t tensor, uint64_t *left)
+{
+    *left = UINT64_MAX;
+    return excerpt->keys.count ? weft_number_of_own(&excerpt->tensors, tensor, left) : tensor;
+}
+
+/* Names the next digests to be asked for, by the trainer's numbers. */
+static void name_query(const weft_excerpt *excerpt, weft_search *search, uint64_t limit)
+{
+    uint64_t left = limit - search->next, row;
+    const uint64_t tensor = wire_tensor(excerpt, search->tiles ? search->tensor : search->next, &row);
+    if (!search->tiles && left > row)
+        left = row;
+    search->query = (weft_wire_query){.version = search->version,
+                                      .kind = search->tiles ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS,
+                                      .tensor = search->tiles ? tensor : 0,
+                                      .first = search->tiles ? search->next : tensor,
+                                      .count = left < WEFT_DIGESTS_MAX ? (uint32_t)left : WEFT_DIGESTS_MAX};
+}
+
 static weft_status ask(weft_rollout *rollout)
 {
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_search *search = &rollout->searching.search;
-    uint64_t left = limit_of(&rollout->searching, rollout->session) - search->next;
-    search->query = (weft_wire_query){.version = search->version,
-                                      .kind = search->tiles ? WEFT_DIGESTS_TILES : WEFT_DIGESTS_TENSORS,
-                                      .tensor = search->tiles ? search->tensor : 0,
-                                      .first = search->next,
-                                      .count = left < WEFT_DIGESTS_MAX ? (uint32_t)left : WEFT_DIGESTS_MAX};
+    name_query(&rollout->session->division.excerpt, search, limit_of(&rollout->searching, rollout->session));
     weft_wire_put_query(&out, &search->query);
     rollout->intake.moved_ns = weft_clock_ns();
     if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
@@ -256,6 +274,7 @@ weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint6
     search->done = answer.count == 0;
     if (search->done)
         return WEFT_OK;
+    answer.first = search->next;      /* by this rollout's numbers */
     search->version = answer.version; /* a publish in between must not mix two versions */
     return search->tiles ? take_tiles(rollout, &answer) : take_tensors(rollout, &answer);
 }
@@ -293,13 +312,21 @@ static void tell_join(weft_rollout *rollout)
     weft_session_event(rollout->session, WEFT_EVENT_RESYNC, WEFT_E_BASE, rollout->site.name, &search->nearest, text);
 }
 
+/* The trainer's number of a unit of this rollout's layout. */
+static uint64_t wire_unit(const weft_excerpt *excerpt, uint64_t unit)
+{
+    uint64_t left;
+    return excerpt->keys.count ? weft_number_of_own(&excerpt->units, unit, &left) : unit;
+}
+
 /* The runs of units that differ; false: more than one message says. */
 static bool list_units(const weft_searching *searching, weft_session *session, weft_wire_repair *repair)
 {
     uint64_t next = 0;
-    for (uint64_t unit = 0; unit < session->layout->unit_count; unit++) {
-        if (!bit_at(searching->wrong, unit))
+    for (uint64_t own = 0; own < session->layout->unit_count; own++) {
+        if (!bit_at(searching->wrong, own))
             continue;
+        const uint64_t unit = wire_unit(&session->division.excerpt, own);
         if (repair->count == 0 || unit != next) {
             if (repair->count == WEFT_REPAIR_RANGES_MAX)
                 return false;

@@ -17,16 +17,33 @@ static bool has_frames(const weft_arriving *arriving)
     return arriving->taken.used < arriving->taken.bytes;
 }
 
+/* Puts the number that a unit has in the layout of a view in place of the trainer's. The bytes are this end's copy, and
+ * were checked as they came. */
+static weft_status to_own_unit(const weft_excerpt *excerpt, uint8_t *frame, uint64_t bytes)
+{
+    uint64_t own;
+    if (excerpt->keys.count == 0 || bytes < WEFT_FRAME_HEADER_BYTES)
+        return WEFT_OK;
+    const uint64_t unit = weft_bytes_get(frame, 4);
+    if (!weft_number_to_own(&excerpt->units, unit, &own))
+        return weft_fail(WEFT_E_PROTOCOL, "a frame of unit %llu, which is not in the keys of this rollout",
+                         (unsigned long long)unit);
+    weft_bytes_put(frame, own, 4);
+    return WEFT_OK;
+}
+
 /* Admits the next frame. One that was unpacked stands in the unpacker until the next is: jobs on it end before that. */
 static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
 {
     weft_taken *taken = &rollout->arriving.taken;
-    const uint8_t *at = taken->memory + taken->used;
+    uint8_t *at = taken->memory + taken->used;
+    const uint64_t left = taken->bytes - taken->used;
     uint64_t length;
     if (taken->unpacked)
         weft_pipeline_settle(&rollout->session->steps);
-    weft_status status = weft_planes_admit(&rollout->stage.unpacker, rollout->session->layout, at,
-                                           taken->bytes - taken->used, frame, &length);
+    weft_status status = to_own_unit(&rollout->session->division.excerpt, at, left);
+    if (status == WEFT_OK)
+        status = weft_planes_admit(&rollout->stage.unpacker, rollout->session->layout, at, left, frame, &length);
     if (status != WEFT_OK)
         return status;
     taken->unpacked = frame->payload != at + WEFT_FRAME_HEADER_BYTES;

@@ -117,29 +117,58 @@ static uint64_t clock_incarnation(void)
     return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
-weft_status weft_session_make(const weft_site *site, const weft_layout *layout, const weft_options *options,
+/* Copies the options that the caller's struct has room for. */
+static weft_options options_of(const weft_options *options)
+{
+    weft_options given = {0};
+    if (options)
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    return given;
+}
+
+weft_status weft_session_divide(const weft_site *site, const weft_layout *model, const weft_options *options,
+                                bool is_trainer, weft_division *division)
+{
+    weft_status status = weft_size_check(options, "weft_options");
+    if (status != WEFT_OK)
+        return status;
+    const weft_options given = options_of(options);
+    if (is_trainer && given.slices)
+        return weft_fail(WEFT_E_ARGUMENT, "weft_trainer_open: slices are a rollout's; a trainer has all of the model");
+    weft_cut *cuts = weft_mem_take(site->cut_count + 1, sizeof *cuts);
+    if (!cuts)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu cuts", (unsigned long long)site->cut_count);
+    weft_site_cuts(site, cuts);
+    const uint32_t count = (uint32_t)site->cut_count;
+    status = is_trainer ? weft_division_open_source(model, cuts, count, division)
+                        : weft_division_open_view(model, cuts, count, given.slices, given.slice_count, division);
+    weft_mem_give(cuts);
+    return status;
+}
+
+weft_status weft_session_make(const weft_site *site, weft_division *division, const weft_options *options,
                               const char *backend, const weft_backend_options *work, uint32_t fds,
                               weft_session **session)
 {
     uint64_t allocations_before = weft_mem_allocations();
-    weft_status status = weft_size_check(options, "weft_options");
-    if (status != WEFT_OK)
-        return status;
     weft_session *made = weft_mem_take(1, sizeof *made);
-    if (!made)
+    if (!made) {
+        weft_division_close(division);
         return weft_fail(WEFT_E_MEMORY, "no memory for a session");
+    }
     made->allocations_before = allocations_before;
     weft_turn_open(&made->turn);
-    if (options)
-        memcpy(&made->options, options, options->size < sizeof *options ? options->size : sizeof *options);
+    made->options = options_of(options);
     made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
-    made->layout = weft_layout_hold((weft_layout *)layout);
+    made->options.slices = NULL; /* because the caller may free them now */
+    made->division = *division;
+    made->layout = division->layout;
     made->sink = (weft_log_sink){site->log_level, weft_session_line};
     made->wake_fd = made->caller_fd = -1;
     made->caller_blind_ns = BLIND_MIN_NS;
     init_lock(made);
     weft_descriptors_open();
-    status = make_parts(made, site, backend, work, fds);
+    weft_status status = make_parts(made, site, backend, work, fds);
     if (status != WEFT_OK) {
         weft_session_unmake(made);
         return status;
@@ -165,7 +194,7 @@ void weft_session_unmake(weft_session *session)
     weft_mem_give(session->lines);
     weft_mem_give(session->line_levels);
     weft_mem_give(session->events);
-    weft_layout_free(session->layout);
+    weft_division_close(&session->division);
     weft_guard_close(session->guard);
     weft_site_free(session->site);
     weft_descriptors_close();

@@ -16,6 +16,7 @@
 #include "encode/pipeline.h"
 #include "port/port_provider.h"
 #include "security/guard.h"
+#include "shard/division.h"
 #include "site/site.h"
 
 #define WEFT_EVENTS    256u
@@ -44,7 +45,8 @@ struct weft_session {
     weft_site *site;
     weft_guard *guard; /* who may be at the other end of its connections; NULL: anybody */
     weft_options options;
-    weft_layout *layout;
+    weft_division division; /* how the caller's model is divided */
+    weft_layout *layout;    /* the division's: what is diffed, sent and digested */
     const weft_backend *backend;
     weft_backend_state *device;
     weft_pipeline steps, calls; /* whose thread makes the steps; the caller's, in what it does outside them */
@@ -90,8 +92,13 @@ struct weft_session {
     uint64_t allocations_before; /* of the process, at open */
 };
 
-/* Builds the common part: copies the site, opens the backend. `fds`: descriptors a step may wait for. */
-weft_status weft_session_make(const weft_site *site, const weft_layout *layout, const weft_options *options,
+/* Divides the model by the site's cuts, for a trainer, or for a rollout with the slices of its options. Errors: those
+ * of weft_division_open_view, WEFT_E_ARGUMENT (the options' size, or slices of a trainer). */
+weft_status weft_session_divide(const weft_site *site, const weft_layout *model, const weft_options *options,
+                                bool is_trainer, weft_division *division);
+/* Builds the common part: copies the site, opens the backend. `fds`: descriptors a step may wait for. Takes the
+ * division over, also where it fails. */
+weft_status weft_session_make(const weft_site *site, weft_division *division, const weft_options *options,
                               const char *backend, const weft_backend_options *work, uint32_t fds,
                               weft_session **session);
 void weft_session_unmake(weft_session *session);

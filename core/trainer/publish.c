@@ -26,6 +26,7 @@ weft_status weft_publish_open(weft_publisher *publisher)
 void weft_publish_close(weft_publisher *publisher)
 {
     weft_blob_drop(publisher->newest.attachment);
+    weft_peer_views_close(&publisher->views);
     weft_binding_close(&publisher->weights);
     weft_shadow_close(&publisher->shadow, publisher->session);
     weft_encoder_close(&publisher->encoding.encoder);
@@ -150,6 +151,7 @@ static void hand_over(weft_publisher *publisher, weft_demand *demand, weft_updat
     weft_history_append(&publisher->history, publisher->encoding.delta, session->layout->part_count);
     publisher->newest.version = update->target;
     publisher->newest.order = kept->order;
+    weft_peer_views_note(publisher);
     session->stats.versions++;
     session->stats.journal_bytes = weft_journal_bytes(&publisher->journal);
     for (uint32_t i = 0; i < publisher->peers->count; i++) {
@@ -177,6 +179,7 @@ static void amend(weft_publisher *publisher, weft_update *update)
     weft_history_amend(&publisher->history, publisher->encoding.discard, layout->part_count);
     update->target.root = weft_digest_parts_root(layout, publisher->newest.digests);
     kept->target = publisher->newest.version = update->target;
+    weft_peer_views_note(publisher);
     kept->snapshot_only = true; /* because its levels may have different bits; they stay for peers that read them */
     weft_bridge_break(&publisher->bridge, kept);
     weft_bridge_amend(&publisher->bridge, &update->target);

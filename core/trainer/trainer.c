@@ -121,7 +121,7 @@ static weft_status open_outlets(weft_trainer *trainer)
 
 static weft_status open_door(weft_door *door, weft_session *session)
 {
-    const weft_layout *layout = session->layout;
+    const weft_layout *layout = session->division.model;
     weft_log_limit_open(&door->strangers, &session->sink, 1);
     weft_log_limit_open(&door->comers, &session->sink, PEER_LINES);
     door->layout_length = weft_layout_wire_bytes(layout);
@@ -339,8 +339,11 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     weft_session *made = NULL;
     weft_trainer_sizes sizes;
     const weft_backend_options work = {(int)site->trainer.device, site->trainer.kernels, site->trainer.device_memory};
-    weft_status status =
-        weft_session_make(site, layout, options, site->trainer.backend, &work, (1 + WEFT_PORTS_MAX) * peers + 4, &made);
+    weft_division division;
+    weft_status status = weft_session_divide(site, layout, options, true, &division);
+    if (status == WEFT_OK)
+        status = weft_session_make(site, &division, options, site->trainer.backend, &work,
+                                   (1 + WEFT_PORTS_MAX) * peers + 4, &made);
     if (status != WEFT_OK)
         return status;
     weft_trainer *trainer = weft_mem_take(1, sizeof *trainer);

@@ -8,6 +8,7 @@
 #include "codec/classes.h"
 #include "codec/frame.h"
 #include "port/port_provider.h"
+#include "shard/excerpt.h"
 #include "site/site.h"
 
 #define WEFT_PROTOCOL            2u    /* number of the conversation: HELLO, GREETING, WELCOME */
@@ -101,7 +102,8 @@ typedef struct weft_wire_hello {
     uint32_t chunk_bytes;
     uint32_t levels; /* mask of 1 << weft_level that the rollout can decode */
     uint64_t staging_bytes;
-    uint32_t hops; /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
+    weft_view_keys keys; /* keys that the rollout takes; none: all */
+    uint32_t hops;       /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
     char relay[WEFT_SITE_NAME]; /* name of the relay before the rollout */
     uint64_t relay_incarnation; /* incarnation of that relay's session */
     uint32_t route;             /* the relay's number for the rollout's connection */

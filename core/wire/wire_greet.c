@@ -98,6 +98,33 @@ static void get_more(weft_in *in, weft_wire_port *more, uint32_t *further, bool 
     }
 }
 
+/* The ranges of keys are the last field, and a HELLO for all keys lacks it. */
+static void put_keys(weft_out *out, const weft_view_keys *keys)
+{
+    if (keys->count == 0)
+        return;
+    weft_out_word(out, keys->count, 1);
+    for (uint32_t i = 0; i < keys->count; i++) {
+        weft_out_word(out, keys->range[i].first, 4);
+        weft_out_word(out, keys->range[i].count, 4);
+    }
+}
+
+static void get_keys(weft_in *in, weft_view_keys *keys)
+{
+    if (in->bad || in->used == in->length)
+        return;
+    keys->count = (uint32_t)weft_in_word(in, 1);
+    in->bad = in->bad || keys->count == 0 || keys->count > WEFT_EXCERPT_RANGES;
+    if (in->bad)
+        keys->count = 0;
+    for (uint32_t i = 0; i < keys->count; i++) {
+        keys->range[i].first = (uint32_t)weft_in_word(in, 4);
+        keys->range[i].count = (uint32_t)weft_in_word(in, 4);
+    }
+    in->bad = in->bad || !weft_view_keys_fit(keys, UINT32_MAX);
+}
+
 void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
 {
     weft_out_magic(out, HELLO_MAGIC, WEFT_PROTOCOL);
@@ -129,6 +156,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->levels, 4);
     weft_out_word(out, hello->staging_bytes, 8);
     weft_out_route(out, hello);
+    put_keys(out, &hello->keys);
 }
 
 static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
@@ -153,6 +181,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->levels = (uint32_t)weft_in_word(in, 4);
     hello->staging_bytes = weft_in_word(in, 8);
     weft_in_route(in, hello);
+    get_keys(in, &hello->keys);
     weft_status status = weft_wire_done(in, "HELLO");
     if (status != WEFT_OK)
         return status;

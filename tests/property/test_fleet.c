@@ -1,7 +1,8 @@
 /* Seeded random schedules of a whole fleet: publishes, joins (from nothing, from old versions, from wrong bits),
  * leaves, crashes, stops, restarts of the trainer, faults of the fabric, in any order. In every round each rollout has
  * the bits of what it says it holds, which is a published version; when quiet comes all have the trainer's; what a peer
- * can go through it goes through (core/peer/peer_state.c), and nothing else; memory and descriptors are given back.
+ * can go through it goes through (core/peer/peer_state.c), and nothing else; memory and descriptors are given back. In
+ * every third schedule the site has cuts, and rollouts take parts of the model at random.
  *
  * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many; WEFT_FULL more than usual. */
 #include "tests/support/sim.h"
@@ -270,6 +271,8 @@ static void play(uint64_t seed)
     uint64_t blocks = weft_mem_blocks();
     unsigned descriptors = open_descriptors();
     sim *s = sim_open(seed % 4 ? FLEET_SMALL : FLEET_TILES, 3 + (unsigned)(seed % 6), seed);
+    if (seed % 3 == 0)
+        sim_cut(s);
     sim_start_trainer(s);
     s->act = act;
     sim_rounds(s, s->small ? ROUNDS : ROUNDS / 4);

@@ -34,6 +34,12 @@ static const char site_text[] =
     "[log]\n"
     "level = debug\n";
 
+static const char cut_text[] = "[cut.rows]\ntensors = norm.2, quant\nby = rows\nat = 8, 20\n"
+                               "[cut.columns]\ntensors = double, half\nby = columns\nat = 100, 400\n"
+                               "[cut.wide]\ntensors = wide, big.0\nby = columns\nat = 480\n"
+                               "[cut.e4m3]\ntensors = e4m3\nby = columns\nat = 3\n"
+                               "[cut.alone]\ntensors = mask, long, packed\n";
+
 static uint64_t now_ns(void *user)
 {
     return ((const sim *)user)->now_ns;
@@ -103,11 +109,27 @@ sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed)
     return s;
 }
 
+static weft_site *load_site(const sim *s, const char *override);
+
+void sim_cut(sim *s)
+{
+    char text[sizeof site_text + sizeof cut_text];
+    weft_cut cuts[8];
+    const int length = snprintf(text, sizeof text, "%s%s", site_text, cut_text);
+    site_scratch_write(&s->scratch, text, (size_t)length);
+    weft_site *site = load_site(s, NULL);
+    weft_site_cuts(site, cuts);
+    must(s, weft_cells_open(s->layout, cuts, (uint32_t)site->cut_count, &s->cells), "cells");
+    weft_site_free(site);
+}
+
 static void close_end(sim_end *end)
 {
     weft_close(end->session);
     end->session = NULL;
     fleet_model_close(&end->model);
+    sim_view_close(end->view);
+    end->view = NULL;
     free(end->start);
     end->start = NULL;
     end->zombie = false;
@@ -123,6 +145,7 @@ void sim_close(sim *s)
     close_end(&s->trainer);
     for (uint64_t i = 0; i < s->history_count; i++)
         free(s->history[i].dense);
+    weft_cells_close(&s->cells);
     weft_layout_free(s->layout);
     free(s->dense);
     free(s->other);
@@ -159,6 +182,12 @@ void sim_step(sim *s, sim_end *end)
         ;
 }
 
+/* The root that a version has for an end. */
+static uint64_t root_of(const sim_end *end, const fleet_version *version)
+{
+    return end->view ? sim_view_root(end->view, version->dense) : version->root;
+}
+
 void sim_check(sim *s, const sim_end *end)
 {
     weft_version held;
@@ -166,13 +195,14 @@ void sim_check(sim *s, const sim_end *end)
         return; /* nothing is held, and it says so */
     const uint8_t *expected = end->start && held.root == end->start_root ? end->start : NULL;
     for (uint64_t i = s->history_count; i-- > 0 && !expected;)
-        if (s->history[i].root == held.root)
+        if (root_of(end, &s->history[i]) == held.root)
             expected = s->history[i].dense;
     if (!expected)
         sim_fail(s, "%s holds version %llu, digest %016llx, which nobody published", end->name,
                  (unsigned long long)held.number, (unsigned long long)held.root);
-    fleet_model_get(&end->model, s->other);
-    if (memcmp(s->other, expected, s->bytes) != 0)
+    if (!end->view)
+        fleet_model_get(&end->model, s->other);
+    if (end->view ? !sim_view_has(end->view, expected) : memcmp(s->other, expected, s->bytes) != 0)
         sim_fail(s, "%s has other bits than those of version %llu", end->name, (unsigned long long)held.number);
 }
 
@@ -335,24 +365,66 @@ bool sim_peer(const sim *s, const char *name, weft_peer_info *info)
 
 /* ---- rollouts */
 
+/* The root of all cells, as a rollout has it that takes all keys. */
+static uint64_t whole_root(const sim *s, const uint8_t *dense)
+{
+    bool wanted[64];
+    memset(wanted, true, sizeof wanted);
+    sim_view *all = sim_view_open(s->layout, &s->cells, wanted, 1);
+    const uint64_t root = sim_view_root(all, dense);
+    sim_view_close(all);
+    return root;
+}
+
+/* Draws a part of the model; NULL: all of it. */
+static sim_view *draw_view(sim *s)
+{
+    bool wanted[64] = {false};
+    uint32_t taken = 0;
+    if (s->cells.count == 0 || sim_below(s, 4) == 0)
+        return NULL;
+    for (uint32_t key = 0; key < s->cells.key_count; key++)
+        taken += wanted[key] = sim_below(s, 2);
+    if (taken == 0)
+        wanted[sim_below(s, s->cells.key_count)] = true;
+    return sim_view_open(s->layout, &s->cells, wanted, sim_below(s, 1u << 30));
+}
+
+static void give_bits(sim *s, sim_end *end, const uint8_t *dense)
+{
+    end->start = malloc(s->bytes);
+    memcpy(end->start, dense, s->bytes);
+    if (end->view) {
+        sim_view_put(end->view, dense);
+        end->start_root = sim_view_root(end->view, dense);
+        return;
+    }
+    fleet_model_put(&end->model, dense);
+    must(s, weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
+         "digest");
+    if (s->cells.count > 0)
+        end->start_root = whole_root(s, dense);
+}
+
 void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, const char *override)
 {
     weft_options options = {.size = sizeof options, .log = hear, .log_user = end->name};
     options.incarnation = ++s->incarnation;
     snprintf(end->name, sizeof end->name, "%s", name);
+    end->view = draw_view(s);
+    options.slices = end->view ? end->view->slices : NULL;
+    options.slice_count = end->view ? end->view->count : 0;
     weft_site *site = load_site(s, override);
     weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);
     weft_site_free(site);
     must(s, status, "rollout");
     fleet_model_open(&end->model, s->layout, (unsigned)sim_below(s, 4));
-    if (dense) {
-        fleet_model_put(&end->model, dense);
-        end->start = malloc(s->bytes);
-        memcpy(end->start, dense, s->bytes);
-        must(s, weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
-             "digest");
-    }
-    must(s, weft_bind(end->session, end->model.pieces, end->model.piece_count, NULL, 0, dense ? 0 : WEFT_BIND_EMPTY),
+    if (dense)
+        give_bits(s, end, dense);
+    const uint32_t flags = dense ? 0 : WEFT_BIND_EMPTY;
+    must(s,
+         end->view ? sim_view_bind(end->view, end->session, flags)
+                   : weft_bind(end->session, end->model.pieces, end->model.piece_count, NULL, 0, flags),
          "bind rollout");
 }
 
@@ -378,16 +450,25 @@ void sim_stop(sim *s, sim_end *end, uint64_t ms)
         s->trainer_steady_ns = end->stopped_until_ns;
 }
 
+/* Returns whether an end holds the newest version, by the root that it has for that end. */
+static bool holds_newest(const sim *s, const sim_end *end, const weft_version *newest)
+{
+    weft_version held;
+    const fleet_version last = {newest->root, newest->number, s->dense};
+    return weft_held(end->session, &held) == WEFT_OK && held.run == newest->run && held.number == newest->number &&
+           held.root == root_of(end, &last);
+}
+
 static bool settled(const sim *s)
 {
-    weft_version newest, held;
+    weft_version newest;
     weft_peer_info info;
     must(s, weft_held(s->trainer.session, &newest), "held");
     for (unsigned i = 0; i < s->rollout_count; i++) {
         const sim_end *end = &s->rollouts[i];
         if (!end->session)
             continue;
-        if (weft_held(end->session, &held) != WEFT_OK || memcmp(&held, &newest, sizeof held) != 0)
+        if (!holds_newest(s, end, &newest))
             return false;
         if (!sim_peer(s, end->name, &info) || info.state != WEFT_PEER_LIVE)
             return false;

@@ -7,6 +7,7 @@
 #define WEFT_TESTS_SIM_H
 
 #include "tests/support/fleet.h"
+#include "tests/support/sim_view.h"
 
 #include "base/clock.h"
 
@@ -21,6 +22,7 @@ typedef struct sim_end {
     char name[32];
     weft_session *session; /* NULL: not there */
     fleet_model model;
+    sim_view *view; /* the part of the model that it takes; NULL: all, in `model` */
     uint8_t *start; /* the bits bound at first; NULL: none */
     uint64_t start_root;
     bool blocked; /* in a call that waits, which makes its steps */
@@ -38,7 +40,8 @@ typedef struct sim {
     const char *overrides[4]; /* of the site, for both ends; set before the trainer starts */
     weft_layout *layout;
     uint64_t bytes;
-    bool small; /* bits are compared in every round, not only after a commit */
+    weft_cells cells; /* of the site's cuts; none: the site has no cut, and all rollouts take all */
+    bool small;       /* bits are compared in every round, not only after a commit */
     uint8_t *dense, *other;
     sim_end trainer;
     uint64_t trainer_steady_ns; /* it has been stepped in every round since then */
@@ -54,6 +57,8 @@ typedef struct sim {
 
 /* Makes it without sessions; `rollouts` at most SIM_ROLLOUTS. */
 sim *sim_open(fleet_size size, unsigned rollouts, uint64_t seed);
+/* Gives the site cuts: from then on the trainer's layout is one of cells, and rollouts take keys at random. */
+void sim_cut(sim *s);
 /* Closes what is open. */
 void sim_close(sim *s);
 

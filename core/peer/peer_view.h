@@ -1,0 +1,68 @@
+/* peer_view.h - the views that peers take: keys of the model, and the root of each version over these keys alone.
+ *
+ * A trainer encodes once for all. To a peer with a view every root is the view's, and the peer is sent the frames of
+ * its keys. Peers with the same keys share one record. The publisher owns the records. A record that no peer takes is
+ * kept until its place is needed, because a peer that was lost comes back. A peer without a view takes all of the
+ * model, and functions here take NULL for that. */
+#ifndef WEFT_CORE_PEER_VIEW_H
+#define WEFT_CORE_PEER_VIEW_H
+
+#include <stdatomic.h>
+
+#include "bucket/bucket.h"
+#include "journal/history.h"
+#include "peer/peer_state.h"
+#include "session/session.h"
+#include "wire/wire.h"
+
+#define WEFT_PEER_VIEWS   64u /* different views of one trainer's peers, at most */
+#define WEFT_VIEW_COUNTED 4u  /* chains of which a view remembers what it needs */
+
+/* What a view needs of a chain, as far as the chain was there. */
+typedef struct weft_view_need {
+    uint32_t first;      /* first block of the chain */
+    uint64_t given_back; /* chains that the arena had got back: another number means that the chain may be another */
+    weft_cursor cursor;  /* place after the frames that were counted */
+    uint64_t staged_bytes;
+} weft_view_need;
+
+typedef struct weft_peer_view {
+    weft_excerpt excerpt;
+    uint32_t peers;                           /* peers that take it */
+    uint64_t oldest, newest;                  /* orders of the versions whose roots are known */
+    uint64_t roots[WEFT_JOURNAL_UPDATES + 1]; /* by order, modulo */
+    weft_view_need needs[WEFT_VIEW_COUNTED];  /* the latest counts */
+    uint32_t next_need;
+} weft_peer_view;
+
+typedef struct weft_peer_views {
+    weft_peer_view *list[WEFT_PEER_VIEWS];
+} weft_peer_views;
+
+void weft_peer_views_close(weft_peer_views *views);
+/* Finds or makes the record for the keys of a HELLO. *view receives NULL if these are all keys.
+ *
+ * The roots of past versions are computed as far as journal and history reach. Weights are bound. Errors: WEFT_E_LAYOUT
+ * (the trainer's model is not cut, or has no such keys), WEFT_E_REFUSED (too many views), WEFT_E_MEMORY. */
+weft_status weft_peer_view_find(weft_publisher *publisher, const weft_wire_hello *hello, weft_peer_view **view);
+/* Lets the peer take a view, in place of the view that the peer took before. NULL: none. */
+void weft_peer_view_take(weft_peer *peer, weft_peer_view *view);
+/* Computes all views' roots of the newest version, which is new, or was amended. */
+void weft_peer_views_note(weft_publisher *publisher);
+
+/* Returns the layout of a view, or the trainer's. */
+const weft_layout *weft_peer_view_layout(const weft_peer_view *view, const weft_session *session);
+/* Names a version as peers of the view know it. `order` is the version's; of unknown bits the root stays. */
+weft_version weft_peer_view_version(const weft_peer_view *view, const weft_version *version, uint64_t order);
+/* Moves a chain's cursor to the next frame of the view, below `limit`. Returns the unit at which what follows in a row
+ * ends: the frames up to there are all the view's. */
+uint64_t weft_peer_view_seek(const weft_peer_view *view, const weft_arena *arena, weft_cursor *cursor, uint64_t limit);
+/* Returns the bytes of staging that the frames of a chain take. */
+uint64_t weft_peer_view_need(weft_peer_view *view, const weft_layout *layout, const weft_arena *arena,
+                             const weft_chain *chain);
+/* Returns the share of the model's bytes that a view takes, from 0 to 1. */
+double weft_peer_view_share(const weft_peer_view *view, const weft_session *session);
+/* Counts the changes in the next `frames` frames from a cursor on. */
+uint64_t weft_peer_view_changed(const weft_arena *arena, weft_cursor cursor, uint32_t frames);
+
+#endif
