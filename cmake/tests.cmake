@@ -24,7 +24,7 @@ set(test_environment
     ASAN_OPTIONS=${asan_options}
     "UBSAN_OPTIONS=print_stacktrace=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
-    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1")
+    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1:die_after_fork=0")
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tmp)
 
 # The label threads is for what the thread checker is to see: tests with threads in one process. The target of this name
