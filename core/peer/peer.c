@@ -149,6 +149,10 @@ static weft_status turn_away(weft_connection *connection, weft_status why)
 static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_message type, const uint8_t *body,
                               uint64_t length)
 {
+    if (type == WEFT_MESSAGE_DUCT && (*peer)->connection.control.nonce == 0) {
+        weft_status taken = weft_rail_duct(&trainer->peers, *peer, body, length);
+        return taken == WEFT_OK ? WEFT_OK : turn_away(&(*peer)->connection, taken);
+    }
     if (type != WEFT_MESSAGE_HELLO)
         return weft_fail(WEFT_E_PROTOCOL, "%s began with %s instead of HELLO", (*peer)->connection.control.peer,
                          weft_message_name(type));

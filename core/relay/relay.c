@@ -285,7 +285,7 @@ static void wait(const weft_relay *relay, weft_waits *waits)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         const weft_child *child = &relay->children[i];
-        if (child->own_port && child->open)
+        if (child->own_port && (child->open || weft_provider_is_piped(relay->rollout->intake.provider)))
             weft_waits_port(waits, relay->rollout->intake.provider, child->own_port);
         if (child->port && (child->writes || child->again))
             weft_waits_port(waits, child->outlet->provider, child->port);

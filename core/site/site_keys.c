@@ -65,7 +65,7 @@ static const weft_site_field fields[] = {
     {{"peer", "address", WEFT_KEY_TEXT, "", "1 to 8 different IPs or interfaces between commas, or empty",
       "local addresses of the rollout, each joined with the trainer's of its place; empty: what reaches the trainer"},
      PEER(address), .rule = WEFT_TEXT_ADDRESS},
-    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop",
+    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | stream | verbs | efa | efa-direct | shm | loop",
       "fabric that carries the data; a named one is never replaced by another"}, PEER(provider)},
     {{"peer", "backend", WEFT_KEY_CHOICE, "auto", BACKENDS,
       "where the weights live and what works on them"}, PEER(backend)},
@@ -207,7 +207,7 @@ static const weft_site_field fields[] = {
 };
 /* clang-format on */
 
-static const char *const providers[] = {"tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop"};
+static const char *const providers[] = {"tcp", "tcp-rxm", "stream", "verbs", "efa", "efa-direct", "shm", "loop"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
