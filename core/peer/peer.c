@@ -7,8 +7,6 @@
 #include "wire/greeting.h"
 #include "wire/refusal.h"
 
-/* Time within which a guest says who it is. */
-#define GREET_NS (5000 * WEFT_NS_PER_MS)
 /* Time within which a guest takes its answer, which may be a long layout. */
 #define LEAVE_NS (60000 * WEFT_NS_PER_MS)
 
@@ -276,7 +274,8 @@ weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_
 {
     if (peer->connection.greeted)
         return check_greeted(trainer, peer, now_ns, waits);
-    uint64_t deadline_ns = peer->connection.opened_ns + (peer->connection.leaving ? LEAVE_NS : GREET_NS);
+    const uint64_t greet_ns = trainer->session->site->guests.deadline_ms * WEFT_NS_PER_MS;
+    uint64_t deadline_ns = peer->connection.opened_ns + (peer->connection.leaving ? LEAVE_NS : greet_ns);
     weft_waits_until(waits, deadline_ns);
     if (now_ns > deadline_ns)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not say who it is, or does not read",
