@@ -21,9 +21,12 @@ port=$(sed -n 's/^listen = .*://p' "$work/site.ini")
 cat >"$work/forward.py" <<'PYTHON'
 import asyncio, sys
 
+seen = open(sys.argv[4], "ab", buffering=0)
+
 async def copy(reader, writer):
     try:
         while data := await reader.read(65536):
+            seen.write(data)
             writer.write(data)
             await writer.drain()
     except ConnectionError:
@@ -41,10 +44,26 @@ async def main():
 
 asyncio.run(main())
 PYTHON
-start forward nsenter --net=/run/netns/gate python3 "$work/forward.py" 10.78.0.1 "$net_trainer" "$port"
+start forward nsenter --net=/run/netns/gate python3 "$work/forward.py" 10.78.0.1 "$net_trainer" "$port" "$work/seen"
 await said forward ready
 net_in trainer bash -c 'exec 3<>/dev/tcp/10.78.0.2/9' 2>"$work/way.err" && fail "the trainer reaches the inner network"
 grep -qi 'unreachable' "$work/way.err" || fail "the trainer has a way to the inner network: $(cat "$work/way.err")"
+
+# What a forwarder has seen of weights and their names: of each kind whether any of it.
+seen()
+{
+    python3 - "$work/seen" "$work/m/v0.safetensors" <<'PYTHON'
+import json, sys
+seen = open(sys.argv[1], "rb").read()
+model = open(sys.argv[2], "rb").read()
+size = int.from_bytes(model[:8], "little")
+names = [name for name in json.loads(model[8:8 + size]) if name != "__metadata__"]
+data = model[8 + size:]
+parts = [data[at:at + 16] for at in range(0, len(data) - 16, 997)]
+print("names", any(name.encode() in seen for name in names), "weights",
+      any(part in seen for part in parts if len(set(part)) > 8))
+PYTHON
+}
 
 # serve NAME [SET]...: two rollouts in the inner network get all versions
 serve()
@@ -54,9 +73,11 @@ serve()
     mkdir "$work/$name"
     start "trainer.$name" nsenter --net=/run/netns/trainer "$weft" trainer "$work/site.ini" --model "$work/m/v0.safetensors" --follow "$work/$name" --json "$@"
     await said "trainer.$name" 'peers may join'
+    : >"$work/seen"
     for peer in a b; do
-        start "$name.$peer" nsenter --net=/run/netns/inner "$weft" rollout "$work/site.ini" --peer "$peer" --model \
-            "$work/m/v0.safetensors" --until 3 --save "$work/$name.$peer.safetensors" --json \
+        [ "$peer" = a ] && holds=(--model "$work/m/v0.safetensors") || holds=(--empty)
+        start "$name.$peer" nsenter --net=/run/netns/inner "$weft" rollout "$work/site.ini" --peer "$peer" \
+            "${holds[@]}" --set peers.snapshot_coding=verbatim --until 3 --save "$work/$name.$peer.safetensors" --json \
             --set "trainer.listen=10.78.0.1:$port" "$@"
         await said "trainer.$name" "joined: $peer from 10.77.0.9"
     done
@@ -73,7 +94,8 @@ serve()
 }
 
 echo "one outbound port is enough"
-serve plain --set peer.b.streams=3
+serve plain --set peer.b.streams=3 --set peers.snapshot_coding=verbatim
+[ "$(seen)" = "names True weights True" ] || fail "the search finds nothing where everything is plain: $(seen)"
 echo "auto takes it where no way leads from the address to the port, and says so before it joins"
 serve auto --set peer.b.provider=auto --set peer.b.address=127.0.0.1
 says auto.b 'provider auto: taken stream.*address = 127\.0\.0\.1 is not reached from 10\.78\.0\.1'
@@ -83,6 +105,7 @@ if [ -n "${WEFT_TLS:-}" ]; then
     for peer in a b; do
         run "key_$peer" 0 "$weft" key "$work/keys/$peer"
     done
-    serve tls --set security.mode=tls --set "peers.key_file=$work/keys/*"
+    serve tls --set peers.snapshot_coding=verbatim --set security.mode=tls --set "peers.key_file=$work/keys/*"
     says trainer.tls 'messages and weights are secret'
+    [ "$(seen)" = "names False weights False" ] || fail "the way saw what is secret: $(seen)"
 fi
