@@ -118,7 +118,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bool altered = ends[0].altered || ends[1].altered;
     for (int i = 0; i < 2; i++) {
         FUZZ_MUST(altered || (ends[i].status == WEFT_OK && ends[i].heard_bytes == sizeof WORDS));
-        FUZZ_MUST(!ends[i].altered || ends[i].heard_bytes < sizeof WORDS || ends[i].status == WEFT_OK);
         close_end(&ends[i]);
     }
     return 0;
