@@ -918,7 +918,7 @@ typedef struct weft_device_info {
 WEFT_API weft_status weft_devices(weft_device_info *devices, size_t capacity, size_t *count);
 
 typedef struct weft_provider_info {
-    char provider[16];      /* weft's name: "tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop" */
+    char provider[16];      /* weft's name: "tcp", "tcp-rxm", "stream", "verbs", "efa", "efa-direct", "shm", "loop" */
     char fabric[48];        /* libfabric's provider name: "net", "tcp", "tcp;ofi_rxm", ... */
     char address[64];       /* interface or address, if any */
     char detail[192];       /* limits, or the reason why the provider is not available */

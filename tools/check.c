@@ -150,7 +150,12 @@ static void print_security(const json_t *site)
 {
     if (strcmp(text_of(json_object_get(site, "security"), "mode"), "tls") != 0)
         return;
-    printf("security: names are proved; weights go in plain by the providers of the peers (docs/SECURITY.md)\n");
+    size_t index, plain = 0;
+    const json_t *peer, *peers = json_object_get(site, "peers");
+    json_array_foreach((json_t *)peers, index, peer) plain += strcmp(text_of(peer, "provider"), "stream") != 0;
+    printf("security: names are proved; %s (docs/SECURITY.md)\n",
+           plain == 0 ? "messages and weights are secret"
+                      : "weights go in plain, but for those of peers with provider = stream");
     if (*weft_library_absence())
         printf("security: no tls on this host: %s\n", weft_library_absence());
 }

@@ -43,7 +43,7 @@ static void table_section(const char *header, char section[64])
 }
 
 /* A key of the manual stands in a line ";key = default" below its comment. */
-static size_t read_manual(manual_key keys[64])
+static size_t read_manual(manual_key keys[96])
 {
     char path[512], section[64] = "", *rest, *text;
     size_t bytes, count = 0;
@@ -59,7 +59,7 @@ static size_t read_manual(manual_key keys[64])
             table_section(header, section);
             next = (manual_key){0};
         } else {
-            assert_true(count < 64);
+            assert_true(count < 96);
             memcpy(next.section, section, sizeof(section));
             if (sscanf(line, ";%63[a-z_] = %127[^\n]", next.key, next.fallback) < 1)
                 fail_msg("no key with its default: %s", line);
@@ -74,7 +74,7 @@ static size_t read_manual(manual_key keys[64])
 static void every_key_of_the_manual_is_in_the_table(void **state)
 {
     (void)state;
-    manual_key keys[64];
+    manual_key keys[96];
     size_t count = read_manual(keys);
     for (size_t i = 0; i < count; i++) {
         const weft_site_field *field = weft_site_field_of(keys[i].section, keys[i].key);
@@ -90,7 +90,7 @@ static void every_key_of_the_manual_is_in_the_table(void **state)
 static void every_key_of_the_table_is_once_in_the_manual(void **state)
 {
     (void)state;
-    manual_key keys[64];
+    manual_key keys[96];
     size_t count = read_manual(keys);
     for (size_t row = 0; weft_key_at(row); row++) {
         const weft_key *key = weft_key_at(row);
