@@ -151,6 +151,13 @@ foreach(kind unit property fault golden integration)
                 bench/fabric/noise.c)
         elseif(source MATCHES "unit/test_follow\\.c$")
             weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/natural.c tools/output.c tools/signals.c)
+        elseif(source MATCHES "store_disk\\.c$")
+            # The library's file operations are the test's. That needs the rooms in the program itself.
+            if(NOT WEFT_ROOMS_SHARED)
+                weft_cmocka_test(${kind} ${source})
+                target_link_options(test_fault_store_disk PRIVATE LINKER:--wrap=write,--wrap=fsync,--wrap=mkdir
+                    LINKER:--wrap=renameat2,--wrap=unlink)
+            endif()
         elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
         elseif(WEFT_simde_INCLUDE)
