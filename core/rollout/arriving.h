@@ -106,7 +106,7 @@ weft_changes *weft_stage_list(weft_session *session, weft_stage *stage, const we
 
 /* ---- stage_encoded.c */
 /* Returns the bytes of frames that a rollout keeps beside so much staging. 0: staging does not hold the changes of each
- * possible frame, and without that no frame can be decoded again. */
+ * possible frame, and without that no frame can be decoded again; or, with auto, staging holds every update. */
 uint64_t weft_stage_encoded_bytes(const weft_layout *layout, uint64_t given, uint64_t staging);
 /* Notes a frame of the update at hand: one without an opposite cannot be kept encoded. */
 void weft_stage_kept_note(weft_kept *kept, const weft_frame_header *frame);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "encode/sizes.h"
 #include "layout/part.h"
 #include "rollout/rollout.h"
 
@@ -14,7 +15,10 @@ uint64_t weft_stage_encoded_bytes(const weft_layout *layout, uint64_t given, uin
     const uint64_t most = layout->elements < WEFT_FRAME_RUN_CHANGES ? layout->elements : WEFT_FRAME_RUN_CHANGES;
     if (staging < weft_staging_need(most, 8) || staging < weft_staging_largest(layout))
         return 0;
-    return given == UINT64_MAX ? staging / 2 / 16 * 16 : given / 16 * 16;
+    if (given != UINT64_MAX)
+        return given / 16 * 16;
+    const uint64_t half = staging / 2, all = weft_size_kept(layout, 100);
+    return staging >= weft_size_staged(layout, 100) ? 0 : (half < all ? half : all) / 16 * 16;
 }
 
 void weft_stage_kept_note(weft_kept *kept, const weft_frame_header *frame)
