@@ -489,6 +489,8 @@ typedef struct weft_staged_info {
     uint64_t bytes;      /* bytes received for it, headers and trailer included; 0 for an offer */
     double receive_ms;   /* time from the first byte to the last */
     double decode_ms;    /* time to decode and prove */
+    uint32_t encoded;    /* 1: the update is larger than staging and kept encoded, so commit decodes again */
+    double pause_ms;     /* time that the commit of an update is expected to take; 0: nothing was measured yet */
 } weft_staged_info;
 
 /* Returns the version that is whole, proved and ready to commit. Waits at most deadline_ms for one.

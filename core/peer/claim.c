@@ -11,6 +11,13 @@
 #include "base/status.h"
 #include "peer/peer.h"
 
+bool weft_claim_stages(const weft_claim *claim, const weft_update *update, weft_level level)
+{
+    const weft_chain *chain = &update->chain[level];
+    const bool encoded = level == WEFT_LEVEL_FAST && chain->bytes <= claim->hello.encoded_bytes;
+    return chain->staged_bytes <= claim->hello.staging_bytes || encoded;
+}
+
 /* Returns true if a newcomer of the same name is the peer itself, or its next life. A live peer is heard every quarter
  * of its heartbeat. So one that is silent for half of it is the connection of a process that is gone. */
 static bool succeeds(const weft_peer *peer, const weft_wire_hello *hello)

@@ -3,6 +3,7 @@
 #define WEFT_CORE_CLAIM_H
 
 #include "base/log_limit.h"
+#include "journal/journal.h"
 #include "peer/peer_state.h"
 #include "site/site.h"
 #include "wire/wire.h"
@@ -17,6 +18,10 @@ struct weft_claim {
     uint64_t rival_ns;    /* when the rival asked first */
     weft_log_limit limit; /* lines about the peer that its own doings bring about */
 };
+
+/* Tells whether the peer's staging can hold the update at that level: as change lists, or encoded, which level fast
+ * alone can be, because its frames are steps. */
+bool weft_claim_stages(const weft_claim *claim, const weft_update *update, weft_level level);
 
 /* Finds the record for the name in a guest's HELLO: its old one, which takes the guest's connection over, or `guest`
  * itself. May end the connection of another peer. Errors: WEFT_E_SYSTEM, because the guest has to come again;

@@ -25,8 +25,7 @@ static weft_level level_for(const weft_tuning *tuning, const weft_claim *claim, 
 /* Returns true if the peer's staging can hold the whole update, which makes its commit all or nothing. */
 static bool fits(const weft_tuning *tuning, const weft_claim *claim, const weft_update *update)
 {
-    return !update->snapshot_only &&
-           update->chain[level_for(tuning, claim, update)].staged_bytes <= claim->hello.staging_bytes;
+    return !update->snapshot_only && weft_claim_stages(claim, update, level_for(tuning, claim, update));
 }
 
 weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, const weft_version *base,
@@ -134,7 +133,7 @@ weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer)
  * that. */
 static bool outgrown(const weft_feed *feed, const weft_claim *claim, const weft_update *update)
 {
-    return feed->eager && update->chain[feed->level].staged_bytes > claim->hello.staging_bytes;
+    return feed->eager && !weft_claim_stages(claim, update, feed->level);
 }
 
 /* Fills the next bucket of an update's frames. WEFT_AGAIN: there is none; with `*more`, there will be. */
@@ -220,7 +219,9 @@ static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_updat
     if (!*update || !skips(&publisher->newest, &publisher->bridge, peer, *update, level))
         return WEFT_OK;
     weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, level, &merged);
-    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
+    const bool large =
+        status == WEFT_OK && peer->claim.hello.encoded_bytes && !fits(&peer->tuning, &peer->claim, merged);
+    if ((status == WEFT_E_BUDGET || large) && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
         status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
     if (status == WEFT_OK && fits(&peer->tuning, &peer->claim, merged))
         *update = merged;

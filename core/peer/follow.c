@@ -75,7 +75,7 @@ static bool takes(const weft_standing *standing, const weft_receipts *receipts, 
 {
     const weft_version *last = receipts->count ? &receipts->expected[receipts->count - 1].version : &standing->held;
     return last->root == update->base.root && (claim->hello.levels >> level & 1) &&
-           update->chain[level].staged_bytes <= claim->hello.staging_bytes;
+           weft_claim_stages(claim, update, level);
 }
 
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)

@@ -53,6 +53,7 @@ typedef struct weft_site_peer {
     uint64_t window;     /* slots */
     uint64_t streams;    /* ports of each rail, that is connections of the data plane */
     uint64_t staging;    /* bytes of change lists and scratch at the rollout; 0: auto */
+    uint64_t encoded;    /* bytes of frames of an update beyond staging; UINT64_MAX: auto */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;
     uint64_t rate_limit; /* bytes/s; 0: none */

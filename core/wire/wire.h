@@ -103,7 +103,8 @@ typedef struct weft_wire_hello {
     uint32_t chunk_bytes;
     uint32_t levels; /* mask of 1 << weft_level that the rollout can decode */
     uint64_t staging_bytes;
-    uint32_t hops; /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
+    uint64_t encoded_bytes; /* bytes of frames of level fast that it can keep of one update; 0: none */
+    uint32_t hops;          /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
     char relay[WEFT_SITE_NAME]; /* name of the relay before the rollout */
     uint64_t relay_incarnation; /* incarnation of that relay's session */
     uint32_t route;             /* the relay's number for the rollout's connection */

@@ -75,7 +75,8 @@ static const weft_wire_hello sample_hello = {
     .epoch = 0xa7,
     .chunk_bytes = 1u << 20,
     .levels = 7,
-    .staging_bytes = 64u << 20};
+    .staging_bytes = 64u << 20,
+    .encoded_bytes = 32u << 20};
 static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7e9),
                                                .name = "r1",
                                                .incarnation = UINT64_C(0x4041424344454648),
@@ -89,6 +90,7 @@ static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e
                                                .chunk_bytes = 1u << 20,
                                                .levels = 7,
                                                .staging_bytes = 64u << 20,
+                                               .encoded_bytes = 32u << 20,
                                                .hops = 2,
                                                .relay = "r0",
                                                .relay_incarnation = UINT64_C(0x4041424344454647),

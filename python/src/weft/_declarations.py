@@ -185,6 +185,8 @@ uint64_t changed;
 uint64_t bytes;
 double receive_ms;
 double decode_ms;
+uint32_t encoded;
+double pause_ms;
 } weft_staged_info;
 weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
