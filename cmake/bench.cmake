@@ -1,5 +1,6 @@
 # Measurements, not installed: one program for each bench/bench_*.c, on weft.h and the models of model/. Without WEFT_BENCH
-# only those are built that have tests. bench_codec and bench_fleet reach below weft.h.
+# only those are built that have tests. bench_codec, bench_fleet and bench_stream reach below
+# weft.h.
 file(GLOB programs CONFIGURE_DEPENDS bench/bench_*.c)
 file(GLOB shared CONFIGURE_DEPENDS bench/*.c)
 list(REMOVE_ITEM shared ${programs})
@@ -13,8 +14,10 @@ foreach(program ${programs})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${name} PRIVATE weft_static weft_dep_jansson)
 endforeach()
-foreach(name bench_codec bench_fleet)
-    target_include_directories(${name} PRIVATE core)
+foreach(name bench_codec bench_fleet bench_stream)
+    if(TARGET ${name})
+        target_include_directories(${name} PRIVATE core)
+    endif()
 endforeach()
 file(GLOB codec CONFIGURE_DEPENDS bench/codec/*.c)
 target_sources(bench_codec PRIVATE ${codec} $<TARGET_OBJECTS:weft_tools>)

@@ -24,7 +24,7 @@ set(test_environment
     ASAN_OPTIONS=${asan_options}
     "UBSAN_OPTIONS=print_stacktrace=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
-    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1")
+    "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1:die_after_fork=0")
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tmp)
 
 # The label threads is for what the thread checker is to see: tests with threads in one process. The target of this name
@@ -151,6 +151,13 @@ foreach(kind unit property fault golden integration)
                 bench/fabric/noise.c)
         elseif(source MATCHES "unit/test_follow\\.c$")
             weft_cmocka_test(${kind} ${source} EXTRA tools/follow.c tools/natural.c tools/output.c tools/signals.c)
+        elseif(source MATCHES "store_disk\\.c$")
+            # The library's file operations are the test's. That needs the rooms in the program itself.
+            if(NOT WEFT_ROOMS_SHARED)
+                weft_cmocka_test(${kind} ${source})
+                target_link_options(test_fault_store_disk PRIVATE LINKER:--wrap=write,--wrap=fsync,--wrap=mkdir
+                    LINKER:--wrap=renameat2,--wrap=unlink)
+            endif()
         elseif(NOT source MATCHES "_simde\\.c$")
             weft_cmocka_test(${kind} ${source})
         elseif(WEFT_simde_INCLUDE)

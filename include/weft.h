@@ -494,6 +494,8 @@ typedef struct weft_staged_info {
     uint64_t bytes;      /* bytes received for it, headers and trailer included; 0 for an offer */
     double receive_ms;   /* time from the first byte to the last */
     double decode_ms;    /* time to decode and prove */
+    uint32_t encoded;    /* 1: the update is larger than staging and kept encoded, so commit decodes again */
+    double pause_ms;     /* time that the commit of an update is expected to take; 0: nothing was measured yet */
 } weft_staged_info;
 
 /* Returns the version that is whole, proved and ready to commit. Waits at most deadline_ms for one.
@@ -907,6 +909,147 @@ WEFT_API weft_status weft_update_invert(weft_update_file *update, const weft_lay
 WEFT_API weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
                                          const weft_work *work, uint64_t *tensors, uint64_t *root);
 
+/* ---------------------------------------------------------------- stores */
+
+/* A store keeps the versions of a model as files: an update for each version, and now and then an anchor, which has all
+ * bits of a version. Nothing is ever overwritten. docs/STORE.md is the law of the names.
+ *
+ *   weft_store_open    a folder -> the versions in that folder
+ *   weft_store_put     weights -> the next version
+ *   weft_store_apply   weights of any version -> weights of another, forward or back
+ *   weft_store_check   proves every file
+ *   weft_store_trim    removes old versions
+ *
+ * Several processes may read a store while one writes. A handle is used by one thread at a time. */
+typedef struct weft_store weft_store;
+
+typedef struct weft_store_options {
+    size_t size;      /* sizeof(weft_store_options) */
+    int create;       /* 1: the folder is made if there is none */
+    uint64_t anchors; /* numbers from one anchor to the next; 0: 64 */
+} weft_store_options;
+
+/* Opens a store, and reads the ends of all of its files. A damaged file is no error here.
+ *
+ * place    path of a folder
+ * options  NULL for the defaults
+ * store    receives the store; the caller gives it back with weft_store_close
+ * Errors: WEFT_E_FILE (no folder), WEFT_E_ARGUMENT, WEFT_E_MEMORY. */
+WEFT_API weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store);
+/* Closes a store. NULL is allowed. */
+WEFT_API void weft_store_close(weft_store *store);
+/* Looks for what others wrote since. A file that was found damaged is looked at again. Errors: WEFT_E_FILE,
+ * WEFT_E_MEMORY. */
+WEFT_API weft_status weft_store_refresh(weft_store *store);
+
+/* One version of a store. */
+typedef struct weft_store_entry {
+    weft_version version;
+    weft_version base;     /* version that the update starts from; all 0: there is no update */
+    uint64_t update_bytes; /* bytes of the update; 0: none */
+    uint64_t anchor_bytes; /* bytes of the anchor; 0: none */
+    uint64_t time_s;       /* time at which the version was written, in seconds since 1970 */
+    int damaged;           /* 1: an end of a file is damaged, or is not what the file's name says */
+    int reachable;         /* 1: whole files lead to the version */
+} weft_store_entry;
+
+/* Lists the versions by run and number, rising. `capacity` and `count` are as for weft_peers. Errors: WEFT_E_MEMORY. */
+WEFT_API weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity,
+                                     size_t *count);
+
+/* Returns the layout of a version. The caller gives the layout back with weft_layout_free.
+ * version  run and number; run 0: the last run that has the number
+ * Errors: WEFT_E_MISSING (no such version), those of weft_update_open. */
+WEFT_API weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout);
+
+/* Copies the attachment of a version, which the version or an earlier one brought; as weft_update_attachment.
+ * Errors: WEFT_E_MISSING (no such version, or the file that brought the attachment is gone), those of
+ * weft_update_attachment. */
+WEFT_API weft_status weft_store_attachment(weft_store *store, const weft_version *version, void *data,
+                                           uint64_t capacity, uint64_t *bytes);
+
+/* Figures of weft_store_apply. */
+typedef struct weft_store_info {
+    size_t size;          /* sizeof(weft_store_info) */
+    weft_version version; /* version that the weights are now */
+    uint64_t files;       /* files that were applied */
+    uint64_t anchors;     /* anchors among these files */
+    uint64_t bytes;       /* bytes of these files */
+    uint64_t damaged;     /* files that failed, and were gone round */
+} weft_store_info;
+
+/* Moves weights to a version of the store, by the files that take the fewest bytes.
+ *
+ * Weights of a version of the store go forward by its updates, or back by the same updates, inverted. All other weights
+ * are overwritten from an anchor. Each file is proved before a weight changes. Where a file is damaged, another way is
+ * taken. After an error the weights may be those of a version on the way, or of none.
+ *
+ * version  run and number; run 0: the last run that has the number
+ * pieces   weights, as for weft_bind
+ * info     receives the figures, or NULL
+ * Blocks: for a pass over the weights, and one for each file.
+ * Errors: WEFT_E_MISSING (no such version, or no way to it), WEFT_E_LAYOUT, those of weft_update_apply. */
+WEFT_API weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
+                                      const weft_piece *pieces, uint64_t count, const weft_work *work,
+                                      weft_store_info *info);
+
+typedef struct weft_store_put_options {
+    size_t size;               /* sizeof(weft_store_put_options) */
+    weft_version base;         /* run and number of the base; all 0: there is none, and the version gets an anchor */
+    weft_version target;       /* run and number of the new version: later than the base, and not 0 */
+    const void *attachment;    /* attachment of the new version; with bytes 0: that of the base */
+    uint64_t attachment_bytes; /* length of the attachment, at most WEFT_ATTACHMENT_MAX */
+} weft_store_put_options;
+
+/* Writes a version: the update from its base, and an anchor where one is due.
+ *
+ * An anchor is due at the first number of each `anchors` numbers, and without a base. A reader sees the version as soon
+ * as its first file is whole. If the update is written and the anchor fails, the version is there, and the next version
+ * gets an anchor.
+ *
+ * base    weights of the base, or NULL with base_count 0
+ * target  weights of the new version
+ * info    receives the figures of the update, or of the anchor where there is no update; or NULL
+ * Errors: WEFT_E_STATE (the version is there already), WEFT_E_ARGUMENT (the labels), WEFT_E_BASE (the weights are not
+ * the base's), WEFT_E_MISSING (the store lacks the base), WEFT_E_FILE, those of weft_diff. */
+WEFT_API weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base,
+                                    uint64_t base_count, const weft_piece *target, uint64_t target_count,
+                                    const weft_store_put_options *options, const weft_work *work,
+                                    weft_update_info *info);
+
+/* A fault of a store. */
+typedef struct weft_store_fault {
+    const char *file;     /* name of the damaged file within the store; NULL: a version that no whole files lead to */
+    weft_version version; /* version of the file, or the version that is lost */
+    weft_status status;   /* kind of damage */
+    const char *text;     /* description of the damage */
+} weft_store_fault;
+
+/* Proves every file of a store against weights: each anchor, each update, and the root after each.
+ *
+ * report  gets each fault; any status but WEFT_OK ends the work and is returned
+ * faults  receives their number
+ * Blocks: for a pass over the weights of the model for each file. Needs memory for the weights.
+ * Errors: those of the place, WEFT_E_MEMORY, the errors of report and progress. */
+WEFT_API weft_status weft_store_check(weft_store *store, const weft_work *work,
+                                      weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
+                                      uint64_t *faults);
+
+typedef struct weft_store_keep {
+    size_t size;       /* sizeof(weft_store_keep) */
+    uint64_t versions; /* versions to keep at most; 0: any number */
+    uint64_t bytes;    /* bytes to keep at most; 0: any number */
+    uint64_t age_s;    /* age in seconds that a version may have; 0: any age */
+    uint64_t grace_s;  /* age in seconds below which no file goes, because somebody may be reading it */
+} weft_store_keep;
+
+/* Removes the oldest versions until the rest is within all bounds, and unfinished files older than the grace time.
+ *
+ * What goes is all before an anchor, so that all that stays can be read. The newest anchor and all after it stay.
+ * removed  receives the number of versions that went; or NULL
+ * Errors: WEFT_E_FILE. */
+WEFT_API weft_status weft_store_trim(weft_store *store, const weft_store_keep *keep, uint64_t *removed);
+
 /* ---------------------------------------------------------------- what is here */
 
 typedef struct weft_device_info {
@@ -923,7 +1066,7 @@ typedef struct weft_device_info {
 WEFT_API weft_status weft_devices(weft_device_info *devices, size_t capacity, size_t *count);
 
 typedef struct weft_provider_info {
-    char provider[16];      /* weft's name: "tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop" */
+    char provider[16];      /* weft's name: "tcp", "tcp-rxm", "stream", "verbs", "efa", "efa-direct", "shm", "loop" */
     char fabric[48];        /* libfabric's provider name: "net", "tcp", "tcp;ofi_rxm", ... */
     char address[64];       /* interface or address, if any */
     char detail[192];       /* limits, or the reason why the provider is not available */

@@ -165,13 +165,13 @@ static weft_status rule_take(reader *in, json_t *value, weft_share_rule *rule)
     *rule = (weft_share_rule){0};
     if (!json_is_object(value))
         return wrong(in, "need an object");
-    weft_status status = together(in, value);
+    weft_status status = WEFT_OK;
     json_object_foreach(value, name, of)
     {
         if (status == WEFT_OK)
             status = key_take(in, name, of, rule);
     }
-    return status;
+    return status == WEFT_OK ? together(in, value) : status;
 }
 
 /* ---- a file */

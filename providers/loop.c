@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "providers/loop_hub.h"
+#include "providers/no_pipe.h"
 
 #define CHUNK_BYTES   (UINT64_C(1) << 20)
 #define DEPTH         8u
@@ -345,6 +346,7 @@ const weft_provider weft_provider_loop = {
     .port_close = loop_port_close,
     .port_address = loop_port_address,
     .port_connect = loop_port_connect,
+    .port_pipe = weft_no_pipe,
     .write = weft_loop_write,
     .poll = weft_loop_poll,
     .wait_fd = loop_wait_fd,

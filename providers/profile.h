@@ -4,6 +4,7 @@
 #define WEFT_PROVIDERS_PROFILE_H
 
 #include "port/port_provider.h"
+#include "providers/no_pipe.h"
 
 /* As libfabric counts: also weft_link_facts.version. */
 #define WEFT_FABRIC_VERSION(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))
@@ -174,8 +175,8 @@ const void *weft_fabric_anchor(void);
     .region_open = weft_fabric_region_open, .region_close = weft_fabric_region_close,                                  \
     .region_remote = weft_fabric_region_remote, .port_open = weft_fabric_port_open,                                    \
     .port_close = weft_fabric_port_close, .port_address = weft_fabric_port_address,                                    \
-    .port_connect = weft_fabric_port_connect, .write = weft_fabric_write, .poll = weft_fabric_poll,                    \
-    .wait_fd = weft_fabric_wait_fd, .wait_arm = weft_fabric_wait_arm
+    .port_connect = weft_fabric_port_connect, .port_pipe = weft_no_pipe, .write = weft_fabric_write,                   \
+    .poll = weft_fabric_poll, .wait_fd = weft_fabric_wait_fd, .wait_arm = weft_fabric_wait_arm
 #endif
 
 /* Defines the const table `weft_provider_SYMBOL` over a profile. */

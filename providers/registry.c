@@ -6,11 +6,12 @@
 #include "providers/loop.h"
 #include "providers/near.h"
 #include "providers/review.h"
+#include "providers/stream.h"
 
 /* In the order of `weft info`; the loop last, since no site should mean it. */
-static const weft_provider *const providers[] = {&weft_provider_tcp, &weft_provider_tcp_rxm,    &weft_provider_verbs,
-                                                 &weft_provider_efa, &weft_provider_efa_direct, &weft_provider_shm,
-                                                 &weft_provider_loop};
+static const weft_provider *const providers[] = {
+    &weft_provider_tcp, &weft_provider_tcp_rxm,    &weft_provider_stream, &weft_provider_verbs,
+    &weft_provider_efa, &weft_provider_efa_direct, &weft_provider_shm,    &weft_provider_loop};
 #define COUNT (sizeof providers / sizeof providers[0])
 
 const weft_provider *weft_provider_at(size_t index)

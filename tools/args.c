@@ -78,6 +78,21 @@ static const arg_row rows[] = {
     {WEFT_OPTION_MEGABYTES, "--megabytes", "N", ARG_COUNT, AT(megabytes),
      "fabric: least megabytes sent to measure one rate (64); gpu: device memory that weft may take besides the "
      "weights"},
+    {WEFT_OPTION_TP, "--tp", "N", ARG_COUNT, AT(tp),
+     "share the model among N ranks as tensor-parallel engines do: rows of q, k, v, gate, up and of the vocabulary, "
+     "columns of o and down; the first rank contributes the rest"},
+    {WEFT_OPTION_FSDP, "--fsdp", "N", ARG_COUNT, AT(fsdp),
+     "share the model among N ranks as FSDP2 does: chunks of the first dimension"},
+    {WEFT_OPTION_EXPERTS, "--experts", "N", ARG_COUNT, AT(experts),
+     "share the experts among N ranks in equal groups; the first rank contributes the rest"},
+    {WEFT_OPTION_KEY_HEADS, "--key-heads", "N", ARG_COUNT, AT(key_heads),
+     "with --tp: number of key heads, which ranks share where they are more (config.json of a folder says it)"},
+    {WEFT_OPTION_PAD, "--pad", "N", ARG_COUNT, AT(pad),
+     "with --tp: size to whose multiple the vocabulary is rounded up before it is parted (64)"},
+    {WEFT_OPTION_WHOLE, "--join", NULL, ARG_FLAG, AT(join),
+     "make the whole model of a folder of shares: FOLDER --join -o MODEL"},
+    {WEFT_OPTION_SHARE, "--share", "FILE", ARG_EACH, AT(shares),
+     "with --model: print slices, keys and bytes of a share file (docs/SHARDING.md); may be repeated"},
     {WEFT_OPTION_SET, "--set", "SECTION.KEY=VALUE", ARG_EACH, AT(overrides),
      "override a key of the site file; may be repeated"},
     {WEFT_OPTION_LOG, "--log", "LEVEL", ARG_TEXT, AT(log), "error, warn, info or debug; on standard error"},
@@ -288,10 +303,12 @@ weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_ar
                         .density = "0.1,1.17,8",
                         .teams = "1,2",
                         .runs = 7,
-                        .megabytes = 64};
+                        .megabytes = 64,
+                        .pad = 64};
     args->versions.items = calloc((size_t)argc + 1, sizeof(char *));
     args->overrides.items = calloc((size_t)argc + 2, sizeof(char *));
-    if (!args->versions.items || !args->overrides.items)
+    args->shares.items = calloc((size_t)argc + 1, sizeof(char *));
+    if (!args->versions.items || !args->overrides.items || !args->shares.items)
         return weft_fail_quiet(WEFT_E_MEMORY, "no memory for %d arguments", argc);
     /* --json decides how even a later word's error is told */
     for (int i = 0; i < argc; i++)
@@ -305,6 +322,7 @@ weft_status weft_args_read(const weft_verb *verb, int argc, char **argv, weft_ar
 void weft_args_close(weft_args *args)
 {
     free(args->versions.items);
+    free(args->shares.items);
     free(args->overrides.items);
     *args = (weft_args){0};
 }

@@ -39,7 +39,14 @@ typedef enum weft_option {
     WEFT_OPTION_MEGABYTES,
     WEFT_OPTION_NAMES,
     WEFT_OPTION_ALLOW_MISSING,
-    WEFT_OPTION_FOLLOW_ALL
+    WEFT_OPTION_FOLLOW_ALL,
+    WEFT_OPTION_TP,
+    WEFT_OPTION_FSDP,
+    WEFT_OPTION_EXPERTS,
+    WEFT_OPTION_KEY_HEADS,
+    WEFT_OPTION_PAD,
+    WEFT_OPTION_WHOLE,
+    WEFT_OPTION_SHARE
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -78,6 +85,7 @@ typedef struct weft_args {
     const char *density; /* percentages with commas between them */
     const char *teams;   /* thread counts, the same */
     weft_arg_list versions;
+    weft_arg_list shares;    /* --share */
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
     uint64_t until;
@@ -88,6 +96,11 @@ typedef struct weft_args {
     uint64_t threads; /* 0: the library's choice */
     uint64_t runs;
     uint64_t megabytes;
+    uint64_t tp; /* ranks, as fsdp and experts are */
+    uint64_t fsdp;
+    uint64_t experts;
+    uint64_t key_heads; /* 0: not known */
+    uint64_t pad;
     double changed; /* percent */
     char log_override[64];
 } weft_args;

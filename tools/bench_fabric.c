@@ -187,6 +187,11 @@ static weft_status choose_provider(plan *plan, const weft_site_peer *peer)
     if (strcmp(peer->provider, "loop") == 0)
         return weft_fail_quiet(
             WEFT_E_CONFIG, "[peer.%s] provider = loop joins no processes: there is no fabric to measure", peer->name);
+    if (strcmp(peer->provider, "stream") == 0)
+        return weft_fail_quiet(WEFT_E_CONFIG,
+                               "[peer.%s] provider = stream goes by the connections of a rollout that joined: there is "
+                               "no fabric to measure; the trainer prints the rate of each peer",
+                               peer->name);
     snprintf(plan->provider, sizeof plan->provider, "%s", peer->provider);
     return WEFT_OK;
 }

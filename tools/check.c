@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "check_backend.h"
 #include "check_cuts.h"
 #include "check_fabric.h"
@@ -61,9 +62,10 @@ static json_t *patterns_json(const weft_site *site)
     return patterns;
 }
 
-/* `layout`: of the model at `model_path`; NULL: none is given. `cells`: what the cuts make of it. */
+/* `layout`: of the model at `model_path`; NULL: none is given. `cells`: what the cuts make of it. `shares`: of share
+ * files, or NULL. */
 static json_t *site_json(const weft_site *site, const char *path, const weft_layout *layout, const char *model_path,
-                         json_t *cells)
+                         json_t *cells, json_t *shares)
 {
     uint64_t journal = site->trainer.journal ? site->trainer.journal : JOURNAL_UNKNOWN;
     json_t *object = json_pack("{s:o}", "path", weft_json_text(path)), *peers = json_array();
@@ -85,6 +87,8 @@ static json_t *site_json(const weft_site *site, const char *path, const weft_lay
     json_object_set_new(object, "cuts", weft_check_cuts(site));
     if (cells)
         json_object_set_new(object, "cells", cells);
+    if (shares)
+        json_object_set_new(object, "shares", shares);
     if (layout)
         json_object_set_new(object, "memory", weft_check_sizes(site, model_path, layout, &journal));
     json_object_set_new(object, "fabrics", weft_check_fabrics(site, journal));
@@ -150,7 +154,12 @@ static void print_security(const json_t *site)
 {
     if (strcmp(text_of(json_object_get(site, "security"), "mode"), "tls") != 0)
         return;
-    printf("security: names are proved; weights go in plain by the providers of the peers (docs/SECURITY.md)\n");
+    size_t index, plain = 0;
+    const json_t *peer, *peers = json_object_get(site, "peers");
+    json_array_foreach((json_t *)peers, index, peer) plain += strcmp(text_of(peer, "provider"), "stream") != 0;
+    printf("security: names are proved; %s (docs/SECURITY.md)\n",
+           plain == 0 ? "messages and weights are secret"
+                      : "weights go in plain, but for those of peers with provider = stream");
     if (*weft_library_absence())
         printf("security: no tls on this host: %s\n", weft_library_absence());
 }
@@ -179,6 +188,7 @@ static void print_lines(const json_t *site)
         printf("patterns: any number of peers of these names, up to max_peers\n");
     json_array_foreach(patterns, index, peer) print_peer(peer);
     weft_check_cuts_print(json_object_get(site, "cuts"), json_object_get(site, "cells"));
+    weft_check_shares_print(json_object_get(site, "shares"));
     if (json_object_get(site, "memory"))
         weft_check_sizes_print(json_object_get(site, "memory"));
     json_t *fabrics = json_object_get(site, "fabrics"), *backends = json_object_get(site, "backends");
@@ -193,17 +203,23 @@ int weft_verb_check(const weft_args *args)
     weft_site *site = NULL;
     weft_model *model = NULL;
     weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &site);
-    json_t *cells = NULL;
+    json_t *cells = NULL, *shares = NULL;
+    if (status == WEFT_OK && args->shares.count && !args->model)
+        status = weft_fail_quiet(WEFT_E_ARGUMENT, "--share needs the model that it is of: --model FILE");
     if (status == WEFT_OK && args->model)
         status = weft_model_open(args->model, 0, &model);
     if (status == WEFT_OK && model)
         status = weft_check_cells(site, weft_model_layout(model), &cells);
+    if (status == WEFT_OK && args->shares.count)
+        status = weft_check_shares(site, weft_model_layout(model), args->shares.items, args->shares.count, &shares);
     if (status != WEFT_OK) {
+        json_decref(cells);
+        json_decref(shares);
         weft_model_close(model);
         weft_site_free(site);
         return weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     }
-    json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model, cells);
+    json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model, cells, shares);
     weft_model_close(model);
     weft_site_free(site);
     if (args->json) {

@@ -73,10 +73,10 @@ static void judge_peer(const question *q, const weft_site_peer *peer, const char
         warn(q, "%s: staging does not hold the largest unit: it will not open; raise [peer.%s] staging to at least %s",
              name, name, weft_size_print(least, text));
     else if (sizes->staging.bytes < one)
-        warn(q,
-             "%s: an update of 1 %% does not fit its staging: it gets a snapshot instead; raise [peer.%s] staging "
-             "to at least %s",
-             name, name, weft_size_print(one, text));
+        warn(q, "%s: an update of 1 %% does not fit its staging: it %s instead; raise [peer.%s] staging to at least %s",
+             name,
+             sizes->encoded < weft_size_kept(q->layout, ONE_PERCENT) ? "gets a snapshot" : "commits slowly, encoded",
+             name, weft_size_print(one, text));
     if (sizes->bucket < q->layout->largest_frame)
         warn(q,
              "%s: bucket_max does not hold the largest frame: it will not open; raise [peer.%s] bucket_max to at "
@@ -109,10 +109,11 @@ static json_t *peer_json(const question *q, const weft_site_peer *peer, bool pat
     snprintf(name, sizeof name, "%s%s", peer->name, pattern ? "*" : "");
     judge_host(q, name, sizes.bytes);
     judge_peer(q, peer, name, &sizes);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "name", name, "bytes", (json_int_t)sizes.bytes,
-                     "bucket_max", (json_int_t)sizes.bucket, "slots", (json_int_t)sizes.slots, "decoding",
-                     (json_int_t)sizes.decoding, "staging", size_json(&sizes.staging), "digests",
-                     (json_int_t)sizes.digests, "image", (json_int_t)sizes.image, "relay", (json_int_t)sizes.relay);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I}", "name", name, "bytes",
+                     (json_int_t)sizes.bytes, "bucket_max", (json_int_t)sizes.bucket, "slots", (json_int_t)sizes.slots,
+                     "decoding", (json_int_t)sizes.decoding, "staging", size_json(&sizes.staging), "encoded",
+                     (json_int_t)sizes.encoded, "digests", (json_int_t)sizes.digests, "image", (json_int_t)sizes.image,
+                     "relay", (json_int_t)sizes.relay);
 }
 
 json_t *weft_check_sizes(const weft_site *site, const char *path, const weft_layout *layout, uint64_t *journal)
@@ -166,10 +167,10 @@ static void print_trainer(const json_t *trainer)
 static void print_peer(const json_t *peer)
 {
     const json_t *staging = json_object_get(peer, "staging");
-    printf("  %s: at most %.1f MB beside the weights: slots %.1f, decoding %.1f, staging %.1f, digests %.1f, "
-           "image %.1f, relay %.1f\n",
+    printf("  %s: at most %.1f MB beside the weights: slots %.1f, decoding %.1f, staging %.1f, encoded %.1f, "
+           "digests %.1f, image %.1f, relay %.1f\n",
            json_string_value(json_object_get(peer, "name")), mb(peer, "bytes"), mb(peer, "slots"), mb(peer, "decoding"),
-           mb(staging, "bytes"), mb(peer, "digests"), mb(peer, "image"), mb(peer, "relay"));
+           mb(staging, "bytes"), mb(peer, "encoded"), mb(peer, "digests"), mb(peer, "image"), mb(peer, "relay"));
     print_size("staging", staging);
 }
 

@@ -7,6 +7,7 @@
 #include "providers/near.h"
 #include "providers/place.h"
 #include "providers/review.h"
+#include "providers/stream.h"
 
 static json_t *text_or_null(const char *text)
 {
@@ -62,6 +63,10 @@ json_t *weft_fabric_json(const char *provider, const char *address, int64_t devi
     weft_review review;
     char bus[WEFT_PLACE_BUS], meant[WEFT_INTERFACE_TEXT];
     const uint32_t accelerator = device < 0 ? 0 : (uint32_t)device + 1;
+    if (strcmp(provider, "stream") == 0)
+        return json_pack("{s:s,s:s,s:s,s:s,s:i,s:[]}", "provider", provider, "address", "", "missing", "nothing",
+                         "text", "by connections that the rollout makes to the port it joins by", "left_out", 0,
+                         "candidates");
     if (!profile)
         return json_null();
     memset(&review, 0, sizeof review);
@@ -135,12 +140,15 @@ void weft_fabric_print(const json_t *fabric, int indent)
 json_t *weft_fabric_profile_json(const char *provider)
 {
     const weft_profile *profile = weft_profile_find(provider);
-    if (!profile)
+    const bool stream = strcmp(provider, "stream") == 0;
+    if (!profile && !stream)
         return NULL;
     json_t *lines = json_array();
     const char *name;
     char value[512];
-    for (size_t i = 0; (name = weft_profile_line(profile, i, value, sizeof value)); i++)
+    for (size_t i = 0; (name = stream ? weft_stream_line(i, value, sizeof value)
+                                      : weft_profile_line(profile, i, value, sizeof value));
+         i++)
         json_array_append_new(lines, json_pack("{s:s,s:s}", "line", name, "value", value));
     return json_pack("{s:s,s:o}", "provider", provider, "lines", lines);
 }

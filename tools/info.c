@@ -129,7 +129,7 @@ static int tell_profile(const weft_args *args)
     if (!profile)
         return weft_output_error(args->json, WEFT_TOOL_INPUT,
                                  weft_fail_quiet(WEFT_E_ARGUMENT,
-                                                 "--profile '%s': need tcp, tcp-rxm, verbs, efa, "
+                                                 "--profile '%s': need tcp, tcp-rxm, stream, verbs, efa, "
                                                  "efa-direct or shm",
                                                  args->profile));
     json_t *here = weft_fabric_json(args->profile, "", 0, 0);

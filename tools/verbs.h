@@ -15,6 +15,7 @@ int weft_verb_inspect(const weft_args *args);
 int weft_verb_merge(const weft_args *args);
 int weft_verb_invert(const weft_args *args);
 int weft_verb_digest(const weft_args *args);
+int weft_verb_shard(const weft_args *args);
 int weft_verb_key(const weft_args *args);
 int weft_verb_bench(const weft_args *args);
 

@@ -14,10 +14,10 @@ static const weft_verb verbs[] = {
     {"info", "[--profile PROVIDER] [--json]",
      "Lists the parts of this build and this machine: backends, devices, fabric providers",
      WEFT_TAKES(JSON) | WEFT_TAKES(PROFILE), false, 0, 0, weft_verb_info},
-    {"check", "SITE.ini [--model FILE] [--set SECTION.KEY=VALUE]... [--json]",
+    {"check", "SITE.ini [--model FILE [--share FILE]...] [--set SECTION.KEY=VALUE]... [--json]",
      "Checks a site file, prints each peer's settings and the parts that this host has, and, with a model, the memory "
-     "of each end",
-     OVER_SITE | WEFT_TAKES(MODEL), true, 0, 0, weft_verb_check},
+     "of each end, cells, keys and shares",
+     OVER_SITE | WEFT_TAKES(MODEL) | WEFT_TAKES(SHARE), true, 0, 0, weft_verb_check},
     {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
      "Publishes checkpoints, one version after the other, to the rollouts of a site",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(MODEL) | WEFT_TAKES(VERSIONS) | WEFT_TAKES(FOLLOW) |
@@ -51,6 +51,13 @@ static const weft_verb verbs[] = {
      OVER_FILES | WEFT_TAKES(OUTPUT) | WEFT_TAKES(LEVEL) | WEFT_TAKES(BASE), false, 1, 0, weft_verb_invert},
     {"digest", "MODEL [--threads N] [--json]", "Prints the digest that identifies a version", OVER_FILES, false, 1, 0,
      weft_verb_digest},
+    {"shard",
+     "MODEL (--tp N | --fsdp N | --experts N) -o FOLDER [--key-heads N] [--pad N] [--json]\n"
+     "       weft shard FOLDER --join -o MODEL [--json]",
+     "Parts a model into the shares of many ranks, with their share files, or joins such shares again",
+     WEFT_TAKES(JSON) | WEFT_TAKES(OUTPUT) | WEFT_TAKES(TP) | WEFT_TAKES(FSDP) | WEFT_TAKES(EXPERTS) |
+         WEFT_TAKES(KEY_HEADS) | WEFT_TAKES(PAD) | WEFT_TAKES(WHOLE),
+     false, 1, 0, weft_verb_shard},
     {"key", "FILE [--json]", "Makes a key by which a peer and its trainer prove their names ([security] mode = tls)",
      WEFT_TAKES(JSON), false, 1, 0, weft_verb_key},
     {"bench",
@@ -112,7 +119,7 @@ static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         weft_fail_quiet(WEFT_E_ARGUMENT, "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                                         "inspect, merge, digest, key or bench; see weft --help");
+                                         "inspect, merge, digest, shard, key or bench; see weft --help");
         return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)

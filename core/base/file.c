@@ -174,15 +174,34 @@ weft_status weft_file_sync_directory(const char *path)
                   : weft_fail(WEFT_E_FILE, "written, but its directory cannot be synced: %s", strerror(reason));
 }
 
-weft_status weft_file_finish(weft_file *file)
+/* Renames, and refuses a name that is taken. File systems that know no such rename (NFS) know links. */
+static int rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    return link(from, to) == 0 ? unlink(from) : -1;
+}
+
+static weft_status renamed(weft_file *file, int (*move)(const char *, const char *))
+{
+    if (move(file->temporary, file->path) == 0)
+        return WEFT_OK;
+    if (errno == EEXIST)
+        return weft_fail(WEFT_E_STATE, "was there already when this one was whole, and is left as it is");
+    return weft_fail(WEFT_E_FILE, "cannot be put in its place: %s", strerror(errno));
+}
+
+static weft_status finish_by(weft_file *file, int (*move)(const char *, const char *))
 {
     weft_status status = WEFT_OK;
     if (fsync(file->descriptor) != 0)
         status = weft_fail(WEFT_E_FILE, "cannot be brought to disk: %s", strerror(errno));
     if (status == WEFT_OK)
         status = descriptor_close(file);
-    if (status == WEFT_OK && rename(file->temporary, file->path) != 0)
-        status = weft_fail(WEFT_E_FILE, "cannot be put in its place: %s", strerror(errno));
+    if (status == WEFT_OK)
+        status = renamed(file, move);
     if (status == WEFT_OK) {
         weft_file_forget(file->temporary);
         file->temporary = NULL;
@@ -190,6 +209,16 @@ weft_status weft_file_finish(weft_file *file)
     }
     weft_file_drop(file);
     return status;
+}
+
+weft_status weft_file_finish(weft_file *file)
+{
+    return finish_by(file, rename);
+}
+
+weft_status weft_file_finish_new(weft_file *file)
+{
+    return finish_by(file, rename_new);
 }
 
 void weft_file_drop(weft_file *file)

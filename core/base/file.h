@@ -25,6 +25,8 @@ weft_status weft_file_place_check(const char *path);
 weft_status weft_file_put(weft_file *file, const void *data, uint64_t bytes);
 /* Syncs the file, renames it, and syncs the directory. On an error only what had the name before is left. */
 weft_status weft_file_finish(weft_file *file);
+/* The same, but a name that somebody took meanwhile stays as it is. Errors: WEFT_E_STATE (the name is taken). */
+weft_status weft_file_finish_new(weft_file *file);
 /* Removes an unfinished file. A record that is all zero or finished may be dropped too. */
 void weft_file_drop(weft_file *file);
 

@@ -62,10 +62,19 @@ static weft_status refuse_later(const weft_peer *idle, const weft_wire_hello *he
     return WEFT_E_SYSTEM;
 }
 
-/* Ends the connection of the peer whose name is wanted, or refuses the newcomer. */
-static weft_status take_name(weft_peer_table *peers, weft_peer *peer, const weft_wire_hello *hello)
+/* Returns true if the site gives a live peer's name to a later incarnation that proved it. An earlier one never gets it
+ * back, because two that live would throw each other out for ever. */
+static bool replaces(const weft_peer *peer, const weft_peer *guest, const weft_wire_hello *hello)
 {
-    if (succeeds(peer, hello)) {
+    return guest->connection.control.guard && guest->session->site->replace == WEFT_REPLACE_YES &&
+           hello->incarnation > peer->claim.hello.incarnation;
+}
+
+/* Ends the connection of the peer whose name is wanted, or refuses the newcomer. */
+static weft_status take_name(weft_peer_table *peers, weft_peer *peer, const weft_peer *guest,
+                             const weft_wire_hello *hello)
+{
+    if (succeeds(peer, hello) || replaces(peer, guest, hello)) {
         weft_peer_move(peer, WEFT_ON_REPLACED);
         weft_peer_lose(peers, peer, WEFT_E_PEER_LOST, "it came back on a new connection");
         return WEFT_OK;
@@ -118,7 +127,7 @@ weft_status weft_claim_take(weft_peer_table *peers, weft_peer *guest, const weft
             others += peer->connection.greeted;
             continue;
         }
-        weft_status status = peer->connection.greeted ? take_name(peers, peer, hello) : WEFT_OK;
+        weft_status status = peer->connection.greeted ? take_name(peers, peer, guest, hello) : WEFT_OK;
         if (status != WEFT_OK)
             return status;
         *record = peer;

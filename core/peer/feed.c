@@ -12,27 +12,20 @@ static weft_status send_message(weft_feed *feed, weft_connection *connection, we
     return weft_control_send(&connection->control, type, body->data, body->used);
 }
 
-/* Returns the bytes of staging that the peer needs for an update at that level. */
-static uint64_t need_of(const weft_arena *arena, const weft_peer *peer, const weft_update *update, weft_level level)
-{
-    return weft_peer_view_need(peer->view, peer->session->layout, arena, &update->chain[level]);
-}
-
-static weft_level level_for(const weft_arena *arena, const weft_peer *peer, const weft_update *update)
+static weft_level level_for(const weft_peer *peer, const weft_arena *arena, const weft_update *update)
 {
     weft_level level = peer->tuning.wanted;
     bool there = update->levels >> level & peer->claim.hello.levels >> level & 1;
-    return there && need_of(arena, peer, update, level) <= peer->claim.hello.staging_bytes ? level
-           : update->levels >> WEFT_LEVEL_FAST & 1                                         ? WEFT_LEVEL_FAST
-           : update->levels >> WEFT_LEVEL_TIGHT & 1                                        ? WEFT_LEVEL_TIGHT
-                                                    : WEFT_LEVEL_FULL; /* a repair */
+    return there && weft_peer_view_stages(peer, arena, update, level) ? level
+           : update->levels >> WEFT_LEVEL_FAST & 1                    ? WEFT_LEVEL_FAST
+           : update->levels >> WEFT_LEVEL_TIGHT & 1                   ? WEFT_LEVEL_TIGHT
+                                                                      : WEFT_LEVEL_FULL; /* a repair */
 }
 
 /* Returns true if the peer's staging can hold the whole update, which makes its commit all or nothing. */
-static bool fits(const weft_arena *arena, const weft_peer *peer, const weft_update *update)
+static bool fits(const weft_peer *peer, const weft_arena *arena, const weft_update *update)
 {
-    return !update->snapshot_only &&
-           need_of(arena, peer, update, level_for(arena, peer, update)) <= peer->claim.hello.staging_bytes;
+    return !update->snapshot_only && weft_peer_view_stages(peer, arena, update, level_for(peer, arena, update));
 }
 
 /* Names both ends of an update as the peer knows them. */
@@ -77,7 +70,7 @@ static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft
     weft_version base, target;
     name_ends(peer, update, &base, &target);
     memset(stream, 0, sizeof *stream);
-    stream->level = level_for(&publisher->journal.arena, peer, update);
+    stream->level = level_for(peer, &publisher->journal.arena, update);
     peer->tuning.level = stream->level;
     stream->update = update;
     stream->order = update->order;
@@ -151,9 +144,9 @@ weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer)
 
 /* Returns true if the peer cannot stage what there is of its update, because an eager update may have grown beyond
  * that. */
-static bool outgrown(const weft_arena *arena, const weft_peer *peer, const weft_update *update)
+static bool outgrown(const weft_peer *peer, const weft_arena *arena, const weft_update *update)
 {
-    return peer->feed.eager && need_of(arena, peer, update, peer->feed.level) > peer->claim.hello.staging_bytes;
+    return peer->feed.eager && !weft_peer_view_stages(peer, arena, update, peer->feed.level);
 }
 
 /* Fills the next bucket of an update's frames. WEFT_AGAIN: there is none; with `*more`, there will be. */
@@ -178,7 +171,7 @@ static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
     bool more = false;
     if (update)
         name_ends(peer, update, &base, &target);
-    if (update && outgrown(&publisher->journal.arena, peer, update)) {
+    if (update && outgrown(peer, &publisher->journal.arena, update)) {
         weft_status status = weft_feed_withdraw(publisher->peers, peer);
         return status == WEFT_OK ? WEFT_AGAIN : status;
     }
@@ -208,7 +201,7 @@ bool weft_feed_needs_snapshot(weft_journal *journal, const weft_newest *newest, 
     if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(journal, newest, peer->standing.held_order))
         return true;
     return peer->standing.held_order != newest->order &&
-           !fits(&journal->arena, peer, weft_journal_after(journal, peer->standing.held_order));
+           !fits(peer, &journal->arena, weft_journal_after(journal, peer->standing.held_order));
 }
 
 /* Returns the level of a merged update: tight if the peer wants that, because tight takes more of the bridge's time. */
@@ -242,9 +235,11 @@ static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_updat
     if (!*update || !skips(&publisher->newest, &publisher->bridge, peer, *update, level))
         return WEFT_OK;
     weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, level, &merged);
-    if (status == WEFT_E_BUDGET && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
+    const bool large =
+        status == WEFT_OK && peer->claim.hello.encoded_bytes && !fits(peer, &publisher->journal.arena, merged);
+    if ((status == WEFT_E_BUDGET || large) && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
         status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
-    if (status == WEFT_OK && fits(&publisher->journal.arena, peer, merged))
+    if (status == WEFT_OK && fits(peer, &publisher->journal.arena, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
         peer->standing.single_until = publisher->newest.order;
@@ -257,15 +252,15 @@ static weft_status start_from_newest(weft_publisher *publisher, weft_peer *peer,
     if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
         return idle ? begin_attachment(publisher, peer) : WEFT_AGAIN;
     bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) &&
-                  fits(&publisher->journal.arena, peer, publisher->eager.update);
+                  fits(peer, &publisher->journal.arena, publisher->eager.update);
     return begins ? begin_update(publisher, peer, publisher->eager.update) : WEFT_AGAIN;
 }
 
 /* Logs the staging that would have served, and warns again only if that is yet more. */
-static void say_snapshot(const weft_arena *arena, weft_peer *peer, const weft_update *update)
+static void say_snapshot(weft_peer *peer, const weft_arena *arena, const weft_update *update)
 {
     char size[WEFT_SIZE_PRINTED];
-    const uint64_t need = update ? need_of(arena, peer, update, level_for(arena, peer, update)) : 0;
+    const uint64_t need = update ? weft_peer_view_lists(peer, arena, update, level_for(peer, arena, update)) : 0;
     if (!update) {
         weft_log(WEFT_LOG_WARN, "%s needs a snapshot: the journal does not lead on from version %llu", peer->claim.name,
                  (unsigned long long)peer->standing.held.number);
@@ -297,11 +292,11 @@ static weft_status start(weft_publisher *publisher, weft_peer *peer)
     weft_status status = kept ? choose(publisher, peer, &update) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    if (update && fits(&publisher->journal.arena, peer, update))
+    if (update && fits(peer, &publisher->journal.arena, update))
         return begin_update(publisher, peer, update);
     if (!idle)
         return WEFT_AGAIN;
-    say_snapshot(&publisher->journal.arena, peer, update);
+    say_snapshot(peer, &publisher->journal.arena, update);
     return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
 }
 

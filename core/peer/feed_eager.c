@@ -15,8 +15,9 @@ static bool leads(const weft_peer_table *peers, const weft_peer *peer)
     for (uint32_t i = 0; i < peers->count && peer->following.children > 0; i++) {
         const weft_peer *child = &peers->list[i];
         bool behind = child->following.parent == peer && child->view == peer->view;
-        all = all &&
-              (!behind || (child->claim.hello.staging_bytes >= peer->claim.hello.staging_bytes && leads(peers, child)));
+        const weft_wire_hello *theirs = &child->claim.hello, *own = &peer->claim.hello;
+        const bool stages = theirs->staging_bytes >= own->staging_bytes && theirs->encoded_bytes >= own->encoded_bytes;
+        all = all && (!behind || (stages && leads(peers, child)));
     }
     return all;
 }

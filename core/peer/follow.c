@@ -77,8 +77,7 @@ static bool takes(const weft_peer *peer, const weft_arena *arena, const weft_upd
                        *last =
                            receipts->count ? &receipts->expected[receipts->count - 1].version : &peer->standing.held;
     return last->root == base.root && (peer->claim.hello.levels >> level & 1) &&
-           weft_peer_view_need(peer->view, peer->session->layout, arena, &update->chain[level]) <=
-               peer->claim.hello.staging_bytes;
+           weft_peer_view_stages(peer, arena, update, level);
 }
 
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)

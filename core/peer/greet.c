@@ -66,6 +66,8 @@ static weft_status check_source(const weft_peer *guest, const weft_wire_hello *h
     char list[WEFT_SITE_RAILS][WEFT_SITE_NAME], key[WEFT_SITE_LINK_KEY];
     const weft_site *site = guest->session->site;
     uint32_t rails = weft_site_trainer_rails(site, hello->provider, list);
+    if (weft_provider_is_piped(weft_provider_find(hello->provider)))
+        return WEFT_OK;
     for (uint32_t rail = 0; rail < rails; rail++)
         if (weft_control_reaches(guest->connection.control.peer, list[rail]))
             return WEFT_OK;

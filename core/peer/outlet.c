@@ -164,7 +164,8 @@ weft_status weft_outlet_any(weft_outlets *outlets, const char *provider, uint32_
         status = found != WEFT_OK ? found : status;
         if (!one)
             break;
-        const bool leads = one->link && (!peer || weft_control_reaches(peer, one->address));
+        const bool leads =
+            one->link && (!peer || weft_provider_is_piped(one->provider) || weft_control_reaches(peer, one->address));
         there = !there && leads && found == WEFT_OK ? one : there;
         *outlet = !*outlet && leads ? one : *outlet;
     }

@@ -7,8 +7,6 @@
 #include "wire/greeting.h"
 #include "wire/refusal.h"
 
-/* Time within which a guest says who it is. */
-#define GREET_NS (5000 * WEFT_NS_PER_MS)
 /* Time within which a guest takes its answer, which may be a long layout. */
 #define LEAVE_NS (60000 * WEFT_NS_PER_MS)
 
@@ -149,6 +147,10 @@ static weft_status turn_away(weft_connection *connection, weft_status why)
 static weft_status hear_guest(weft_trainer *trainer, weft_peer **peer, weft_message type, const uint8_t *body,
                               uint64_t length)
 {
+    if (type == WEFT_MESSAGE_DUCT && (*peer)->connection.control.nonce == 0) {
+        weft_status taken = weft_rail_duct(&trainer->peers, *peer, body, length);
+        return taken == WEFT_OK ? WEFT_OK : turn_away(&(*peer)->connection, taken);
+    }
     if (type != WEFT_MESSAGE_HELLO)
         return weft_fail(WEFT_E_PROTOCOL, "%s began with %s instead of HELLO", (*peer)->connection.control.peer,
                          weft_message_name(type));
@@ -272,7 +274,8 @@ weft_status weft_peer_check_time(weft_trainer *trainer, weft_peer *peer, uint64_
 {
     if (peer->connection.greeted)
         return check_greeted(trainer, peer, now_ns, waits);
-    uint64_t deadline_ns = peer->connection.opened_ns + (peer->connection.leaving ? LEAVE_NS : GREET_NS);
+    const uint64_t greet_ns = trainer->session->site->guests.deadline_ms * WEFT_NS_PER_MS;
+    uint64_t deadline_ns = peer->connection.opened_ns + (peer->connection.leaving ? LEAVE_NS : greet_ns);
     weft_waits_until(waits, deadline_ns);
     if (now_ns > deadline_ns)
         return weft_fail_quiet(WEFT_E_PEER_LOST, "%s did not say who it is, or does not read",

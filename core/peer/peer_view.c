@@ -198,23 +198,43 @@ static weft_view_need *need_of(weft_peer_view *view, const weft_arena *arena, co
     return need;
 }
 
-uint64_t weft_peer_view_need(weft_peer_view *view, const weft_layout *layout, const weft_arena *arena,
-                             const weft_chain *chain)
+/* Counts on to the end of what there is of the chain. */
+static void count(weft_peer_view *view, const weft_layout *layout, const weft_arena *arena, weft_view_need *need)
 {
     weft_frame_header header;
     uint64_t unit;
-    if (!view || chain->first == WEFT_NO_BLOCK)
-        return chain->staged_bytes;
-    weft_view_need *need = need_of(view, arena, chain);
-    weft_cursor_reach(&need->cursor, chain);
     for (;;) {
         weft_peer_view_seek(view, arena, &need->cursor, UINT64_MAX);
         if (!weft_cursor_unit(arena, &need->cursor, UINT64_MAX, &unit))
-            return need->staged_bytes;
+            return;
         weft_cursor_header(arena, &need->cursor, &header);
         need->staged_bytes += weft_staging_need(header.changed, layout->units[unit].width);
+        need->frame_bytes += WEFT_FRAME_HEADER_BYTES + header.payload_bytes;
         weft_cursor_skip(arena, &need->cursor, unit + 1);
     }
+}
+
+static weft_view_need measure(const weft_peer *peer, const weft_arena *arena, const weft_chain *chain)
+{
+    if (!peer->view || chain->first == WEFT_NO_BLOCK)
+        return (weft_view_need){.staged_bytes = chain->staged_bytes, .frame_bytes = chain->bytes};
+    weft_view_need *need = need_of(peer->view, arena, chain);
+    weft_cursor_reach(&need->cursor, chain);
+    count(peer->view, peer->session->layout, arena, need);
+    return *need;
+}
+
+uint64_t weft_peer_view_lists(const weft_peer *peer, const weft_arena *arena, const weft_update *update,
+                              weft_level level)
+{
+    return measure(peer, arena, &update->chain[level]).staged_bytes;
+}
+
+bool weft_peer_view_stages(const weft_peer *peer, const weft_arena *arena, const weft_update *update, weft_level level)
+{
+    const weft_view_need need = measure(peer, arena, &update->chain[level]);
+    const bool encoded = level == WEFT_LEVEL_FAST && need.frame_bytes <= peer->claim.hello.encoded_bytes;
+    return need.staged_bytes <= peer->claim.hello.staging_bytes || encoded;
 }
 
 uint64_t weft_peer_view_changed(const weft_arena *arena, weft_cursor cursor, uint32_t frames)

@@ -20,10 +20,11 @@
 
 /* What a view needs of a chain, as far as the chain was there. */
 typedef struct weft_view_need {
-    uint32_t first;      /* first block of the chain */
-    uint64_t given_back; /* chains that the arena had got back: another number means that the chain may be another */
-    weft_cursor cursor;  /* place after the frames that were counted */
-    uint64_t staged_bytes;
+    uint32_t first;        /* first block of the chain */
+    uint64_t given_back;   /* chains that the arena had got back: another number means that the chain may be another */
+    weft_cursor cursor;    /* place after the frames that were counted */
+    uint64_t staged_bytes; /* bytes of staging that the frames before the cursor take, as change lists */
+    uint64_t frame_bytes;  /* bytes of these frames */
 } weft_view_need;
 
 typedef struct weft_peer_view {
@@ -57,9 +58,12 @@ weft_version weft_peer_view_version(const weft_peer_view *view, const weft_versi
 /* Moves a chain's cursor to the next frame of the view, below `limit`. Returns the unit at which what follows in a row
  * ends: the frames up to there are all the view's. */
 uint64_t weft_peer_view_seek(const weft_peer_view *view, const weft_arena *arena, weft_cursor *cursor, uint64_t limit);
-/* Returns the bytes of staging that the frames of a chain take. */
-uint64_t weft_peer_view_need(weft_peer_view *view, const weft_layout *layout, const weft_arena *arena,
-                             const weft_chain *chain);
+/* Returns the bytes of the peer's staging that the update takes at that level, as change lists. */
+uint64_t weft_peer_view_lists(const weft_peer *peer, const weft_arena *arena, const weft_update *update,
+                              weft_level level);
+/* Tells whether the staging of a peer can hold the update at that level: as change lists, or encoded, which level fast
+ * alone can be, because its frames are steps. */
+bool weft_peer_view_stages(const weft_peer *peer, const weft_arena *arena, const weft_update *update, weft_level level);
 /* Returns the share of the model's bytes that a view takes, from 0 to 1. */
 double weft_peer_view_share(const weft_peer_view *view, const weft_session *session);
 /* Counts the changes in the next `frames` frames from a cursor on. */

@@ -122,6 +122,10 @@ weft_status weft_rail_opened(weft_peer *peer, const uint8_t *body, uint64_t leng
  * open. */
 weft_status weft_rail_check(weft_outlets *outlets, weft_peer *peer, uint64_t now_ns, weft_waits *waits);
 
+/* ---- rail_duct.c: connections that peers make for rails */
+/* Acts on DUCT of a guest: the guest's connection becomes that of the rail which DUCT names, and the guest is gone. */
+weft_status weft_rail_duct(weft_peer_table *peers, weft_peer *guest, const uint8_t *body, uint64_t length);
+
 /* ---- rail_write.c: one write by one rail */
 /* Returns where the header of the bucket in a slot lies. */
 uint8_t *weft_rail_header(const weft_flights *flights, uint32_t slot);

@@ -14,12 +14,16 @@
 
 #include "weft.h"
 
-#define WEFT_PROVIDER_ABI     3u
+#define WEFT_PROVIDER_ABI     4u
 #define WEFT_PORT_ADDRESS_MAX 256u
+
+/* Capabilities of a table. */
+#define WEFT_PROVIDER_PIPED UINT64_C(1) /* ports reach each other by pipes that core makes, and by no address */
 
 typedef struct weft_link weft_link;
 typedef struct weft_port weft_port;
 typedef struct weft_region weft_region;
+typedef struct weft_pipe weft_pipe; /* port_pipe.h */
 
 /* The most that may arrive on a port while its owner does not poll. All 0: nothing arrives. */
 typedef struct weft_landing {
@@ -80,7 +84,7 @@ typedef struct weft_completion {
 typedef struct weft_provider {
     uint32_t abi;
     const char *name;
-    uint64_t caps; /* 0: reserved */
+    uint64_t caps; /* WEFT_PROVIDER_PIPED */
     size_t (*probe)(weft_provider_info *list, size_t capacity);
     /* Opens a link. Errors: WEFT_AGAIN, not logged (this host does not have the address now, or its interface is down;
      * that may pass); WEFT_E_CONFIG (the address is never possible); WEFT_E_MISSING, WEFT_E_PROVIDER, WEFT_E_SYSTEM,
@@ -107,6 +111,9 @@ typedef struct weft_provider {
     weft_status (*port_address)(const weft_port *port, uint8_t *address,
                                 uint32_t *length); /* `address` has room for MAX bytes */
     weft_status (*port_connect)(weft_port *port, const uint8_t *address, uint32_t length);
+    /* Gives a port of a piped provider the connection with the other end's port; the port closes the pipe. Errors:
+     * WEFT_E_ARGUMENT (the port has a pipe, or needs none), and the pipe stays the caller's. */
+    weft_status (*port_pipe)(weft_port *port, weft_pipe *pipe);
     weft_status (*write)(weft_port *port, const weft_write *write);
     /* Makes progress and takes up to `capacity` completions. Returns their number. */
     size_t (*poll)(weft_port *port, weft_completion *completions, size_t capacity);
@@ -118,6 +125,11 @@ typedef struct weft_provider {
 /* Finds a provider's table by weft's name for it (providers/registry.c). NULL: no such provider. */
 const weft_provider *weft_provider_find(const char *name);
 const weft_provider *weft_provider_at(size_t index);
+/* True if ports of that provider reach each other by pipes. */
+static inline bool weft_provider_is_piped(const weft_provider *provider)
+{
+    return provider && (provider->caps & WEFT_PROVIDER_PIPED);
+}
 /* Lends a table, which is found before the built-in one of its name; NULL ends the loan. Only while no session is open.
  */
 void weft_provider_lend(const weft_provider *provider);

@@ -90,9 +90,40 @@ void weft_relay_lose(weft_relay *relay, weft_status status, const char *why)
 
 /* ---- one step */
 
+/* Lists those who have not said who they are. Returns their count. */
+static uint32_t list_guests(weft_relay *relay, weft_guest guests[WEFT_CHILDREN_MAX],
+                            weft_child *children[WEFT_CHILDREN_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < relay->child_count; i++) {
+        weft_child *child = &relay->children[i];
+        if (child->greeted || (child->state != WEFT_CHILD_GUEST && child->state != WEFT_CHILD_LEAVING))
+            continue;
+        children[count] = child;
+        guests[count++] = (weft_guest){&child->down, child->since_ns, child->state == WEFT_CHILD_LEAVING};
+    }
+    return count;
+}
+
+static bool is_one_more(weft_relay *relay, const weft_child *newcomer)
+{
+    weft_guest guests[WEFT_CHILDREN_MAX];
+    weft_child *children[WEFT_CHILDREN_MAX];
+    const uint32_t count = list_guests(relay, guests, children);
+    return weft_guest_is_one_more(relay->rollout->session->site, guests, count, &newcomer->down);
+}
+
 static void adopt(weft_relay *relay, weft_child *child, int fd)
 {
     weft_control_adopt(&child->down, fd, relay->rollout->session->site->session.io_deadline_ms);
+    if (is_one_more(relay, child)) {
+        weft_log_sink *before = weft_log_enter(&relay->strangers.sink);
+        weft_log(WEFT_LOG_WARN, "a connection from %s was closed: guests_per_address have not said who they are",
+                 child->down.peer);
+        weft_log_enter(before);
+        weft_control_hang_up(&child->down);
+        return;
+    }
     weft_control_guard(&child->down, relay->rollout->session->guard, NULL);
     child->route = ++relay->next_route;
     weft_child_enter(child, WEFT_CHILD_GUEST);
@@ -103,14 +134,7 @@ static weft_child *make_room(weft_relay *relay)
 {
     weft_guest guests[WEFT_CHILDREN_MAX];
     weft_child *children[WEFT_CHILDREN_MAX];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < relay->child_count; i++) {
-        weft_child *child = &relay->children[i];
-        if (child->greeted || (child->state != WEFT_CHILD_GUEST && child->state != WEFT_CHILD_LEAVING))
-            continue;
-        children[count] = child;
-        guests[count++] = (weft_guest){&child->down, child->since_ns, child->state == WEFT_CHILD_LEAVING};
-    }
+    const uint32_t count = list_guests(relay, guests, children);
     if (count == 0)
         return NULL;
     weft_child *child = children[weft_guest_pick(guests, count)];
@@ -279,7 +303,7 @@ void weft_relay_wait(const weft_relay *relay, weft_waits *waits)
 {
     for (uint32_t i = 0; i < relay->child_count; i++) {
         const weft_child *child = &relay->children[i];
-        if (child->own_port && child->open)
+        if (child->own_port && (child->open || weft_provider_is_piped(relay->rollout->intake.provider)))
             weft_waits_port(waits, relay->rollout->intake.provider, child->own_port);
         if (child->port && (child->writes || child->again))
             weft_waits_port(waits, child->outlet->provider, child->port);

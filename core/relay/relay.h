@@ -163,6 +163,8 @@ weft_status weft_child_greet(weft_relay *relay, weft_child *child);
 weft_status weft_child_greeting(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
 /* WELCOME of the trainer: opens the way to the child and passes it on. */
 weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8_t *body, uint64_t length);
+/* DUCT of a guest: the connection becomes that of the port to a child, and the guest is gone. */
+weft_status weft_child_duct(weft_relay *relay, weft_child *guest, const uint8_t *body, uint64_t length);
 void weft_relay_outlet_close(weft_relay_outlet *outlet);
 
 /* ---- relay_dispatch.c */

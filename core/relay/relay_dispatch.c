@@ -20,6 +20,8 @@ static weft_status from_child(weft_relay *relay, weft_child *child, weft_message
     if (child->state == WEFT_CHILD_GUEST && !child->greeted && type == WEFT_MESSAGE_HELLO)
         return weft_wire_knocks(body, length) ? weft_greeting_give(&child->down, body, length)
                                               : weft_child_hello(relay, child, body, length);
+    if (child->state == WEFT_CHILD_GUEST && !child->greeted && type == WEFT_MESSAGE_DUCT)
+        return weft_child_duct(relay, child, body, length);
     if (child->state != WEFT_CHILD_JOINED)
         return weft_fail(WEFT_E_PROTOCOL, "%s sent %s before WELCOME", child->down.peer, weft_message_name(type));
     if (type == WEFT_MESSAGE_RECEIPT) {

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "relay/relay.h"
 #include "site/site_link.h"
+#include "wire/duct.h"
 #include "wire/greeting.h"
 #include "wire/refusal.h"
 #include "wire/target.h"
@@ -269,6 +270,9 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
     if (status == WEFT_OK)
         status = relay->rollout->intake.provider->port_connect(child->own_port, welcome.address, welcome.address_bytes);
     if (status == WEFT_OK)
+        status = weft_duct_dial(&child->up, relay->rollout->intake.provider, child->own_port, welcome.address,
+                                welcome.address_bytes);
+    if (status == WEFT_OK)
         status = open_way(child, &welcome);
     if (status != WEFT_OK)
         return status;
@@ -283,4 +287,21 @@ weft_status weft_child_welcome(weft_relay *relay, weft_child *child, const uint8
              child->outlet->facts.fabric);
     weft_wire_put_welcome(&out, &welcome);
     return weft_control_send(&child->down, WEFT_MESSAGE_WELCOME, out.data, out.used);
+}
+
+/* ---- DUCT */
+
+weft_status weft_child_duct(weft_relay *relay, weft_child *guest, const uint8_t *body, uint64_t length)
+{
+    weft_wire_duct duct;
+    weft_status status = weft_wire_get_duct(body, length, &duct);
+    for (uint32_t i = 0; status == WEFT_OK && i < relay->child_count; i++) {
+        const weft_child *child = &relay->children[i];
+        if (child->state != WEFT_CHILD_JOINED || !weft_duct_leads(&duct, child->outlet->provider, child->port))
+            continue;
+        status = weft_voucher_check(relay->rollout->session->site, &guest->down, &child->hello);
+        return status == WEFT_OK ? weft_duct_take(&guest->down, child->outlet->provider, child->port) : status;
+    }
+    return status == WEFT_OK ? weft_fail(WEFT_E_PROTOCOL, "%s sent DUCT for a port that is not here", guest->down.peer)
+                             : status;
 }

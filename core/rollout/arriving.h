@@ -22,11 +22,22 @@ typedef struct weft_incoming {
 
 /* A bucket copied out of its slot and checked: nobody else can write it. */
 typedef struct weft_taken {
-    uint8_t *memory;
+    uint8_t *memory;                /* in the memory of weft_kept */
     uint64_t capacity, bytes, used; /* used: decoded so far */
     bool delta;                     /* of a snapshot: frames with a base, for tiles already there */
     bool unpacked;                  /* the frame admitted last stands in the unpacker */
 } weft_taken;
+
+/* Frames of the update that is received, back to back as they came. If its change lists exceed staging, the update is
+ * *encoded*: its lists were dropped after their proof, and the commit decodes the frames again. */
+typedef struct weft_kept {
+    uint8_t *memory;   /* frames, and room for one bucket after `capacity` */
+    uint64_t capacity; /* bytes of frames; 0: no update is kept */
+    uint64_t bytes;    /* bytes kept so far */
+    bool broken;       /* a frame is missing here, or has no opposite: the update needs change lists */
+    bool encoded;      /* change lists were dropped */
+    uint64_t *again;   /* sums of the digests' changes at commit, one for each part */
+} weft_kept;
 
 /* Parts received of the first queued update. */
 typedef struct weft_receipt_book {
@@ -44,6 +55,7 @@ typedef struct weft_arriving {
     weft_incoming queue[WEFT_UPDATES_AHEAD];
     uint32_t queued;
     weft_taken taken;
+    weft_kept kept;
     weft_receipt_book book;
     weft_blob *attachment;
     weft_version over; /* target of the update that the last step found withdrawn; run 0: none */
@@ -57,6 +69,7 @@ typedef struct weft_stage {
     weft_proof proof;       /* proof of a snapshot's tiles */
     weft_receipt_book last; /* book of the version committed last */
     const char *level;      /* level of that version; "" before the first */
+    double change_ns;       /* time that a change took at that commit; 0: nothing was measured */
     bool into_image;        /* [commit] snapshot = staged */
     uint8_t *image;
     weft_binding image_binding;
@@ -76,6 +89,9 @@ weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_m
 weft_status weft_stage_step(weft_rollout *rollout);
 /* Moves the weights to the staged version, outside the lock. After WEFT_E_DEVICE the weights are of no version. */
 weft_status weft_stage_commit(weft_rollout *rollout);
+/* Moves the weights by the lists in staging, all or none. Errors: WEFT_E_BASE (a weight changed meanwhile; undone),
+ * WEFT_E_DEVICE. */
+weft_status weft_stage_apply(weft_rollout *rollout);
 /* Ends the commit of the first queued update: moves version and digests, and reports HELD to the trainer. */
 void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns);
 /* Starts afresh with the first queued update. */
@@ -84,5 +100,17 @@ void weft_stage_clear(weft_rollout *rollout);
 weft_status weft_stage_frames(weft_rollout *rollout);
 /* Returns the binding that a snapshot goes into: the weights, or the image. */
 const weft_binding *weft_stage_target(const weft_current *current, const weft_stage *stage);
+
+/* Takes a list for the changes of a frame. NULL: staging is full. */
+weft_changes *weft_stage_list(weft_session *session, weft_stage *stage, const weft_frame_header *frame);
+
+/* ---- stage_encoded.c */
+/* Returns the bytes of frames that a rollout keeps beside so much staging. 0: staging does not hold the changes of each
+ * possible frame, and without that no frame can be decoded again; or, with auto, staging holds every update. */
+uint64_t weft_stage_encoded_bytes(const weft_layout *layout, uint64_t given, uint64_t staging);
+/* Notes a frame of the update at hand: one without an opposite cannot be kept encoded. */
+void weft_stage_kept_note(weft_kept *kept, const weft_frame_header *frame);
+/* Moves the weights to an encoded version. Errors: WEFT_E_BASE (weights changed meanwhile; undone), WEFT_E_DEVICE. */
+weft_status weft_stage_commit_encoded(weft_rollout *rollout);
 
 #endif

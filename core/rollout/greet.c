@@ -17,6 +17,7 @@ weft_status weft_greet_hello(weft_rollout *rollout)
                              .chunk_bytes = (uint32_t)rollout->intake.facts.chunk_bytes,
                              .levels = (1u << WEFT_LEVEL_COUNT) - 1,
                              .staging_bytes = rollout->stage.staging.bytes,
+                             .encoded_bytes = rollout->arriving.kept.capacity,
                              .keys = rollout->session->division.excerpt.keys};
     weft_receive_reset(&rollout->arriving, &rollout->intake);
     rollout->intake.epoch = (rollout->intake.epoch + 1) & 0xffu;

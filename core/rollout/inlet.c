@@ -8,6 +8,7 @@
 #include "bucket/bucket.h"
 #include "rollout/rollout.h"
 #include "site/site_link.h"
+#include "wire/duct.h"
 
 /* ---- links */
 
@@ -204,6 +205,13 @@ static bool has_well(const weft_intake *intake)
     return well;
 }
 
+static weft_status connect_port(const weft_intake *intake, const weft_control *control, weft_port *port,
+                                const uint8_t *address, uint32_t bytes)
+{
+    weft_status status = intake->provider->port_connect(port, address, bytes);
+    return status == WEFT_OK ? weft_duct_dial(control, intake->provider, port, address, bytes) : status;
+}
+
 weft_status weft_inlet_connect(weft_intake *intake, weft_joining *joining, const weft_wire_welcome *welcome)
 {
     weft_status status = WEFT_OK;
@@ -218,7 +226,7 @@ weft_status weft_inlet_connect(weft_intake *intake, weft_joining *joining, const
         if (at > welcome->further || bytes == 0 || !inlet->port)
             close_inlet(intake, inlet);
         else
-            one = intake->provider->port_connect(inlet->port, address, bytes);
+            one = connect_port(intake, &joining->control, inlet->port, address, bytes);
         inlet->failed = one != WEFT_OK; /* the trainer may have closed its own meanwhile */
         status = one != WEFT_OK ? one : status;
     }
@@ -317,7 +325,8 @@ weft_status weft_inlet_reopen(weft_rollout *rollout, const uint8_t *body, uint64
     opened.port = open.port;
     status = open_inlet(rollout, open.port, &opened.at);
     if (status == WEFT_OK)
-        status = rollout->intake.provider->port_connect(inlet->port, open.at.address, open.at.address_bytes);
+        status = connect_port(&rollout->intake, &rollout->joining.control, inlet->port, open.at.address,
+                              open.at.address_bytes);
     if (status != WEFT_OK) {
         close_inlet(&rollout->intake, inlet);
         opened.at = (weft_wire_port){.address_bytes = 0};
@@ -332,7 +341,8 @@ void weft_inlet_wait(const weft_arriving *arriving, const weft_intake *intake, w
         const weft_inlet *inlet = &intake->inlets[at];
         /* without an update on its way UPDATE comes first, on the control connection; but for what shows that a port
          * carries */
-        bool awaited = arriving->queued || (intake->inlet_count > 1 && inlet->arrivals == 0);
+        bool awaited = arriving->queued || (intake->inlet_count > 1 && inlet->arrivals == 0) ||
+                       weft_provider_is_piped(intake->provider); /* its connection is made and ends at any time */
         if (inlet->port && !inlet->failed && awaited)
             weft_waits_port(waits, intake->provider, inlet->port);
     }

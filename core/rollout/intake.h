@@ -109,6 +109,9 @@ void weft_slots_forget(weft_slots *slots, uint32_t inlet, uint8_t whole[WEFT_SLO
 weft_status weft_receive_open(weft_rollout *rollout);
 void weft_receive_close(weft_arriving *arriving, weft_intake *intake);
 /* Forgets all arrivals of the connection. */
+/* Takes the memory for frames: for those of an update that is kept encoded, and for one bucket. Errors: WEFT_E_MEMORY.
+ */
+weft_status weft_receive_keep(weft_arriving *arriving, const weft_layout *layout, uint64_t bytes);
 void weft_receive_reset(weft_arriving *arriving, weft_intake *intake);
 /* Takes arrivals off the port; true if there were any. */
 weft_status weft_receive_poll(weft_rollout *rollout, bool *any);

@@ -22,19 +22,32 @@ weft_status weft_receive_open(weft_rollout *rollout)
     slots->bytes = slots->stride * slots->count;
     slots->slot = weft_mem_take(slots->count, sizeof *slots->slot);
     slots->memory = weft_mem_map(slots->bytes);
-    rollout->arriving.taken.memory = weft_mem_map(slots->payload);
     rollout->arriving.taken.capacity = slots->payload;
-    if (slots->slot && slots->memory && rollout->arriving.taken.memory)
+    if (slots->slot && slots->memory)
         return WEFT_OK;
     return weft_fail(WEFT_E_MEMORY, "no memory for %u slots of %llu bytes; lower window or bucket_max", slots->count,
                      (unsigned long long)slots->payload);
 }
 
+weft_status weft_receive_keep(weft_arriving *arriving, const weft_layout *layout, uint64_t bytes)
+{
+    weft_kept *kept = &arriving->kept;
+    kept->capacity = bytes;
+    kept->memory = weft_mem_map(bytes + arriving->taken.capacity);
+    kept->again = weft_mem_take(layout->part_count + 1, sizeof *kept->again);
+    arriving->taken.memory = kept->memory;
+    if (kept->memory && kept->again)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_MEMORY, "no memory for frames of %llu bytes; lower [peers] encoded or bucket_max",
+                     (unsigned long long)(bytes + arriving->taken.capacity));
+}
+
 void weft_receive_close(weft_arriving *arriving, weft_intake *intake)
 {
     weft_slots *slots = &intake->slots;
-    if (arriving->taken.memory)
-        weft_mem_unmap(arriving->taken.memory, slots->payload);
+    if (arriving->kept.memory)
+        weft_mem_unmap(arriving->kept.memory, arriving->kept.capacity + slots->payload);
+    weft_mem_give(arriving->kept.again);
     if (slots->memory)
         weft_mem_unmap(slots->memory, slots->bytes);
     weft_mem_give(slots->slot);
@@ -143,6 +156,15 @@ static weft_status copy_frames(weft_rollout *rollout, const weft_wire_bucket *he
     return right ? WEFT_OK : bad_frames(rollout, header, at);
 }
 
+/* Chooses where a bucket of frames goes: after those that are kept, or aside. */
+static void place_frames(weft_arriving *arriving, const weft_wire_bucket *header)
+{
+    weft_kept *kept = &arriving->kept;
+    kept->broken =
+        kept->broken || arriving->queue[0].header.snapshot || header->payload_bytes > kept->capacity - kept->bytes;
+    arriving->taken.memory = kept->memory + (kept->broken ? kept->capacity : kept->bytes);
+}
+
 static weft_status copy_attachment(weft_arriving *arriving, weft_joining *joining, const weft_wire_bucket *header,
                                    const uint8_t *from)
 {
@@ -214,6 +236,7 @@ static void note_taken(weft_arriving *arriving, const weft_wire_bucket *header, 
     arriving->taken.bytes = header->payload_bytes;
     arriving->taken.used = 0;
     arriving->taken.delta = header->base.run != 0;
+    arriving->kept.bytes += arriving->kept.broken ? 0 : header->payload_bytes;
 }
 
 weft_status weft_receive_take(weft_rollout *rollout)
@@ -232,9 +255,10 @@ weft_status weft_receive_take(weft_rollout *rollout)
     const weft_wire_bucket header = rollout->intake.slots.slot[at].header;
     const uint8_t *payload = rollout->intake.slots.memory + at * rollout->intake.slots.stride + WEFT_SLOT_HEADER_BYTES;
     weft_status status = check_place(&rollout->arriving, &rollout->joining, &header);
-    if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES)
+    if (status == WEFT_OK && header.kind == WEFT_BUCKET_FRAMES) {
+        place_frames(&rollout->arriving, &header);
         status = copy_frames(rollout, &header, payload);
-    else if (status == WEFT_OK)
+    } else if (status == WEFT_OK)
         status = copy_attachment(&rollout->arriving, &rollout->joining, &header, payload);
     if (status != WEFT_OK) {
         rollout->session->stats.check_failures += status != WEFT_AGAIN;

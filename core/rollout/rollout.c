@@ -198,6 +198,8 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
     if (status == WEFT_OK)
         status = open_staging(rollout, sizes);
     if (status == WEFT_OK)
+        status = weft_receive_keep(&rollout->arriving, rollout->session->layout, sizes->encoded);
+    if (status == WEFT_OK)
         status = weft_proof_open(&rollout->stage.proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
         status = open_image(rollout);
@@ -278,12 +280,12 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
     session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->intake.provider->name);
     weft_log(WEFT_LOG_INFO,
-             "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, digests "
-             "%.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
+             "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, encoded "
+             "%.1f, digests %.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
              rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)session->layout->bytes / 1e6,
              (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
-             (double)sizes->digests / 1e6, (double)sizes->image / 1e6, (double)relay / 1e6, session->backend_name,
-             rollout->intake.provider->name, rollout->intake.facts.fabric);
+             (double)sizes->encoded / 1e6, (double)sizes->digests / 1e6, (double)sizes->image / 1e6,
+             (double)relay / 1e6, session->backend_name, rollout->intake.provider->name, rollout->intake.facts.fabric);
     if (sizes->staging.automatic)
         weft_log(WEFT_LOG_INFO, "rollout %s: staging = auto is %s: %s; an update of %.1f %% fits for certain",
                  rollout->site.name, weft_size_print(sizes->staging.bytes, size), sizes->staging.why,

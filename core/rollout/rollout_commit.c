@@ -7,7 +7,15 @@
 
 /* ---- staged */
 
-static bool describe_staged(const weft_arriving *arriving, const weft_course *course, weft_staged_info *info)
+/* Estimates the time in ms of the commit of an update. 0: nothing was measured yet. */
+static double pause_of(const weft_arriving *arriving, const weft_stage *stage)
+{
+    const double moving = stage->change_ns * (double)arriving->book.changed / 1e6;
+    return moving > 0 && arriving->kept.encoded ? moving + (double)arriving->book.decode_ns / 1e6 : moving;
+}
+
+static bool describe_staged(const weft_arriving *arriving, const weft_stage *stage, const weft_course *course,
+                            weft_staged_info *info)
 {
     const weft_incoming *incoming = &arriving->queue[0];
     const weft_receipt_book *book = &arriving->book;
@@ -20,6 +28,8 @@ static bool describe_staged(const weft_arriving *arriving, const weft_course *co
         all.bytes = book->bytes;
         all.receive_ms = weft_clock_ms(book->begun_ns, book->whole_ns);
         all.decode_ms = (double)book->decode_ns / 1e6;
+        all.encoded = arriving->kept.encoded;
+        all.pause_ms = incoming->header.snapshot ? 0 : pause_of(arriving, stage);
     } else if (course->state == WEFT_COURSE_OFFERED) {
         all.kind = WEFT_STAGED_SNAPSHOT;
         all.target = course->offer;
@@ -70,7 +80,7 @@ static weft_status check_trainer(const weft_joining *joining, weft_session *sess
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)
 {
     uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
-    while (!describe_staged(&rollout->arriving, &rollout->course, info)) {
+    while (!describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, info)) {
         weft_status status = check_end(rollout);
         if (status != WEFT_OK)
             return status;
@@ -150,7 +160,7 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
     weft_staged_info info = {.size = sizeof info};
     if (rollout->session->ended != WEFT_OK)
         return weft_rollout_ended(rollout->session);
-    if (!describe_staged(&rollout->arriving, &rollout->course, &info) || info.target.number != version)
+    if (!describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
     rollout->stage.stream = stream;

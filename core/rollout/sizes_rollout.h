@@ -7,12 +7,14 @@
 typedef struct weft_rollout_sizes {
     uint64_t bucket; /* bucket_max, resolved */
     weft_size staging;
-    uint64_t slots;    /* that buckets land in, one bucket aside, and what unpacks tiles */
-    uint64_t decoding; /* the backend's own */
-    uint64_t digests;  /* of the weights, of what is staged, and where the weights lie */
-    uint64_t image;    /* of [commit] snapshot = staged */
-    uint64_t relay;    /* what it has for those behind it */
-    uint64_t bytes;    /* of all */
+    uint64_t given_encoded; /* the site's, or auto */
+    uint64_t encoded;       /* frames of an update that exceeds staging */
+    uint64_t slots;         /* that buckets land in, one bucket aside, and what unpacks tiles */
+    uint64_t decoding;      /* the backend's own */
+    uint64_t digests;       /* of the weights, of what is staged, and where the weights lie */
+    uint64_t image;         /* of [commit] snapshot = staged */
+    uint64_t relay;         /* what it has for those behind it */
+    uint64_t bytes;         /* of all */
 } weft_rollout_sizes;
 
 /* Computes the sizes of a peer's row for a layout, with the memory of this host, or of the device if its backend has

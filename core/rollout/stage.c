@@ -14,6 +14,8 @@ void weft_stage_clear(weft_rollout *rollout)
     weft_proof_begin(&rollout->stage.proof, weft_stage_target(&rollout->current, &rollout->stage));
     memset(&rollout->arriving.book, 0, sizeof rollout->arriving.book);
     rollout->arriving.taken.bytes = rollout->arriving.taken.used = 0;
+    rollout->arriving.kept.bytes = 0;
+    rollout->arriving.kept.broken = rollout->arriving.kept.encoded = false;
     weft_blob_drop(rollout->arriving.attachment);
     rollout->arriving.attachment = NULL;
     if (snapshot)
@@ -174,6 +176,8 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->current.version = rollout->arriving.queue[0].trailer.target;
     rollout->joining.faults = 0;
     rollout->stage.last = rollout->arriving.book;
+    if (!rollout->arriving.queue[0].header.snapshot && !rollout->arriving.kept.encoded && rollout->stage.last.changed)
+        rollout->stage.change_ns = (double)commit_ns / (double)rollout->stage.last.changed;
     rollout->stage.level = weft_level_name(rollout->arriving.queue[0].header.level);
     rollout->session->stats.versions++;
     move_attachment(&rollout->arriving, &rollout->current);

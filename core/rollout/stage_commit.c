@@ -46,7 +46,7 @@ static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
                      (unsigned long long)rollout->arriving.queue[0].trailer.target.number, name);
 }
 
-static weft_status commit_changes(weft_rollout *rollout)
+weft_status weft_stage_apply(weft_rollout *rollout)
 {
     commit c = {.rollout = rollout};
     const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, &c};
@@ -76,7 +76,9 @@ static weft_status commit_image(weft_rollout *rollout)
 
 weft_status weft_stage_commit(weft_rollout *rollout)
 {
+    if (rollout->arriving.kept.encoded)
+        return weft_stage_commit_encoded(rollout);
     if (!rollout->arriving.queue[0].header.snapshot)
-        return commit_changes(rollout);
+        return weft_stage_apply(rollout);
     return rollout->stage.into_image ? commit_image(rollout) : WEFT_OK;
 }

@@ -66,7 +66,7 @@ static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const w
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
 }
 
-static weft_changes *take_list(weft_session *session, weft_stage *stage, const weft_frame_header *frame)
+weft_changes *weft_stage_list(weft_session *session, weft_stage *stage, const weft_frame_header *frame)
 {
     weft_changes *changes =
         weft_staging_take(&stage->staging, frame->unit, frame->changed, session->layout->units[frame->unit].width);
@@ -98,6 +98,32 @@ static weft_status update_frame_end(weft_rollout *rollout)
     return weft_verify_frame(rollout, &frame, status);
 }
 
+static weft_status update_frames_end(weft_rollout *rollout)
+{
+    const weft_pipeline *window = &rollout->session->steps;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && window->ended < window->begun)
+        status = update_frame_end(rollout);
+    return status;
+}
+
+/* Takes a list for a frame's changes. If staging is full and all frames are kept, the lists so far are dropped, because
+ * the commit can decode their frames again. */
+static weft_status list_take(weft_rollout *rollout, const weft_frame_header *frame, weft_changes **changes)
+{
+    weft_kept *kept = &rollout->arriving.kept;
+    *changes = weft_stage_list(rollout->session, &rollout->stage, frame);
+    if (*changes || kept->broken)
+        return *changes ? WEFT_OK : over_budget(&rollout->arriving, &rollout->stage);
+    weft_status status = update_frames_end(rollout);
+    if (status != WEFT_OK)
+        return status;
+    kept->encoded = true;
+    weft_staging_clear(&rollout->stage.staging);
+    *changes = weft_stage_list(rollout->session, &rollout->stage, frame);
+    return *changes ? WEFT_OK : over_budget(&rollout->arriving, &rollout->stage);
+}
+
 /* Frames come in the order of their units: no two of an update touch one element. */
 static weft_status update_frame_begin(weft_rollout *rollout)
 {
@@ -110,11 +136,12 @@ static weft_status update_frame_begin(weft_rollout *rollout)
                          (unsigned long long)rollout->arriving.queue[0].header.target.number, frame.header.unit,
                          (unsigned long long)rollout->arriving.book.next_unit - 1);
     rollout->arriving.book.next_unit = frame.header.unit + (uint64_t)frame.header.units;
-    weft_changes *changes = take_list(rollout->session, &rollout->stage, &frame.header);
-    if (!changes)
-        return over_budget(&rollout->arriving, &rollout->stage);
-    decode_begin(rollout, &frame, &rollout->current.weights, 0, changes);
-    return WEFT_OK;
+    weft_changes *changes;
+    weft_stage_kept_note(&rollout->arriving.kept, &frame.header);
+    status = list_take(rollout, &frame.header, &changes);
+    if (status == WEFT_OK)
+        decode_begin(rollout, &frame, &rollout->current.weights, 0, changes);
+    return status;
 }
 
 static weft_status update_frames(weft_rollout *rollout)
@@ -127,9 +154,7 @@ static weft_status update_frames(weft_rollout *rollout)
         if (status == WEFT_OK)
             status = update_frame_begin(rollout);
     }
-    while (status == WEFT_OK && window->ended < window->begun)
-        status = update_frame_end(rollout);
-    return status;
+    return status == WEFT_OK ? update_frames_end(rollout) : status;
 }
 
 /* ---- tiles of a snapshot: stored, and digested where they lie when the proof comes to them */
@@ -231,10 +256,11 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
     bool again = last && frame->header.unit < last->unit + (uint64_t)last->units; /* of a version further on */
     if (again || !weft_pipeline_next(&rollout->session->steps))
         status = deltas_end(rollout);
-    weft_changes *changes = status == WEFT_OK ? take_list(rollout->session, &rollout->stage, &frame->header) : NULL;
+    weft_changes *changes =
+        status == WEFT_OK ? weft_stage_list(rollout->session, &rollout->stage, &frame->header) : NULL;
     if (status == WEFT_OK && !changes && staging->count > 0) {
         status = deltas_end(rollout);
-        changes = status == WEFT_OK ? take_list(rollout->session, &rollout->stage, &frame->header) : NULL;
+        changes = status == WEFT_OK ? weft_stage_list(rollout->session, &rollout->stage, &frame->header) : NULL;
     }
     if (status != WEFT_OK || !changes)
         return status != WEFT_OK ? status : over_budget(&rollout->arriving, &rollout->stage);

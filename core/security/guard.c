@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "port/port_provider.h"
 #include "security/inside.h"
 #include "security/library.h"
 
@@ -121,15 +122,30 @@ static weft_status check_keys(weft_guard *guard)
     return status;
 }
 
+/* Names what becomes of weights: those of peers whose provider goes by sealed connections are secret too. */
+static const char *weights_go(const weft_guard *guard)
+{
+    weft_site_peer row;
+    bool pattern, sealed = false, plain = false;
+    for (size_t i = 0; weft_site_row(guard->site, i, &row, &pattern); i++) {
+        const bool mine = guard->is_trainer || answers_for(guard, &row) || strcmp(row.name, guard->name) == 0;
+        const bool piped = weft_provider_is_piped(weft_provider_find(row.provider));
+        sealed = sealed || (mine && piped);
+        plain = plain || (mine && !piped);
+    }
+    if (!plain)
+        return "messages and weights are secret";
+    return sealed ? "messages are secret, and so are weights that go by stream; the others go in plain"
+                  : "messages are secret; weights go in plain by the providers of the peers";
+}
+
 /* Once a session: whoever only asks for a layout has no log. */
 static void tell(const weft_guard *guard)
 {
     if (!weft_log_entered())
         return;
-    weft_log(WEFT_LOG_INFO,
-             "tls: names are proved by %s, and messages are secret; weights go in plain by the providers of the peers "
-             "(docs/SECURITY.md)",
-             guard->has_certificates ? "certificates" : "keys");
+    weft_log(WEFT_LOG_INFO, "tls: names are proved by %s; %s (docs/SECURITY.md)",
+             guard->has_certificates ? "certificates" : "keys", weights_go(guard));
 }
 
 static weft_status open_parts(weft_guard *guard)

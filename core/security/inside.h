@@ -33,6 +33,7 @@ struct weft_guard {
 struct weft_seal {
     weft_guard *guard;
     SSL *ssl;
+    BIO *socket;  /* of `ssl`; counts what came */
     bool answers; /* this end was dialed */
     bool proved;
     bool heard;                                  /* bytes came since */

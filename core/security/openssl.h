@@ -73,6 +73,7 @@
     CALL(BIO_meth_set_read)                                                                                            \
     CALL(BIO_meth_set_write)                                                                                           \
     CALL(BIO_meth_set_ctrl)                                                                                            \
+    CALL(BIO_number_read)                                                                                              \
     CALL(BIO_new)                                                                                                      \
     CALL(BIO_free)                                                                                                     \
     CALL(BIO_set_data)                                                                                                 \

@@ -29,6 +29,7 @@ static weft_status attach(weft_seal *seal, SSL_CTX *context, int fd)
     lib->BIO_set_data(bio, (void *)((intptr_t)fd + 1));
     lib->BIO_set_init(bio, 1);
     lib->SSL_set_bio(seal->ssl, bio, bio);
+    seal->socket = bio;
     if (seal->answers) {
         lib->SSL_set_accept_state(seal->ssl);
         return WEFT_OK;
@@ -123,6 +124,9 @@ weft_status weft_seal_step(weft_seal *seal)
     lib->ERR_clear_error();
     errno = 0;
     const int result = lib->SSL_do_handshake(seal->ssl);
+    if (seal->answers && lib->BIO_number_read(seal->socket) > seal->guard->site->guests.bytes)
+        return weft_fail_quiet(WEFT_E_REFUSED, "it sent more than guest_bytes (%llu) before it proved a name",
+                               (unsigned long long)seal->guard->site->guests.bytes);
     if (result != 1)
         return weft_reason_decide(seal, result);
     weft_status status = prove(seal);

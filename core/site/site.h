@@ -27,6 +27,7 @@ typedef enum weft_choice_level {
 } weft_choice_level;
 
 /* Where a peer with `via` turns when no relay that it names answers. */
+typedef enum weft_choice_replace { WEFT_REPLACE_NO = 0, WEFT_REPLACE_YES = 1 } weft_choice_replace;
 typedef enum weft_choice_last { WEFT_LAST_TRAINER = 0, WEFT_LAST_NONE = 1 } weft_choice_last;
 typedef enum weft_choice_lag { WEFT_LAG_WARN = 0, WEFT_LAG_DROP = 1 } weft_choice_lag;
 
@@ -40,7 +41,7 @@ typedef enum weft_choice_coding {
 typedef struct weft_site_peer {
     char name[WEFT_SITE_NAME];
     char address[WEFT_SITE_TEXT];  /* local interfaces or IPs of the rollout's fabric endpoints: weft_site_rails */
-    char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, verbs, efa, efa-direct, shm, loop */
+    char provider[WEFT_SITE_NAME]; /* auto, tcp, tcp-rxm, stream, verbs, efa, efa-direct, shm, loop */
     char backend[WEFT_SITE_NAME];  /* auto, host, cuda, hip */
     char kernels[WEFT_SITE_NAME];  /* auto, portable, avx2, avx512 */
     int64_t device;                /* -1: current */
@@ -52,6 +53,7 @@ typedef struct weft_site_peer {
     uint64_t window;     /* slots */
     uint64_t streams;    /* ports of each rail, that is connections of the data plane */
     uint64_t staging;    /* bytes of change lists and scratch at the rollout; 0: auto */
+    uint64_t encoded;    /* bytes of frames of an update beyond staging; UINT64_MAX: auto */
     weft_choice_level level;
     weft_choice_coding snapshot_coding;
     uint64_t rate_limit; /* bytes/s; 0: none */
@@ -141,6 +143,13 @@ struct weft_site {
         char certificate[WEFT_SITE_TEXT];   /* path of this end's chain */
         char key[WEFT_SITE_TEXT];           /* path of the private key for it */
     } proof;                                /* what mode = tls proves names by */
+    weft_choice_replace replace;            /* whether a live peer's name is taken over by a second proof of it */
+    struct {
+        uint64_t most;        /* guests at one time, of all hosts */
+        uint64_t of_address;  /* guests at one time of one host */
+        uint64_t deadline_ms; /* time within which a guest says who it is */
+        uint64_t bytes;       /* bytes that a guest sends before its name is proved, at most */
+    } guests;                 /* connections that have not said who they are */
     weft_log_level log_level;
     weft_site_peer *peers; /* of [peer.NAME] sections, resolved, in file order */
     uint64_t peer_count;

@@ -65,7 +65,7 @@ static const weft_site_field fields[] = {
     {{"peer", "address", WEFT_KEY_TEXT, "", "1 to 8 different IPs or interfaces between commas, or empty",
       "local addresses of the rollout, each joined with the trainer's of its place; empty: what reaches the trainer"},
      PEER(address), .rule = WEFT_TEXT_ADDRESS},
-    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop",
+    {{"peer", "provider", WEFT_KEY_CHOICE, "tcp", "auto | tcp | tcp-rxm | stream | verbs | efa | efa-direct | shm | loop",
       "fabric that carries the data; a named one is never replaced by another"}, PEER(provider)},
     {{"peer", "backend", WEFT_KEY_CHOICE, "auto", BACKENDS,
       "where the weights live and what works on them"}, PEER(backend)},
@@ -94,8 +94,11 @@ static const weft_site_field fields[] = {
       "connections a rail that carry the data side by side; the fewer of what trainer and rollout say"},
      PEER(streams), BOUNDS(1, 8)},
     {{"peer", "staging", WEFT_KEY_SIZE, "auto", "auto or 1MiB..1024GiB",
-      "rollout's memory for a decoded update; a larger one is served as a snapshot; auto follows the model's size"},
+      "rollout's memory for a decoded update; a larger one is kept encoded; auto follows the model's size"},
      PEER(staging), BOUNDS(MIB, 1024 * GIB), WORD("auto", 0)},
+    {{"peer", "encoded", WEFT_KEY_SIZE, "auto", "auto or 0GiB..1024GiB",
+      "rollout's memory for an update beyond staging, kept encoded; a larger one is served as a snapshot; auto: half of staging"},
+     PEER(encoded), BOUNDS(0, 1024 * GIB), WORD("auto", UINT64_MAX)},
     {{"peer", "level", WEFT_KEY_CHOICE, "auto", "auto | full | pairs | fast | tight",
       "how updates are coded for this peer"}, PEER(level)},
     {{"peer", "snapshot_coding", WEFT_KEY_CHOICE, "auto", "auto | planes | verbatim",
@@ -201,18 +204,33 @@ static const weft_site_field fields[] = {
     {{"security", "key", WEFT_KEY_TEXT, "", PATH,
       "PEM file of the private key for the certificate, which nobody else may read"},
      SITE(proof.key), .rule = WEFT_TEXT_ANY},
+    {{"security", "replace", WEFT_KEY_CHOICE, "no", "no | yes",
+      "with mode = tls, whether a live peer's name goes to a second connection that proves it"}, SITE(replace)},
+    {{"security", "guests", WEFT_KEY_COUNT, "512", "1..512",
+      "connections that have not said who they are, at one time; one more costs one of the host with most its place"},
+     SITE(guests.most), BOUNDS(1, 512)},
+    {{"security", "guests_per_address", WEFT_KEY_COUNT, "128", "1..512",
+      "the same of one address; one more is closed"},
+     SITE(guests.of_address), BOUNDS(1, 512)},
+    {{"security", "guest_deadline", WEFT_KEY_TIME, "5s", "100ms..60s",
+      "time within which a connection proves its name and says who it is"},
+     SITE(guests.deadline_ms), BOUNDS(100, 60 * SEC)},
+    {{"security", "guest_bytes", WEFT_KEY_SIZE, "64KiB", "4KiB..1MiB",
+      "with mode = tls, bytes that a connection may send before its name is proved"},
+     SITE(guests.bytes), BOUNDS(4 * KIB, MIB)},
 
     {{"log", "level", WEFT_KEY_CHOICE, "info", "error | warn | info | debug",
       "the least important lines still written"}, SITE(log_level)},
 };
 /* clang-format on */
 
-static const char *const providers[] = {"tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop"};
+static const char *const providers[] = {"tcp", "tcp-rxm", "stream", "verbs", "efa", "efa-direct", "shm", "loop"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 _Static_assert(COUNT(fields) <= WEFT_SITE_ROWS, "a section has an index per row");
 _Static_assert(sizeof(weft_choice_level) == sizeof(unsigned), "choices land as unsigned");
+_Static_assert(sizeof(weft_choice_replace) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_choice_last) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_choice_coding) == sizeof(unsigned), "choices land as unsigned");
 _Static_assert(sizeof(weft_choice_by) == sizeof(unsigned), "choices land as unsigned");

@@ -77,7 +77,8 @@ static weft_status read_provider(const weft_site_place *place, const char *name,
             return WEFT_OK;
         }
     }
-    return weft_site_refuse(place, "no such provider; need tcp | tcp-rxm | verbs | efa | efa-direct | shm | loop");
+    return weft_site_refuse(place,
+                            "no such provider; need tcp | tcp-rxm | stream | verbs | efa | efa-direct | shm | loop");
 }
 
 static weft_status read_cut(const weft_site_place *place, const char *name, weft_site_section *section)

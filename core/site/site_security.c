@@ -57,6 +57,8 @@ static weft_status check_unused(const weft_site *site)
         entry = find(site, certificate_keys[i]);
     for (size_t i = 0; i < 2 && !entry; i++)
         entry = find(site, shared_keys[i]);
+    if (!entry && site->replace == WEFT_REPLACE_YES)
+        return refuse_entry(site, find(site, "replace"), "only [security] mode = tls asks for proof of a name");
     return entry ? refuse_entry(site, entry,
                                 "only [security] mode = tls uses this file; write that mode, or leave it out")
                  : WEFT_OK;

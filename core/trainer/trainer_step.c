@@ -44,12 +44,12 @@ static uint32_t list_guests(weft_peer_table *peers, weft_guest guests[WEFT_GUEST
 }
 
 /* Finds a place for a newcomer. `*turned` counts the guests that made room. NULL: there is none. */
-static weft_peer *find_place(weft_peer_table *peers, uint32_t *turned)
+static weft_peer *find_place(weft_peer_table *peers, const weft_site *site, uint32_t *turned)
 {
     weft_guest guests[WEFT_GUESTS_MOST];
     weft_peer *records[WEFT_GUESTS_MOST];
     const uint32_t count = list_guests(peers, guests, records);
-    weft_peer *place = count < WEFT_GUESTS_MOST ? free_record(peers) : NULL;
+    weft_peer *place = count < site->guests.most ? free_record(peers) : NULL;
     if (place || count == 0)
         return place;
     weft_peer *guest = records[weft_guest_pick(guests, count)];
@@ -57,6 +57,24 @@ static weft_peer *find_place(weft_peer_table *peers, uint32_t *turned)
     weft_log(WEFT_LOG_DEBUG, "%s makes room: it did not say who it is", guest->connection.control.peer);
     weft_peer_lose(peers, guest, WEFT_OK, "it made room");
     return free_record(peers);
+}
+
+/* Returns true if a newcomer's host has as many guests as it may have. */
+static bool is_one_more(weft_peer_table *peers, const weft_peer *newcomer)
+{
+    weft_guest guests[WEFT_GUESTS_MOST];
+    weft_peer *records[WEFT_GUESTS_MOST];
+    const uint32_t count = list_guests(peers, guests, records);
+    return weft_guest_is_one_more(newcomer->session->site, guests, count, &newcomer->connection.control);
+}
+
+static void refuse_one_more(weft_door *door, weft_peer *newcomer)
+{
+    weft_log_sink *before = weft_log_enter(&door->strangers.sink);
+    weft_log(WEFT_LOG_WARN, "a connection from %s was closed: guests_per_address have not said who they are",
+             newcomer->connection.control.peer);
+    weft_log_enter(before);
+    weft_control_hang_up(&newcomer->connection.control);
 }
 
 /* Accepts guests. Returns false if no descriptor can be had now; what waits is left for a later step. */
@@ -69,7 +87,7 @@ static bool accept_guests(weft_trainer *trainer)
             continue;
         if (fd < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK;
-        weft_peer *guest = find_place(&trainer->peers, &turned);
+        weft_peer *guest = find_place(&trainer->peers, trainer->session->site, &turned);
         if (!guest) {
             close(fd);
             weft_log_sink *before = weft_log_enter(&trainer->door.strangers.sink);
@@ -79,6 +97,10 @@ static bool accept_guests(weft_trainer *trainer)
         }
         weft_control_adopt(&guest->connection.control, fd, trainer->session->site->session.io_deadline_ms);
         weft_control_guard(&guest->connection.control, trainer->session->guard, NULL);
+        if (is_one_more(&trainer->peers, guest)) {
+            refuse_one_more(&trainer->door, guest);
+            continue;
+        }
         guest->connection.opened_ns = weft_clock_ns();
         guest->connection.greeted = guest->connection.leaving = false;
         trainer->peers.watch.stirred[weft_peer_index(&trainer->peers, guest)] = true;

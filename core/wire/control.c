@@ -132,8 +132,7 @@ static weft_status dialled(weft_control *control)
     return WEFT_OK;
 }
 
-/* Sends a part, `sent` bytes: 0 if the socket is full. */
-static weft_status push(weft_control *control, const uint8_t *data, uint64_t bytes, uint64_t *sent)
+weft_status weft_control_transmit(weft_control *control, const uint8_t *data, uint64_t bytes, uint64_t *sent)
 {
     if (control->guard) {
         weft_status status = weft_seal_write(control->seal, data, bytes, sent);
@@ -151,7 +150,7 @@ static weft_status push_all(weft_control *control, const uint8_t *data, uint64_t
 {
     while (*at < end) {
         uint64_t sent;
-        weft_status status = push(control, data + *at, end - *at, &sent);
+        weft_status status = weft_control_transmit(control, data + *at, end - *at, &sent);
         if (status != WEFT_OK || sent == 0)
             return status == WEFT_OK ? WEFT_AGAIN : status;
         *at += sent;

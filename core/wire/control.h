@@ -13,9 +13,10 @@
     (64u << 10) /* bytes of messages that wait to leave; more means that the peer does not read */
 
 typedef struct weft_control {
-    int fd;          /* socket; -1: closed */
-    bool connecting; /* the dial has no answer yet */
-    uint64_t nonce;  /* nonce of this connection's GREETING, from either end; 0: none yet */
+    int fd;                   /* socket; -1: closed */
+    bool connecting;          /* the dial has no answer yet */
+    uint64_t nonce;           /* nonce of this connection's GREETING, from either end; 0: none yet */
+    uint64_t user_timeout_ms; /* as it was dialed or adopted with */
     uint64_t heard_ns;
     uint64_t said_ns;
     uint8_t *in;
@@ -93,6 +94,8 @@ bool weft_control_is_pending(const weft_control *control);
 /* Writes as much as the socket takes. Errors: WEFT_E_PEER_LOST, WEFT_E_UNREACHABLE (the dial failed),
  * WEFT_E_CONFIG (weft_control_prove). */
 weft_status weft_control_flush(weft_control *control);
+/* Sends a part of some bytes out of any message: 0 of them if the socket is full. Errors: WEFT_E_PEER_LOST. */
+weft_status weft_control_transmit(weft_control *control, const uint8_t *data, uint64_t bytes, uint64_t *sent);
 /* Takes bytes that have arrived out of any message, 0 included. Errors: as weft_control_fill. */
 weft_status weft_control_receive(weft_control *control, uint8_t *data, uint64_t bytes, uint64_t *moved);
 /* Reads all that has arrived. Errors: WEFT_E_CONFIG (weft_control_prove), WEFT_E_PEER_LOST at the end of the stream,

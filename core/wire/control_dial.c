@@ -143,6 +143,7 @@ static void begin(weft_control *control, int fd, uint64_t user_timeout_ms)
     tune(fd, user_timeout_ms);
     control->fd = fd;
     control->nonce = 0;
+    control->user_timeout_ms = user_timeout_ms;
     control->heard_ns = control->said_ns = weft_clock_ns();
 }
 

@@ -33,3 +33,13 @@ uint32_t weft_guest_pick(const weft_guest *guests, uint32_t count)
     }
     return picked;
 }
+
+bool weft_guest_is_one_more(const weft_site *site, const weft_guest *guests, uint32_t count,
+                            const weft_control *newcomer)
+{
+    const uint64_t host = host_of(newcomer);
+    uint64_t same = 0;
+    for (uint32_t i = 0; i < count; i++)
+        same += guests[i].control != newcomer && host_of(guests[i].control) == host;
+    return same >= site->guests.of_address;
+}

@@ -22,4 +22,8 @@ typedef struct weft_guest {
  * newer. */
 uint32_t weft_guest_pick(const weft_guest *guests, uint32_t count);
 
+/* True if a host has as many guests as the site gives one address, without `newcomer`, who is of that host. */
+bool weft_guest_is_one_more(const weft_site *site, const weft_guest *guests, uint32_t count,
+                            const weft_control *newcomer);
+
 #endif

@@ -59,3 +59,10 @@ bool weft_watch_control(weft_watch *watch, weft_control *control, uint32_t numbe
     control->watched_as = number;
     return true;
 }
+
+void weft_watch_forget(weft_watch *watch, weft_control *control)
+{
+    if (control->watched)
+        epoll_ctl(watch->fd, EPOLL_CTL_DEL, control->fd, NULL);
+    control->watched = false;
+}

@@ -24,6 +24,9 @@ void weft_watch_gather(weft_watch *watch);
  * connection cannot be watched, and stays stirred. */
 bool weft_watch_control(weft_watch *watch, weft_control *control, uint32_t number, bool reads, bool writes);
 
+/* Forgets a connection whose socket another owner takes over. */
+void weft_watch_forget(weft_watch *watch, weft_control *control);
+
 static inline bool weft_watch_due(const weft_watch *watch, uint32_t number, uint64_t now_ns)
 {
     return watch->stirred[number] || watch->due_ns[number] <= now_ns;

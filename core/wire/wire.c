@@ -9,9 +9,9 @@
 const char *weft_message_name(uint32_t type)
 {
     static const char *const names[WEFT_MESSAGE_COUNT] = {
-        "none",   "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT", "STAGED", "HELD",
-        "FAULT",  "OFFER", "ACCEPT",  "PING",   "PONG",   "BYE",    "QUERY",   "DIGESTS", "FOLLOW", "PASSING",
-        "REPAIR", "LOOK",  "LANDED",  "CLOSE",  "CLOSED", "OPEN",   "OPENED",  "GREETING"};
+        "none",   "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT",  "STAGED", "HELD",
+        "FAULT",  "OFFER", "ACCEPT",  "PING",   "PONG",   "BYE",    "QUERY",   "DIGESTS",  "FOLLOW", "PASSING",
+        "REPAIR", "LOOK",  "LANDED",  "CLOSE",  "CLOSED", "OPEN",   "OPENED",  "GREETING", "DUCT",   "CHUNK"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 

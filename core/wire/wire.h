@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "codec/classes.h"
 #include "codec/frame.h"
-#include "port/port_provider.h"
+#include "port/port_pipe.h"
 #include "shard/excerpt.h"
 #include "site/site.h"
 
@@ -51,9 +51,11 @@ typedef enum weft_message {
     WEFT_MESSAGE_CLOSED = 24,  /* rollout: mine is closed too, and these buckets are whole without it */
     WEFT_MESSAGE_OPEN = 25,    /* trainer: I opened that port anew; open yours */
     WEFT_MESSAGE_OPENED = 26,  /* rollout: mine is open */
-    WEFT_MESSAGE_GREETING = 27 /* trainer: the nonce by which your HELLO belongs to this connection */
+    WEFT_MESSAGE_GREETING = 27, /* trainer: the nonce by which your HELLO belongs to this connection */
+    WEFT_MESSAGE_DUCT = 28,     /* rollout, first on a connection beside: this is the way to that port of yours */
+    WEFT_MESSAGE_CHUNK = WEFT_PIPE_CHUNK /* trainer, on a duct alone: bytes for a slot, and their immediate */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 28
+#define WEFT_MESSAGE_COUNT 30
 
 const char *weft_message_name(uint32_t type);
 
@@ -102,8 +104,9 @@ typedef struct weft_wire_hello {
     uint32_t chunk_bytes;
     uint32_t levels; /* mask of 1 << weft_level that the rollout can decode */
     uint64_t staging_bytes;
-    weft_view_keys keys; /* keys that the rollout takes; none: all */
-    uint32_t hops;       /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
+    uint64_t encoded_bytes; /* bytes of frames of level fast that it can keep of one update; 0: none */
+    weft_view_keys keys;    /* keys that the rollout takes; none: all */
+    uint32_t hops;          /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
     char relay[WEFT_SITE_NAME]; /* name of the relay before the rollout */
     uint64_t relay_incarnation; /* incarnation of that relay's session */
     uint32_t route;             /* the relay's number for the rollout's connection */
@@ -238,6 +241,12 @@ typedef struct weft_wire_open {
     weft_wire_port at;
 } weft_wire_open;
 
+/* DUCT: the address of the port, as its owner said it in WELCOME or OPEN. */
+typedef struct weft_wire_duct {
+    uint8_t address[WEFT_PORT_ADDRESS_MAX];
+    uint32_t address_bytes;
+} weft_wire_duct;
+
 typedef enum weft_bucket_kind { WEFT_BUCKET_FRAMES = 0, WEFT_BUCKET_ATTACHMENT = 1 } weft_bucket_kind;
 
 typedef struct weft_wire_bucket {
@@ -306,6 +315,8 @@ void weft_wire_put_open(weft_out *out, const weft_wire_open *open);
 weft_status weft_wire_get_open(const uint8_t *body, uint64_t length, weft_wire_open *open);
 void weft_wire_put_opened(weft_out *out, const weft_wire_open *opened);
 weft_status weft_wire_get_opened(const uint8_t *body, uint64_t length, weft_wire_open *opened);
+void weft_wire_put_duct(weft_out *out, const weft_wire_duct *duct);
+weft_status weft_wire_get_duct(const uint8_t *body, uint64_t length, weft_wire_duct *duct);
 void weft_wire_put_version(weft_out *out, const weft_version *version);
 weft_status weft_wire_get_version(const uint8_t *body, uint64_t length, weft_version *version);
 void weft_wire_put_word(weft_out *out, uint64_t word);

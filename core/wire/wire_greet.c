@@ -155,6 +155,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->chunk_bytes, 4);
     weft_out_word(out, hello->levels, 4);
     weft_out_word(out, hello->staging_bytes, 8);
+    weft_out_word(out, hello->encoded_bytes, 8);
     weft_out_route(out, hello);
     put_keys(out, &hello->keys);
 }
@@ -180,6 +181,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->chunk_bytes = (uint32_t)weft_in_word(in, 4);
     hello->levels = (uint32_t)weft_in_word(in, 4);
     hello->staging_bytes = weft_in_word(in, 8);
+    hello->encoded_bytes = weft_in_word(in, 8);
     weft_in_route(in, hello);
     get_keys(in, &hello->keys);
     weft_status status = weft_wire_done(in, "HELLO");

@@ -1,4 +1,4 @@
-/* wire_rail.c - messages about single ports of a connection: LANDED, CLOSE, CLOSED, OPEN and OPENED. */
+/* wire_rail.c - messages about single ports of a connection: LANDED, CLOSE, CLOSED, OPEN, OPENED and DUCT. */
 #include "wire/wire_body.h"
 
 static void put_port(weft_out *out, uint32_t port, uint32_t turn)
@@ -100,4 +100,18 @@ weft_status weft_wire_get_opened(const uint8_t *body, uint64_t length, weft_wire
     opened->at.region_address = weft_in_word(&in, 8);
     opened->at.region_key = weft_in_word(&in, 8);
     return weft_wire_done(&in, "OPENED");
+}
+
+void weft_wire_put_duct(weft_out *out, const weft_wire_duct *duct)
+{
+    weft_out_address(out, duct->address, duct->address_bytes);
+}
+
+weft_status weft_wire_get_duct(const uint8_t *body, uint64_t length, weft_wire_duct *duct)
+{
+    weft_in in = {body, length, 0, false};
+    memset(duct, 0, sizeof *duct);
+    weft_in_address(&in, duct->address, &duct->address_bytes);
+    in.bad = in.bad || duct->address_bytes == 0;
+    return weft_wire_done(&in, "DUCT");
 }

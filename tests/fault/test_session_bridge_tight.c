@@ -170,7 +170,7 @@ static void each_its_level(void **state)
 static int setup_little_staging(void **state)
 {
     static const char *const overrides[] = {"trainer.journal=256MiB", "peers.level=tight", "peers.staging=2200KiB",
-                                            NULL};
+                                            "peers.encoded=0MiB", NULL};
     return setup_with(state, FLEET_TILES, overrides);
 }
 

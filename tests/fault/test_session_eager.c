@@ -219,7 +219,7 @@ static void outgrows_staging(void **state)
     sim *s = sim_open(FLEET_LARGE, 2, 5);
     char text[1024];
     snprintf(text, sizeof text, early_tight_site, "16MiB", "64MiB");
-    strcat(text, "[peer.auto0]\nstaging = 12MiB\n");
+    strcat(text, "[peer.auto0]\nstaging = 12MiB\nencoded = 0MiB\n");
     early_start(s, text);
     sim_join(s, &s->rollouts[0], "auto0", s->dense, NULL);
     sim_join(s, &s->rollouts[1], "tight1", s->dense, NULL);

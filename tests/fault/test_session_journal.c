@@ -81,7 +81,7 @@ static void snapshot_only_for_its_levels(void **state)
 /* A rollout's staging decides, not the journal alone. */
 static int setup_staging(void **state)
 {
-    static const char *const overrides[] = {"peers.staging=4MiB", NULL};
+    static const char *const overrides[] = {"peers.staging=4MiB", "peers.encoded=0MiB", NULL};
     *state = fleet_open(FLEET_LARGE, overrides);
     fleet_start_trainer(*state, NULL);
     return 0;

@@ -11,8 +11,9 @@
 
 #define MIB UINT64_C(1048576)
 
-static const char site_text[] = "[trainer]\nlisten = 127.0.0.1:0\njournal = 256MiB\n[peers]\nprovider = loop\n"
-                                "staging = 256MiB\nbucket_max = 4MiB\n[peer.p*]\n[log]\nlevel = error\n";
+static const char site_text[] =
+    "[trainer]\nlisten = 127.0.0.1:0\njournal = 256MiB\n[peers]\nprovider = loop\n"
+    "staging = 256MiB\nencoded = 64MiB\nbucket_max = 4MiB\n[peer.p*]\n[log]\nlevel = error\n";
 
 static weft_layout *dense_layout(uint64_t bytes)
 {
@@ -81,7 +82,8 @@ static void rollout_beyond_the_weights(void **state)
         const weft_rollout *r = rollout->rollout;
         assert_int_equal(r->intake.slots.bytes, slots);
         assert_int_equal(r->stage.staging.bytes, staging);
-        const uint64_t fixed = slots + staging + r->arriving.taken.capacity + r->stage.unpacker.bytes;
+        assert_int_equal(r->arriving.kept.capacity, 64 * MIB);
+        const uint64_t fixed = slots + staging + 64 * MIB + r->arriving.taken.capacity + r->stage.unpacker.bytes;
         assert_true(r->arriving.taken.capacity + r->stage.unpacker.bytes <= 8 * MIB);
         const uint64_t decoding = rollout->backend->host_bytes;
         assert_in_range(stats.memory_bytes, fixed + decoding,

@@ -50,7 +50,7 @@ static weft_staged_kind next_kind(fleet *f)
 
 static fleet *fleet_with(const char *staging, const char *journal)
 {
-    const char *const overrides[] = {staging, journal, "peers.bucket_max=auto", NULL};
+    const char *const overrides[] = {staging, journal, "peers.bucket_max=auto", "peers.encoded=0MiB", NULL};
     fleet *f = fleet_open(FLEET_LARGE, overrides);
     return f;
 }

@@ -23,8 +23,8 @@ typedef struct tier {
 #define VERBS_SHORT true
 #endif
 
-static const tier plays[] = {{"verbs", VERBS_SHORT}, {"efa", true},      {"efa-direct", false},
-                             {"tcp", false},         {"tcp-rxm", false}, {"shm", false}};
+static const tier plays[] = {{"verbs", VERBS_SHORT}, {"efa", true},  {"efa-direct", false}, {"tcp", false},
+                             {"tcp-rxm", false},     {"shm", false}, {"stream", true}};
 
 static const char *current;
 

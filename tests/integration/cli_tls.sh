@@ -27,10 +27,10 @@ fi
 if command -v "${WEFT_CC:-cc}" >/dev/null && [ -z "${WEFT_SANITIZE:-}" ]; then
     echo "a host without OpenSSL 3 says what to install"
     mkdir fake
-    echo 'int weft_fake;' | "${WEFT_CC:-cc}" -shared -fPIC -o fake/libssl.so.3 -x c - || fail "no stand-in"
-    run without 2 env LD_LIBRARY_PATH="$work/fake" "$weft" trainer keys.ini --model m/v0.safetensors --follow in
+    echo 'int weft_fake;' | "${WEFT_CC:-cc}" -shared -fPIC -Wl,-soname,libssl.so.3 -o fake/libssl.so.3 -x c - || fail "no stand-in"
+    run without 2 env LD_PRELOAD="$work/fake/libssl.so.3" "$weft" trainer keys.ini --model m/v0.safetensors --follow in
     says without 'mode = tls: install OpenSSL 3 .*libssl.so.3 lacks OPENSSL_init_ssl'
-    run without_info 0 env LD_LIBRARY_PATH="$work/fake" "$weft" info
+    run without_info 0 env LD_PRELOAD="$work/fake/libssl.so.3" "$weft" info
     says without_info '^tls: install OpenSSL 3'
 fi
 

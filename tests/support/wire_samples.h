@@ -44,6 +44,7 @@ typedef union sample_any {
     weft_wire_close close;
     weft_wire_closed closed;
     weft_wire_open open;
+    weft_wire_duct duct;
     weft_version version;
     uint64_t word;
 } sample_any;
@@ -74,7 +75,8 @@ static const weft_wire_hello sample_hello = {
     .epoch = 0xa7,
     .chunk_bytes = 1u << 20,
     .levels = 7,
-    .staging_bytes = 64u << 20};
+    .staging_bytes = 64u << 20,
+    .encoded_bytes = 32u << 20};
 static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7e9),
                                                .name = "r1",
                                                .incarnation = UINT64_C(0x4041424344454648),
@@ -88,6 +90,7 @@ static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e
                                                .chunk_bytes = 1u << 20,
                                                .levels = 7,
                                                .staging_bytes = 64u << 20,
+                                               .encoded_bytes = 32u << 20,
                                                .hops = 2,
                                                .relay = "r0",
                                                .relay_incarnation = UINT64_C(0x4041424344454647),
@@ -143,6 +146,10 @@ static const weft_wire_open sample_opened = {
     .port = 1,
     .turn = 0xd1d2d3d5,
     .at = {{2, 0, 0x1b, 0xa8, 10, 0, 0, 8}, 8, UINT64_C(0x7f0011223366), UINT64_C(0xfedcba9876543212)}};
+static const weft_wire_duct sample_duct = {.address = {'w',  'f',  's',  't',  'r',  'm',  '1',  0,
+                                                       0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7,
+                                                       0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff},
+                                           .address_bytes = 24};
 static const weft_version sample_version = SAMPLE_NEXT;
 static const uint64_t sample_word = UINT64_C(0x8081828384858687);
 
@@ -173,6 +180,7 @@ SAMPLE_WAYS(close, weft_wire_close)
 SAMPLE_WAYS(closed, weft_wire_closed)
 SAMPLE_WAYS(open, weft_wire_open)
 SAMPLE_WAYS(opened, weft_wire_open)
+SAMPLE_WAYS(duct, weft_wire_duct)
 SAMPLE_WAYS(version, weft_version)
 #undef SAMPLE_WAYS
 
@@ -207,7 +215,7 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(relayed, hello, true),     SAMPLE_ROW(follow, follow, false),    SAMPLE_ROW(repair, repair, false),
     SAMPLE_ROW(withdrawn, trailer, true), SAMPLE_ROW(landed, landed, false),    SAMPLE_ROW(close, close, false),
     SAMPLE_ROW(closed, closed, false),    SAMPLE_ROW(open, open, false),        SAMPLE_ROW(opened, opened, false),
-    SAMPLE_ROW(knock, knock, true),       SAMPLE_ROW(greeting, greeting, true),
+    SAMPLE_ROW(knock, knock, true),       SAMPLE_ROW(greeting, greeting, true), SAMPLE_ROW(duct, duct, false),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

@@ -292,7 +292,7 @@ static void nothing_is_taken_in_the_steady_state(void **state)
 static void providers_are_found_by_name(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tcp", "tcp-rxm", "verbs", "efa", "efa-direct", "shm", "loop"};
+    static const char *const names[] = {"tcp", "tcp-rxm", "stream", "verbs", "efa", "efa-direct", "shm", "loop"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const weft_provider *p = weft_provider_find(names[i]);
         assert_non_null(p);

@@ -33,7 +33,7 @@ static void an_empty_file_is_all_defaults(void **state)
     assert_int_equal(site->security, WEFT_SECURITY_LOOPBACK);
     assert_int_equal(site->log_level, WEFT_LOG_INFO);
     assert_int_equal(site->peer_count, 0);
-    assert_int_equal(site->provider_count, 7);
+    assert_int_equal(site->provider_count, 8);
     assert_int_equal(weft_site_provider_of(site, "efa")->chunk, 0);
     assert_int_equal(weft_site_provider_of(site, "efa")->depth, 0);
     assert_null(weft_site_provider_of(site, "auto"));

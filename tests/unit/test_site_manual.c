@@ -23,6 +23,8 @@ static weft_site *load(const char *name)
     return site;
 }
 
+enum { KEYS_MOST = 128 };
+
 /* The manual's text on one key. */
 typedef struct manual_key {
     char section[64]; /* as the key table names it */
@@ -43,7 +45,7 @@ static void table_section(const char *header, char section[64])
 }
 
 /* A key of the manual stands in a line ";key = default" below its comment. */
-static size_t read_manual(manual_key keys[64])
+static size_t read_manual(manual_key keys[KEYS_MOST])
 {
     char path[512], section[64] = "", *rest, *text;
     size_t bytes, count = 0;
@@ -59,7 +61,7 @@ static size_t read_manual(manual_key keys[64])
             table_section(header, section);
             next = (manual_key){0};
         } else {
-            assert_true(count < 64);
+            assert_true(count < KEYS_MOST);
             memcpy(next.section, section, sizeof(section));
             if (sscanf(line, ";%63[a-z_] = %127[^\n]", next.key, next.fallback) < 1)
                 fail_msg("no key with its default: %s", line);
@@ -74,7 +76,7 @@ static size_t read_manual(manual_key keys[64])
 static void every_key_of_the_manual_is_in_the_table(void **state)
 {
     (void)state;
-    manual_key keys[64];
+    manual_key keys[KEYS_MOST];
     size_t count = read_manual(keys);
     for (size_t i = 0; i < count; i++) {
         const weft_site_field *field = weft_site_field_of(keys[i].section, keys[i].key);
@@ -90,7 +92,7 @@ static void every_key_of_the_manual_is_in_the_table(void **state)
 static void every_key_of_the_table_is_once_in_the_manual(void **state)
 {
     (void)state;
-    manual_key keys[64];
+    manual_key keys[KEYS_MOST];
     size_t count = read_manual(keys);
     for (size_t row = 0; weft_key_at(row); row++) {
         const weft_key *key = weft_key_at(row);

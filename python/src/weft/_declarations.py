@@ -185,6 +185,8 @@ uint64_t changed;
 uint64_t bytes;
 double receive_ms;
 double decode_ms;
+uint32_t encoded;
+double pause_ms;
 } weft_staged_info;
 weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
@@ -366,6 +368,68 @@ uint64_t attachment_bytes, const weft_work *work, const weft_sink *sink,
 weft_update_info *info);
 weft_status weft_digest_tensors(const weft_layout *layout, const weft_piece *pieces, uint64_t count,
 const weft_work *work, uint64_t *tensors, uint64_t *root);
+typedef struct weft_store weft_store;
+typedef struct weft_store_options {
+size_t size;
+int create;
+uint64_t anchors;
+} weft_store_options;
+weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store);
+void weft_store_close(weft_store *store);
+weft_status weft_store_refresh(weft_store *store);
+typedef struct weft_store_entry {
+weft_version version;
+weft_version base;
+uint64_t update_bytes;
+uint64_t anchor_bytes;
+uint64_t time_s;
+int damaged;
+int reachable;
+} weft_store_entry;
+weft_status weft_store_list(const weft_store *store, weft_store_entry *entries, size_t capacity,
+size_t *count);
+weft_status weft_store_layout(weft_store *store, const weft_version *version, weft_layout **layout);
+weft_status weft_store_attachment(weft_store *store, const weft_version *version, void *data,
+uint64_t capacity, uint64_t *bytes);
+typedef struct weft_store_info {
+size_t size;
+weft_version version;
+uint64_t files;
+uint64_t anchors;
+uint64_t bytes;
+uint64_t damaged;
+} weft_store_info;
+weft_status weft_store_apply(weft_store *store, const weft_version *version, const weft_layout *layout,
+const weft_piece *pieces, uint64_t count, const weft_work *work,
+weft_store_info *info);
+typedef struct weft_store_put_options {
+size_t size;
+weft_version base;
+weft_version target;
+const void *attachment;
+uint64_t attachment_bytes;
+} weft_store_put_options;
+weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base,
+uint64_t base_count, const weft_piece *target, uint64_t target_count,
+const weft_store_put_options *options, const weft_work *work,
+weft_update_info *info);
+typedef struct weft_store_fault {
+const char *file;
+weft_version version;
+weft_status status;
+const char *text;
+} weft_store_fault;
+weft_status weft_store_check(weft_store *store, const weft_work *work,
+weft_status (*report)(void *user, const weft_store_fault *fault), void *user,
+uint64_t *faults);
+typedef struct weft_store_keep {
+size_t size;
+uint64_t versions;
+uint64_t bytes;
+uint64_t age_s;
+uint64_t grace_s;
+} weft_store_keep;
+weft_status weft_store_trim(weft_store *store, const weft_store_keep *keep, uint64_t *removed);
 typedef struct weft_device_info {
 char backend[16];
 int device;

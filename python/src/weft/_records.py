@@ -42,6 +42,8 @@ class Staged(NamedTuple):
     bytes: int
     receive_ms: float
     decode_ms: float
+    encoded: bool
+    pause_ms: float
 
     @property
     def version(self) -> int:
@@ -218,7 +220,7 @@ def update_of(c: Any) -> Update:
 
 def staged_of(c: Any) -> Staged:
     return Staged(_STAGED_KINDS[c.kind], version_of(c.base), version_of(c.target), c.changed, c.bytes, c.receive_ms,
-                  c.decode_ms)  # fmt: skip
+                  c.decode_ms, bool(c.encoded), c.pause_ms)  # fmt: skip
 
 
 def peer_of(c: Any) -> Peer:

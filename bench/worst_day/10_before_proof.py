@@ -1,0 +1,102 @@
+"""10: strangers at a port of mode = tls, with weights by stream: 1,000 idle connections, 200 garbage handshakes a second,
+hellos of TLS that come byte by byte. Arguments: which of a b c; all. The strangers have one core, which a process that
+only spins has while nobody attacks."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from fleet import WEFT, Fleet, die_with_parent, now, seconds
+
+CORE = max(os.sched_getaffinity(0))
+# The beginning of a record that says it has a ClientHello of 16 KiB.
+HELLO = b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes(64)
+
+
+def dial(port):
+    line = socket.socket()
+    line.bind(("127.0.0.9", 0))
+    line.setblocking(False)
+    try:
+        line.connect(("127.0.0.1", port))
+    except BlockingIOError:
+        pass
+    return line
+
+
+def is_over(line):
+    try:
+        return line.recv(4096) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def attack(kind, port):
+    """Goes on until the process is killed."""
+    lines, made, begin = [], 0, now()
+    most = {"idle": 1000, "garbage": 100, "slow": 200}[kind]
+    while True:
+        lines = [line for line in lines if not is_over(line) or line.close()]
+        if kind == "garbage" and len(lines) >= most:
+            lines.pop(0).close()
+        while len(lines) < most and (kind != "garbage" or made < (now() - begin) * 200):
+            lines.append(dial(port))
+            made += 1
+            if kind == "garbage":
+                break
+        for line in lines if kind == "slow" else lines[-1:] if kind == "garbage" else []:
+            try:
+                line.send(HELLO[:1] if kind == "slow" else b"\x16\x03\x01\x00\x64" + os.urandom(100))
+            except OSError:
+                pass
+        time.sleep({"idle": 0.05, "garbage": 0.004, "slow": 0.02}[kind])
+
+
+def on_the_core(*words):
+    return subprocess.Popen(["taskset", "-c", str(CORE), sys.executable, *words], preexec_fn=die_with_parent)
+
+
+def scenario(kind, title):
+    fleet = Fleet(peers="a b c", peer_keys="provider = stream\n", seconds=200)
+    key = os.path.join(fleet.folder, "key")
+    subprocess.run([WEFT, "key", key], check=True, stdout=subprocess.DEVNULL)
+    with open(fleet.site) as file:
+        text = file.read().replace("mode = open\n", f"mode = tls\nkey_file = {key}\n")
+    with open(fleet.site, "w") as file:
+        file.write(text)
+    fleet.run()
+    newcomer, memory, most = None, [fleet.trainer.status("VmRSS")], 0
+    for _ in range(4):
+        spinner = on_the_core("-c", "while True: pass")
+        fleet.publish(25, "quiet")
+        spinner.kill()
+        strangers = on_the_core(os.path.abspath(__file__), "attack", kind, str(fleet.port))
+        time.sleep(1)
+        newcomer = newcomer or fleet.run_rollout("c")
+        fleet.publish(25, "fault")
+        memory.append(fleet.trainer.status("VmRSS"))
+        most = max(most, len(fleet.trainer.descriptors()))
+        strangers.kill()
+        time.sleep(0.5)
+    fleet.recover()
+    memory.append(fleet.trainer.status("VmRSS"))
+    held = min(fleet.held(newcomer).values(), default=None)
+    fleet.drain()
+    fleet.trainer.kill(signal.SIGTERM)
+    fleet.report(title, new_peer_holds_after=seconds(held and held - newcomer.started),
+                 trainer_MB_before_during_after=f"{memory[0] / 1e3:.1f}, {max(memory[1:-1]) / 1e3:.1f}, "
+                                                f"{memory[-1] / 1e3:.1f}",
+                 descriptors_during=most, lines_of_the_log=len(fleet.trainer.log), exit=fleet.trainer.finish())
+    fleet.close()
+
+
+TITLES = {"a": ("idle", "10a 1,000 idle connections"), "b": ("garbage", "10b 200 garbage handshakes a second"),
+          "c": ("slow", "10c 200 hellos that come byte by byte")}
+if sys.argv[1:2] == ["attack"]:
+    attack(sys.argv[2], int(sys.argv[3]))
+for letter in sys.argv[1:] or TITLES:
+    scenario(*TITLES[letter])

@@ -1,0 +1,148 @@
+/* store.h - versions in files that nobody overwrites: updates, and anchors that need no base.
+ *
+ * A store is a place with files, and a place is a table of functions, so that a folder and an object store differ in
+ * the table alone. All that a store knows is in names and in both ends of each file (docs/STORE.md). */
+#ifndef WEFT_CORE_STORE_H
+#define WEFT_CORE_STORE_H
+
+#include <stdbool.h>
+
+#include "weft.h"
+
+#define WEFT_STORE_NONE     UINT64_MAX
+#define WEFT_STORE_NAME_MAX 96u /* bytes of a name, its end included */
+
+/* The two kinds of file that a version may have. */
+typedef enum weft_store_kind { WEFT_STORE_UPDATE, WEFT_STORE_ANCHOR, WEFT_STORE_KINDS } weft_store_kind;
+
+/* What a name says. */
+typedef struct weft_store_name {
+    uint64_t run, number;
+    weft_store_kind kind;
+    uint32_t source, sources; /* source r of S */
+} weft_store_name;
+
+/* A file of the place. */
+typedef struct weft_store_item {
+    weft_store_name name;
+    uint64_t bytes;  /* bytes; 0: there is no such file */
+    uint64_t time_s; /* time of the last change, in seconds since 1970 */
+} weft_store_item;
+
+/* Files of a place, in no order. */
+typedef struct weft_store_items {
+    weft_store_item *items;
+    uint64_t count, capacity;
+    uint64_t others; /* files whose names follow no rule, and unfinished files */
+} weft_store_items;
+
+/* A place for files. Errors name the file. */
+typedef struct weft_store_port {
+    weft_status (*list)(void *place, weft_store_items *items);
+    /* Opens a file, which the caller closes before the store. */
+    weft_status (*open)(void *place, const char *name, weft_update_file **update);
+    /* Writes a whole file by `fill`, or none. A name that is taken stays as it is. Errors: WEFT_E_STATE (the name is
+     * taken), WEFT_E_FILE, those of `fill`. */
+    weft_status (*put)(void *place, const char *name, weft_status (*fill)(void *user, const weft_sink *sink),
+                       void *user);
+    weft_status (*remove)(void *place, const char *name);
+    /* Removes unfinished files that were last written before `time_s`. */
+    weft_status (*tidy)(void *place, uint64_t time_s);
+    void (*close)(void *place);
+} weft_store_port;
+
+/* One file of a version, as its ends describe the file. */
+typedef struct weft_store_file {
+    weft_store_item item;
+    weft_version base, target;
+    uint64_t layout[2]; /* hash of the layout */
+    weft_status status; /* OK: both ends are whole and fit the name */
+    bool attached;      /* the file brings an attachment */
+} weft_store_file;
+
+/* One version. */
+typedef struct weft_store_version {
+    weft_version version;
+    uint64_t parent;                         /* index of the version that the update starts from; WEFT_STORE_NONE */
+    weft_store_file files[WEFT_STORE_KINDS]; /* files by kind */
+} weft_store_version;
+
+struct weft_store {
+    const weft_store_port *port;
+    void *place;
+    char *name;                   /* name of the place, for messages */
+    uint64_t anchors;             /* numbers from one anchor to the next */
+    weft_store_version *versions; /* versions by run and number, rising */
+    uint64_t count, capacity;
+    uint64_t others; /* files that are no files of a store */
+};
+
+/* ---- store_name.c: names by rule */
+
+/* Writes a name: RUN/NUMBER/KIND-R-of-S.weft. */
+void weft_store_name_put(const weft_store_name *name, char out[WEFT_STORE_NAME_MAX]);
+/* Reads a name. False: the name is not as weft_store_name_put writes it. */
+bool weft_store_name_get(const char *text, weft_store_name *name);
+
+/* ---- store_folder.c, store_list.c */
+
+/* Opens a folder as a place. Errors: WEFT_E_FILE (no folder, or it cannot be made), WEFT_E_MEMORY. */
+weft_status weft_store_folder_open(const char *path, bool create, const weft_store_port **port, void **place);
+/* Adds a file to a listing. Errors: WEFT_E_MEMORY. */
+weft_status weft_store_items_add(weft_store_items *items, const weft_store_item *item);
+/* Lists the place anew, and reads the ends of all files. A damaged file is no error here. */
+weft_status weft_store_load(weft_store *store);
+/* Adds or updates a version after the store wrote a file of that version. Errors: WEFT_E_MEMORY. */
+weft_status weft_store_note(weft_store *store, const weft_store_name *name);
+/* Opens the file of a version, and checks that it is what its name says. */
+weft_status weft_store_file_open(const weft_store *store, weft_store_file *file, weft_update_file **update);
+/* Finds the version of a run and number; with run 0 that of the last run that has the number. */
+uint64_t weft_store_find(const weft_store *store, uint64_t run, uint64_t number);
+/* Tells whether a version has a file of a kind of which nothing wrong is known. */
+bool weft_store_has(const weft_store_version *version, weft_store_kind kind);
+
+/* ---- store_way.c: the shortest way to a version */
+
+typedef enum weft_store_act { WEFT_STORE_SET, WEFT_STORE_FORWARD, WEFT_STORE_BACK } weft_store_act;
+
+typedef struct weft_store_step {
+    weft_store_act act;
+    uint64_t index; /* version whose file the step reads: its anchor (SET), or its update */
+} weft_store_step;
+
+typedef struct weft_store_way {
+    weft_store_step *steps;
+    uint64_t count;
+    uint64_t bytes; /* bytes of all files on the way */
+} weft_store_way;
+
+/* Finds the way of the fewest bytes to version `to`, from weights of root `held`, if `held` is not NULL, or from an
+ * anchor. Updates lead forward, and those without an attachment back. The caller gives the way back with
+ * weft_store_way_close. Errors: WEFT_E_MISSING (there is no way), WEFT_E_MEMORY. */
+weft_status weft_store_way_find(const weft_store *store, const uint64_t *held, uint64_t to, weft_store_way *way);
+void weft_store_way_close(weft_store_way *way);
+/* Tells for each version whether an anchor and updates lead there. Errors: WEFT_E_MEMORY. */
+weft_status weft_store_reach(const weft_store *store, bool *reached);
+
+/* ---- store_apply.c */
+
+/* Takes one step. Errors: those of weft_update_apply, and of the place. */
+weft_status weft_store_step_take(weft_store *store, const weft_store_step *step, const weft_layout *layout,
+                                 const weft_piece *pieces, uint64_t count, const weft_work *work);
+/* Proves an anchor without a weight that it could write. */
+weft_status weft_store_anchor_prove(weft_store *store, uint64_t index, const weft_layout *layout,
+                                    const weft_work *work);
+
+/* ---- store_zero.c */
+
+/* Weights of zeros, which no memory backs until somebody writes there. */
+typedef struct weft_store_zero {
+    void *data;
+    uint64_t bytes;
+    weft_piece *pieces; /* pieces, one a tensor */
+} weft_store_zero;
+
+weft_status weft_store_zero_open(const weft_layout *layout, weft_store_zero *zero);
+void weft_store_zero_close(weft_store_zero *zero);
+
+#endif

@@ -1,0 +1,268 @@
+/* store_folder.c - a folder as a place: RUN/NUMBER/FILE, each file written beside its name and put there whole. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "store/store.h"
+
+#define DEPTH 3u /* RUN, NUMBER, FILE */
+
+typedef struct folder {
+    char *path;
+    size_t path_bytes;
+} folder;
+
+/* ---- paths */
+
+static char *path_of(const folder *place, const char *name)
+{
+    const size_t room = place->path_bytes + strlen(name) + 2;
+    char *path = weft_mem_take(room, 1);
+    if (path)
+        snprintf(path, room, "%s/%s", place->path, name);
+    else
+        weft_fail(WEFT_E_MEMORY, "no memory for a file name");
+    return path;
+}
+
+static weft_status folder_make(const char *path)
+{
+    struct stat facts;
+    if (mkdir(path, 0777) == 0)
+        return weft_file_sync_directory(path);
+    if (errno == EEXIST && stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        return WEFT_OK;
+    return weft_fail(WEFT_E_FILE, "%s: no folder can be made there: %s", path,
+                     strerror(errno == EEXIST ? ENOTDIR : errno));
+}
+
+/* Makes the folders that the name of a file goes through, RUN and NUMBER. */
+static weft_status parents_make(const folder *place, char *path)
+{
+    weft_status status = WEFT_OK;
+    for (char *slash = strchr(path + place->path_bytes + 1, '/'); slash && status == WEFT_OK;
+         slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        status = folder_make(path);
+        *slash = '/';
+    }
+    return status;
+}
+
+/* ---- listing */
+
+/* One walk through the place. `seen` gets each file that is no folder, with its name within the place. */
+typedef struct walk {
+    const folder *place;
+    weft_status (*seen)(struct walk *walk, const char *name, const struct stat *facts);
+    weft_store_items *items;
+    uint64_t time_s;
+} walk;
+
+static weft_status walk_into(walk *w, const char *within, unsigned depth);
+
+static weft_status walk_entry(walk *w, const char *within, const char *entry, unsigned depth)
+{
+    char name[2 * WEFT_STORE_NAME_MAX];
+    struct stat facts;
+    if (strlen(within) + strlen(entry) + 2 > sizeof name) {
+        w->items->others++;
+        return WEFT_OK;
+    }
+    snprintf(name, sizeof name, "%s%s%s", within, *within ? "/" : "", entry);
+    char *path = path_of(w->place, name);
+    if (!path)
+        return WEFT_E_MEMORY;
+    weft_status status = WEFT_OK;
+    if (lstat(path, &facts) != 0) /* removed since */
+        status = errno == ENOENT ? WEFT_OK : weft_fail(WEFT_E_FILE, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(facts.st_mode) && depth + 1 < DEPTH)
+        status = walk_into(w, name, depth + 1);
+    else
+        status = w->seen(w, name, &facts);
+    weft_mem_give(path);
+    return status;
+}
+
+static weft_status walk_into(walk *w, const char *within, unsigned depth)
+{
+    char *path = path_of(w->place, within);
+    if (!path)
+        return WEFT_E_MEMORY;
+    weft_status status = WEFT_OK;
+    DIR *listed = opendir(path);
+    if (!listed && errno != ENOENT)
+        status = weft_fail(WEFT_E_FILE, "%s: cannot be listed: %s", path, strerror(errno));
+    while (listed && status == WEFT_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(listed);
+        if (!entry && errno)
+            status = weft_fail(WEFT_E_FILE, "%s: cannot be listed: %s", path, strerror(errno));
+        if (!entry)
+            break;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = walk_entry(w, within, entry->d_name, depth);
+    }
+    if (listed)
+        closedir(listed);
+    weft_mem_give(path);
+    return status;
+}
+
+static weft_status item_seen(walk *w, const char *name, const struct stat *facts)
+{
+    weft_store_item item = {.bytes = (uint64_t)facts->st_size, .time_s = (uint64_t)facts->st_mtim.tv_sec};
+    if (S_ISREG(facts->st_mode) && weft_store_name_get(name, &item.name))
+        return weft_store_items_add(w->items, &item);
+    w->items->others++;
+    return WEFT_OK;
+}
+
+static weft_status folder_list(void *user, weft_store_items *items)
+{
+    walk w = {.place = user, .seen = item_seen, .items = items};
+    return walk_into(&w, "", 0);
+}
+
+/* ---- files */
+
+static weft_status folder_open(void *user, const char *name, weft_update_file **update)
+{
+    char *path = path_of(user, name);
+    if (!path)
+        return WEFT_E_MEMORY;
+    weft_status status = weft_update_open_path(path, update);
+    weft_mem_give(path);
+    return status;
+}
+
+static weft_status sink_write(void *user, const void *data, uint64_t bytes)
+{
+    return weft_file_put(user, data, bytes);
+}
+
+static weft_status file_write(const char *path, weft_status (*fill)(void *user, const weft_sink *sink), void *user)
+{
+    weft_file file = {.descriptor = -1};
+    const weft_sink sink = {&file, sink_write};
+    if (access(path, F_OK) == 0)
+        return weft_fail(WEFT_E_STATE, "is there already, and a store overwrites nothing");
+    weft_status status = weft_file_begin(&file, path);
+    if (status == WEFT_OK)
+        status = fill(user, &sink);
+    if (status == WEFT_OK)
+        return weft_file_finish_new(&file);
+    weft_file_drop(&file);
+    return status;
+}
+
+static weft_status folder_put(void *user, const char *name, weft_status (*fill)(void *user, const weft_sink *sink),
+                              void *filled)
+{
+    const folder *place = user;
+    char *path = path_of(place, name);
+    if (!path)
+        return WEFT_E_MEMORY;
+    weft_status status = parents_make(place, path);
+    if (status == WEFT_OK) {
+        status = file_write(path, fill, filled);
+        if (status != WEFT_OK)
+            weft_fail_about("%s", path);
+    }
+    weft_mem_give(path);
+    return status;
+}
+
+/* Folders that are empty now go too. One that somebody fills meanwhile stays, because rmdir leaves it. */
+static weft_status folder_remove(void *user, const char *name)
+{
+    const folder *place = user;
+    char *path = path_of(place, name);
+    if (!path)
+        return WEFT_E_MEMORY;
+    weft_status status = WEFT_OK;
+    if (unlink(path) != 0 && errno != ENOENT)
+        status = weft_fail(WEFT_E_FILE, "%s: cannot be removed: %s", path, strerror(errno));
+    for (char *slash = strrchr(path, '/'); status == WEFT_OK && slash > path + place->path_bytes;
+         slash = strrchr(path, '/')) {
+        *slash = 0;
+        if (rmdir(path) != 0)
+            break;
+    }
+    weft_mem_give(path);
+    return status;
+}
+
+static bool is_unfinished(const char *name)
+{
+    const char *last = strrchr(name, '/');
+    unsigned draw;
+    int end = 0;
+    return last && sscanf(last, "/weft-%8x.tmp%n", &draw, &end) == 1 && end > 0 && last[end] == 0;
+}
+
+static weft_status unfinished_seen(walk *w, const char *name, const struct stat *facts)
+{
+    if (!S_ISREG(facts->st_mode) || !is_unfinished(name) || (uint64_t)facts->st_mtim.tv_sec >= w->time_s)
+        return WEFT_OK;
+    return folder_remove((void *)(uintptr_t)w->place, name);
+}
+
+static weft_status folder_tidy(void *user, uint64_t time_s)
+{
+    weft_store_items none = {0};
+    walk w = {.place = user, .seen = unfinished_seen, .items = &none, .time_s = time_s};
+    return walk_into(&w, "", 0);
+}
+
+/* ---- open and close */
+
+static void folder_close(void *user)
+{
+    folder *place = user;
+    weft_mem_give(place->path);
+    weft_mem_give(place);
+}
+
+static weft_status path_check(const char *path, bool create)
+{
+    struct stat facts;
+    if (create)
+        return folder_make(path);
+    if (stat(path, &facts) != 0)
+        return weft_fail(WEFT_E_FILE, "%s: no store is there: %s", path, strerror(errno));
+    return S_ISDIR(facts.st_mode) ? WEFT_OK : weft_fail(WEFT_E_FILE, "%s: a store is a folder, and this is none", path);
+}
+
+weft_status weft_store_folder_open(const char *path, bool create, const weft_store_port **port, void **place)
+{
+    static const weft_store_port table = {
+        .list = folder_list,
+        .open = folder_open,
+        .put = folder_put,
+        .remove = folder_remove,
+        .tidy = folder_tidy,
+        .close = folder_close,
+    };
+    weft_status status = path_check(path, create);
+    if (status != WEFT_OK)
+        return status;
+    folder *made = weft_mem_take(1, sizeof *made);
+    if (made)
+        made->path = weft_mem_text(path);
+    if (!made || !made->path) {
+        weft_mem_give(made);
+        return weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    }
+    made->path_bytes = strlen(path);
+    *port = &table;
+    *place = made;
+    return WEFT_OK;
+}

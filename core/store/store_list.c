@@ -1,0 +1,247 @@
+/* store_list.c - what a place has: names folded into versions, and the ends of each file. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "store/store.h"
+#include "update/update_format.h"
+
+typedef unsigned long long ull;
+
+weft_status weft_store_items_add(weft_store_items *items, const weft_store_item *item)
+{
+    if (items->count == items->capacity) {
+        const uint64_t capacity = items->capacity ? 2 * items->capacity : 64;
+        weft_store_item *grown = weft_mem_grow(items->items, items->capacity, capacity, sizeof *grown);
+        if (!grown)
+            return weft_fail(WEFT_E_MEMORY, "no memory for %llu names of files", (ull)capacity);
+        items->items = grown;
+        items->capacity = capacity;
+    }
+    items->items[items->count++] = *item;
+    return WEFT_OK;
+}
+
+/* ---- one file */
+
+static weft_status labels_check(const weft_store_file *file, const weft_update_file *update, const char *name)
+{
+    const weft_store_name *said = &file->item.name;
+    const weft_version *base = &update->header.base, *target = &update->header.target;
+    if (target->run != said->run || target->number != said->number)
+        return weft_fail_quiet(WEFT_E_CORRUPT,
+                               "%s: the file leads to version %llu of run %016llx, and not to the "
+                               "version of its name",
+                               name, (ull)target->number, (ull)target->run);
+    if (said->kind == WEFT_STORE_ANCHOR && (base->run || base->number))
+        return weft_fail_quiet(WEFT_E_CORRUPT, "%s: an anchor has no base, and this has version %llu", name,
+                               (ull)base->number);
+    if (said->kind == WEFT_STORE_UPDATE &&
+        (base->run > target->run || (base->run == target->run && base->number >= target->number)))
+        return weft_fail_quiet(WEFT_E_CORRUPT,
+                               "%s: the file starts from version %llu of run %016llx, which is no "
+                               "earlier one",
+                               name, (ull)base->number, (ull)base->run);
+    if (!update->tail.whole)
+        return weft_fail_quiet(WEFT_E_CORRUPT, "%s: the file does not name its tensors", name);
+    return WEFT_OK;
+}
+
+weft_status weft_store_file_open(const weft_store *store, weft_store_file *file, weft_update_file **update)
+{
+    char name[WEFT_STORE_NAME_MAX];
+    *update = NULL;
+    weft_store_name_put(&file->item.name, name);
+    weft_status status = store->port->open(store->place, name, update);
+    if (status == WEFT_OK)
+        status = labels_check(file, *update, name);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    weft_update_close(*update);
+    *update = NULL;
+    return status;
+}
+
+/* Damage is a fact about the file, which `status` keeps. */
+static weft_status ends_read(const weft_store *store, weft_store_file *file)
+{
+    weft_update_file *update;
+    file->status = weft_store_file_open(store, file, &update);
+    if (file->status == WEFT_E_MEMORY)
+        return WEFT_E_MEMORY;
+    if (file->status == WEFT_OK) {
+        file->base = update->header.base;
+        file->target = update->header.target;
+        memcpy(file->layout, update->header.layout, sizeof file->layout);
+        file->attached = update->header.attachment_bytes > 0;
+    }
+    weft_update_close(update);
+    return WEFT_OK;
+}
+
+/* ---- versions */
+
+bool weft_store_has(const weft_store_version *version, weft_store_kind kind)
+{
+    return version->files[kind].item.bytes > 0 && version->files[kind].status == WEFT_OK;
+}
+
+static int items_compare(const void *a, const void *b)
+{
+    const weft_store_name *x = &((const weft_store_item *)a)->name, *y = &((const weft_store_item *)b)->name;
+    if (x->run != y->run)
+        return x->run < y->run ? -1 : 1;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* An empty file is damaged; its size here is 1, because 0 says that there is none. */
+static void item_keep(weft_store_version *version, const weft_store_item *item)
+{
+    weft_store_file *file = &version->files[item->name.kind];
+    file->item = *item;
+    if (item->bytes == 0)
+        file->item.bytes = 1;
+}
+
+static weft_status versions_fold(weft_store *store, const weft_store_items *items)
+{
+    weft_store_version *versions = weft_mem_take(items->count + 1, sizeof *versions);
+    if (!versions)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu versions", (ull)items->count);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < items->count; i++) {
+        const weft_store_name *name = &items->items[i].name;
+        const weft_store_version *last = count ? &versions[count - 1] : NULL;
+        if (!last || last->version.run != name->run || last->version.number != name->number)
+            versions[count++] = (weft_store_version){.version = {name->run, name->number, 0}};
+        item_keep(&versions[count - 1], &items->items[i]);
+    }
+    weft_mem_give(store->versions);
+    store->versions = versions;
+    store->count = count;
+    store->capacity = items->count + 1;
+    return WEFT_OK;
+}
+
+static uint64_t parent_of(const weft_store *store, const weft_store_version *version)
+{
+    const weft_version *base = &version->files[WEFT_STORE_UPDATE].base;
+    if (!weft_store_has(version, WEFT_STORE_UPDATE))
+        return WEFT_STORE_NONE;
+    const uint64_t found = base->run ? weft_store_find(store, base->run, base->number) : WEFT_STORE_NONE;
+    const bool same = found != WEFT_STORE_NONE && store->versions[found].version.root == base->root;
+    return same ? found : WEFT_STORE_NONE;
+}
+
+/* A version has one root. Where its two files differ, the anchor is taken for wrong, because a chain needs no anchor.
+ */
+static weft_status version_read(const weft_store *store, weft_store_version *version)
+{
+    weft_store_file *update = &version->files[WEFT_STORE_UPDATE], *anchor = &version->files[WEFT_STORE_ANCHOR];
+    weft_status status = update->item.bytes ? ends_read(store, update) : WEFT_OK;
+    if (status == WEFT_OK && anchor->item.bytes)
+        status = ends_read(store, anchor);
+    const bool both = weft_store_has(version, WEFT_STORE_UPDATE) && weft_store_has(version, WEFT_STORE_ANCHOR);
+    if (both && update->target.root != anchor->target.root)
+        anchor->status = WEFT_E_TARGET;
+    version->version.root = weft_store_has(version, WEFT_STORE_UPDATE) ? update->target.root : anchor->target.root;
+    version->parent = parent_of(store, version);
+    return status;
+}
+
+/* Files of sharded trainers, of which each holds a part, are none of ours. */
+static void sharded_drop(weft_store_items *items)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < items->count; i++) {
+        if (items->items[i].name.sources == 1)
+            items->items[kept++] = items->items[i];
+        else
+            items->others++;
+    }
+    items->count = kept;
+}
+
+weft_status weft_store_load(weft_store *store)
+{
+    weft_store_items items = {0};
+    weft_status status = store->port->list(store->place, &items);
+    if (status == WEFT_OK) {
+        sharded_drop(&items);
+        if (items.count)
+            qsort(items.items, items.count, sizeof *items.items, items_compare);
+        status = versions_fold(store, &items);
+    }
+    store->others = items.others;
+    for (uint64_t i = 0; status == WEFT_OK && i < store->count; i++)
+        status = version_read(store, &store->versions[i]);
+    weft_mem_give(items.items);
+    return status;
+}
+
+/* ---- after a put */
+
+/* Appends a version. Only a version later than all others is appended, so no index moves. */
+static weft_status version_append(weft_store *store, const weft_store_name *name)
+{
+    if (store->count == store->capacity) {
+        const uint64_t capacity = store->capacity ? 2 * store->capacity : 64;
+        weft_store_version *grown = weft_mem_grow(store->versions, store->capacity, capacity, sizeof *grown);
+        if (!grown)
+            return weft_fail(WEFT_E_MEMORY, "no memory for %llu versions", (ull)capacity);
+        store->versions = grown;
+        store->capacity = capacity;
+    }
+    store->versions[store->count++] = (weft_store_version){.version = {name->run, name->number, 0}};
+    return WEFT_OK;
+}
+
+static bool is_last(const weft_store *store, const weft_store_name *name)
+{
+    const weft_version *last = store->count ? &store->versions[store->count - 1].version : NULL;
+    return !last || name->run > last->run || (name->run == last->run && name->number > last->number);
+}
+
+weft_status weft_store_note(weft_store *store, const weft_store_name *name)
+{
+    uint64_t index = weft_store_find(store, name->run, name->number);
+    weft_update_file *update;
+    if (index == WEFT_STORE_NONE && !is_last(store, name))
+        return weft_store_load(store);
+    weft_status status = index == WEFT_STORE_NONE ? version_append(store, name) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    weft_store_version *version = &store->versions[index == WEFT_STORE_NONE ? store->count - 1 : index];
+    weft_store_file *file = &version->files[name->kind];
+    file->item = (weft_store_item){*name, 1, (uint64_t)time(NULL)};
+    status = weft_store_file_open(store, file, &update);
+    if (status != WEFT_OK)
+        return status;
+    file->item.bytes = update->source.bytes;
+    weft_update_close(update);
+    return version_read(store, version);
+}
+
+/* ---- search */
+
+uint64_t weft_store_find(const weft_store *store, uint64_t run, uint64_t number)
+{
+    for (uint64_t i = store->count; run == 0 && i-- > 0;)
+        if (store->versions[i].version.number == number)
+            return i;
+    uint64_t low = 0, high = store->count;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        const weft_version *v = &store->versions[middle].version;
+        if (v->run < run || (v->run == run && v->number < number))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const weft_version *v = low < store->count ? &store->versions[low].version : NULL;
+    return v && v->run == run && v->number == number ? low : WEFT_STORE_NONE;
+}

@@ -1,0 +1,181 @@
+/* store_put.c - writes a version: its update first, because the update makes the version visible, and then an anchor.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "journal/journal.h"
+#include "layout/layout.h"
+#include "store/store.h"
+#include "update/update_work.h"
+
+typedef unsigned long long ull;
+
+typedef struct put {
+    weft_store *store;
+    const weft_layout *layout;
+    const weft_piece *base, *target;
+    uint64_t base_count, target_count;
+    const weft_store_put_options *options;
+    const weft_work *work;
+    uint64_t parent; /* index of the base; WEFT_STORE_NONE: there is none */
+    uint64_t root;   /* root of the base */
+    void *before;    /* attachment of the base */
+    uint64_t before_bytes;
+    weft_update_info *info;
+} put;
+
+/* ---- attachments: an anchor has the version's own always, an update only one that is new */
+
+static weft_status before_read(put *p)
+{
+    const weft_version *base = &p->options->base;
+    if (p->parent == WEFT_STORE_NONE)
+        return WEFT_OK;
+    weft_status status = weft_store_attachment(p->store, base, NULL, 0, &p->before_bytes);
+    if (status != WEFT_OK || p->before_bytes == 0)
+        return status == WEFT_E_MISSING ? WEFT_OK : status;
+    p->before = weft_mem_take(p->before_bytes, 1);
+    if (!p->before)
+        return weft_fail(WEFT_E_MEMORY, "no memory for an attachment of %llu bytes", (ull)p->before_bytes);
+    return weft_store_attachment(p->store, base, p->before, p->before_bytes, &p->before_bytes);
+}
+
+static bool attachment_is_new(const put *p)
+{
+    const weft_store_put_options *o = p->options;
+    return o->attachment_bytes &&
+           (o->attachment_bytes != p->before_bytes || memcmp(o->attachment, p->before, p->before_bytes) != 0);
+}
+
+/* ---- the two files */
+
+static weft_status update_fill(void *user, const weft_sink *sink)
+{
+    put *p = user;
+    const weft_store_put_options *o = p->options;
+    weft_diff_options options = {.size = sizeof options, .level = "fast", .base = o->base, .target = o->target};
+    weft_update_info info = {.size = sizeof info};
+    if (attachment_is_new(p)) {
+        options.attachment = o->attachment;
+        options.attachment_bytes = o->attachment_bytes;
+    }
+    weft_status status =
+        weft_diff(p->layout, p->base, p->base_count, p->target, p->target_count, &options, p->work, sink, &info);
+    if (status == WEFT_OK && info.base.root != p->root)
+        return weft_fail(WEFT_E_BASE,
+                         "the weights given as version %llu have digest %016llx, and the store has "
+                         "%016llx for it",
+                         (ull)o->base.number, (ull)info.base.root, (ull)p->root);
+    *p->info = info;
+    return status;
+}
+
+static weft_status anchor_fill(void *user, const weft_sink *sink)
+{
+    put *p = user;
+    const weft_store_put_options *o = p->options;
+    const bool own = o->attachment_bytes > 0;
+    weft_diff_options options = {.size = sizeof options,
+                                 .level = "full",
+                                 .target = o->target,
+                                 .attachment = own ? o->attachment : p->before,
+                                 .attachment_bytes = own ? o->attachment_bytes : p->before_bytes};
+    weft_update_info info = {.size = sizeof info};
+    weft_store_zero zero;
+    weft_status status = weft_store_zero_open(p->layout, &zero);
+    if (status == WEFT_OK)
+        status = weft_diff(p->layout, zero.pieces, p->layout->count, p->target, p->target_count, &options, p->work,
+                           sink, &info);
+    weft_store_zero_close(&zero);
+    if (status == WEFT_OK && p->info->size == 0)
+        *p->info = info;
+    return status;
+}
+
+static weft_status file_put(put *p, weft_store_kind kind, weft_status (*fill)(void *, const weft_sink *))
+{
+    const weft_store_name name = {p->options->target.run, p->options->target.number, kind, 0, 1};
+    char text[WEFT_STORE_NAME_MAX];
+    weft_store_name_put(&name, text);
+    weft_status status = p->store->port->put(p->store->place, text, fill, p);
+    return status == WEFT_OK ? weft_store_note(p->store, &name) : status;
+}
+
+/* ---- the rule */
+
+/* Tells whether an anchor is due: none lies between the version and the last number that is a multiple of `anchors`.
+ * An anchor that failed is due again at the next version. */
+static bool anchor_is_due(const put *p)
+{
+    const weft_store *store = p->store;
+    const weft_version *target = &p->options->target;
+    uint64_t index = p->parent;
+    while (index != WEFT_STORE_NONE && !weft_store_has(&store->versions[index], WEFT_STORE_ANCHOR))
+        index = store->versions[index].parent;
+    if (index == WEFT_STORE_NONE)
+        return true;
+    const weft_version *last = &store->versions[index].version;
+    return last->run != target->run || target->number / store->anchors != last->number / store->anchors;
+}
+
+static weft_status labels_check(put *p)
+{
+    const weft_version *base = &p->options->base, *target = &p->options->target;
+    p->parent = WEFT_STORE_NONE;
+    if (target->run == 0)
+        return weft_fail(WEFT_E_ARGUMENT, "a version of a store needs a run other than 0");
+    if (weft_store_find(p->store, target->run, target->number) != WEFT_STORE_NONE)
+        return weft_fail(WEFT_E_STATE, "%s: version %llu is there already, and a store overwrites nothing",
+                         p->store->name, (ull)target->number);
+    if (base->run == 0)
+        return p->base ? weft_fail(WEFT_E_ARGUMENT, "weights of a base are given, and no run of the base") : WEFT_OK;
+    if (base->run > target->run || (base->run == target->run && base->number >= target->number))
+        return weft_fail(WEFT_E_ARGUMENT, "version %llu is not later than its base, version %llu", (ull)target->number,
+                         (ull)base->number);
+    p->parent = weft_store_find(p->store, base->run, base->number);
+    if (p->parent == WEFT_STORE_NONE)
+        return weft_fail(WEFT_E_MISSING, "%s: the base, version %llu, is not there", p->store->name, (ull)base->number);
+    p->root = p->store->versions[p->parent].version.root;
+    return WEFT_OK;
+}
+
+static weft_status files_put(put *p)
+{
+    weft_status status = before_read(p);
+    const bool due = anchor_is_due(p);
+    if (status == WEFT_OK && p->parent != WEFT_STORE_NONE)
+        status = file_put(p, WEFT_STORE_UPDATE, update_fill);
+    return status == WEFT_OK && due ? file_put(p, WEFT_STORE_ANCHOR, anchor_fill) : status;
+}
+
+weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base, uint64_t base_count,
+                           const weft_piece *target, uint64_t target_count, const weft_store_put_options *options,
+                           const weft_work *work, weft_update_info *info)
+{
+    weft_work own;
+    weft_update_info figures = {0};
+    weft_store_put_options chosen = {0};
+    if (!options)
+        return weft_fail(WEFT_E_ARGUMENT, "a version of a store needs options, with a run and a number");
+    weft_status status = weft_size_check(options, "weft_store_put_options");
+    if (status == WEFT_OK)
+        status = weft_update_sizes_check(work, info, "weft_update_info");
+    if (status != WEFT_OK)
+        return status;
+    memcpy(&chosen, options, options->size < sizeof chosen ? options->size : sizeof chosen);
+    put p = {store,           layout,       base,    target,
+             base_count,      target_count, &chosen, weft_update_work_take(work, &own),
+             .info = &figures};
+    status = weft_blob_check("weft_store_put", chosen.attachment, chosen.attachment_bytes);
+    if (status == WEFT_OK)
+        status = labels_check(&p);
+    if (status == WEFT_OK)
+        status = files_put(&p);
+    weft_mem_give(p.before);
+    if (status != WEFT_OK || !info)
+        return status;
+    figures.size = info->size < sizeof figures ? info->size : sizeof figures;
+    memcpy(info, &figures, figures.size);
+    return WEFT_OK;
+}

@@ -1,0 +1,164 @@
+/* A disk that fails at any file operation of a put: once, or for good as in a crash. What was in the store stays, no
+ * half a file has a name, and the next put closes the gap. */
+#include <errno.h>
+
+#include "tests/support/store_world.h"
+
+static long calls, fails_from, fails_until; /* operations from..until - 1 fail */
+
+static bool operation_fails(int reason)
+{
+    const long call = calls++;
+    errno = reason;
+    return call >= fails_from && call < fails_until;
+}
+
+ssize_t __real_write(int descriptor, const void *data, size_t bytes);
+ssize_t __wrap_write(int descriptor, const void *data, size_t bytes);
+int __wrap_fsync(int descriptor);
+int __real_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode);
+int __real_renameat2(int from, const char *old, int to, const char *new, unsigned flags);
+int __wrap_renameat2(int from, const char *old, int to, const char *new, unsigned flags);
+int __real_unlink(const char *path);
+int __wrap_unlink(const char *path);
+
+/* A full disk takes a part of what it is given. */
+ssize_t __wrap_write(int descriptor, const void *data, size_t bytes)
+{
+    if (!operation_fails(ENOSPC))
+        return __real_write(descriptor, data, bytes);
+    if (bytes > 1 && __real_write(descriptor, data, bytes / 2) < 0)
+        return -1;
+    errno = ENOSPC;
+    return -1;
+}
+
+/* Nothing is brought to the disk, because no power fails here and the test would wait for the disk. */
+int __wrap_fsync(int descriptor)
+{
+    (void)descriptor;
+    return operation_fails(EIO) ? -1 : 0;
+}
+
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+    return operation_fails(ENOSPC) ? -1 : __real_mkdir(path, mode);
+}
+
+int __wrap_renameat2(int from, const char *old, int to, const char *new, unsigned flags)
+{
+    return operation_fails(EIO) ? -1 : __real_renameat2(from, old, to, new, flags);
+}
+
+int __wrap_unlink(const char *path)
+{
+    return operation_fails(EROFS) ? -1 : __real_unlink(path);
+}
+
+static void disk_is_well(void)
+{
+    fails_from = fails_until = -1;
+}
+
+static void disk_fails(long from, long until)
+{
+    calls = 0;
+    fails_from = from;
+    fails_until = until;
+}
+
+static uint64_t faults(const world *w)
+{
+    uint64_t count = 99;
+    if (weft_store_check(w->store, NULL, NULL, NULL, &count) != WEFT_OK)
+        fail_msg("not checked: %s", weft_last_error());
+    return count;
+}
+
+/* Puts version 4, which has an anchor, while the disk fails, and tells whether anything failed. */
+static bool put_fails(long from, long until)
+{
+    world w;
+    world_open(&w, 4);
+    world_fill(&w, 3);
+    chain_step(&w.c, 50, "fast");
+    disk_fails(from, until);
+    const weft_status status = put(&w, 3);
+    disk_is_well();
+    const bool failed = status != WEFT_OK;
+    assert_true(!failed || status == WEFT_E_FILE);
+    store_reopen(&w); /* as another process sees the place after a crash */
+    assert_int_equal(faults(&w), 0);
+    for (uint32_t v = 0; v < 3; v++)
+        moves(&w, v, NULL);
+    const bool visible = weft_store_find(w.store, RUN, 4) != WEFT_STORE_NONE;
+    assert_true(visible || failed);
+    if (visible)
+        moves(&w, 3, NULL);
+    else
+        assert_int_equal(put(&w, 3), WEFT_OK);
+    chain_step(&w.c, 50, "fast");
+    assert_int_equal(put(&w, 4), WEFT_OK);
+    assert_true(file_bytes(&w, 3, WEFT_STORE_ANCHOR) || file_bytes(&w, 4, WEFT_STORE_ANCHOR)); /* due, or due again */
+    for (uint32_t v = 0; v < 5; v++)
+        moves(&w, v, NULL);
+    assert_int_equal(weft_store_trim(w.store, &(weft_store_keep){.size = sizeof(weft_store_keep)}, NULL), WEFT_OK);
+    assert_int_equal(faults(&w), 0);
+    world_close(&w);
+    return failed;
+}
+
+static void test_one_operation_fails(void **state)
+{
+    (void)state;
+    long at = 0;
+    while (put_fails(at, at + 1))
+        at++;
+    if (at < 8)
+        fail_msg("only %ld operations could fail", at);
+}
+
+static void test_the_disk_fails_for_good(void **state)
+{
+    (void)state;
+    long at = 0;
+    while (put_fails(at, 1L << 40))
+        at++;
+    if (at < 8)
+        fail_msg("only %ld operations could fail", at);
+}
+
+/* A removal that stops anywhere leaves a store in which all that is left can be read. */
+static void test_a_removal_stops_anywhere(void **state)
+{
+    (void)state;
+    bool failed = true;
+    for (long at = 0; failed; at++) {
+        world w;
+        const weft_store_keep keep = {.size = sizeof keep, .versions = 2};
+        world_open(&w, 3);
+        world_fill(&w, 7);
+        disk_fails(at, 1L << 40);
+        failed = weft_store_trim(w.store, &keep, NULL) != WEFT_OK;
+        disk_is_well();
+        store_reopen(&w);
+        assert_int_equal(faults(&w), 0);
+        moves(&w, 6, NULL);
+        assert_int_equal(weft_store_trim(w.store, &keep, NULL), WEFT_OK);
+        assert_int_equal(faults(&w), 0);
+        assert_int_equal(w.store->count, 2);
+        world_close(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_operation_fails),
+        cmocka_unit_test(test_the_disk_fails_for_good),
+        cmocka_unit_test(test_a_removal_stops_anywhere),
+    };
+    disk_is_well();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
