@@ -47,17 +47,20 @@ static uint64_t cell_held(const weft_cell *cell, const weft_cell *entries, uint6
 static weft_status key_refuse(const weft_share *share, const weft_cells *cells, uint32_t key, const weft_cell *entries,
                               uint64_t count)
 {
-    const weft_cell *missing = NULL, *part = NULL;
+    const weft_cell *lacking = NULL;
+    bool part = false;
     for (uint64_t c = 0; c < cells->count && !part; c++) {
         if (cells->cells[c].key != key)
             continue;
         const uint64_t held = cell_held(&cells->cells[c], entries, count);
         if (held == weft_slice_elements(&cells->cells[c].slice))
             continue;
-        part = held > 0 ? &cells->cells[c] : NULL;
-        missing = missing ? missing : &cells->cells[c];
+        part = held > 0;
+        lacking = part || !lacking ? &cells->cells[c] : lacking;
     }
-    const weft_slice *slice = part ? &part->slice : &missing->slice;
+    if (!lacking)
+        return WEFT_OK; /* the key is whole */
+    const weft_slice *slice = &lacking->slice;
     char name[WEFT_SLICE_TEXT], rule[RULE_TEXT];
     weft_slice_name(share->layout, slice, name);
     cut_write(share->layout, slice->tensor, &share->portions[slice->tensor], rule);

@@ -72,11 +72,11 @@ static weft_status walk_entry(walk *w, const char *within, const char *entry, un
 {
     char name[2 * WEFT_STORE_NAME_MAX];
     struct stat facts;
-    if (strlen(within) + strlen(entry) + 2 > sizeof name) {
+    const int length = snprintf(name, sizeof name, "%s%s%s", within, *within ? "/" : "", entry);
+    if (length < 0 || (size_t)length >= sizeof name) {
         w->items->others++;
         return WEFT_OK;
     }
-    snprintf(name, sizeof name, "%s%s%s", within, *within ? "/" : "", entry);
     char *path = path_of(w->place, name);
     if (!path)
         return WEFT_E_MEMORY;

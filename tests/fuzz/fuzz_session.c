@@ -210,8 +210,8 @@ static void say_any(acts *from, line *l)
 {
     uint8_t body[256];
     const uint32_t type = next(from);
-    const uint64_t length = next(from);
-    for (uint64_t i = 0; i < length; i++)
+    const uint8_t length = next(from);
+    for (uint8_t i = 0; i < length; i++)
         body[i] = next(from);
     say(l, type, body, length);
 }

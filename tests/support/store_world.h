@@ -127,7 +127,7 @@ static inline uint64_t file_bytes(const world *w, uint32_t v, weft_store_kind ki
 static inline void file_flip(const world *w, uint32_t v, weft_store_kind kind, uint64_t at)
 {
     char path[512];
-    uint8_t byte;
+    uint8_t byte = 0;
     file_path(w, v, kind, path);
     int file = open(path, O_RDWR);
     assert_true(file >= 0 && pread(file, &byte, 1, (off_t)at) == 1);
