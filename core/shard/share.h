@@ -51,7 +51,7 @@ typedef struct weft_portion {
 
 typedef struct weft_share {
     const weft_layout *layout; /* borrowed, as the rules are */
-    weft_portion *portions;    /* portion of each tensor */
+    weft_portion *portions;    /* portion of each tensor; NULL: the slices came without rules */
     weft_slice *slices;        /* slices of all portions, in order of tensor, row, column */
     bool *contributed;         /* one flag for each slice: this process contributes the slice */
     uint64_t slice_count;

@@ -11,12 +11,14 @@ typedef unsigned long long ull;
 
 enum { RULE_TEXT = 192 };
 
-/* Writes the lines of a cut, without patterns, that would part a tensor as its portion does. */
+/* Writes the lines of a cut, without patterns, that would part a tensor as its portion does. NULL: slices came without
+ * rules, and nothing is written. */
 static void cut_write(const weft_layout *layout, uint64_t tensor, const weft_portion *portion, char text[RULE_TEXT])
 {
-    const weft_share_rule *rule = portion->rule;
+    const weft_share_rule *rule = portion ? portion->rule : NULL;
     const uint32_t rank = layout->entries[tensor].tensor.rank;
-    const char *kind = rank > 1 && portion->dimension + 1 == rank                             ? "columns"
+    const char *kind = !portion                                                               ? ""
+                       : rank > 1 && portion->dimension + 1 == rank                           ? "columns"
                        : rank > 2 && portion->dimension > 0 && portion->dimension + 2 == rank ? "middle"
                                                                                               : "rows";
     text[0] = 0;
@@ -63,7 +65,7 @@ static weft_status key_refuse(const weft_share *share, const weft_cells *cells, 
     const weft_slice *slice = &lacking->slice;
     char name[WEFT_SLICE_TEXT], rule[RULE_TEXT];
     weft_slice_name(share->layout, slice, name);
-    cut_write(share->layout, slice->tensor, &share->portions[slice->tensor], rule);
+    cut_write(share->layout, slice->tensor, share->portions ? &share->portions[slice->tensor] : NULL, rule);
     return weft_fail(
         WEFT_E_LAYOUT,
         "the share has a part of key %u, and %s %s: a section [cut.NAME] with tensors = %s%s would part them", key,

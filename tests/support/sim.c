@@ -390,6 +390,15 @@ static sim_view *draw_view(sim *s)
     return sim_view_open(s->layout, &s->cells, wanted, sim_below(s, 1u << 30));
 }
 
+/* Rows of a packed dtype that do not fill whole bytes are in no piece of a cut model, unless the piece has them all. */
+static void open_model(const sim *s, sim_end *end, unsigned style)
+{
+    if (s->cells.count > 0)
+        fleet_model_open_blocks(&end->model, s->layout, style);
+    else
+        fleet_model_open(&end->model, s->layout, style);
+}
+
 static void give_bits(sim *s, sim_end *end, const uint8_t *dense)
 {
     end->start = malloc(s->bytes);
@@ -400,10 +409,11 @@ static void give_bits(sim *s, sim_end *end, const uint8_t *dense)
         return;
     }
     fleet_model_put(&end->model, dense);
-    must(s, weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
-         "digest");
     if (s->cells.count > 0)
         end->start_root = whole_root(s, dense);
+    else
+        must(s, weft_digest_tensors(s->layout, end->model.pieces, end->model.piece_count, NULL, NULL, &end->start_root),
+             "digest");
 }
 
 void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, const char *override)
@@ -418,13 +428,13 @@ void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, cons
     weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);
     weft_site_free(site);
     must(s, status, "rollout");
-    fleet_model_open(&end->model, s->layout, (unsigned)sim_below(s, 4));
+    open_model(s, end, (unsigned)sim_below(s, 4));
     if (dense)
         give_bits(s, end, dense);
     const uint32_t flags = dense ? 0 : WEFT_BIND_EMPTY;
     must(s,
          end->view ? sim_view_bind(end->view, end->session, flags)
-                   : weft_bind(end->session, end->model.pieces, end->model.piece_count, NULL, 0, flags),
+                   : fleet_model_bind(&end->model, end->session, NULL, flags),
          "bind rollout");
 }
 
