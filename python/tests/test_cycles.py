@@ -22,11 +22,11 @@ def threads():
 
 
 def resident():
-    """KiB of this process that are its own, after the C library gave back what it keeps for the next."""
+    """KiB that are this process's own, in memory or swapped out, after the C library gave back what it keeps."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/smaps_rollup") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith(("Private_Dirty", "Private_Clean")))
+        return sum(int(line.split()[1]) for line in file if line.startswith(("Anonymous:", "Swap:")))
 
 
 class Cycles(unittest.TestCase):
