@@ -8,7 +8,7 @@
 
 #define WEFT_SHARE_RANKS_MOST 4096u
 
-/* What became of one rank. */
+/* The slice file of one rank, when written. */
 typedef struct weft_share_put {
     uint64_t tensors; /* tensors of the slice file */
     uint64_t bytes;   /* bytes of these tensors */

@@ -68,7 +68,7 @@ WEFT_ALWAYS_INLINE void weft_place512_next(weft_place512 *as, const uint8_t *dat
     as->index = _mm512_add_epi32(as->index, _mm512_set1_epi32(16));
 }
 
-/* Of a word's ones fewer than 80 stand waiting: four fields' vectors at most are read after the first. */
+/* Fewer than 80 of a word's ones stand waiting: four fields' vectors at most are read after the first. */
 WEFT_ALWAYS_INLINE bool weft_fast512_gaps(weft_gaps gaps, weft_bit_walker *unary, bool directed, unsigned width)
 {
     const __m512i numbers = weft_lanes512_numbers();

@@ -11,8 +11,8 @@
 #include "base/status.h"
 #include "wire/guest.h"
 
-/* A guest says who it is within this time, and waits no longer for the relay itself to be joined. */
-#define GUEST_NS (10000 * WEFT_NS_PER_MS)
+/* A guest that said who it is waits no longer for the relay itself to be joined. */
+#define JOIN_NS (10000 * WEFT_NS_PER_MS)
 
 /* It takes a layout, which may be long, within this time. */
 #define LAYOUT_NS (60000 * WEFT_NS_PER_MS)
@@ -129,6 +129,14 @@ static void adopt(weft_relay *relay, weft_child *child, int fd)
     weft_child_enter(child, WEFT_CHILD_GUEST);
 }
 
+/* Returns true if the relay has as many guests as the site allows at one time. */
+static bool is_full(weft_relay *relay)
+{
+    weft_guest guests[WEFT_CHILDREN_MAX];
+    weft_child *children[WEFT_CHILDREN_MAX];
+    return list_guests(relay, guests, children) >= relay->rollout->session->site->guests.most;
+}
+
 /* The place of one that has not said who it is. NULL: there is none. */
 static weft_child *make_room(weft_relay *relay)
 {
@@ -149,6 +157,8 @@ static void accept_guests(weft_relay *relay, weft_waits *waits)
         weft_child *child = &relay->children[i];
         if (child->state != WEFT_CHILD_FREE)
             continue;
+        if (is_full(relay))
+            break;
         int fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && weft_descriptors_short(errno))
             fd = accept4(relay->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -206,9 +216,12 @@ static weft_status check_time(weft_relay *relay, weft_child *child, uint64_t now
                                    child->writes, child->down.peer);
         return tell_passing(relay, child, now_ns, waits);
     }
-    weft_waits_until(waits, child->since_ns + GUEST_NS);
-    return now_ns > child->since_ns + GUEST_NS ? weft_fail_quiet(WEFT_E_PEER_LOST, "it was not joined in time")
-                                               : WEFT_OK;
+    const uint64_t guest_ns = relay->rollout->session->site->guests.deadline_ms * WEFT_NS_PER_MS;
+    const uint64_t end_ns = child->since_ns + (child->greeted ? JOIN_NS : guest_ns);
+    weft_waits_until(waits, end_ns);
+    return now_ns > end_ns ? weft_fail_quiet(WEFT_E_PEER_LOST,
+                                             child->greeted ? "it was not joined in time" : "it did not say who it is")
+                           : WEFT_OK;
 }
 
 static weft_status serve_data(weft_relay *relay, weft_child *child, uint64_t now_ns, weft_waits *waits)

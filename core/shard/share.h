@@ -40,7 +40,7 @@ typedef struct weft_share_rule {
     bool replica;      /* another process contributes these elements */
 } weft_share_rule;
 
-/* What a share has of one tensor. */
+/* The part of one tensor that a share has. */
 typedef struct weft_portion {
     const weft_share_rule *rule; /* rule that matches the tensor; NULL: none */
     uint32_t dimension;          /* dimension that the ranges are of; not used for elements */

@@ -44,25 +44,21 @@ static uint64_t cell_held(const weft_cell *cell, const weft_cell *entries, uint6
     return held;
 }
 
-/* Names the first cell of a key that the share has not all of. The tensor that the share has in part is the one to be
- * cut; where there is none, the cell that is missing needs a key of its own. */
-static weft_status key_refuse(const weft_share *share, const weft_cells *cells, uint32_t key, const weft_cell *entries,
-                              uint64_t count)
+/* Names a cell of a key that the share has not all of. The tensor that the share has in part is the one to be cut;
+ * where there is none, the first cell that is missing needs a key of its own. `cell` is the key's first. */
+static weft_status key_refuse(const weft_share *share, const weft_cell *cell, uint64_t cell_count,
+                              const weft_cell *entries, uint64_t count)
 {
-    const weft_cell *lacking = NULL;
-    bool part = false;
-    for (uint64_t c = 0; c < cells->count && !part; c++) {
-        if (cells->cells[c].key != key)
-            continue;
-        const uint64_t held = cell_held(&cells->cells[c], entries, count);
-        if (held == weft_slice_elements(&cells->cells[c].slice))
-            continue;
-        part = held > 0;
-        lacking = part || !lacking ? &cells->cells[c] : lacking;
+    const weft_cell *missing = cell;
+    const uint32_t key = cell->key;
+    bool part = false, found = false;
+    for (uint64_t c = 0; c < cell_count && !part; c++) {
+        const uint64_t held = cell_held(&cell[c], entries, count);
+        part = held > 0 && held < weft_slice_elements(&cell[c].slice);
+        missing = part || (held == 0 && !found) ? &cell[c] : missing;
+        found = found || held == 0;
     }
-    if (!lacking)
-        return WEFT_OK; /* the key is whole */
-    const weft_slice *slice = &lacking->slice;
+    const weft_slice *slice = &missing->slice;
     char name[WEFT_SLICE_TEXT], rule[RULE_TEXT];
     weft_slice_name(share->layout, slice, name);
     cut_write(share->layout, slice->tensor, share->portions ? &share->portions[slice->tensor] : NULL, rule);
@@ -77,14 +73,14 @@ static weft_status keys_judge(const weft_share *share, const weft_cells *cells, 
 {
     for (uint64_t c = 0, e = 0; c < cells->count;) {
         const uint32_t key = cells->cells[c].key;
-        const uint64_t first = e;
+        const uint64_t first = c, first_entry = e;
         uint64_t all = 0, held = 0;
         for (; c < cells->count && cells->cells[c].key == key; c++)
             all += weft_slice_elements(&cells->cells[c].slice);
         for (; e < count && entries[e].key == key; e++)
             held += weft_slice_elements(&entries[e].slice);
         if (held > 0 && held < all)
-            return key_refuse(share, cells, key, &entries[first], e - first);
+            return key_refuse(share, &cells->cells[first], c - first, &entries[first_entry], e - first_entry);
         wanted[key] = held == all;
     }
     return WEFT_OK;

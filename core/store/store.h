@@ -15,7 +15,7 @@
 /* The two kinds of file that a version may have. */
 typedef enum weft_store_kind { WEFT_STORE_UPDATE, WEFT_STORE_ANCHOR, WEFT_STORE_KINDS } weft_store_kind;
 
-/* What a name says. */
+/* The parts of a file's name. */
 typedef struct weft_store_name {
     uint64_t run, number;
     weft_store_kind kind;

@@ -181,7 +181,7 @@ weft_status weft_store_step_take(weft_store *store, const weft_store_step *step,
 
 /* ---- the way */
 
-/* What a file that fails is known to be from then on, so that the next way goes round it. */
+/* Returns true if a file that fails so is damaged from then on, so that the next way goes round the file. */
 static bool is_damage(weft_status status)
 {
     return status == WEFT_E_FILE || status == WEFT_E_CORRUPT || status == WEFT_E_CHECK || status == WEFT_E_BASE ||

@@ -101,6 +101,7 @@ static void two_rails_carry(void **state)
     fleet_join(f, 0, FLEET_SAME);
     fleet_join(f, 1, FLEET_EMPTY);
     fleet_catch_up(f, 1);
+    publish_and_hold(f, 1, 300); /* both are listed */
     for (int left = 50; fleet_line(f, "a").rails[0].bytes == 0 || fleet_line(f, "a").rails[1].bytes == 0; left--) {
         assert_true(left > 0);
         publish_and_hold(f, 2, 300);

@@ -32,11 +32,21 @@ static struct {
     weft_guard *guards[2];
 } keys;
 
+static site_scratch scratch;
+static char key[256];
+
+static void close_keys(void)
+{
+    unlink(key);
+    site_scratch_close(&scratch);
+}
+
+/* The key's file stays until the end, because each connection reads it. */
 static void open_keys(void)
 {
-    char key[256], text[512], id[WEFT_SECRET_ID];
-    site_scratch scratch;
+    char text[512], id[WEFT_SECRET_ID];
     site_scratch_open(&scratch);
+    atexit(close_keys);
     snprintf(key, sizeof key, "%s/key", scratch.folder);
     snprintf(text, sizeof text, "[security]\nmode = tls\nkey_file = %s\n[peer.a]\n", key);
     site_scratch_write(&scratch, text, strlen(text));
@@ -44,7 +54,6 @@ static void open_keys(void)
     FUZZ_MUST(weft_site_load(scratch.path, NULL, 0, &keys.site) == WEFT_OK);
     FUZZ_MUST(weft_guard_open(keys.site, "a", &keys.guards[0]) == WEFT_OK);
     FUZZ_MUST(weft_guard_open(keys.site, NULL, &keys.guards[1]) == WEFT_OK);
-    /* the key's file stays until the end, because each connection reads it */
 }
 
 static void open_end(end *e)

@@ -41,6 +41,40 @@ run a 0 "$weft" rollout site.ini --peer a --model m/v0.safetensors --until 0
 interrupt trainer
 finish trainer 0
 
+echo "a relay has so many at one time, for so long"
+relay=$(free_port)
+start trainer_relay "$weft" trainer site.ini --model m/v0.safetensors --follow in
+await said trainer_relay 'peers may join'
+start relay "$weft" rollout site.ini --peer a --model m/v0.safetensors --set peer.a.relay=127.0.0.1:"$relay" \
+    --set security.guests=2 --set security.guest_deadline=1s
+await said trainer_relay 'joined: a '
+python3 - "$relay" <<'PYTHON' || fail "limits of guests do not hold at a relay"
+import socket, sys, time
+begun, lines = time.monotonic(), []
+for _ in range(6):
+    lines.append(socket.create_connection(("127.0.0.1", int(sys.argv[1]))))
+    time.sleep(0.05)
+
+def ended(line, seconds):
+    line.settimeout(seconds)
+    try:
+        return line.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+early = sum(ended(line, 0.1) for line in lines)
+in_time = time.monotonic() - begun < 1
+late = sum(ended(line, 60) for line in lines)
+spent = time.monotonic() - begun
+sys.exit(0 if (early == 4 or not in_time) and late == 6 and 1 <= spent < 9 else f"{early} {late} {spent}")
+PYTHON
+interrupt relay
+finish relay 0
+interrupt trainer_relay
+finish trainer_relay 0
+
 echo "a name is replaced by proof alone"
 run plain 2 "$weft" check site.ini --set security.replace=yes
 says plain 'only .security. mode = tls asks for proof of a name'
