@@ -95,6 +95,50 @@ weft_status weft_slices_layout(const weft_share *share, weft_layout **layout)
     return status;
 }
 
+weft_status weft_slices_header(const weft_share *share, uint8_t **header, uint64_t *bytes)
+{
+    weft_layout *layout = NULL;
+    weft_status status = weft_slices_layout(share, &layout);
+    if (status == WEFT_OK)
+        status = weft_model_header_make(layout, header, bytes);
+    weft_layout_free(layout);
+    return status;
+}
+
+/* Places the slices of one tensor, which are the ranges of columns side by side, or boxes of rows one after another.
+ * Returns how many slices there are. */
+static uint64_t portion_blocks(const weft_share *share, uint64_t first, uint8_t *data, weft_block *blocks)
+{
+    const uint64_t tensor = share->slices[first].tensor;
+    const weft_layout_entry *entry = &share->layout->entries[tensor];
+    const weft_portion *portion = &share->portions[tensor];
+    const weft_share_kind kind = portion->rule->kind;
+    const bool beside = (kind == WEFT_SHARE_PART || kind == WEFT_SHARE_RANGES) && entry->tensor.rank > 1 &&
+                        portion->dimension + 1 == entry->tensor.rank;
+    const uint64_t pitch = beside ? weft_portion_size(portion) * entry->row->bits / 8 : 0;
+    uint64_t at = first, elements = 0;
+    for (; at < share->slice_count && share->slices[at].tensor == tensor; at++) {
+        const weft_slice *slice = &share->slices[at];
+        blocks[at] = (weft_block){.slice = *slice, .data = data + elements * entry->row->bits / 8};
+        if (beside)
+            blocks[at].row[0] = (weft_stride){slice->rows, pitch};
+        elements += beside ? slice->columns : weft_slice_elements(slice);
+    }
+    return at - first;
+}
+
+void weft_slices_blocks(const weft_share *share, const weft_piece *pieces, weft_block *blocks)
+{
+    uint64_t piece = 0, slice = 0;
+    for (uint64_t t = 0; t < share->layout->count; t++) {
+        if (share->portions[t].range_count == 0)
+            continue;
+        if (slice < share->slice_count && share->slices[slice].tensor == t)
+            slice += portion_blocks(share, slice, pieces[piece].data, blocks);
+        piece++;
+    }
+}
+
 /* ---- saved */
 
 static weft_status data_write(const weft_model *model, const weft_share *share, weft_model_output *output,
@@ -126,7 +170,7 @@ weft_status weft_slices_save(const weft_model *model, const weft_share *share, c
     uint64_t header_bytes;
     weft_status status = weft_slices_layout(share, &layout);
     if (status == WEFT_OK)
-        status = weft_model_header_make(layout, &header, &header_bytes);
+        status = weft_slices_header(share, &header, &header_bytes);
     if (status == WEFT_OK)
         status = weft_model_output_open(layout, header, header_bytes, path, &output);
     if (status == WEFT_OK)

@@ -11,6 +11,16 @@
 /* Makes the layout of a share's slice file. Errors: those of weft_layout_create. */
 weft_status weft_slices_layout(const weft_share *share, weft_layout **layout);
 
+/* Writes the header that a share's slice file has. The caller gives it back with weft_mem_give. Errors: those of
+ * weft_layout_create. */
+weft_status weft_slices_header(const weft_share *share, uint8_t **header, uint64_t *bytes);
+
+/* Names the memory of a slice file's tensors as blocks of the whole model's, one for each slice of the share.
+ *
+ * pieces  one piece for each tensor of the slice file, in the layout's order, and each with all of its tensor
+ * blocks  receives as many blocks as the share has slices */
+void weft_slices_blocks(const weft_share *share, const weft_piece *pieces, weft_block *blocks);
+
 /* Writes the slice file of a share of `model`: whole, or not at all. *bytes receives the bytes of its tensors. Errors:
  * WEFT_E_FILE, WEFT_E_LAYOUT, WEFT_E_MEMORY. */
 weft_status weft_slices_save(const weft_model *model, const weft_share *share, const char *path, uint64_t *bytes);

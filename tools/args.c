@@ -48,6 +48,9 @@ static const arg_row rows[] = {
      "write the weights held at the end, as the trainer has them, also if the run fails (exit code 1). FILE is a file, "
      "or a folder if the trainer's model is a folder of shards. A folder also gets config.json, the tokenizer and "
      "other files from the folder that --model names, but no weights of other formats"},
+    {WEFT_OPTION_VIEW, "--view", "FILE", ARG_TEXT, AT(view),
+     "take the slices of this share file alone (docs/SHARDING.md). --model and --save are then slice files, as weft "
+     "shard makes them"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
     {WEFT_OPTION_PARAMS, "--params", "M", ARG_SIZE, AT(params), "elements of the model, as 16M or 1.5G (16M)"},
     {WEFT_OPTION_UPDATES, "--updates", "K", ARG_COUNT, AT(updates), "versions to publish (8)"},

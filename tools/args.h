@@ -46,7 +46,8 @@ typedef enum weft_option {
     WEFT_OPTION_KEY_HEADS,
     WEFT_OPTION_PAD,
     WEFT_OPTION_WHOLE,
-    WEFT_OPTION_SHARE
+    WEFT_OPTION_SHARE,
+    WEFT_OPTION_VIEW
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -75,6 +76,7 @@ typedef struct weft_args {
     const char *follow;
     const char *peer;
     const char *save;
+    const char *view;
     const char *provider;
     const char *profile;
     const char *keep;

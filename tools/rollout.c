@@ -8,6 +8,7 @@
 #include "layout/layout.h"
 #include "model/safetensors.h"
 #include "output.h"
+#include "share_weights.h"
 #include "signals.h"
 #include "verbs.h"
 #include "weights.h"
@@ -18,6 +19,7 @@ typedef struct rollout {
     const weft_args *args;
     weft_site *site;
     weft_weights weights;
+    weft_share_weights view; /* with --view: the slices that `weights` are */
     weft_session *session;
     weft_tool_phase phase;
     bool has_until; /* --until was given */
@@ -65,10 +67,18 @@ static weft_status open_model(rollout *r)
     return status == WEFT_OK && r->args->save ? check_save_kind(r, NULL, 0) : status;
 }
 
+static weft_status open_view(rollout *r, const weft_layout *model)
+{
+    weft_status status = weft_share_weights_open(r->args->view, model, &r->view);
+    if (status == WEFT_OK)
+        status = weft_share_weights_take(&r->view, r->args->model, &r->weights);
+    return status == WEFT_OK && r->args->save ? check_save_kind(r, NULL, 0) : status;
+}
+
 static weft_status take_model(rollout *r)
 {
     weft_weights_place(r->site, r->args->peer, &r->weights);
-    if (!r->args->empty)
+    if (!r->args->empty && !r->args->view)
         return open_model(r);
     weft_layout *layout = NULL;
     weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
@@ -76,23 +86,34 @@ static weft_status take_model(rollout *r)
         r->phase = WEFT_TOOL_WORK; /* the trainer's, and no input */
     if (status != WEFT_OK)
         return status;
-    status = weft_weights_create(layout, &r->weights);
+    status = r->args->view ? open_view(r, layout) : weft_weights_create(layout, &r->weights);
     weft_layout_free(layout);
     return status;
 }
 
+/* Binds the slices of the view, or all of the model. A slice file has its own header, and no trainer's. */
+static weft_status bind_weights(const rollout *r)
+{
+    const uint32_t flags = r->args->empty ? WEFT_BIND_EMPTY : 0;
+    uint64_t count = 0;
+    if (r->args->view)
+        return weft_bind_blocks(r->session, r->view.blocks, r->view.share.slice_count, NULL, 0, flags);
+    const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
+    return weft_bind(r->session, pieces, count, r->weights.header, r->weights.header_bytes, flags);
+}
+
 static weft_status open_session(rollout *r)
 {
-    weft_status status = weft_rollout_open(r->site, r->args->peer, r->weights.layout, NULL, &r->session);
+    weft_options options = {.size = sizeof options, .slices = r->view.share.slices};
+    options.slice_count = r->view.share.slice_count;
+    const weft_layout *model = r->args->view ? r->view.model : r->weights.layout;
+    weft_status status = weft_rollout_open(r->site, r->args->peer, model, &options, &r->session);
     weft_signals_deadly(false, false);
     if (status != WEFT_OK)
         return status;
     weft_signals_catch(); /* again: libfabric's shm takes them when it opens */
     weft_signals_watch(r->session);
-    uint64_t count = 0;
-    const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
-    return weft_bind(r->session, pieces, count, r->weights.header, r->weights.header_bytes,
-                     r->args->empty ? WEFT_BIND_EMPTY : 0);
+    return bind_weights(r);
 }
 
 /* A rollout that starts with the bits of version V has met it without a commit. */
@@ -143,6 +164,12 @@ static void report_commit(const rollout *r, const weft_staged_info *staged, cons
                           held->root, commit_ms);
 }
 
+/* Names the header that a saved file has: the trainer's, or of a view none, because a slice file keeps its own. */
+static weft_status saved_header(const rollout *r, const void **header, uint64_t *bytes)
+{
+    return r->args->view ? WEFT_OK : weft_attachment(r->session, header, bytes);
+}
+
 /* The header comes with a version: with the first one where the rollout began empty, and a later one may turn a file
  * into a folder of shards. What is in the way then may still be moved away before the end. */
 static weft_status check_save_now(rollout *r)
@@ -150,7 +177,7 @@ static weft_status check_save_now(rollout *r)
     const void *header = NULL;
     uint64_t bytes = 0;
     bool fitted = r->save_fits;
-    weft_status status = weft_attachment(r->session, &header, &bytes);
+    weft_status status = saved_header(r, &header, &bytes);
     if (status == WEFT_OK)
         status = check_save_kind(r, header, bytes);
     if (status == WEFT_OK || (r->args->empty && r->commits == 1))
@@ -241,7 +268,7 @@ static weft_status save(rollout *r)
         return status;
     const void *header = NULL;
     uint64_t bytes = 0;
-    status = weft_attachment(r->session, &header, &bytes);
+    status = saved_header(r, &header, &bytes);
     return status == WEFT_OK ? weft_weights_save(&r->weights, header, bytes, r->args->save) : status;
 }
 
@@ -294,6 +321,7 @@ int weft_verb_rollout(const weft_args *args)
     int code = status == WEFT_OK ? rollout_work(&r) : weft_output_error(args->json, r.phase, status);
     weft_signals_watch(NULL);
     weft_close(r.session); /* lets the last acknowledgement leave */
+    weft_share_weights_close(&r.view);
     weft_weights_close(&r.weights);
     weft_site_free(r.site);
     return code;

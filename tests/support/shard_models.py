@@ -1,6 +1,7 @@
 """Models for `weft shard`, and a judge of its slices that knows nothing of weft.
 
 shard_models.py make FOLDER [HEADS] [FILES]     a model with grouped key heads, an odd vocabulary, experts and scalars
+shard_models.py step MODEL NEXT SEED            the next version of a model file: one bit of a few bytes in each tensor
 shard_models.py judge MODEL FOLDER KIND RANKS [HEADS]   every slice file has the bytes that the kind says"""
 import json
 import os
@@ -54,6 +55,20 @@ def make(folder, heads, files):
                         str(files)], check=True)
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump({"num_key_value_heads": heads}, file)
+
+
+def step(model, following, seed):
+    with open(model, "rb") as file:
+        data = bytearray(file.read())
+    begin, rolls = 8 + int.from_bytes(data[:8], "little"), random.Random(seed)
+    for tensor in json.loads(data[8:begin]).values():
+        if "data_offsets" not in tensor:
+            continue
+        first, end = tensor["data_offsets"]
+        for _ in range((end - first + 39) // 40):
+            data[begin + rolls.randrange(first, end)] ^= 1 << rolls.randrange(8)
+    with open(following, "wb") as file:
+        file.write(data)
 
 
 def read(path):
@@ -122,5 +137,7 @@ def judge(model, folder, kind, ranks, heads):
 
 if sys.argv[1] == "make":
     make(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2, int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+elif sys.argv[1] == "step":
+    step(sys.argv[2], sys.argv[3], int(sys.argv[4]))
 else:
     judge(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), int(sys.argv[6]) if len(sys.argv) > 6 else 2)
