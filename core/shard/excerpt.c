@@ -30,6 +30,8 @@ weft_status weft_view_keys_of(const bool *wanted, uint32_t key_count, weft_view_
                              "the view takes keys in more than %u places: name cuts so that they follow each other",
                              WEFT_EXCERPT_RANGES);
     }
+    if (all == 0)
+        return weft_fail(WEFT_E_LAYOUT, "the view takes nothing of the model: a rank without weights opens no session");
     if (all == key_count)
         keys->count = 0;
     return WEFT_OK;

@@ -45,7 +45,7 @@ typedef struct weft_excerpt {
 } weft_excerpt;
 
 /* Turns one flag for each key into ranges. Flags that are all set become no ranges, which means all keys. Errors:
- * WEFT_E_LAYOUT, because the keys take more ranges than a view may have. */
+ * WEFT_E_LAYOUT, because there is no key, or the keys take more ranges than a view may have. */
 weft_status weft_view_keys_of(const bool *wanted, uint32_t key_count, weft_view_keys *keys);
 /* Checks ranges from outside: they rise, do not touch, and are keys of `key_count`. */
 bool weft_view_keys_fit(const weft_view_keys *keys, uint32_t key_count);

@@ -95,6 +95,23 @@ static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e
                                                .relay = "r0",
                                                .relay_incarnation = UINT64_C(0x4041424344454647),
                                                .route = 0xb1b2b3b4};
+/* The same without a relay, from a rollout that takes keys 1, 2 and 7. */
+static const weft_wire_hello sample_viewed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7ea),
+                                              .name = "r2",
+                                              .incarnation = UINT64_C(0x4041424344454649),
+                                              .layout = SAMPLE_LAYOUT,
+                                              .provider = "tcp",
+                                              .backend = "host",
+                                              .slot_stride = 4096 + (4u << 20),
+                                              .slot_payload = 4u << 20,
+                                              .slots = 2,
+                                              .epoch = 1,
+                                              .chunk_bytes = 1u << 20,
+                                              .levels = 7,
+                                              .staging_bytes = 64u << 20,
+                                              .encoded_bytes = 32u << 20,
+                                              .keys = {.range = {{1, 2}, {7, 1}}, .count = 2}};
+#define SAMPLE_VIEWED_KEYS 17u /* bytes of its last field, without which it is a HELLO for all keys */
 static const weft_wire_hello sample_ask = {.wants_layout = true, .name = "rollout-with-no-weights"};
 static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121110),
                                                  .incarnation = UINT64_C(0x6061626364656667),
@@ -216,6 +233,7 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(withdrawn, trailer, true), SAMPLE_ROW(landed, landed, false),    SAMPLE_ROW(close, close, false),
     SAMPLE_ROW(closed, closed, false),    SAMPLE_ROW(open, open, false),        SAMPLE_ROW(opened, opened, false),
     SAMPLE_ROW(knock, knock, true),       SAMPLE_ROW(greeting, greeting, true), SAMPLE_ROW(duct, duct, false),
+    SAMPLE_ROW(viewed, hello, true),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

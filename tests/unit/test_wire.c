@@ -68,6 +68,9 @@ static void longest_hello(void **state)
         most.more[i].region_address = i;
         most.more[i].region_key = ~(uint64_t)i;
     }
+    most.keys.count = WEFT_EXCERPT_RANGES;
+    for (uint32_t i = 0; i < WEFT_EXCERPT_RANGES; i++)
+        most.keys.range[i] = (weft_key_range){UINT32_MAX - 2 * WEFT_EXCERPT_RANGES + 2 * i, 1};
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_hello read;
     weft_wire_put_hello(&out, &most);
@@ -129,8 +132,9 @@ static void truncated(void **state)
     sample_any value;
     for (size_t i = 0; i < SAMPLE_ROWS; i++) {
         uint64_t whole = sample_write(&sample_rows[i], body);
+        const uint64_t for_all = sample_rows[i].value == &sample_viewed ? whole - SAMPLE_VIEWED_KEYS : whole;
         for (uint64_t length = 0; length <= whole + 1; length++)
-            if (length != whole && !is_refusal(sample_read(&sample_rows[i], body, length, &value)))
+            if (length != whole && length != for_all && !is_refusal(sample_read(&sample_rows[i], body, length, &value)))
                 fail_msg("%s: %llu of %llu bytes were taken", sample_rows[i].file, (unsigned long long)length,
                          (unsigned long long)whole);
     }
@@ -251,6 +255,33 @@ static void greetings_that_are_none(void **state)
     assert_false(weft_wire_knocks(body, length));
     length = sample_write(sample_of("wire_ask.bin"), body);
     assert_false(weft_wire_knocks(body, length));
+}
+
+/* Ranges of keys that overlap, touch, fall, are empty or too many are no HELLO, and nothing is read past them. */
+static void keys_of_a_view(void **state)
+{
+    static const struct {
+        uint8_t count, bytes[16];
+        bool fit;
+    } cases[] = {{2, {[0] = 1, [4] = 2, [8] = 4, [12] = 1}, true},
+                 {2, {[0] = 1, [4] = 2, [8] = 3, [12] = 1}, false},
+                 {2, {[0] = 1, [4] = 2, [8] = 2, [12] = 1}, false},
+                 {2, {[0] = 7, [4] = 1, [8] = 2, [12] = 1}, false},
+                 {2, {[0] = 1, [4] = 0, [8] = 4, [12] = 1}, false},
+                 {0, {0}, false},
+                 {WEFT_EXCERPT_RANGES + 1, {0}, false},
+                 {255, {0}, false},
+                 {2, {[0] = 1, [4] = 1, [8] = 255, [9] = 255, [10] = 255, [11] = 255, [12] = 1}, false}};
+    uint8_t body[WEFT_MESSAGE_MAX];
+    const sample_row *row = sample_of("wire_viewed.bin");
+    const uint64_t length = sample_write(row, body), at = length - SAMPLE_VIEWED_KEYS;
+    sample_any value;
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        body[at] = cases[i].count;
+        memcpy(body + at + 1, cases[i].bytes, sizeof cases[i].bytes);
+        assert_int_equal(sample_read(row, body, length, &value), cases[i].fit ? WEFT_OK : WEFT_E_CORRUPT);
+    }
 }
 
 /* The bytes with which an end of protocol 1 begins: its name stands in the refusal, whatever else is in them. */
@@ -418,6 +449,7 @@ int main(void)
         cmocka_unit_test(names),
         cmocka_unit_test(ranges_of_protocols),
         cmocka_unit_test(greetings_that_are_none),
+        cmocka_unit_test(keys_of_a_view),
         cmocka_unit_test(hello_of_protocol_1),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

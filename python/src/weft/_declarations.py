@@ -141,6 +141,8 @@ weft_log_fn log;
 void *log_user;
 uint64_t first_version;
 uint64_t incarnation;
+const weft_slice *slices;
+uint64_t slice_count;
 } weft_options;
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
 weft_session **session);
