@@ -326,9 +326,10 @@ typedef struct weft_options {
     void *log_user;         /* pointer handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end should have a higher one */
-    /* rollout: array of `slice_count` slices of the model that this process takes, its view, in any order; copied. NULL:
-     * all of the model. The site's cuts part the model into cells, and cells into keys; the slices have all of a key or
-     * nothing of it. weft_bind then takes pieces or blocks of these slices alone, and roots are those of the view. */
+    /* rollout: array of `slice_count` slices of the model that this process takes, its view, in any order; copied.
+     * NULL: all of the model. The site's cuts part the model into cells, and cells into keys; the slices have all of a
+     * key or nothing of it. weft_bind then takes pieces or blocks of these slices alone, and roots are those of the
+     * view. */
     const weft_slice *slices;
     uint64_t slice_count;
 } weft_options;
