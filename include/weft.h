@@ -16,9 +16,9 @@
  *   - One thread at a time uses a session. Five calls are free of this rule, between open and close: weft_held,
  *     weft_stats, weft_peers, weft_interrupt and weft_last_error.
  *   - A call that collides with a running call does nothing and returns WEFT_E_STATE. The text names the running call.
- *     weft_bind, weft_publish, weft_commit, weft_scrub and weft_close collide with each other. With manual progress
- *     weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close collides with every call but the
- *     five.
+ *     weft_bind, weft_publish, weft_commit, weft_settle, weft_scrub and weft_close collide with each other. With
+ *     manual progress weft_wait, weft_staged, weft_progress and weft_commit collide too. weft_close collides with every
+ *     call but the five.
  *   - A session belongs to the process that opened it. In a forked child every call returns WEFT_E_STATE at once and
  *     does nothing. The parent's session goes on.
  *   - Sizes are bytes in uint64_t. Times are milliseconds.
@@ -523,17 +523,38 @@ WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, we
  *
  * version  number of the staged target
  * stream   device stream to order against; the caller may end it after the call returns
- * flags    0; other values are reserved
- * held     receives the version that the rollout now holds, or NULL. run and number are 0 if the version's attachment
- *          changed during a snapshot; an update without changes brings both later.
+ * flags    0, or WEFT_COMMIT_HOLD; other values are reserved
+ * held     receives the version that the rollout now holds, or NULL: with WEFT_COMMIT_HOLD the old one. run and number
+ *          are 0 if the version's attachment changed during a snapshot; an update without changes brings both later.
  * Blocks: until the device has done the work on the stream, at most ten minutes. Then an update takes O(changes). A
  * snapshot takes the transfer, and fails if nothing arrives for `[commit] deadline`.
- * Errors: WEFT_E_STATE (nothing staged, or another version), WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights
- * changed after staging; undone), WEFT_E_TARGET, WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE.
+ * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
+ * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
+ * WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE.
  * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, nothing was done. If a snapshot broke off, nothing
  * is held unless the snapshot was `staged`. */
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
                                  weft_version *held);
+
+/* The processes of one engine move together: each commits with WEFT_COMMIT_HOLD, they agree by means of their own, and
+ * each settles. Between the two calls the weights are the new version's, and weft_held names the old one. */
+#define WEFT_COMMIT_HOLD 1u
+
+typedef enum weft_settlement {
+    WEFT_SETTLE_KEEP = 1, /* the new version is held, and the trainer is told so */
+    WEFT_SETTLE_UNDO = 2  /* the old weights are there again, bit for bit; the version stays staged */
+} weft_settlement;
+
+/* Keeps or undoes the commit that is held.
+ *
+ * A held commit never ends by time. weft_close undoes it. Meanwhile nothing is decoded, and weft_commit, weft_bind and
+ * weft_scrub return WEFT_E_STATE.
+ *
+ * stream  device stream to order against, as for weft_commit
+ * held    receives the version that the rollout now holds, or NULL
+ * Blocks: KEEP does not. UNDO blocks as the commit did.
+ * Errors: WEFT_E_STATE (no commit is held), WEFT_E_ARGUMENT (how), WEFT_E_DEVICE. */
+WEFT_API weft_status weft_settle(weft_session *session, weft_settlement how, void *stream, weft_version *held);
 
 /* Returns the attachment of the held version (trainer: of the version published last).
  *
@@ -651,10 +672,11 @@ typedef enum weft_event_kind {
     WEFT_EVENT_STAGED = 4, /* rollout: `version` is ready to commit */
     WEFT_EVENT_RESYNC =
         5, /* a version failed at a peer and is served again; the text names tensor and tile, if known */
-    WEFT_EVENT_GOODBYE = 6, /* the other end closed in good order */
-    WEFT_EVENT_NOTHING = 7, /* rollout: holds nothing until the snapshot is whole */
-    WEFT_EVENT_LAGGING = 8, /* trainer: a peer lacks more versions than max_lag; the text says how many */
-    WEFT_EVENT_RAIL = 9     /* trainer: a rail of a peer failed, with its status, or carries again, with WEFT_OK */
+    WEFT_EVENT_GOODBYE = 6,   /* the other end closed in good order */
+    WEFT_EVENT_NOTHING = 7,   /* rollout: holds nothing until the snapshot is whole */
+    WEFT_EVENT_LAGGING = 8,   /* trainer: a peer lacks more versions than max_lag; the text says how many */
+    WEFT_EVENT_RAIL = 9,      /* trainer: a rail of a peer failed, with its status, or carries again, with WEFT_OK */
+    WEFT_EVENT_UNSETTLED = 10 /* rollout: a commit with WEFT_COMMIT_HOLD waits beyond [commit] deadline; told once */
 } weft_event_kind;
 
 typedef struct weft_event {

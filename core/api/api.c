@@ -88,13 +88,14 @@ weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged
     return status;
 }
 
-static weft_status commit_alone(weft_session *session, uint64_t version, void *stream, weft_version *held)
+static weft_status commit_alone(weft_session *session, uint64_t version, void *stream, uint32_t flags,
+                                weft_version *held)
 {
     weft_status status = steps_begin(session, "weft_commit");
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_commit(session->rollout, version, stream, held);
+    status = weft_rollout_commit(session->rollout, version, stream, flags, held);
     weft_session_leave(session, before);
     steps_end(session);
     return status;
@@ -103,13 +104,29 @@ static weft_status commit_alone(weft_session *session, uint64_t version, void *s
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags, weft_version *held)
 {
     weft_status status = need_rollout(session, "weft_commit");
-    if (status == WEFT_OK && flags)
-        status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved", flags);
+    if (status == WEFT_OK && (flags & ~WEFT_COMMIT_HOLD))
+        status = weft_fail(WEFT_E_ARGUMENT, "commit: flags %x are reserved", flags & ~WEFT_COMMIT_HOLD);
     if (status == WEFT_OK)
         status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_commit");
     if (status != WEFT_OK)
         return status;
-    status = commit_alone(session, version, stream, held);
+    status = commit_alone(session, version, stream, flags, held);
+    weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
+    return status;
+}
+
+weft_status weft_settle(weft_session *session, weft_settlement how, void *stream, weft_version *held)
+{
+    weft_status status = need_rollout(session, "weft_settle");
+    if (status == WEFT_OK && how != WEFT_SETTLE_KEEP && how != WEFT_SETTLE_UNDO)
+        status = weft_fail(WEFT_E_ARGUMENT, "settle: %d is neither WEFT_SETTLE_KEEP nor WEFT_SETTLE_UNDO", (int)how);
+    if (status == WEFT_OK)
+        status = weft_turn_begin(&session->turn, WEFT_TURN_WEIGHTS, "weft_settle");
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_rollout_settle(session->rollout, how, stream, held);
+    weft_session_leave(session, before);
     weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
 }

@@ -73,7 +73,11 @@ typedef struct weft_stage {
     bool into_image;        /* [commit] snapshot = staged */
     uint8_t *image;
     weft_binding image_binding;
-    void *stream; /* stream of the caller, of the commit under way */
+    void *stream;          /* stream of the caller, of the commit under way */
+    bool held_back;        /* WEFT_COMMIT_HOLD: the weights are moved, and the caller is to keep or undo that */
+    bool held_long;        /* that it takes long was told */
+    uint64_t held_back_ns; /* time when the weights were moved */
+    uint64_t held_moving;  /* time in ns that it took */
 } weft_stage;
 
 typedef struct weft_current weft_current;
@@ -89,6 +93,8 @@ weft_status weft_ask_send(weft_rollout *rollout, weft_course_event event, weft_m
 weft_status weft_stage_step(weft_rollout *rollout);
 /* Moves the weights to the staged version, outside the lock. After WEFT_E_DEVICE the weights are of no version. */
 weft_status weft_stage_commit(weft_rollout *rollout);
+/* Moves the weights back from a version that weft_stage_commit moved them to. Errors: WEFT_E_DEVICE. */
+weft_status weft_stage_undo(weft_rollout *rollout);
 /* Moves the weights by the lists in staging, all or none. Errors: WEFT_E_BASE (a weight changed meanwhile; undone),
  * WEFT_E_DEVICE. */
 weft_status weft_stage_apply(weft_rollout *rollout);
@@ -112,5 +118,7 @@ uint64_t weft_stage_encoded_bytes(const weft_layout *layout, uint64_t given, uin
 void weft_stage_kept_note(weft_kept *kept, const weft_frame_header *frame);
 /* Moves the weights to an encoded version. Errors: WEFT_E_BASE (weights changed meanwhile; undone), WEFT_E_DEVICE. */
 weft_status weft_stage_commit_encoded(weft_rollout *rollout);
+/* Moves the weights back from an encoded version. Errors: WEFT_E_DEVICE. */
+weft_status weft_stage_undo_encoded(weft_rollout *rollout);
 
 #endif

@@ -35,6 +35,7 @@ static const row table[WEFT_COURSE_EVENTS] = {
     [WEFT_COURSE_ON_COMMIT]   = {"a commit",                {NO,     NO,     NO,     NO,     NO,     NO,     COMMIT, NO}},
     [WEFT_COURSE_ON_SETTLED]  = {"a commit settled",        {NO,     NO,     NO,     NO,     NO,     NO,     NO,     RECV}},
     [WEFT_COURSE_ON_UNDONE]   = {"a commit undone",         {NO,     NO,     NO,     NO,     NO,     NO,     NO,     RECV}},
+    [WEFT_COURSE_ON_RETURNED] = {"a commit returned",       {NO,     NO,     NO,     NO,     NO,     NO,     NO,     STAGED}},
     [WEFT_COURSE_ON_LOST]     = {"a lost connection",       {RECV,   RECV,   RECV,   RECV,   RECV,   RECV,   STAGED, COMMIT}},
 };
 /* clang-format on */

@@ -3,6 +3,7 @@
  *   receiving -- OFFER --> weighed -- put to the caller --> offered -- ACCEPT --> accepted -- UPDATE --> snapshot
  *    |    ^                   `------ REPAIR --> repair -- UPDATE --> receiving                             |
  *    |    +-- SETTLED, UNDONE -- committing <-- COMMIT -- staged <------------- WHOLE ----------------------+
+ *    |                             `-------- RETURNED -----^
  *    `---------------------------- WHOLE -------------------^
  *
  * `weft_course_move` alone writes course->state. A lost connection leads to `receiving`, but for a version that is
@@ -23,7 +24,8 @@ typedef enum weft_course_state {
     WEFT_COURSE_SNAPSHOT,  /* the snapshot is being received */
     WEFT_COURSE_REPAIR,    /* REPAIR is on its way, and nothing came since */
     WEFT_COURSE_STAGED,    /* a version is whole and proved */
-    WEFT_COURSE_COMMITTING /* the caller's thread moves the weights; nothing here may read them */
+    WEFT_COURSE_COMMITTING /* the caller moves the weights, or has still to keep or undo that; nothing here may read
+                              them */
 } weft_course_state;
 #define WEFT_COURSE_STATES 8u
 
@@ -38,6 +40,7 @@ typedef enum weft_course_event {
     WEFT_COURSE_ON_COMMIT,   /* the caller commits */
     WEFT_COURSE_ON_SETTLED,  /* the weights are the new version */
     WEFT_COURSE_ON_UNDONE,   /* the weights are what they were, or of no version */
+    WEFT_COURSE_ON_RETURNED, /* the weights are what they were, and the version may be committed again */
     WEFT_COURSE_ON_LOST,     /* the connection is gone */
     WEFT_COURSE_EVENTS
 } weft_course_event;

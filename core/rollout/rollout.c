@@ -93,6 +93,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     if (!rollout->current.bound || rollout->current.digesting || session->ended != WEFT_OK)
         return;
     weft_join_step(rollout, now_ns, waits);
+    weft_rollout_check_held(rollout, now_ns, waits);
     if (rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_status status = serve_data(rollout, work, now_ns, waits);
         weft_rollout_end(rollout, status);
@@ -247,6 +248,16 @@ static void let_pass(weft_session *session, uint64_t deadline_ns)
     pthread_mutex_unlock(&session->lock);
 }
 
+/* Undoes a commit that nobody settled. */
+static void let_go(weft_rollout *rollout)
+{
+    weft_log_sink *before = weft_log_enter(&rollout->session->sink);
+    if (rollout->stage.held_back && weft_stage_undo(rollout) != WEFT_OK)
+        weft_log(WEFT_LOG_ERROR, "a commit that was held could not be undone: the weights are those of no version");
+    rollout->stage.held_back = false;
+    weft_log_enter(before);
+}
+
 static void close_rollout(weft_session *session)
 {
     weft_rollout *rollout = session->rollout;
@@ -255,6 +266,7 @@ static void close_rollout(weft_session *session)
     weft_out out = {body, sizeof body, 0, false};
     let_pass(session, deadline_ns);
     weft_session_stop(session);
+    let_go(rollout);
     weft_wire_notice notice = {.version = rollout->current.version.number, .text = "the rollout closes"};
     weft_log_sink *before = weft_log_enter(&session->sink);
     if (rollout->joining.state == WEFT_JOIN_JOINED) {

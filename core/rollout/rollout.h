@@ -88,7 +88,13 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
 weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const void *attachment,
                               uint64_t attachment_bytes, bool empty);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
-weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held);
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
+                                weft_version *held);
+weft_status weft_rollout_settle(weft_rollout *rollout, weft_settlement how, void *stream, weft_version *held);
+/* Returns WEFT_OK, or WEFT_E_STATE because a commit waits for weft_settle; `call` names the call that has to wait. */
+weft_status weft_rollout_settled(const weft_rollout *rollout, const char *call);
+/* Tells once that a commit waits for weft_settle beyond [commit] deadline. */
+void weft_rollout_check_held(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 weft_status weft_rollout_scrub(weft_rollout *rollout);
 /* Ends the session's steps if `status` says that the device failed. The last error says how. */
 void weft_rollout_end(weft_rollout *rollout, weft_status status);

@@ -76,6 +76,8 @@ weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const 
     weft_status status = weft_binding_apart(fresh);
     if (status == WEFT_OK)
         status = weft_session_check(rollout->session, fresh);
+    if (status == WEFT_OK)
+        status = weft_rollout_settled(rollout, "weft_bind");
     if (status == WEFT_OK && rollout->current.bound) {
         status = rebind(rollout, fresh);
     } else if (status == WEFT_OK) {
@@ -109,7 +111,9 @@ weft_status weft_rollout_scrub(weft_rollout *rollout)
         return weft_rollout_ended(rollout->session);
     if (!rollout->current.known)
         return weft_fail(WEFT_E_STATE, "scrub: nothing is held");
-    weft_status status = digest_unlocked(rollout, &rollout->current.weights, &digests, &root);
+    weft_status status = weft_rollout_settled(rollout, "weft_scrub");
+    if (status == WEFT_OK)
+        status = digest_unlocked(rollout, &rollout->current.weights, &digests, &root);
     if (status == WEFT_OK && weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name))
         status = weft_fail(WEFT_E_BASE, "scrub: %s: not what version %llu has", name,
                            (unsigned long long)rollout->current.version.number);

@@ -130,43 +130,134 @@ static weft_status receive_in_place(weft_rollout *rollout)
         (unsigned long long)session->site->commit.deadline_ms);
 }
 
-static weft_status commit_staged(weft_rollout *rollout)
+/* Gives up a version that could not be committed. */
+static void commit_failed(weft_rollout *rollout, weft_status status)
+{
+    weft_course_move(&rollout->course, WEFT_COURSE_ON_UNDONE);
+    rollout->session->stats.undone += status != WEFT_E_DEVICE;
+    rollout->current.known = rollout->current.known && status != WEFT_E_DEVICE;
+    rollout->current.doubt = rollout->current.doubt || status == WEFT_E_BASE;
+    weft_rollout_end(rollout, status);
+    if (rollout->joining.state == WEFT_JOIN_JOINED)
+        weft_join_fault(rollout, status, false);
+    else
+        weft_stage_clear(rollout);
+}
+
+static weft_status commit_staged(weft_rollout *rollout, bool hold)
 {
     weft_session *session = rollout->session;
+    weft_stage *stage = &rollout->stage;
     uint64_t begun_ns = weft_clock_ns();
     weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT); /* from staged, which the caller saw under the lock */
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_stage_commit(rollout);
     pthread_mutex_lock(&session->lock);
-    if (status == WEFT_OK) {
-        weft_stage_settle(rollout, weft_clock_ns() - begun_ns);
-    } else {
-        weft_course_move(&rollout->course, WEFT_COURSE_ON_UNDONE);
-        session->stats.undone += status != WEFT_E_DEVICE;
-        rollout->current.known = rollout->current.known && status != WEFT_E_DEVICE;
-        rollout->current.doubt = rollout->current.doubt || status == WEFT_E_BASE;
-        weft_rollout_end(rollout, status);
-        if (rollout->joining.state == WEFT_JOIN_JOINED)
-            weft_join_fault(rollout, status, false);
-        else
-            weft_stage_clear(rollout);
-    }
+    stage->held_back_ns = weft_clock_ns();
+    stage->held_moving = stage->held_back_ns - begun_ns;
+    stage->held_back = status == WEFT_OK && hold;
+    stage->held_long = false;
+    if (status == WEFT_OK && !hold)
+        weft_stage_settle(rollout, stage->held_moving);
+    else if (status != WEFT_OK)
+        commit_failed(rollout, status);
     weft_session_wake(session);
     return status;
 }
 
-weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, weft_version *held)
+/* ---- kept or undone */
+
+weft_status weft_rollout_settled(const weft_rollout *rollout, const char *call)
+{
+    if (!rollout->stage.held_back)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_STATE, "%s: the commit of version %llu is held; call weft_settle first", call,
+                     (unsigned long long)rollout->arriving.queue[0].trailer.target.number);
+}
+
+void weft_rollout_check_held(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits)
+{
+    weft_stage *stage = &rollout->stage;
+    const uint64_t patience_ms = rollout->session->site->commit.deadline_ms;
+    const uint64_t end_ns = stage->held_back_ns + patience_ms * WEFT_NS_PER_MS;
+    if (!stage->held_back || stage->held_long)
+        return;
+    weft_waits_until(waits, end_ns + 1);
+    if (now_ns <= end_ns)
+        return;
+    stage->held_long = true;
+    const weft_version *target = &rollout->arriving.queue[0].trailer.target;
+    weft_session_event(rollout->session, WEFT_EVENT_UNSETTLED, WEFT_OK, rollout->site.name, target,
+                       "a commit with WEFT_COMMIT_HOLD waits for weft_settle");
+    weft_log(WEFT_LOG_WARN, "version %llu is held for %llu ms ([commit] deadline), and waits for weft_settle",
+             (unsigned long long)target->number, (unsigned long long)patience_ms);
+}
+
+/* Moves the weights back. The version stays staged. */
+static weft_status commit_return(weft_rollout *rollout)
+{
+    weft_session *session = rollout->session;
+    pthread_mutex_unlock(&session->lock);
+    weft_status status = weft_stage_undo(rollout);
+    pthread_mutex_lock(&session->lock);
+    if (status == WEFT_OK)
+        weft_course_move(&rollout->course, WEFT_COURSE_ON_RETURNED);
+    else
+        commit_failed(rollout, status);
+    return status;
+}
+
+weft_status weft_rollout_settle(weft_rollout *rollout, weft_settlement how, void *stream, weft_version *held)
+{
+    weft_status status = WEFT_OK;
+    if (rollout->session->ended != WEFT_OK)
+        return weft_rollout_ended(rollout->session);
+    if (!rollout->stage.held_back)
+        return weft_fail(WEFT_E_STATE, "settle: no commit is held");
+    rollout->stage.stream = stream;
+    rollout->stage.held_back = false;
+    if (how == WEFT_SETTLE_KEEP)
+        weft_stage_settle(rollout, rollout->stage.held_moving);
+    else
+        status = commit_return(rollout);
+    rollout->stage.stream = NULL;
+    weft_session_wake(rollout->session);
+    weft_session_changed(rollout->session);
+    if (status == WEFT_OK && held)
+        *held = rollout->current.version;
+    return status;
+}
+
+/* ---- commit, as a whole */
+
+/* A snapshot in place has no way back, and a staged one is in no list that undo knows. */
+static weft_status check_hold(const weft_staged_info *info, uint32_t flags)
+{
+    if (!(flags & WEFT_COMMIT_HOLD) || info->kind == WEFT_STAGED_UPDATE)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_STATE, "commit %llu: a snapshot cannot be held, because it has no way back",
+                     (unsigned long long)info->target.number);
+}
+
+weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
+                                weft_version *held)
 {
     weft_staged_info info = {.size = sizeof info};
     if (rollout->session->ended != WEFT_OK)
         return weft_rollout_ended(rollout->session);
+    weft_status status = weft_rollout_settled(rollout, "weft_commit");
+    if (status != WEFT_OK)
+        return status;
     if (!describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
+    status = check_hold(&info, flags);
+    if (status != WEFT_OK)
+        return status;
     rollout->stage.stream = stream;
-    weft_status status = rollout->course.state == WEFT_COURSE_STAGED ? WEFT_OK : receive_in_place(rollout);
+    status = rollout->course.state == WEFT_COURSE_STAGED ? WEFT_OK : receive_in_place(rollout);
     if (status == WEFT_OK)
-        status = commit_staged(rollout);
+        status = commit_staged(rollout, flags & WEFT_COMMIT_HOLD);
     rollout->stage.stream = NULL; /* the caller may end it now; an image is written outside of any commit */
     if (status == WEFT_OK && held)
         *held = rollout->current.version;

@@ -46,16 +46,21 @@ static weft_status altered(weft_rollout *rollout, const weft_changes *changes)
                      (unsigned long long)rollout->arriving.queue[0].trailer.target.number, name);
 }
 
+/* Undoes the first `count` lists. */
+static weft_status undo_lists(commit *c, uint64_t count)
+{
+    const weft_chore undo = {WEFT_JOB_UNDO, undo_fill, NULL, c};
+    return weft_pipeline_run(&c->rollout->session->calls, &undo, 0, count) == WEFT_OK ? WEFT_OK : WEFT_E_DEVICE;
+}
+
 weft_status weft_stage_apply(weft_rollout *rollout)
 {
     commit c = {.rollout = rollout};
     const weft_chore apply = {WEFT_JOB_APPLY, apply_fill, apply_done, &c};
-    const weft_chore undo = {WEFT_JOB_UNDO, undo_fill, NULL, &c};
-    weft_pipeline *window = &rollout->session->calls;
-    weft_status status = weft_pipeline_run(window, &apply, 0, rollout->stage.staging.count);
+    weft_status status = weft_pipeline_run(&rollout->session->calls, &apply, 0, rollout->stage.staging.count);
     if (status == WEFT_OK)
         return WEFT_OK;
-    if (status != WEFT_E_DEVICE && weft_pipeline_run(window, &undo, 0, c.begun) != WEFT_OK)
+    if (status != WEFT_E_DEVICE && undo_lists(&c, c.begun) != WEFT_OK)
         status = WEFT_E_DEVICE;
     return status == WEFT_E_BASE ? altered(rollout, c.altered) : status;
 }
@@ -81,4 +86,11 @@ weft_status weft_stage_commit(weft_rollout *rollout)
     if (!rollout->arriving.queue[0].header.snapshot)
         return weft_stage_apply(rollout);
     return rollout->stage.into_image ? commit_image(rollout) : WEFT_OK;
+}
+
+weft_status weft_stage_undo(weft_rollout *rollout)
+{
+    commit c = {.rollout = rollout};
+    return rollout->arriving.kept.encoded ? weft_stage_undo_encoded(rollout)
+                                          : undo_lists(&c, rollout->stage.staging.count);
 }

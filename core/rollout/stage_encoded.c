@@ -122,6 +122,14 @@ static weft_status walk_move(walk *at, uint64_t *moved)
     return status;
 }
 
+/* Moves the weights back by the frames before byte `end`. */
+static weft_status walk_back(weft_rollout *rollout, uint64_t end)
+{
+    walk back = {.rollout = rollout, .end = end, .back = true};
+    uint64_t left;
+    return walk_move(&back, &left) == WEFT_OK ? WEFT_OK : WEFT_E_DEVICE;
+}
+
 /* Compares the changes of each part's digest with those of the proof. */
 static weft_status sums_check(const weft_rollout *rollout)
 {
@@ -140,16 +148,20 @@ static weft_status sums_check(const weft_rollout *rollout)
 weft_status weft_stage_commit_encoded(weft_rollout *rollout)
 {
     walk forth = {.rollout = rollout, .end = rollout->arriving.kept.bytes};
-    uint64_t moved, left;
+    uint64_t moved;
     memset(rollout->arriving.kept.again, 0, rollout->session->layout->part_count * sizeof(uint64_t));
     weft_status status = walk_move(&forth, &moved);
     if (status == WEFT_OK)
         status = sums_check(rollout);
-    if (status != WEFT_OK && status != WEFT_E_DEVICE) {
-        walk back = {.rollout = rollout, .end = moved, .back = true};
-        if (walk_move(&back, &left) != WEFT_OK)
-            status = WEFT_E_DEVICE;
-    }
+    if (status != WEFT_OK && status != WEFT_E_DEVICE && walk_back(rollout, moved) != WEFT_OK)
+        status = WEFT_E_DEVICE;
+    weft_staging_clear(&rollout->stage.staging);
+    return status;
+}
+
+weft_status weft_stage_undo_encoded(weft_rollout *rollout)
+{
+    weft_status status = walk_back(rollout, rollout->arriving.kept.bytes);
     weft_staging_clear(&rollout->stage.staging);
     return status;
 }

@@ -32,6 +32,25 @@ class Identity(unittest.TestCase):
                 self.assertEqual(held.root, weft.digest(served))
                 trainer.wait(version, ["a"], timeout=BOUND)
 
+    def test_a_commit_that_is_held(self):
+        trained, served = weights(), weights()
+        with pair(trained, served) as (trainer, rollout):
+            with self.assertRaises(weft.CallError):
+                rollout.settle(True)
+            change(trained, 1)
+            trainer.publish(1)
+            staged = rollout.staged(timeout=BOUND)
+            old, before = rollout.held, weights()  # joined, so held by the trainer's name
+            self.assertEqual(rollout.commit(staged, hold=True), old)
+            self.assertTrue(same(trained, served))
+            self.assertEqual(rollout.settle(False), old)
+            self.assertTrue(same(before, served))
+            rollout.commit(staged, hold=True)
+            with self.assertRaises(weft.CallError):
+                rollout.commit(staged)
+            self.assertEqual(rollout.settle(True), trainer.held)
+            self.assertTrue(same(trained, served))
+
     @unittest.skipUnless(support.FABRIC, "this build knows no libfabric")
     def test_over_libfabric_between_two_processes(self):
         trained = weights()

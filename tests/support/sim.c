@@ -132,6 +132,7 @@ static void close_end(sim_end *end)
     end->view = NULL;
     free(end->start);
     end->start = NULL;
+    end->held_back = 0;
     end->zombie = false;
     end->stopped_until_ns = 0;
 }
@@ -193,13 +194,14 @@ void sim_check(sim *s, const sim_end *end)
     weft_version held;
     if (weft_held(end->session, &held) != WEFT_OK)
         return; /* nothing is held, and it says so */
-    const uint8_t *expected = end->start && held.root == end->start_root ? end->start : NULL;
+    const uint64_t root = end->held_back ? end->held_back : held.root;
+    const uint8_t *expected = end->start && root == end->start_root ? end->start : NULL;
     for (uint64_t i = s->history_count; i-- > 0 && !expected;)
-        if (root_of(end, &s->history[i]) == held.root)
+        if (root_of(end, &s->history[i]) == root)
             expected = s->history[i].dense;
     if (!expected)
         sim_fail(s, "%s holds version %llu, digest %016llx, which nobody published", end->name,
-                 (unsigned long long)held.number, (unsigned long long)held.root);
+                 (unsigned long long)held.number, (unsigned long long)root);
     if (!end->view)
         fleet_model_get(&end->model, s->other);
     if (end->view ? !sim_view_has(end->view, expected) : memcmp(s->other, expected, s->bytes) != 0)
@@ -219,8 +221,27 @@ static void check_silent(const sim *s, const sim_end *end)
                  (unsigned long long)((s->now_ns - since) / WEFT_NS_PER_MS));
 }
 
+/* Keeps or undoes the commit that an end holds. */
+static void settle_commit(sim *s, sim_end *end)
+{
+    weft_version before, after;
+    const uint64_t root = end->held_back;
+    const bool keep = sim_below(s, 2);
+    must(s, weft_held(end->session, &before), "held");
+    must(s, weft_settle(end->session, keep ? WEFT_SETTLE_KEEP : WEFT_SETTLE_UNDO, NULL, &after), "settle");
+    if (after.root != (keep ? root : before.root))
+        sim_fail(s, "%s: settled at version %llu", end->name, (unsigned long long)after.number);
+    end->held_back = 0;
+    sim_check(s, end);
+}
+
 void sim_commit(sim *s, sim_end *end)
 {
+    if (end->held_back) {
+        if (sim_below(s, 3) == 0)
+            settle_commit(s, end);
+        return;
+    }
     weft_staged_info info = {.size = sizeof info};
     weft_version held;
     weft_status status = weft_staged(end->session, 0, &info);
@@ -232,7 +253,9 @@ void sim_commit(sim *s, sim_end *end)
         return;
     uint64_t begun_ns = s->now_ns;
     end->blocked = true;
-    status = weft_commit(end->session, info.target.number, NULL, 0, &held);
+    const bool hold = info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;
+    status = weft_commit(end->session, info.target.number, NULL, hold ? WEFT_COMMIT_HOLD : 0, &held);
+    end->held_back = status == WEFT_OK && hold ? info.target.root : 0;
     end->blocked = false;
     if (weft_status_scope(status) == WEFT_SCOPE_CALL && status != WEFT_E_TIMEOUT && status != WEFT_E_STATE)
         sim_fail(s, "%s: commit: %s: %s", end->name, weft_status_name(status), weft_last_error());

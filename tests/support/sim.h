@@ -22,8 +22,9 @@ typedef struct sim_end {
     char name[32];
     weft_session *session; /* NULL: not there */
     fleet_model model;
-    sim_view *view; /* the part of the model that it takes; NULL: all, in `model` */
-    uint8_t *start; /* the bits bound at first; NULL: none */
+    sim_view *view;     /* the part of the model that it takes; NULL: all, in `model` */
+    uint64_t held_back; /* root of the version whose commit it holds; 0: none */
+    uint8_t *start;     /* the bits bound at first; NULL: none */
     uint64_t start_root;
     bool blocked; /* in a call that waits, which makes its steps */
     bool zombie;  /* stopped for good: another one bears its name now */

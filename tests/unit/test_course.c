@@ -33,6 +33,7 @@ static const arrow arrows[] = {
     {WEIGHED, ON(PUT), OFFERED},        {WEIGHED, ON(REPAIR), REPAIR},        {OFFERED, ON(ACCEPT), ACCEPTED},
     {ACCEPTED, ON(SNAPSHOT), SNAPSHOT}, {RECEIVING, ON(WHOLE), STAGED},       {SNAPSHOT, ON(WHOLE), STAGED},
     {STAGED, ON(COMMIT), COMMITTING},   {COMMITTING, ON(SETTLED), RECEIVING}, {COMMITTING, ON(UNDONE), RECEIVING},
+    {COMMITTING, ON(RETURNED), STAGED},
 };
 
 static uint32_t drawn(weft_course_state state, weft_course_event event)
@@ -77,11 +78,12 @@ static void random_walks_keep_the_order(void **state)
             assert_true(event != ON(ACCEPT) || put);
             assert_true(event != ON(SNAPSHOT) || accepted);
             assert_true(event != ON(COMMIT) || whole);
-            assert_true((event != ON(SETTLED) && event != ON(UNDONE)) || commits);
+            const bool ends = event == ON(SETTLED) || event == ON(UNDONE) || event == ON(RETURNED);
+            assert_true(!ends || commits);
             put = event == ON(PUT) || (put && event != ON(ACCEPT) && event != ON(LOST));
             accepted = event == ON(ACCEPT) || (accepted && event != ON(SNAPSHOT) && event != ON(LOST));
-            whole = event == ON(WHOLE) || (whole && event != ON(COMMIT));
-            commits = event == ON(COMMIT) || (commits && event != ON(SETTLED) && event != ON(UNDONE));
+            whole = event == ON(WHOLE) || event == ON(RETURNED) || (whole && event != ON(COMMIT));
+            commits = event == ON(COMMIT) || (commits && !ends);
             assert_int_equal(weft_course_is_proved(&course), whole || commits);
             assert_true(!accepted || weft_course_takes_snapshot(&course));
         }

@@ -13,6 +13,7 @@ DECLARATIONS = """\
 #define WEFT_STRIDES_MAX 3
 #define WEFT_ATTACHMENT_MAX 268435456
 #define WEFT_BIND_EMPTY 1
+#define WEFT_COMMIT_HOLD 1
 #define WEFT_RAILS_MAX 8
 typedef enum weft_status {
 WEFT_OK = 0,
@@ -193,6 +194,11 @@ double pause_ms;
 weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
 weft_version *held);
+typedef enum weft_settlement {
+WEFT_SETTLE_KEEP = 1,
+WEFT_SETTLE_UNDO = 2
+} weft_settlement;
+weft_status weft_settle(weft_session *session, weft_settlement how, void *stream, weft_version *held);
 weft_status weft_attachment(weft_session *session, const void **data, uint64_t *bytes);
 weft_status weft_scrub(weft_session *session);
 weft_status weft_held(weft_session *session, weft_version *held);
@@ -271,7 +277,8 @@ WEFT_EVENT_RESYNC = 5,
 WEFT_EVENT_GOODBYE = 6,
 WEFT_EVENT_NOTHING = 7,
 WEFT_EVENT_LAGGING = 8,
-WEFT_EVENT_RAIL = 9
+WEFT_EVENT_RAIL = 9,
+WEFT_EVENT_UNSETTLED = 10
 } weft_event_kind;
 typedef struct weft_event {
 size_t size;

@@ -72,11 +72,14 @@ class Rollout(Session):
             if over:
                 return None
 
-    def commit(self, version: int | Staged, *, stream: Any = None) -> Version:
+    def commit(self, version: int | Staged, *, stream: Any = None, hold: bool = False) -> Version:
         """Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
 
         Returns the version that is held now. `stream` is as for publish(). A snapshot takes the transfer; Ctrl-C ends
         it, and then nothing may be held until the next snapshot is whole.
+
+        With `hold` the weights are moved, and settle() is to keep or undo that, when all processes of an engine agree.
+        Until then the old version counts as held. A snapshot cannot be held back so (CallError).
         """
         number = version.version if isinstance(version, Staged) else version
         where = self._stream(self._bound(), stream)
@@ -84,7 +87,7 @@ class Rollout(Session):
 
         def commit() -> None:
             with self._handle as session:
-                check(lib.weft_commit(session, number, where, 0, held))
+                check(lib.weft_commit(session, number, where, lib.WEFT_COMMIT_HOLD if hold else 0, held))
 
         self._takes_snapshot = self._is_snapshot()
         if self._takes_snapshot:
@@ -92,6 +95,15 @@ class Rollout(Session):
         else:
             commit()
         self._takes_snapshot = False
+        return _records.version_of(held)
+
+    def settle(self, keep: bool, *, stream: Any = None) -> Version:
+        """Keeps or undoes a commit with `hold`. Returns the version that is held now. Undone, the old weights are there
+        again, and the version stays staged."""
+        where = self._stream(self._bound(), stream)
+        held = ffi.new("weft_version *")
+        with self._handle as session:
+            check(lib.weft_settle(session, lib.WEFT_SETTLE_KEEP if keep else lib.WEFT_SETTLE_UNDO, where, held))
         return _records.version_of(held)
 
     def _is_snapshot(self) -> bool:
