@@ -78,6 +78,7 @@ typedef enum weft_status {
     WEFT_E_BASE = -32,    /* the weights are not the base of this update */
     WEFT_E_TARGET = -33,  /* the result differs from the published version; it was undone */
     WEFT_E_BUDGET = -34,  /* the update needs more memory than was granted at open */
+    WEFT_E_PASSED = -35,  /* the version that weft_want named cannot be had: the text says why */
 
     WEFT_E_MEMORY = -40,   /* memory is not available */
     WEFT_E_SYSTEM = -41,   /* the operating system refused: the text says why */
@@ -332,6 +333,7 @@ typedef struct weft_options {
      * view. */
     const weft_slice *slices;
     uint64_t slice_count;
+    uint32_t wants; /* rollout: 0: each version comes by itself; 1: versions come when weft_want names them */
 } weft_options;
 
 /* Opens the trainer's end of a session: takes the memory of the steady state and listens for rollouts.
@@ -509,11 +511,31 @@ typedef struct weft_staged_info {
  *
  * Errors: WEFT_AGAIN (nothing yet), WEFT_E_UNREACHABLE (no trainer for connect_deadline), WEFT_E_SYSTEM,
  * WEFT_E_PROVIDER and WEFT_E_MEMORY (no connection for as long, because this host lacks something), WEFT_E_REFUSED (the
- * trainer refuses this rollout: the text says why), WEFT_E_CONFIG (one end does not take the other's proof of its
- * name), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the trainer said goodbye and nothing is staged), WEFT_E_DEVICE
- * (nothing can be staged any more; the text says what the weights are; close the session), WEFT_E_TIMEOUT
- * (weft_interrupt). */
+ * trainer refuses this rollout: the text says why), WEFT_E_PASSED (what weft_want named cannot be had; told once),
+ * WEFT_E_CONFIG (one end does not take the other's proof of its name), WEFT_E_STATE (not bound), WEFT_E_PEER_LOST (the
+ * trainer said goodbye and nothing is staged), WEFT_E_DEVICE (nothing can be staged any more; the text says what the
+ * weights are; close the session), WEFT_E_TIMEOUT (weft_interrupt). */
 WEFT_API weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
+
+/* Asks for a version by its number, in a session opened with weft_options.wants.
+ *
+ * weft brings the rollout to exactly that version, by one update, and stages it. The processes of one engine agree on a
+ * number, and each wants it. A wish replaces the one before. What is staged or on its way stays, and the version wanted
+ * comes after it. A version that is not published yet comes when it is published. A rollout that no update can serve
+ * gets a snapshot, or a repair of its weights (an update whose base has run 0), whose end is the newest version then.
+ *
+ * number  number of the version
+ * Threads: as for every call of a session. Never blocks. What cannot be had is WEFT_E_PASSED from weft_staged, once.
+ * Errors: WEFT_E_STATE (the session takes each version). */
+WEFT_API weft_status weft_want(weft_session *session, uint64_t number);
+
+/* Returns the number of the newest version at the trainer, in a session opened with weft_options.wants. Waits at most
+ * deadline_ms for a number above `after`.
+ *
+ * number  receives the number
+ * Errors: WEFT_AGAIN (no such number yet), WEFT_E_STATE (the session takes each version, or is not bound), and those of
+ * weft_staged for a trainer that is away. */
+WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_t deadline_ms, uint64_t *number);
 
 /* Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
  *

@@ -88,6 +88,36 @@ weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged
     return status;
 }
 
+weft_status weft_want(weft_session *session, uint64_t number)
+{
+    weft_status status = need_rollout(session, "weft_want");
+    if (status == WEFT_OK)
+        status = weft_turn_join(&session->turn, WEFT_TURN_WANT);
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_wishing_want(session->rollout, number);
+    weft_session_leave(session, before);
+    weft_turn_leave(&session->turn, WEFT_TURN_WANT);
+    return status;
+}
+
+weft_status weft_offered(weft_session *session, uint64_t after, uint32_t deadline_ms, uint64_t *number)
+{
+    weft_status status = need_rollout(session, "weft_offered");
+    if (status == WEFT_OK && !number)
+        status = weft_fail(WEFT_E_ARGUMENT, "weft_offered: number must not be NULL");
+    if (status == WEFT_OK)
+        status = wait_begin(session, WEFT_TURN_OFFERED);
+    if (status != WEFT_OK)
+        return status;
+    weft_log_sink *before = weft_session_enter(session);
+    status = weft_wishing_offered(session->rollout, after, deadline_ms, number);
+    weft_session_leave(session, before);
+    wait_end(session, WEFT_TURN_OFFERED);
+    return status;
+}
+
 static weft_status commit_alone(weft_session *session, uint64_t version, void *stream, uint32_t flags,
                                 weft_version *held)
 {

@@ -32,6 +32,7 @@ static const status_row rows[] = {
     {WEFT_E_BASE, "base"},
     {WEFT_E_TARGET, "target"},
     {WEFT_E_BUDGET, "budget"},
+    {WEFT_E_PASSED, "passed"},
     {WEFT_E_MEMORY, "memory"},
     {WEFT_E_SYSTEM, "system"},
     {WEFT_E_PROVIDER, "provider"},

@@ -47,8 +47,8 @@ void weft_turn_end(weft_turn *turn, weft_turn_at at)
 
 const char *weft_turn_name(weft_turn_guest guest)
 {
-    static const char *const names[WEFT_TURN_GUESTS] = {"weft_wait", "weft_staged", "weft_progress", "weft_events",
-                                                        "weft_attachment"};
+    static const char *const names[WEFT_TURN_GUESTS] = {"weft_wait",     "weft_staged", "weft_offered",   "weft_want",
+                                                        "weft_progress", "weft_events", "weft_attachment"};
     return names[guest];
 }
 

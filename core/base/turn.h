@@ -23,6 +23,8 @@ typedef enum weft_turn_at {
 typedef enum weft_turn_guest {
     WEFT_TURN_WAIT,
     WEFT_TURN_STAGED,
+    WEFT_TURN_OFFERED,
+    WEFT_TURN_WANT,
     WEFT_TURN_PROGRESS,
     WEFT_TURN_EVENTS,
     WEFT_TURN_ATTACHMENT,

@@ -131,19 +131,27 @@ static weft_bridged *take_entry(weft_bridge *bridge)
     return weft_bridge_yield(bridge) ? take_entry(bridge) : NULL;
 }
 
-static bool serves(const weft_bridged *entry, uint64_t from, weft_level level)
+/* Returns true if the entry leads to the order that is wanted. A wish for the newest takes what is ready, and what will
+ * lead to the newest. */
+static bool leads_to(const weft_bridged *entry, uint64_t to)
+{
+    const bool ready = entry->state == WEFT_BRIDGED_READY;
+    return to ? (ready ? entry->update.order : entry->catch_up.to) == to : ready || entry->catch_up.to == 0;
+}
+
+static bool serves(const weft_bridged *entry, uint64_t from, uint64_t to, weft_level level)
 {
     return entry->state != WEFT_BRIDGED_FREE && !weft_bridged_is_personal(entry) && entry->update.from == from &&
-           entry->level == level;
+           entry->level == level && leads_to(entry, to);
 }
 
 /* Finds the finished update that leads furthest, else what is under way, else what failed. */
-static weft_bridged *find(weft_bridge *bridge, uint64_t from, weft_level level)
+static weft_bridged *find(weft_bridge *bridge, uint64_t from, uint64_t to, weft_level level)
 {
     weft_bridged *found = NULL;
     for (uint32_t i = 0; i < WEFT_BRIDGE_ENTRIES; i++) {
         weft_bridged *entry = &bridge->entries[i];
-        if (!serves(entry, from, level))
+        if (!serves(entry, from, to, level))
             continue;
         bool ready = entry->state == WEFT_BRIDGED_READY, other = found && found->state == WEFT_BRIDGED_READY;
         if (!found || (ready && (!other || entry->update.order > found->update.order)))
@@ -194,14 +202,14 @@ weft_bridged *weft_bridge_catch_up(weft_bridge *bridge, uint64_t from, uint64_t 
     return entry;
 }
 
-weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, weft_level level, weft_update **update)
+weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, uint64_t to, weft_level level, weft_update **update)
 {
-    weft_bridged *entry = find(bridge, from, level);
+    weft_bridged *entry = find(bridge, from, to, level);
     if (!entry) {
         entry = take_entry(bridge);
         if (!entry)
             return WEFT_E_BUDGET;
-        *entry = (weft_bridged){.level = level, .update = {.from = from}};
+        *entry = (weft_bridged){.level = level, .update = {.from = from}, .catch_up = {.to = to}};
         begin(bridge, entry);
     }
     if (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING)

@@ -36,7 +36,8 @@ typedef enum weft_bridged_state {
  * share is left to another merge, to the same version, from `end` on. Any frame may be the end. */
 typedef struct weft_catch_up {
     const uint32_t *limits; /* a peer's; NULL: the entry is an ordinary merge, for any peer that has the base */
-    uint64_t to;            /* order after which that version stood; 0: the newest when the making begins */
+    uint64_t to;            /* order after which that version stood, also of an ordinary merge; 0: the newest when the
+                               making begins */
     uint64_t unit, end;     /* units that the catch-up is for */
 } weft_catch_up;
 
@@ -95,10 +96,10 @@ void weft_bridge_close(weft_bridge *bridge);
 /* Returns the bytes of memory that the bridge takes beside the arena, if all of them were touched. */
 uint64_t weft_bridge_need(const weft_layout *layout);
 
-/* Finds the update from the version after `from` to the newest there was when it was made, at `level`: fast or tight.
- * Errors: WEFT_AGAIN, because it is being made, and the step is woken when it is; WEFT_E_BUDGET, because it cannot be
- * had, so single updates or a snapshot must do. */
-weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, weft_level level, weft_update **update);
+/* Finds the update from the version after `from` to that of order `to`, at `level`: fast or tight. `to` 0: to the
+ * newest there was when it was made. Errors: WEFT_AGAIN, because it is being made, and the step is woken when it is;
+ * WEFT_E_BUDGET, because it cannot be had, so single updates or a snapshot must do. */
+weft_status weft_bridge_want(weft_bridge *bridge, uint64_t from, uint64_t to, weft_level level, weft_update **update);
 /* Asks for a repair: the units named, as they are after update `order`. The feed that wants the repair looks at its
  * state. NULL: there is no place. */
 weft_bridged *weft_bridge_repair(weft_bridge *bridge, uint64_t order, const weft_wire_repair *repair);

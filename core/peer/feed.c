@@ -22,8 +22,7 @@ static weft_level level_for(const weft_peer *peer, const weft_arena *arena, cons
                                                                       : WEFT_LEVEL_FULL; /* a repair */
 }
 
-/* Returns true if the peer's staging can hold the whole update, which makes its commit all or nothing. */
-static bool fits(const weft_peer *peer, const weft_arena *arena, const weft_update *update)
+bool weft_feed_fits(const weft_peer *peer, const weft_arena *arena, const weft_update *update)
 {
     return !update->snapshot_only && weft_peer_view_stages(peer, arena, update, level_for(peer, arena, update));
 }
@@ -64,7 +63,7 @@ weft_status weft_stream_announce(weft_publisher *publisher, weft_peer *peer, con
     return status == WEFT_OK ? send_message(&peer->feed, &peer->connection, WEFT_MESSAGE_UPDATE, &out) : status;
 }
 
-static weft_status begin_update(weft_publisher *publisher, weft_peer *peer, weft_update *update)
+weft_status weft_feed_begin(weft_publisher *publisher, weft_peer *peer, weft_update *update)
 {
     weft_feed *stream = &peer->feed;
     weft_version base, target;
@@ -184,30 +183,29 @@ static weft_status next_of_update(weft_publisher *publisher, weft_peer *peer)
     return status == WEFT_OK ? weft_feed_next(publisher, peer) : status;
 }
 
-/* Returns true if the journal leads from `order` to the newest version. */
-static bool leads_on(weft_journal *journal, const weft_newest *newest, uint64_t order)
+bool weft_feed_leads(weft_journal *journal, uint64_t from, uint64_t to)
 {
-    while (order != newest->order) {
-        const weft_update *update = weft_journal_after(journal, order);
+    while (from != to) {
+        const weft_update *update = weft_journal_after(journal, from);
         if (!update)
             return false;
-        order = update->order;
+        from = update->order;
     }
     return true;
 }
 
 bool weft_feed_needs_snapshot(weft_journal *journal, const weft_newest *newest, const weft_peer *peer)
 {
-    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN || !leads_on(journal, newest, peer->standing.held_order))
+    if (peer->standing.held_order == WEFT_ORDER_UNKNOWN ||
+        !weft_feed_leads(journal, peer->standing.held_order, newest->order))
         return true;
     return peer->standing.held_order != newest->order &&
-           !fits(peer, &journal->arena, weft_journal_after(journal, peer->standing.held_order));
+           !weft_feed_fits(peer, &journal->arena, weft_journal_after(journal, peer->standing.held_order));
 }
 
-/* Returns the level of a merged update: tight if the peer wants that, because tight takes more of the bridge's time. */
-static weft_level merged_level(const weft_tuning *tuning, const weft_claim *claim)
+weft_level weft_feed_merged_level(const weft_peer *peer)
 {
-    bool tight = tuning->wanted == WEFT_LEVEL_TIGHT && claim->hello.levels >> WEFT_LEVEL_TIGHT & 1;
+    bool tight = peer->tuning.wanted == WEFT_LEVEL_TIGHT && peer->claim.hello.levels >> WEFT_LEVEL_TIGHT & 1;
     return tight ? WEFT_LEVEL_TIGHT : WEFT_LEVEL_FAST;
 }
 
@@ -229,31 +227,37 @@ static bool skips(const weft_newest *newest, const weft_bridge *bridge, const we
  * made. */
 static weft_status choose(weft_publisher *publisher, weft_peer *peer, weft_update **update)
 {
-    const weft_level level = merged_level(&peer->tuning, &peer->claim);
+    const weft_level level = weft_feed_merged_level(peer);
     weft_update *merged = NULL;
     *update = weft_journal_after(&publisher->journal, peer->standing.sent_order);
     if (!*update || !skips(&publisher->newest, &publisher->bridge, peer, *update, level))
         return WEFT_OK;
-    weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, level, &merged);
-    const bool large =
-        status == WEFT_OK && peer->claim.hello.encoded_bytes && !fits(peer, &publisher->journal.arena, merged);
+    weft_status status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, 0, level, &merged);
+    const bool large = status == WEFT_OK && peer->claim.hello.encoded_bytes &&
+                       !weft_feed_fits(peer, &publisher->journal.arena, merged);
     if ((status == WEFT_E_BUDGET || large) && level != WEFT_LEVEL_FAST && (*update)->order != publisher->newest.order)
-        status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, WEFT_LEVEL_FAST, &merged);
-    if (status == WEFT_OK && fits(peer, &publisher->journal.arena, merged))
+        status = weft_bridge_want(&publisher->bridge, peer->standing.sent_order, 0, WEFT_LEVEL_FAST, &merged);
+    if (status == WEFT_OK && weft_feed_fits(peer, &publisher->journal.arena, merged))
         *update = merged;
     else if (status != WEFT_AGAIN)
         peer->standing.single_until = publisher->newest.order;
     return status == WEFT_AGAIN ? WEFT_AGAIN : WEFT_OK;
 }
 
+weft_status weft_feed_attachment(weft_publisher *publisher, weft_peer *peer, bool idle)
+{
+    return idle && weft_stream_owes_attachment(&publisher->newest, &peer->standing) ? begin_attachment(publisher, peer)
+                                                                                    : WEFT_AGAIN;
+}
+
 /* Sends what a peer that was sent all versions still lacks: the attachment, or the version that is being encoded. */
 static weft_status start_from_newest(weft_publisher *publisher, weft_peer *peer, bool idle)
 {
     if (weft_stream_owes_attachment(&publisher->newest, &peer->standing))
-        return idle ? begin_attachment(publisher, peer) : WEFT_AGAIN;
+        return weft_feed_attachment(publisher, peer, idle);
     bool begins = weft_eager_may(&publisher->eager, publisher->peers, peer) &&
-                  fits(peer, &publisher->journal.arena, publisher->eager.update);
-    return begins ? begin_update(publisher, peer, publisher->eager.update) : WEFT_AGAIN;
+                  weft_feed_fits(peer, &publisher->journal.arena, publisher->eager.update);
+    return begins ? weft_feed_begin(publisher, peer, publisher->eager.update) : WEFT_AGAIN;
 }
 
 /* Logs the staging that would have served, and warns again only if that is yet more. */
@@ -275,6 +279,12 @@ static void say_snapshot(weft_peer *peer, const weft_arena *arena, const weft_up
     peer->standing.staging_said = said ? peer->standing.staging_said : need;
 }
 
+weft_status weft_feed_instead(weft_publisher *publisher, weft_peer *peer, const weft_update *update)
+{
+    say_snapshot(peer, &publisher->journal.arena, update);
+    return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
+}
+
 static weft_status start(weft_publisher *publisher, weft_peer *peer)
 {
     bool idle = peer->receipts.count == 0;
@@ -285,19 +295,18 @@ static weft_status start(weft_publisher *publisher, weft_peer *peer)
     if ((peer->following.followed && !idle) || weft_feed_drops(&peer->receipts) ||
         weft_follow_waits(&publisher->newest, peer))
         return WEFT_AGAIN;
+    if (peer->wish.named)
+        return weft_feed_wish(publisher, peer, idle);
     if (peer->standing.sent_order == publisher->newest.order)
         return start_from_newest(publisher, peer, idle);
     weft_update *update = NULL;
-    bool kept = leads_on(&publisher->journal, &publisher->newest, peer->standing.sent_order);
+    bool kept = weft_feed_leads(&publisher->journal, peer->standing.sent_order, publisher->newest.order);
     weft_status status = kept ? choose(publisher, peer, &update) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    if (update && fits(peer, &publisher->journal.arena, update))
-        return begin_update(publisher, peer, update);
-    if (!idle)
-        return WEFT_AGAIN;
-    say_snapshot(peer, &publisher->journal.arena, update);
-    return weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
+    if (update && weft_feed_fits(peer, &publisher->journal.arena, update))
+        return weft_feed_begin(publisher, peer, update);
+    return idle ? weft_feed_instead(publisher, peer, update) : WEFT_AGAIN;
 }
 
 /* Sends the repair that was asked for, when it is made; offers a snapshot if it came to nothing. */
@@ -308,7 +317,7 @@ static weft_status start_repair(weft_publisher *publisher, weft_peer *peer)
     if (ours && (entry->state == WEFT_BRIDGED_WANTED || entry->state == WEFT_BRIDGED_MAKING))
         return WEFT_AGAIN;
     if (ours && entry->state == WEFT_BRIDGED_READY)
-        return begin_update(publisher, peer, &entry->update);
+        return weft_feed_begin(publisher, peer, &entry->update);
     weft_status status = weft_feed_offer(&publisher->newest, &publisher->shadow, peer);
     return status == WEFT_OK ? WEFT_AGAIN : status;
 }

@@ -69,6 +69,24 @@ void weft_feed_follow(weft_feed *feed, weft_standing *standing, const weft_updat
 
 /* Ends the feed of an update that comes to nothing. The peer drops what it has of that update, and reports so. */
 weft_status weft_feed_withdraw(weft_peer_table *peers, weft_peer *peer);
+/* Begins an update that the peer's staging holds. */
+weft_status weft_feed_begin(weft_publisher *publisher, weft_peer *peer, weft_update *update);
+/* Returns true if the peer's staging can hold the whole update, which makes its commit all or nothing. */
+bool weft_feed_fits(const weft_peer *peer, const weft_arena *arena, const weft_update *update);
+/* Returns the level of a merged update: tight if the peer wants that, because tight takes more of the bridge's time. */
+weft_level weft_feed_merged_level(const weft_peer *peer);
+/* Returns true if the journal leads from one version to another. */
+bool weft_feed_leads(weft_journal *journal, uint64_t from, uint64_t to);
+/* Brings a missing attachment to an idle peer that was sent the newest bits. WEFT_AGAIN: none is missing, or the peer
+ * is not idle. */
+weft_status weft_feed_attachment(weft_publisher *publisher, weft_peer *peer, bool idle);
+/* Offers a snapshot, and logs why `update` does not do. NULL: the journal does not lead on. */
+weft_status weft_feed_instead(weft_publisher *publisher, weft_peer *peer, const weft_update *update);
+
+/* ---- feed_wish.c */
+/* Begins what a peer that names its versions wants next. `idle`: the peer owes no report. WEFT_AGAIN: nothing. */
+weft_status weft_feed_wish(weft_publisher *publisher, weft_peer *peer, bool idle);
+
 /* ---- feed_state.c: questions that the state of a feed answers by itself */
 void weft_feed_end(weft_feed *feed);
 /* Returns true if the peer goes on from the version after `order` when it is sent something next. */

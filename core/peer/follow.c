@@ -63,7 +63,8 @@ static bool can(const weft_newest *newest, const weft_peer *peer)
     bool settled = peer->receipts.count == 0 || (peer->following.followed && peer->receipts.count < WEFT_UPDATES_AHEAD);
     return settled && !weft_feed_drops(&peer->receipts) && peer->connection.greeted && !peer->connection.leaving &&
            peer->feed.kind == WEFT_FEED_NONE && peer->view == relay->view &&
-           peer->standing.held_order != WEFT_ORDER_UNKNOWN && peer->standing.sent_order == relay->standing.sent_order &&
+           weft_wish_equal(&peer->wish, &relay->wish) && peer->standing.held_order != WEFT_ORDER_UNKNOWN &&
+           peer->standing.sent_order == relay->standing.sent_order &&
            peer->standing.sent_attachment == relay->standing.sent_attachment &&
            peer->claim.hello.slot_payload >= relay->claim.hello.slot_payload &&
            (peer->following.apart_until == 0 || newest->order > peer->following.apart_until);

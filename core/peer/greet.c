@@ -165,6 +165,7 @@ static void settle_record(weft_publisher *publisher, weft_demand *demand, weft_p
     peer->flights.next_slot = 0;
     peer->flights.sequence = 0;
     peer->receipts.count = 0;
+    peer->wish = (weft_wish){.named = hello->named};
     weft_estimate_resume(&peer->tuning.estimate);
     peer->flights.progress_ns = peer->claim.joined_ns = weft_clock_ns();
     weft_pace_begin(&peer->posting.pace, site->rate_limit);

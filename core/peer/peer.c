@@ -102,6 +102,8 @@ static weft_status act(weft_trainer *trainer, weft_peer *peer, weft_message type
         return weft_wire_get_notice(body, length, &notice);
     case WEFT_MESSAGE_ACCEPT:
         return weft_feed_snapshot(&trainer->publisher, peer);
+    case WEFT_MESSAGE_WANT:
+        return weft_wish_take(peer, body, length);
     case WEFT_MESSAGE_REPAIR:
         return weft_repair_ask(&trainer->publisher, peer, body, length);
     case WEFT_MESSAGE_STAGED:

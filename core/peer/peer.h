@@ -18,6 +18,7 @@
 #include "peer/receipts.h"
 #include "peer/record.h"
 #include "peer/send.h"
+#include "peer/wish.h"
 #include "session/session.h"
 #include "wire/watch.h"
 
@@ -30,6 +31,7 @@ struct weft_peer {
     weft_peer_view *view;       /* keys that it takes; NULL: all */
     weft_connection connection; /* how it is heard */
     weft_standing standing;     /* what it holds, and how far it was sent */
+    weft_wish wish;             /* which version it wants next, where it names versions */
     weft_tuning tuning;         /* what was measured of it, and at which level it is sent */
     weft_following following;   /* its relay, and the peers that come through it */
     weft_feed feed;             /* what it is being sent */

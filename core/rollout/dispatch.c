@@ -50,7 +50,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->current.version,
                        rollout->joining.route.gateways[rollout->joining.route.at].relay[0] ? name : "");
     weft_session_changed(rollout->session);
-    return WEFT_OK;
+    return weft_wishing_begin(rollout, welcome->newest.number);
 }
 
 static weft_status take_refusal(weft_joining *joining, const uint8_t *body, uint64_t length)
@@ -191,6 +191,10 @@ static weft_status act(weft_rollout *rollout, weft_message type, const uint8_t *
         if (rollout->relay)
             return rollout->hooks->follow(rollout->relay, body, length);
         return weft_fail(WEFT_E_PROTOCOL, "FOLLOW, to a rollout that is no relay");
+    case WEFT_MESSAGE_OFFERED:
+        return weft_wishing_take_offered(rollout, body, length);
+    case WEFT_MESSAGE_PASSED:
+        return weft_wishing_take_passed(rollout, body, length);
     case WEFT_MESSAGE_LOOK: /* what lies there already counts */
         status = weft_receive_poll(rollout, &any);
         return status == WEFT_OK ? weft_inlet_tell(&rollout->intake, &rollout->joining) : status;

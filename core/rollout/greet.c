@@ -18,7 +18,8 @@ weft_status weft_greet_hello(weft_rollout *rollout)
                              .levels = (1u << WEFT_LEVEL_COUNT) - 1,
                              .staging_bytes = rollout->stage.staging.bytes,
                              .encoded_bytes = rollout->arriving.kept.capacity,
-                             .keys = rollout->session->division.excerpt.keys};
+                             .keys = rollout->session->division.excerpt.keys,
+                             .named = rollout->wishing.named};
     weft_receive_reset(&rollout->arriving, &rollout->intake);
     rollout->intake.epoch = (rollout->intake.epoch + 1) & 0xffu;
     weft_status status = weft_inlet_open(rollout, &hello);

@@ -349,6 +349,7 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
     rollout->hooks = hooks;
     rollout->site = row;
     rollout->stage.level = "";
+    rollout->wishing.named = made->options.wants;
     weft_log_sink *before = weft_log_enter(&made->sink);
     settle_sizes(rollout, &sizes);
     status = open_parts(rollout, &sizes);

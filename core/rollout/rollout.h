@@ -10,6 +10,7 @@
 #include "rollout/intake.h"
 #include "rollout/joining.h"
 #include "rollout/searching.h"
+#include "rollout/wishing.h"
 
 typedef struct weft_relay weft_relay;
 typedef struct weft_rollout weft_rollout;
@@ -60,6 +61,7 @@ struct weft_rollout {
     weft_arriving arriving;
     weft_stage stage;
     weft_searching searching;
+    weft_wishing wishing;
     weft_relay *relay; /* NULL: the rollout is no relay */
     const weft_relay_hooks *hooks;
 };
@@ -87,6 +89,10 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
 /* Binds weights. The call owns the binding, after an error too. */
 weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const void *attachment,
                               uint64_t attachment_bytes, bool empty);
+/* Tells why nothing will ever come. */
+weft_status weft_rollout_check_end(const weft_rollout *rollout);
+/* Tells why nothing will come until a trainer does. */
+weft_status weft_rollout_check_trainer(const weft_joining *joining, weft_session *session);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
                                 weft_version *held);

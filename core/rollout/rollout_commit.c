@@ -42,8 +42,7 @@ static bool describe_staged(const weft_arriving *arriving, const weft_stage *sta
     return true;
 }
 
-/* Tells why nothing will ever be staged. */
-static weft_status check_end(const weft_rollout *rollout)
+weft_status weft_rollout_check_end(const weft_rollout *rollout)
 {
     if (!rollout->current.bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
@@ -57,8 +56,7 @@ static weft_status check_end(const weft_rollout *rollout)
     return WEFT_OK;
 }
 
-/* Tells why nothing will be staged until a trainer comes. */
-static weft_status check_trainer(const weft_joining *joining, weft_session *session)
+weft_status weft_rollout_check_trainer(const weft_joining *joining, weft_session *session)
 {
     uint64_t deadline_ms = session->site->session.connect_deadline_ms;
     if (joining->state == WEFT_JOIN_JOINED)
@@ -80,18 +78,20 @@ static weft_status check_trainer(const weft_joining *joining, weft_session *sess
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info)
 {
     uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
-    while (!describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, info)) {
-        weft_status status = check_end(rollout);
+    weft_status status = weft_wishing_check(&rollout->wishing);
+    while (status == WEFT_OK && !describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, info)) {
+        status = weft_rollout_check_end(rollout);
+        if (status == WEFT_OK && weft_session_interrupted(rollout->session))
+            status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
         if (status != WEFT_OK)
             return status;
-        if (weft_session_interrupted(rollout->session))
-            return weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
         if (!weft_session_wait(rollout->session, deadline_ns)) {
-            status = check_trainer(&rollout->joining, rollout->session);
+            status = weft_rollout_check_trainer(&rollout->joining, rollout->session);
             return status == WEFT_OK ? WEFT_AGAIN : status;
         }
+        status = weft_wishing_check(&rollout->wishing);
     }
-    return WEFT_OK;
+    return status;
 }
 
 /* ---- commit */

@@ -174,6 +174,7 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     rollout->current.known = true;
     rollout->searching.told = rollout->searching.done = false;
     rollout->current.version = rollout->arriving.queue[0].trailer.target;
+    weft_wishing_settle(&rollout->wishing, rollout->current.version.number);
     rollout->joining.faults = 0;
     rollout->stage.last = rollout->arriving.book;
     if (!rollout->arriving.queue[0].header.snapshot && !rollout->arriving.kept.encoded && rollout->stage.last.changed)

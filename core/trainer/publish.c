@@ -160,6 +160,7 @@ static void hand_over(weft_publisher *publisher, weft_demand *demand, weft_updat
             continue;
         weft_peer_move(peer, WEFT_ON_PUBLISH);
         weft_feed_follow(&peer->feed, &peer->standing, kept);
+        weft_wish_offer(&publisher->newest, peer); /* a connection that fails is found by its next step */
         weft_lag_judge(publisher, peer);
     }
     weft_bridge_sweep(&publisher->bridge);

@@ -9,9 +9,10 @@
 const char *weft_message_name(uint32_t type)
 {
     static const char *const names[WEFT_MESSAGE_COUNT] = {
-        "none",   "HELLO", "WELCOME", "REFUSE", "LAYOUT", "UPDATE", "TRAILER", "RECEIPT",  "STAGED", "HELD",
-        "FAULT",  "OFFER", "ACCEPT",  "PING",   "PONG",   "BYE",    "QUERY",   "DIGESTS",  "FOLLOW", "PASSING",
-        "REPAIR", "LOOK",  "LANDED",  "CLOSE",  "CLOSED", "OPEN",   "OPENED",  "GREETING", "DUCT",   "CHUNK"};
+        "none",     "HELLO",   "WELCOME", "REFUSE", "LAYOUT",  "UPDATE", "TRAILER", "RECEIPT", "STAGED",
+        "HELD",     "FAULT",   "OFFER",   "ACCEPT", "PING",    "PONG",   "BYE",     "QUERY",   "DIGESTS",
+        "FOLLOW",   "PASSING", "REPAIR",  "LOOK",   "LANDED",  "CLOSE",  "CLOSED",  "OPEN",    "OPENED",
+        "GREETING", "DUCT",    "CHUNK",   "WANT",   "OFFERED", "PASSED"};
     return type < WEFT_MESSAGE_COUNT ? names[type] : "unknown";
 }
 
@@ -290,4 +291,32 @@ weft_status weft_wire_get_word(const uint8_t *body, uint64_t length, uint64_t *w
     weft_in in = {body, length, 0, false};
     *word = weft_in_word(&in, 8);
     return weft_wire_done(&in, "word message");
+}
+
+const char *weft_wire_pass_text(weft_wire_pass reason)
+{
+    static const char *const texts[] = {"for no known reason", "a later version was sent already",
+                                        "no version has that number", "the journal does not lead there any more",
+                                        "no update to it fits the memory for updates"};
+    return texts[reason >= WEFT_PASS_BEHIND && reason <= WEFT_PASS_LARGE ? reason : 0];
+}
+
+void weft_wire_put_passed(weft_out *out, const weft_wire_passed *passed)
+{
+    weft_out_word(out, passed->number, 8);
+    weft_out_word(out, passed->reason, 1);
+    weft_out_word(out, passed->below, 8);
+    weft_out_word(out, passed->above, 8);
+}
+
+weft_status weft_wire_get_passed(const uint8_t *body, uint64_t length, weft_wire_passed *passed)
+{
+    weft_in in = {body, length, 0, false};
+    passed->number = weft_in_word(&in, 8);
+    const uint64_t reason = weft_in_word(&in, 1);
+    passed->reason = (weft_wire_pass)reason;
+    passed->below = weft_in_word(&in, 8);
+    passed->above = weft_in_word(&in, 8);
+    in.bad = in.bad || reason < WEFT_PASS_BEHIND || reason > WEFT_PASS_LARGE;
+    return weft_wire_done(&in, "PASSED");
 }

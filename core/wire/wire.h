@@ -53,9 +53,12 @@ typedef enum weft_message {
     WEFT_MESSAGE_OPENED = 26,  /* rollout: mine is open */
     WEFT_MESSAGE_GREETING = 27, /* trainer: the nonce by which your HELLO belongs to this connection */
     WEFT_MESSAGE_DUCT = 28,     /* rollout, first on a connection beside: this is the way to that port of yours */
-    WEFT_MESSAGE_CHUNK = WEFT_PIPE_CHUNK /* trainer, on a duct alone: bytes for a slot, and their immediate */
+    WEFT_MESSAGE_CHUNK = WEFT_PIPE_CHUNK, /* trainer, on a duct alone: bytes for a slot, and their immediate */
+    WEFT_MESSAGE_WANT = 30,               /* rollout that names its versions: bring me to this one */
+    WEFT_MESSAGE_OFFERED = 31,            /* trainer, to such a rollout: this version is the newest */
+    WEFT_MESSAGE_PASSED = 32              /* trainer: the version that you want cannot be had */
 } weft_message;
-#define WEFT_MESSAGE_COUNT 30
+#define WEFT_MESSAGE_COUNT 33
 
 const char *weft_message_name(uint32_t type);
 
@@ -106,6 +109,7 @@ typedef struct weft_wire_hello {
     uint64_t staging_bytes;
     uint64_t encoded_bytes; /* bytes of frames of level fast that it can keep of one update; 0: none */
     weft_view_keys keys;    /* keys that the rollout takes; none: all */
+    bool named;             /* the rollout gets the versions that it wants (WANT) alone */
     uint32_t hops;          /* relays that it passed, at most WEFT_SITE_HOPS; the fields below only if there are any */
     char relay[WEFT_SITE_NAME]; /* name of the relay before the rollout */
     uint64_t relay_incarnation; /* incarnation of that relay's session */
@@ -185,6 +189,20 @@ typedef struct weft_wire_notice {
 /* The digests that a message has: of tensors, or of the tiles of one tensor. */
 typedef enum weft_digests_kind { WEFT_DIGESTS_TENSORS = 0, WEFT_DIGESTS_TILES = 1 } weft_digests_kind;
 #define WEFT_DIGESTS_MAX 500u /* digests that one message carries */
+
+/* Why a version that was wanted is passed over. */
+typedef enum weft_wire_pass {
+    WEFT_PASS_BEHIND = 1,  /* the rollout was sent a later one */
+    WEFT_PASS_SKIPPED = 2, /* no version has the number */
+    WEFT_PASS_GONE = 3,    /* the journal does not lead there any more */
+    WEFT_PASS_LARGE = 4    /* no update to the version fits the rollout's memory, or the trainer's */
+} weft_wire_pass;
+
+typedef struct weft_wire_passed {
+    uint64_t number;
+    weft_wire_pass reason;
+    uint64_t below, above; /* next versions that may be had; 0: none is known */
+} weft_wire_passed;
 
 typedef struct weft_wire_query {
     weft_version version; /* version, found by its root; all 0: the newest */
@@ -297,6 +315,10 @@ void weft_wire_put_held(weft_out *out, const weft_wire_held *held);
 weft_status weft_wire_get_held(const uint8_t *body, uint64_t length, weft_wire_held *held);
 void weft_wire_put_notice(weft_out *out, const weft_wire_notice *notice);
 weft_status weft_wire_get_notice(const uint8_t *body, uint64_t length, weft_wire_notice *notice);
+/* Returns the reason as text; static. */
+const char *weft_wire_pass_text(weft_wire_pass reason);
+void weft_wire_put_passed(weft_out *out, const weft_wire_passed *passed);
+weft_status weft_wire_get_passed(const uint8_t *body, uint64_t length, weft_wire_passed *passed);
 void weft_wire_put_query(weft_out *out, const weft_wire_query *query);
 weft_status weft_wire_get_query(const uint8_t *body, uint64_t length, weft_wire_query *query);
 void weft_wire_put_digests(weft_out *out, const weft_wire_digests *digests);

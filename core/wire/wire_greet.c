@@ -98,24 +98,28 @@ static void get_more(weft_in *in, weft_wire_port *more, uint32_t *further, bool 
     }
 }
 
-/* The ranges of keys are the last field, and a HELLO for all keys lacks it. */
-static void put_keys(weft_out *out, const weft_view_keys *keys)
+/* The last field is the number of ranges of keys, and NAMED. A HELLO lacks it for all keys and each version. */
+#define NAMED 0x80u
+
+static void put_keys(weft_out *out, const weft_view_keys *keys, bool named)
 {
-    if (keys->count == 0)
+    if (keys->count == 0 && !named)
         return;
-    weft_out_word(out, keys->count, 1);
+    weft_out_word(out, keys->count | (named ? NAMED : 0), 1);
     for (uint32_t i = 0; i < keys->count; i++) {
         weft_out_word(out, keys->range[i].first, 4);
         weft_out_word(out, keys->range[i].count, 4);
     }
 }
 
-static void get_keys(weft_in *in, weft_view_keys *keys)
+static void get_keys(weft_in *in, weft_view_keys *keys, bool *named)
 {
     if (in->bad || in->used == in->length)
         return;
-    keys->count = (uint32_t)weft_in_word(in, 1);
-    in->bad = in->bad || keys->count == 0 || keys->count > WEFT_EXCERPT_RANGES;
+    const uint32_t word = (uint32_t)weft_in_word(in, 1);
+    *named = word & NAMED;
+    keys->count = word & (NAMED - 1);
+    in->bad = in->bad || word == 0 || keys->count > WEFT_EXCERPT_RANGES;
     if (in->bad)
         keys->count = 0;
     for (uint32_t i = 0; i < keys->count; i++) {
@@ -157,7 +161,7 @@ void weft_wire_put_hello(weft_out *out, const weft_wire_hello *hello)
     weft_out_word(out, hello->staging_bytes, 8);
     weft_out_word(out, hello->encoded_bytes, 8);
     weft_out_route(out, hello);
-    put_keys(out, &hello->keys);
+    put_keys(out, &hello->keys, hello->named);
 }
 
 static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
@@ -183,7 +187,7 @@ static weft_status get_hello_join(weft_in *in, weft_wire_hello *hello)
     hello->staging_bytes = weft_in_word(in, 8);
     hello->encoded_bytes = weft_in_word(in, 8);
     weft_in_route(in, hello);
-    get_keys(in, &hello->keys);
+    get_keys(in, &hello->keys, &hello->named);
     weft_status status = weft_wire_done(in, "HELLO");
     if (status != WEFT_OK)
         return status;

@@ -32,6 +32,29 @@ class Identity(unittest.TestCase):
                 self.assertEqual(held.root, weft.digest(served))
                 trainer.wait(version, ["a"], timeout=BOUND)
 
+    def test_versions_by_name(self):
+        trained, served = weights(), weights()
+        with weft.Trainer(site(), trained, log=quiet) as trainer:
+            with weft.Rollout(site(trainer), "a", served, wants=True, log=quiet) as rollout:
+                self.assertEqual(rollout.offered(-1 % 2**64, timeout=0.05), None)
+                for version in (3, 5, 6):
+                    change(trained, version)
+                    trainer.publish(version)
+                self.assertEqual(rollout.offered(5, timeout=BOUND), 6)
+                self.assertIsNone(rollout.staged(timeout=0.05))
+                rollout.want(4)
+                with self.assertRaises(weft.VersionError) as caught:
+                    rollout.staged(timeout=BOUND)
+                self.assertIn("near are version 3 below and 5 above", str(caught.exception))
+                rollout.want(6)
+                staged = rollout.staged(timeout=BOUND)
+                self.assertEqual((staged.version, staged.base.number), (6, 0))
+                self.assertEqual(rollout.commit(staged), trainer.held)
+                self.assertTrue(same(trained, served))
+        with pair(trained, served) as (_, rollout):
+            with self.assertRaises(weft.CallError):
+                rollout.want(7)
+
     def test_a_commit_that_is_held(self):
         trained, served = weights(), weights()
         with pair(trained, served) as (trainer, rollout):

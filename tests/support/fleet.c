@@ -221,7 +221,7 @@ void fleet_start_trainer(fleet *f, const char *attachment)
 void fleet_open_rollout(fleet *f, unsigned at, const char *extra)
 {
     fleet_end *end = &f->rollouts[at];
-    weft_options options = {.size = sizeof options, .log = f->log, .log_user = end->name};
+    weft_options options = {.size = sizeof options, .log = f->log, .log_user = end->name, .wants = f->wants};
     weft_site *site = fleet_site(f, extra);
     weft_status status = weft_rollout_open(site, end->name, f->layout, &options, &end->session);
     weft_site_free(site);

@@ -133,6 +133,8 @@ static void close_end(sim_end *end)
     free(end->start);
     end->start = NULL;
     end->held_back = 0;
+    end->wishes = 0;
+    end->wishing = false;
     end->zombie = false;
     end->stopped_until_ns = 0;
 }
@@ -235,6 +237,38 @@ static void settle_commit(sim *s, sim_end *end)
     sim_check(s, end);
 }
 
+/* Names a version: mostly the newest, else one in between, or one that nobody published yet. */
+static void wish(sim *s, sim_end *end)
+{
+    weft_version held = {0, 0, 0};
+    uint64_t newest;
+    weft_held(end->session, &held);
+    end->wishing = end->wishing && held.number < end->wished[(end->wishes - 1) % SIM_WISHES];
+    if (weft_offered(end->session, held.run ? held.number : 0, 0, &newest) != WEFT_OK ||
+        (end->wishing && sim_below(s, 8)))
+        return;
+    uint64_t number = newest;
+    if (sim_below(s, 3) == 0 && held.run)
+        number -= sim_below(s, newest - held.number);
+    else if (sim_below(s, 12) == 0)
+        number++;
+    end->wished[end->wishes++ % SIM_WISHES] = number;
+    end->wishing = true;
+    must(s, weft_want(end->session, number), "want");
+}
+
+/* What is staged for an end that names its versions is one of these. A repair is in place of a snapshot: it begins at
+ * no version, and ends at the newest. */
+static void check_wished(const sim *s, const sim_end *end, const weft_staged_info *info)
+{
+    bool wished = !end->named || info->kind != WEFT_STAGED_UPDATE || info->changed == 0 || info->base.run == 0;
+    for (unsigned i = 0; i < SIM_WISHES && !wished; i++)
+        wished = end->wished[i] == info->target.number;
+    if (!wished)
+        sim_fail(s, "%s: version %llu is staged, which it did not want", end->name,
+                 (unsigned long long)info->target.number);
+}
+
 void sim_commit(sim *s, sim_end *end)
 {
     if (end->held_back) {
@@ -244,7 +278,12 @@ void sim_commit(sim *s, sim_end *end)
     }
     weft_staged_info info = {.size = sizeof info};
     weft_version held;
+    if (end->named)
+        wish(s, end);
     weft_status status = weft_staged(end->session, 0, &info);
+    end->wishing = end->wishing && status != WEFT_E_PASSED;
+    if (status == WEFT_OK)
+        check_wished(s, end, &info);
     if (status == WEFT_E_REFUSED) {
         close_end(end);
         return;
@@ -447,6 +486,8 @@ void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, cons
     end->view = draw_view(s);
     options.slices = end->view ? end->view->slices : NULL;
     options.slice_count = end->view ? end->view->count : 0;
+    end->named = sim_below(s, 3) == 0;
+    options.wants = end->named;
     weft_site *site = load_site(s, override);
     weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);
     weft_site_free(site);

@@ -18,11 +18,17 @@
 #define SIM_IO_MS        300u
 #define SIM_COMMIT_MS    400u
 
+#define SIM_WISHES 32u
+
 typedef struct sim_end {
     char name[32];
     weft_session *session; /* NULL: not there */
     fleet_model model;
-    sim_view *view;     /* the part of the model that it takes; NULL: all, in `model` */
+    sim_view *view;              /* the part of the model that it takes; NULL: all, in `model` */
+    bool named;                  /* it names the versions that it gets */
+    uint64_t wished[SIM_WISHES]; /* numbers that it named, the latest at wishes - 1 modulo SIM_WISHES */
+    uint64_t wishes;
+    bool wishing;       /* the latest is open still */
     uint64_t held_back; /* root of the version whose commit it holds; 0: none */
     uint8_t *start;     /* the bits bound at first; NULL: none */
     uint64_t start_root;

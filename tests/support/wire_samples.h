@@ -45,6 +45,7 @@ typedef union sample_any {
     weft_wire_closed closed;
     weft_wire_open open;
     weft_wire_duct duct;
+    weft_wire_passed passed;
     weft_version version;
     uint64_t word;
 } sample_any;
@@ -95,7 +96,7 @@ static const weft_wire_hello sample_relayed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e
                                                .relay = "r0",
                                                .relay_incarnation = UINT64_C(0x4041424344454647),
                                                .route = 0xb1b2b3b4};
-/* The same without a relay, from a rollout that takes keys 1, 2 and 7. */
+/* From a rollout that takes keys 1, 2 and 7, and names its versions. */
 static const weft_wire_hello sample_viewed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7ea),
                                               .name = "r2",
                                               .incarnation = UINT64_C(0x4041424344454649),
@@ -110,7 +111,8 @@ static const weft_wire_hello sample_viewed = {.nonce = UINT64_C(0xe1e2e3e4e5e6e7
                                               .levels = 7,
                                               .staging_bytes = 64u << 20,
                                               .encoded_bytes = 32u << 20,
-                                              .keys = {.range = {{1, 2}, {7, 1}}, .count = 2}};
+                                              .keys = {.range = {{1, 2}, {7, 1}}, .count = 2},
+                                              .named = true};
 #define SAMPLE_VIEWED_KEYS 17u /* bytes of its last field, without which it is a HELLO for all keys */
 static const weft_wire_hello sample_ask = {.wants_layout = true, .name = "rollout-with-no-weights"};
 static const weft_wire_welcome sample_welcome = {.run = UINT64_C(0x2716151413121110),
@@ -167,6 +169,8 @@ static const weft_wire_duct sample_duct = {.address = {'w',  'f',  's',  't',  '
                                                        0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7,
                                                        0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff},
                                            .address_bytes = 24};
+static const weft_wire_passed sample_passed = {UINT64_C(0xc1c2c3c4c5c6c7c8), WEFT_PASS_SKIPPED,
+                                               UINT64_C(0xd1d2d3d4d5d6d7d8), UINT64_C(0xe1e2e3e4e5e6e7e8)};
 static const weft_version sample_version = SAMPLE_NEXT;
 static const uint64_t sample_word = UINT64_C(0x8081828384858687);
 
@@ -198,6 +202,7 @@ SAMPLE_WAYS(closed, weft_wire_closed)
 SAMPLE_WAYS(open, weft_wire_open)
 SAMPLE_WAYS(opened, weft_wire_open)
 SAMPLE_WAYS(duct, weft_wire_duct)
+SAMPLE_WAYS(passed, weft_wire_passed)
 SAMPLE_WAYS(version, weft_version)
 #undef SAMPLE_WAYS
 
@@ -233,7 +238,7 @@ static const sample_row sample_rows[] = {
     SAMPLE_ROW(withdrawn, trailer, true), SAMPLE_ROW(landed, landed, false),    SAMPLE_ROW(close, close, false),
     SAMPLE_ROW(closed, closed, false),    SAMPLE_ROW(open, open, false),        SAMPLE_ROW(opened, opened, false),
     SAMPLE_ROW(knock, knock, true),       SAMPLE_ROW(greeting, greeting, true), SAMPLE_ROW(duct, duct, false),
-    SAMPLE_ROW(viewed, hello, true),
+    SAMPLE_ROW(viewed, hello, true),      SAMPLE_ROW(passed, passed, false),
 };
 #undef SAMPLE_ROW
 #define SAMPLE_ROWS (sizeof sample_rows / sizeof sample_rows[0])

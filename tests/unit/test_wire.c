@@ -264,11 +264,13 @@ static void keys_of_a_view(void **state)
         uint8_t count, bytes[16];
         bool fit;
     } cases[] = {{2, {[0] = 1, [4] = 2, [8] = 4, [12] = 1}, true},
+                 {0x82, {[0] = 1, [4] = 2, [8] = 4, [12] = 1}, true},
                  {2, {[0] = 1, [4] = 2, [8] = 3, [12] = 1}, false},
                  {2, {[0] = 1, [4] = 2, [8] = 2, [12] = 1}, false},
                  {2, {[0] = 7, [4] = 1, [8] = 2, [12] = 1}, false},
                  {2, {[0] = 1, [4] = 0, [8] = 4, [12] = 1}, false},
                  {0, {0}, false},
+                 {0x80, {0}, false}, /* no ranges, and bytes after that */
                  {WEFT_EXCERPT_RANGES + 1, {0}, false},
                  {255, {0}, false},
                  {2, {[0] = 1, [4] = 1, [8] = 255, [9] = 255, [10] = 255, [11] = 255, [12] = 1}, false}};
@@ -281,7 +283,12 @@ static void keys_of_a_view(void **state)
         body[at] = cases[i].count;
         memcpy(body + at + 1, cases[i].bytes, sizeof cases[i].bytes);
         assert_int_equal(sample_read(row, body, length, &value), cases[i].fit ? WEFT_OK : WEFT_E_CORRUPT);
+        if (cases[i].fit)
+            assert_true(value.hello.named == (cases[i].count > 127) && value.hello.keys.count == 2);
     }
+    body[at] = 0x80;
+    assert_int_equal(sample_read(row, body, at + 1, &value), WEFT_OK);
+    assert_true(value.hello.named && value.hello.keys.count == 0);
 }
 
 /* The bytes with which an end of protocol 1 begins: its name stands in the refusal, whatever else is in them. */

@@ -34,6 +34,7 @@ WEFT_E_CHECK = -31,
 WEFT_E_BASE = -32,
 WEFT_E_TARGET = -33,
 WEFT_E_BUDGET = -34,
+WEFT_E_PASSED = -35,
 WEFT_E_MEMORY = -40,
 WEFT_E_SYSTEM = -41,
 WEFT_E_PROVIDER = -42,
@@ -144,6 +145,7 @@ uint64_t first_version;
 uint64_t incarnation;
 const weft_slice *slices;
 uint64_t slice_count;
+uint32_t wants;
 } weft_options;
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
 weft_session **session);
@@ -192,6 +194,8 @@ uint32_t encoded;
 double pause_ms;
 } weft_staged_info;
 weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged_info *info);
+weft_status weft_want(weft_session *session, uint64_t number);
+weft_status weft_offered(weft_session *session, uint64_t after, uint32_t deadline_ms, uint64_t *number);
 weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
 weft_version *held);
 typedef enum weft_settlement {

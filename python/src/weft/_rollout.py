@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from . import _binding, _records, _wait
 from ._aside import aside
@@ -18,6 +18,7 @@ class Rollout(Session):
     named       as for Trainer; weft writes these tensors, in commit() alone. Of tied tensors give one
     empty       the memory holds no model yet: the rollout joins by a snapshot
     attachment  as for Trainer
+    wants       versions come when want() names them, so that the processes of one engine take the same ones
 
     A rollout that knows nothing asks for the layout first: `layout = Layout.fetch(site, "a")`.
     """
@@ -34,6 +35,7 @@ class Rollout(Session):
         layout: Layout | None = None,
         empty: bool = False,
         incarnation: int = 0,
+        wants: bool = False,
         attachment: Any = None,
         log: Log | None = None,
     ) -> None:
@@ -44,7 +46,7 @@ class Rollout(Session):
         def open_(site: Any, layout: Any, options: Any, out: Any) -> int:
             return int(lib.weft_rollout_open(site, name, layout, options, out))
 
-        super().__init__(site, named, layout, open_, f"rollout {peer}", log, incarnation=incarnation)
+        super().__init__(site, named, layout, open_, f"rollout {peer}", log, incarnation=incarnation, wants=wants)
         self._bind_or_close(named, attachment, empty)
 
     def bind(self, named: Named | _binding.Pieces, attachment: Any = None, empty: bool = False) -> None:
@@ -58,12 +60,33 @@ class Rollout(Session):
         PeerError: after `timeout` there is no trainer, and the rollout goes on dialing; or the trainer refuses, which
         is raised at once. Ctrl-C ends the wait. A goodbye is among events().
         """
-        info, deadline = sized("weft_staged_info"), _wait.Deadline(timeout)
+        info = sized("weft_staged_info")
+        return self._await(
+            timeout, lambda session, ms: lib.weft_staged(session, ms, info), lambda: _records.staged_of(info)
+        )
+
+    def want(self, version: int) -> None:
+        """Asks for exactly that version, in a rollout with `wants`. It comes by staged(). VersionError from staged(): it
+        cannot be had, and the text says why."""
+        with self._handle as session:
+            check(lib.weft_want(session, version))
+
+    def offered(self, after: int = 0, timeout: float | None = 0.0) -> int | None:
+        """The number of the trainer's newest version, in a rollout with `wants`. Waits for one above `after`, and
+        returns None if none comes in `timeout` seconds."""
+        number = ffi.new("uint64_t *")
+        return self._await(
+            timeout, lambda session, ms: lib.weft_offered(session, after, ms, number), lambda: int(number[0])
+        )
+
+    def _await(self, timeout: float | None, call: Callable[[Any, int], int], result: Callable[[], Any]) -> Any:
+        """Calls in slices until there is a result, or the time is over."""
+        deadline = _wait.Deadline(timeout)
         while True:
             with self._handle as session:
-                status = lib.weft_staged(session, deadline.slice(), info)
+                status = call(session, deadline.slice())
                 if status == lib.WEFT_OK:
-                    return _records.staged_of(info)
+                    return result()
                 error = None if status == lib.WEFT_AGAIN else failure(status)
             self._check_interrupt()
             over = deadline.passed()

@@ -19,9 +19,9 @@ from .errors import CallError, ClosedError, Error
 Log = Callable[[str, str], Any]
 
 
-def _options(first_version: int, incarnation: int, log: Any) -> Any:
+def _options(first_version: int, incarnation: int, log: Any, wants: bool) -> Any:
     options = sized("weft_options")
-    options.first_version, options.incarnation = first_version, incarnation
+    options.first_version, options.incarnation, options.wants = first_version, incarnation, wants
     if log is not None:
         options.log = log
     return options
@@ -55,6 +55,7 @@ class Session:
         log: Log | None,
         first_version: int = 0,
         incarnation: int = 0,
+        wants: bool = False,
     ) -> None:
         if layout is None and (named is None or isinstance(named, _binding.Pieces)):
             raise CallError("give the layout: it cannot be read from no tensors", lib.WEFT_E_ARGUMENT, "argument")
@@ -64,7 +65,7 @@ class Session:
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
         self._interrupted = False
-        options = _options(first_version, incarnation, self._on_line)
+        options = _options(first_version, incarnation, self._on_line, wants)
         self._handle = Handle(self._open(open_, options), what)
 
     def _open(self, open_: Callable[[Any, Any, Any, Any], int], options: Any) -> Any:

@@ -1,0 +1,75 @@
+/* feed_wish.c - what a peer is sent that names its versions: one update to the version that it wants. */
+#include "base/status.h"
+#include "peer/feed.h"
+#include "peer/peer.h"
+
+/* Nothing more is wanted. What a peer with the newest bits still lacks is their attachment, and the version's name. */
+static weft_status reached(weft_publisher *publisher, weft_peer *peer, bool idle)
+{
+    if (!idle && peer->standing.sent_order == publisher->newest.order &&
+        weft_stream_owes_attachment(&publisher->newest, &peer->standing))
+        return WEFT_AGAIN;
+    peer->wish.open = false;
+    return peer->standing.sent_order == publisher->newest.order ? weft_feed_attachment(publisher, peer, idle)
+                                                                : WEFT_AGAIN;
+}
+
+/* Finds one update to the version of that order: the journal's next, or a merged one. WEFT_AGAIN: it is being made.
+ * WEFT_E_BUDGET: there is none that the peer can take. */
+static weft_status find(weft_publisher *publisher, weft_peer *peer, uint64_t order, weft_update **update)
+{
+    const uint64_t from = peer->standing.sent_order;
+    weft_level level = weft_feed_merged_level(peer);
+    *update = weft_journal_after(&publisher->journal, from);
+    if ((*update)->order == order)
+        return weft_feed_fits(peer, &publisher->journal.arena, *update) ? WEFT_OK : WEFT_E_BUDGET;
+    weft_status status = weft_bridge_want(&publisher->bridge, from, order, level, update);
+    const bool large = status == WEFT_OK && !weft_feed_fits(peer, &publisher->journal.arena, *update);
+    if ((status == WEFT_E_BUDGET || large) && level != WEFT_LEVEL_FAST)
+        status = weft_bridge_want(&publisher->bridge, from, order, WEFT_LEVEL_FAST, update);
+    if (status == WEFT_OK && !weft_feed_fits(peer, &publisher->journal.arena, *update))
+        status = WEFT_E_BUDGET;
+    return status;
+}
+
+/* No update brings the peer to what it wants. A nearer version may do, which is named; else a snapshot. */
+static weft_status pass(weft_publisher *publisher, weft_peer *peer, weft_wire_pass reason, bool idle)
+{
+    weft_wire_passed passed = {.number = peer->wish.number, .reason = reason};
+    const weft_update *next = weft_journal_after(&publisher->journal, peer->standing.sent_order);
+    const bool near = next && weft_feed_fits(peer, &publisher->journal.arena, next);
+    if (near)
+        passed.below = next->target.number;
+    else if (!idle) /* a snapshot is offered to a peer that owes nothing */
+        return WEFT_AGAIN;
+    weft_status status = weft_wish_pass(peer, &passed);
+    if (status != WEFT_OK)
+        return status;
+    return near ? WEFT_AGAIN : weft_feed_instead(publisher, peer, next);
+}
+
+weft_status weft_feed_wish(weft_publisher *publisher, weft_peer *peer, bool idle)
+{
+    const weft_wish_answer answer = weft_wish_look(publisher, peer);
+    weft_update *update = NULL;
+    weft_status status;
+    switch (answer.state) {
+    case WEFT_WISH_NONE:
+        return WEFT_AGAIN;
+    case WEFT_WISH_REACHED:
+        return reached(publisher, peer, idle);
+    case WEFT_WISH_PASSED:
+        if (answer.passed.reason == WEFT_PASS_GONE)
+            return pass(publisher, peer, WEFT_PASS_GONE, idle);
+        status = weft_wish_pass(peer, &answer.passed);
+        return status == WEFT_OK ? WEFT_AGAIN : status;
+    case WEFT_WISH_AHEAD:
+        break;
+    }
+    if (!weft_feed_leads(&publisher->journal, peer->standing.sent_order, answer.order))
+        return pass(publisher, peer, WEFT_PASS_GONE, idle);
+    status = find(publisher, peer, answer.order, &update);
+    if (status == WEFT_OK)
+        return weft_feed_begin(publisher, peer, update);
+    return status == WEFT_AGAIN ? status : pass(publisher, peer, WEFT_PASS_LARGE, idle);
+}

@@ -1,0 +1,91 @@
+/* wish.c - takes, looks up and passes over the versions that peers name. */
+#include "peer/wish.h"
+
+#include "base/status.h"
+#include "peer/peer.h"
+
+weft_status weft_wish_take(weft_peer *peer, const uint8_t *body, uint64_t length)
+{
+    uint64_t number;
+    weft_status status = weft_wire_get_word(body, length, &number);
+    if (status != WEFT_OK)
+        return status;
+    if (!peer->wish.named)
+        return weft_fail(WEFT_E_PROTOCOL, "%s wants version %llu, and its HELLO says that it gets each version",
+                         peer->claim.name, (unsigned long long)number);
+    peer->wish.number = number;
+    peer->wish.open = true;
+    return WEFT_OK;
+}
+
+bool weft_wish_equal(const weft_wish *a, const weft_wish *b)
+{
+    return a->named == b->named && (!a->named || (a->open == b->open && a->number == b->number));
+}
+
+/* Finds the number of the version after `order`. False: it is not kept. */
+static bool number_at(weft_publisher *publisher, uint64_t order, uint64_t *number)
+{
+    const weft_update *own = weft_journal_at(&publisher->journal, order),
+                      *next = weft_journal_at(&publisher->journal, order + 1);
+    if (order != publisher->newest.order && !own && !next)
+        return false;
+    *number = order == publisher->newest.order ? publisher->newest.version.number
+              : own                            ? own->target.number
+                                               : next->base.number;
+    return true;
+}
+
+static weft_wish_answer passed(const weft_peer *peer, weft_wire_pass reason, uint64_t below, uint64_t above)
+{
+    return (weft_wish_answer){.state = WEFT_WISH_PASSED, .passed = {peer->wish.number, reason, below, above}};
+}
+
+/* Goes back from the newest version to what the peer was sent. */
+static weft_wish_answer search(weft_publisher *publisher, const weft_peer *peer)
+{
+    uint64_t number, above = 0;
+    for (uint64_t order = publisher->newest.order; order > peer->standing.sent_order; order--) {
+        if (!number_at(publisher, order, &number))
+            return passed(peer, WEFT_PASS_GONE, 0, above);
+        if (number == peer->wish.number)
+            return (weft_wish_answer){.state = WEFT_WISH_AHEAD, .order = order};
+        if (number < peer->wish.number)
+            return passed(peer, WEFT_PASS_SKIPPED, number, above);
+        above = number;
+    }
+    return passed(peer, WEFT_PASS_BEHIND, 0, above);
+}
+
+weft_wish_answer weft_wish_look(weft_publisher *publisher, const weft_peer *peer)
+{
+    const weft_newest *newest = &publisher->newest;
+    uint64_t sent;
+    if (!peer->wish.open || peer->wish.number > newest->version.number ||
+        peer->standing.sent_order == WEFT_ORDER_UNKNOWN)
+        return (weft_wish_answer){.state = WEFT_WISH_NONE};
+    if (number_at(publisher, peer->standing.sent_order, &sent) && sent == peer->wish.number)
+        return (weft_wish_answer){.state = WEFT_WISH_REACHED};
+    return search(publisher, peer);
+}
+
+weft_status weft_wish_offer(const weft_newest *newest, weft_peer *peer)
+{
+    uint8_t body[8];
+    weft_out out = {body, sizeof body, 0, false};
+    if (!peer->wish.named)
+        return WEFT_OK;
+    weft_wire_put_word(&out, newest->version.number);
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_OFFERED, out.data, out.used);
+}
+
+weft_status weft_wish_pass(weft_peer *peer, const weft_wire_passed *passed)
+{
+    uint8_t body[WEFT_MESSAGE_MAX];
+    weft_out out = {body, sizeof body, 0, false};
+    weft_wire_put_passed(&out, passed);
+    peer->wish.open = false;
+    weft_log(WEFT_LOG_INFO, "%s: version %llu is passed over: %s", peer->claim.name, (unsigned long long)passed->number,
+             weft_wire_pass_text(passed->reason));
+    return weft_control_send(&peer->connection.control, WEFT_MESSAGE_PASSED, out.data, out.used);
+}

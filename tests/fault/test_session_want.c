@@ -1,0 +1,244 @@
+/* Rollouts that name their versions: they get exactly these, by one update each, or are told why not. */
+#include "tests/support/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int open_with(void **state, fleet_size size, const char *const *overrides)
+{
+    fleet *f = fleet_open(size, overrides);
+    *state = f;
+    f->wants = true;
+    fleet_start_trainer(f, NULL);
+    fleet_join(f, 0, FLEET_SAME);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_JOINED, "a", FLEET_WAIT_MS, NULL));
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return open_with(state, FLEET_SMALL, NULL);
+}
+
+static int setup_short(void **state)
+{
+    static const char *const overrides[] = {"trainer.journal=16MiB", NULL};
+    return open_with(state, FLEET_TILES, overrides);
+}
+
+static int setup_little(void **state)
+{
+    static const char *const overrides[] = {"peers.staging=2200KiB", "peers.encoded=0KiB", "trainer.journal=128MiB",
+                                            NULL};
+    return open_with(state, FLEET_TILES, overrides);
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    return 0;
+}
+
+static weft_session *rollout(fleet *f)
+{
+    return f->rollouts[0].session;
+}
+
+static void publish_many(fleet *f, unsigned count, uint32_t per_mille)
+{
+    for (unsigned i = 0; i < count; i++)
+        fleet_publish(f, per_mille);
+}
+
+static uint64_t held(fleet *f)
+{
+    weft_version version;
+    assert_int_equal(weft_held(rollout(f), &version), WEFT_OK);
+    return version.number;
+}
+
+/* Waits until that version is staged, and commits it. */
+static void take(fleet *f, uint64_t number)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_status status = weft_staged(rollout(f), FLEET_WAIT_MS, &info);
+    if (status != WEFT_OK)
+        fail_msg("version %llu: %s: %s", (unsigned long long)number, weft_status_name(status), weft_last_error());
+    assert_int_equal(info.kind, WEFT_STAGED_UPDATE);
+    assert_int_equal(info.target.number, number);
+    assert_int_equal(info.base.number, held(f));
+    assert_int_equal(weft_commit(rollout(f), number, NULL, 0, NULL), WEFT_OK);
+    fleet_check(f, 0);
+}
+
+static void nothing_comes(fleet *f)
+{
+    weft_staged_info info = {.size = sizeof info};
+    assert_int_equal(weft_staged(rollout(f), 150, &info), WEFT_AGAIN);
+}
+
+static void passed(fleet *f, const char *words)
+{
+    weft_staged_info info = {.size = sizeof info};
+    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_E_PASSED);
+    if (!strstr(weft_last_error(), words))
+        fail_msg("\"%s\" does not say \"%s\"", weft_last_error(), words);
+    nothing_comes(f); /* told once */
+}
+
+static void await_offer(fleet *f, uint64_t number)
+{
+    uint64_t offered = 0;
+    while (offered < number)
+        assert_int_equal(weft_offered(rollout(f), offered, FLEET_WAIT_MS, &offered), WEFT_OK);
+    assert_int_equal(offered, number);
+    assert_int_equal(weft_offered(rollout(f), number, 0, &offered), WEFT_AGAIN);
+}
+
+static void exactly_what_is_wanted(void **state)
+{
+    fleet *f = *state;
+    publish_many(f, 5, 100);
+    await_offer(f, f->newest);
+    nothing_comes(f);
+    const uint64_t first = f->newest - 4;
+    assert_int_equal(weft_want(rollout(f), first + 2), WEFT_OK);
+    take(f, first + 2);
+    nothing_comes(f);
+    assert_int_equal(weft_want(rollout(f), first + 3), WEFT_OK);
+    take(f, first + 3);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take(f, f->newest);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK); /* is held */
+    nothing_comes(f);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+}
+
+static void not_published_yet(void **state)
+{
+    fleet *f = *state;
+    const uint64_t first = f->newest + 1;
+    assert_int_equal(weft_want(rollout(f), first + 2), WEFT_OK);
+    publish_many(f, 2, 100);
+    nothing_comes(f);
+    publish_many(f, 2, 100);
+    take(f, first + 2);
+    nothing_comes(f);
+}
+
+/* What is staged stays, and the next one wanted comes after it, while the trainer goes on. */
+static void one_after_the_other(void **state)
+{
+    fleet *f = *state;
+    weft_staged_info info = {.size = sizeof info};
+    fleet_publish(f, 100);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_OK);
+        const uint64_t staged = info.target.number;
+        publish_many(f, 3, 100);
+        assert_int_equal(weft_want(rollout(f), f->newest - 1), WEFT_OK);
+        fleet_sleep_ms(i % 2 ? 20 : 0);
+        take(f, staged);
+    }
+    take(f, f->newest - 1);
+    nothing_comes(f);
+}
+
+static void passed_over(void **state)
+{
+    fleet *f = *state;
+    char words[96];
+    publish_many(f, 2, 100);
+    const uint64_t first = f->newest - 1;
+    f->newest += 3;
+    fleet_publish(f, 100);
+    assert_int_equal(weft_want(rollout(f), first + 3), WEFT_OK);
+    snprintf(words, sizeof words, "no version has that number; near are version %llu below and %llu above",
+             (unsigned long long)first + 1, (unsigned long long)f->newest);
+    passed(f, words);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take(f, f->newest);
+    assert_int_equal(weft_want(rollout(f), first), WEFT_OK);
+    passed(f, "a later version was sent already");
+    assert_int_equal(weft_want(rollout(f), f->newest + 1), WEFT_OK);
+    fleet_publish(f, 100);
+    take(f, f->newest);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
+/* The journal gave up what leads on: that is said, and a snapshot offered. */
+static void the_journal_was_too_short(void **state)
+{
+    fleet *f = *state;
+    publish_many(f, 40, 1000);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    weft_staged_info info = {.size = sizeof info};
+    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_E_PASSED);
+    assert_non_null(strstr(weft_last_error(), "does not lead there"));
+    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_OK);
+    assert_int_equal(info.kind, WEFT_STAGED_SNAPSHOT);
+    fleet_catch_up(f, 0);
+}
+
+/* Three versions as one are too large here, and each is not. */
+static void a_nearer_one_is_named(void **state)
+{
+    fleet *f = *state;
+    publish_many(f, 20, 200);
+    const uint64_t next = held(f) + 1;
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    weft_staged_info info = {.size = sizeof info};
+    assert_int_equal(weft_staged(rollout(f), FLEET_WAIT_MS, &info), WEFT_E_PASSED);
+    assert_non_null(strstr(weft_last_error(), "no update to it fits"));
+    assert_int_equal(weft_want(rollout(f), next), WEFT_OK);
+    take(f, next);
+    assert_int_equal(fleet_line(f, "a").snapshot_bytes, 0);
+}
+
+/* A wish outlives its connection. */
+static void the_trainer_comes_again(void **state)
+{
+    fleet *f = *state;
+    fleet_publish(f, 100);
+    assert_int_equal(weft_want(rollout(f), f->newest), WEFT_OK);
+    take(f, f->newest);
+    const uint64_t wanted = f->newest + 2;
+    assert_int_equal(weft_want(rollout(f), wanted), WEFT_OK);
+    fleet_stop_trainer(f);
+    fleet_start_trainer(f, NULL);
+    while (f->newest <= wanted)
+        fleet_publish(f, 100);
+    take(f, wanted);
+}
+
+static void a_rollout_that_takes_each(void **state)
+{
+    fleet *f = *state;
+    uint64_t number;
+    f->wants = false;
+    fleet_join(f, 1, FLEET_SAME);
+    fleet_publish(f, 100);
+    fleet_catch_up(f, 1);
+    assert_int_equal(weft_want(f->rollouts[1].session, 7), WEFT_E_STATE);
+    assert_non_null(strstr(weft_last_error(), "weft_options.wants"));
+    assert_int_equal(weft_offered(f->rollouts[1].session, 0, 0, &number), WEFT_E_STATE);
+    assert_int_equal(weft_want(f->trainer.session, 7), WEFT_E_STATE);
+    assert_int_equal(weft_offered(rollout(f), 0, 0, NULL), WEFT_E_ARGUMENT);
+    nothing_comes(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(exactly_what_is_wanted, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_published_yet, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_after_the_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(passed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_journal_was_too_short, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(a_nearer_one_is_named, setup_little, teardown),
+        cmocka_unit_test_setup_teardown(the_trainer_comes_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rollout_that_takes_each, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
