@@ -532,6 +532,7 @@ WEFT_API weft_status weft_want(weft_session *session, uint64_t number);
 /* Returns the number of the newest version at the trainer, in a session opened with weft_options.wants. Waits at most
  * deadline_ms for a number above `after`.
  *
+ * after   number that the caller knows; UINT64_MAX: none
  * number  receives the number
  * Errors: WEFT_AGAIN (no such number yet), WEFT_E_STATE (the session takes each version, or is not bound), and those of
  * weft_staged for a trainer that is away. */

@@ -39,7 +39,7 @@ weft_status weft_wishing_offered(weft_rollout *rollout, uint64_t after, uint32_t
     const weft_wishing *wishing = &rollout->wishing;
     const uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
     weft_status status = check_named(wishing, "weft_offered");
-    while (status == WEFT_OK && (!wishing->offers || wishing->offered <= after)) {
+    while (status == WEFT_OK && (!wishing->offers || (after != UINT64_MAX && wishing->offered <= after))) {
         status = weft_rollout_check_end(rollout);
         if (status == WEFT_OK && weft_session_interrupted(rollout->session))
             status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");

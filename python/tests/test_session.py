@@ -36,7 +36,8 @@ class Identity(unittest.TestCase):
         trained, served = weights(), weights()
         with weft.Trainer(site(), trained, log=quiet) as trainer:
             with weft.Rollout(site(trainer), "a", served, wants=True, log=quiet) as rollout:
-                self.assertEqual(rollout.offered(-1 % 2**64, timeout=0.05), None)
+                self.assertEqual(rollout.offered(timeout=BOUND), 0)
+                self.assertIsNone(rollout.offered(0, timeout=0.05))
                 for version in (3, 5, 6):
                     change(trained, version)
                     trainer.publish(version)

@@ -244,7 +244,7 @@ static void wish(sim *s, sim_end *end)
     uint64_t newest;
     weft_held(end->session, &held);
     end->wishing = end->wishing && held.number < end->wished[(end->wishes - 1) % SIM_WISHES];
-    if (weft_offered(end->session, held.run ? held.number : 0, 0, &newest) != WEFT_OK ||
+    if (weft_offered(end->session, held.run ? held.number : UINT64_MAX, 0, &newest) != WEFT_OK ||
         (end->wishing && sim_below(s, 8)))
         return;
     uint64_t number = newest;
@@ -292,7 +292,7 @@ void sim_commit(sim *s, sim_end *end)
         return;
     uint64_t begun_ns = s->now_ns;
     end->blocked = true;
-    const bool hold = info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;
+    const bool hold = s->engines && info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;
     status = weft_commit(end->session, info.target.number, NULL, hold ? WEFT_COMMIT_HOLD : 0, &held);
     end->held_back = status == WEFT_OK && hold ? info.target.root : 0;
     end->blocked = false;
@@ -486,7 +486,7 @@ void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, cons
     end->view = draw_view(s);
     options.slices = end->view ? end->view->slices : NULL;
     options.slice_count = end->view ? end->view->count : 0;
-    end->named = sim_below(s, 3) == 0;
+    end->named = s->engines && sim_below(s, 3) == 0;
     options.wants = end->named;
     weft_site *site = load_site(s, override);
     weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);

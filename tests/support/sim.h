@@ -48,6 +48,7 @@ typedef struct sim {
     weft_layout *layout;
     uint64_t bytes;
     weft_cells cells; /* of the site's cuts; none: the site has no cut, and all rollouts take all */
+    bool engines;     /* some rollouts name their versions, and some commits are held; set before they join */
     bool small;       /* bits are compared in every round, not only after a commit */
     uint8_t *dense, *other;
     sim_end trainer;

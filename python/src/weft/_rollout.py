@@ -71,12 +71,12 @@ class Rollout(Session):
         with self._handle as session:
             check(lib.weft_want(session, version))
 
-    def offered(self, after: int = 0, timeout: float | None = 0.0) -> int | None:
-        """The number of the trainer's newest version, in a rollout with `wants`. Waits for one above `after`, and
+    def offered(self, after: int | None = None, timeout: float | None = 0.0) -> int | None:
+        """The number of the trainer's newest version, in a rollout with `wants`. Waits for one above `after` (None: any), and
         returns None if none comes in `timeout` seconds."""
-        number = ffi.new("uint64_t *")
+        number, known = ffi.new("uint64_t *"), 2**64 - 1 if after is None else after
         return self._await(
-            timeout, lambda session, ms: lib.weft_offered(session, after, ms, number), lambda: int(number[0])
+            timeout, lambda session, ms: lib.weft_offered(session, known, ms, number), lambda: int(number[0])
         )
 
     def _await(self, timeout: float | None, call: Callable[[Any, int], int], result: Callable[[], Any]) -> Any:
