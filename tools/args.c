@@ -51,6 +51,8 @@ static const arg_row rows[] = {
     {WEFT_OPTION_VIEW, "--view", "FILE", ARG_TEXT, AT(view),
      "take the slices of this share file alone (docs/SHARDING.md). --model and --save are then slice files, as weft "
      "shard makes them"},
+    {WEFT_OPTION_VERSION, "--version", "N", ARG_TEXT, AT(version),
+     "number of a version, which get also takes as RUN/NUMBER. put takes the number after the last one by itself"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
     {WEFT_OPTION_PARAMS, "--params", "M", ARG_SIZE, AT(params), "elements of the model, as 16M or 1.5G (16M)"},
     {WEFT_OPTION_UPDATES, "--updates", "K", ARG_COUNT, AT(updates), "versions to publish (8)"},

@@ -47,7 +47,8 @@ typedef enum weft_option {
     WEFT_OPTION_PAD,
     WEFT_OPTION_WHOLE,
     WEFT_OPTION_SHARE,
-    WEFT_OPTION_VIEW
+    WEFT_OPTION_VIEW,
+    WEFT_OPTION_VERSION
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -77,6 +78,7 @@ typedef struct weft_args {
     const char *peer;
     const char *save;
     const char *view;
+    const char *version; /* NUMBER, or RUN/NUMBER */
     const char *provider;
     const char *profile;
     const char *keep;

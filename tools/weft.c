@@ -58,6 +58,15 @@ static const weft_verb verbs[] = {
      WEFT_TAKES(JSON) | WEFT_TAKES(OUTPUT) | WEFT_TAKES(TP) | WEFT_TAKES(FSDP) | WEFT_TAKES(EXPERTS) |
          WEFT_TAKES(KEY_HEADS) | WEFT_TAKES(PAD) | WEFT_TAKES(WHOLE),
      false, 1, 0, weft_verb_shard},
+    {"put", "STORE MODEL [--version N] [--threads N] [--json]",
+     "Writes a model as the next version of a store, which is a folder (docs/STORE.md)",
+     OVER_FILES | WEFT_TAKES(VERSION), false, 2, 0, weft_verb_put},
+    {"get", "STORE --version N -o MODEL [--threads N] [--json]", "Writes a version of a store as a model",
+     OVER_FILES | WEFT_TAKES(VERSION) | WEFT_TAKES(OUTPUT), false, 1, 0, weft_verb_get},
+    {"log", "STORE [--json]", "Lists the versions of a store", WEFT_TAKES(JSON), false, 1, 0, weft_verb_log},
+    {"fsck", "STORE [--threads N] [--json]",
+     "Proves every file of a store; exit code 3 if a file is damaged or a version is lost", OVER_FILES, false, 1, 0,
+     weft_verb_fsck},
     {"key", "FILE [--json]", "Makes a key by which a peer and its trainer prove their names ([security] mode = tls)",
      WEFT_TAKES(JSON), false, 1, 0, weft_verb_key},
     {"bench",
@@ -118,8 +127,9 @@ static int verb_run(const weft_verb *verb, int argc, char **argv)
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        weft_fail_quiet(WEFT_E_ARGUMENT, "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
-                                         "inspect, merge, digest, shard, key or bench; see weft --help");
+        weft_fail_quiet(WEFT_E_ARGUMENT,
+                        "a verb is missing: info, check, trainer, rollout, demo, diff, apply, "
+                        "inspect, merge, digest, shard, put, get, log, fsck, key or bench; see weft --help");
         return weft_output_error(false, WEFT_TOOL_INPUT, WEFT_E_ARGUMENT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)

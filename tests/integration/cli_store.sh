@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# A store by the command: checkpoints in turn become versions, each comes out again byte for byte, and damage is named.
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+models "$work/n" 2 # each has a header of its own
+mkdir "$work/m"
+python3 "$support/shard_models.py" make "$work/s" || fail "no model"
+mv "$work/s/model.safetensors" "$work/m/v0.safetensors"
+for v in 1 2 3 4 5; do # all have one header, so their updates lead back
+    python3 "$support/shard_models.py" step "$work/m/v$((v - 1)).safetensors" "$work/m/v$v.safetensors" $v || fail "no v$v"
+done
+store=$work/store
+
+for v in 0 1 2 3 4 5; do
+    run put 0 "$weft" put "$store" "$work/m/v$v.safetensors" --version $((120 + 2 * v)) --json
+    json put "lines[0]['version'] == $((120 + 2 * v)) and len(lines[0]['run']) == 16"
+done
+run log 0 "$weft" log "$store" --json
+json log "[o['version'] for o in lines] == [120, 122, 124, 126, 128, 130] and all(o['reachable'] and not o['damaged'] for o in lines)"
+json log "[o['base'] for o in lines] == [None, 120, 122, 124, 126, 128] and len({o['run'] for o in lines}) == 1"
+json log "lines[0]['anchor_bytes'] > 0 and all(0 < o['update_bytes'] for o in lines[1:])" # 128 is an anchor too
+json log "lines[4]['anchor_bytes'] > 0 and all(o['anchor_bytes'] is None for o in lines[1:4])"
+got() # got VERSION MODEL
+{
+    rm -rf "$work/out"
+    run get 0 "$weft" get "$store" --version "$1" -o "$work/out" --json
+    same "$work/out" "$2"
+}
+for v in 0 1 2 3 4 5; do got $((120 + 2 * v)) "$work/m/v$v.safetensors"; done
+json get "lines[0]['version'] == 130 and lines[0]['damaged'] == 0"
+run_name=$(python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).readline())["run"])' "$work/log.out")
+got "$run_name/124" "$work/m/v2.safetensors"
+digest=$(python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).readlines()[2])["digest"])' "$work/log.out")
+run digest 0 "$weft" digest "$work/m/v2.safetensors"
+says digest "^$digest  "
+run text 0 "$weft" log "$store"
+says text "^$run_name/122 +[0-9a-f]{16}  .* from 120, "
+says text '^6 versions, '
+run fsck 0 "$weft" fsck "$store"
+says fsck '^6 versions, 0 faults$'
+
+echo "the number after the last one comes by itself, and a folder of shards is a model like any other"
+python3 "$support/shards.py" "$work/m/v1.safetensors" "$work/many" 3 || fail "no shards"
+run next 0 "$weft" put "$work/other" "$work/many"
+says next '^[0-9a-f]{16}/1: anchor, '
+run next 0 "$weft" put "$work/other" "$work/many"
+says next '^[0-9a-f]{16}/2: '
+run folder 0 "$weft" get "$work/other" --version 2 -o "$work/folder"
+for v in 0 1 2; do
+    run header 0 "$weft" put "$work/headers" "$work/n/v$v.safetensors"
+    run header 0 "$weft" get "$work/headers" --version $((v + 1)) -o "$work/header"
+    same "$work/header" "$work/n/v$v.safetensors"
+done
+for file in "$work"/many/*; do same "$file" "$work/folder/${file##*/}"; done
+
+echo "damage: named, gone round where an anchor lies behind, and told where nothing leads there any more"
+damage() # damage FILE: one bit in the middle
+{
+    python3 - "$1" <<'PYTHON'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[len(data) // 2] ^= 4
+open(sys.argv[1], "wb").write(data)
+PYTHON
+}
+cp -r "$store" "$work/before"
+damage "$store/$run_name/$(printf %020d 122)/source-0-of-1.weft"
+run fsck 3 "$weft" fsck "$store" --json
+json fsck "lines[0]['file'].endswith('/source-0-of-1.weft') and lines[0]['version'] == 122 and lines[-1]['faults'] >= 1"
+for v in 1 2 3 4 5; do got $((120 + 2 * v)) "$work/m/v$v.safetensors"; done # 122 by the way back from 128
+got 120 "$work/m/v0.safetensors"
+rm -rf "$store" && mv "$work/before" "$store"
+damage "$store/$run_name/$(printf %020d 130)/source-0-of-1.weft"
+run fsck 3 "$weft" fsck "$store"
+says fsck "^$run_name/130: the version is lost"
+run lost 3 "$weft" get "$store" --version 130 -o "$work/never"
+absent "$work/never"
+got 128 "$work/m/v4.safetensors"
+
+echo "what is wrong is refused"
+refused() # refused TEXT ARGUMENTS...
+{
+    local text=$1
+    shift
+    run refused 2 "$weft" "$@"
+    says refused "$text"
+}
+refused 'needs --version N and -o MODEL' get "$store" -o "$work/never"
+refused 'no such version; weft log lists them' get "$store" --version 121 -o "$work/never"
+refused 'no such version' get "$store" --version 0000000000000001/120 -o "$work/never"
+refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/never"
+refused 'the store ends at version 130; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
+refused 'need a number' put "$store" "$work/m/v0.safetensors" --version 1x
+refused 'v0.safetensors: .*layout' put "$work/other" "$work/n/v0.safetensors"
+refused 'gone' log "$work/gone"
+refused 'gone' fsck "$work/gone"
+absent "$work/never"
