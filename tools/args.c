@@ -51,6 +51,10 @@ static const arg_row rows[] = {
     {WEFT_OPTION_VIEW, "--view", "FILE", ARG_TEXT, AT(view),
      "take the slices of this share file alone (docs/SHARDING.md). --model and --save are then slice files, as weft "
      "shard makes them"},
+    {WEFT_OPTION_STORE, "--store", "STORE", ARG_TEXT, AT(store),
+     "instead of SITE.ini and --peer: take the last version of this store, which is a folder (docs/STORE.md)"},
+    {WEFT_OPTION_KEEP_ON, "--follow", NULL, ARG_FLAG, AT(keep_on),
+     "with --store: take each version that comes to the store, until interrupted, or until --until"},
     {WEFT_OPTION_VERSION, "--version", "N", ARG_TEXT, AT(version),
      "number of a version, which get also takes as RUN/NUMBER. put takes the number after the last one by itself"},
     {WEFT_OPTION_PEERS, "--peers", "N", ARG_COUNT, AT(peers), "rollouts to start (3)"},
@@ -284,7 +288,7 @@ static weft_status args_finish(const weft_verb *verb, weft_args *args)
 {
     if (args->help)
         return WEFT_OK;
-    if (verb->site && !args->site)
+    if (verb->site && !args->site && !args->store)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "the site file is missing: weft %s %s", verb->name, verb->synopsis);
     if (verb->words && !args->words[verb->words - 1])
         return weft_fail_quiet(WEFT_E_ARGUMENT, "a file is missing: weft %s %s", verb->name, verb->synopsis);

@@ -48,7 +48,9 @@ typedef enum weft_option {
     WEFT_OPTION_WHOLE,
     WEFT_OPTION_SHARE,
     WEFT_OPTION_VIEW,
-    WEFT_OPTION_VERSION
+    WEFT_OPTION_VERSION,
+    WEFT_OPTION_STORE,
+    WEFT_OPTION_KEEP_ON
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -70,6 +72,7 @@ typedef struct weft_args {
     bool follow_all;
     bool serve;
     bool join;
+    bool keep_on;                      /* --follow of a store */
     const char *site;                  /* the positional argument, or */
     const char *words[WEFT_ARG_WORDS]; /* these, as many as the verb has */
     const char *log;
@@ -78,6 +81,7 @@ typedef struct weft_args {
     const char *peer;
     const char *save;
     const char *view;
+    const char *store;
     const char *version; /* NUMBER, or RUN/NUMBER */
     const char *provider;
     const char *profile;

@@ -8,6 +8,7 @@
 #include "layout/layout.h"
 #include "model/safetensors.h"
 #include "output.h"
+#include "rollout_store.h"
 #include "share_weights.h"
 #include "signals.h"
 #include "verbs.h"
@@ -42,6 +43,8 @@ static weft_status check_save(const char *path)
 static weft_status check_arguments(rollout *r)
 {
     const weft_args *args = r->args;
+    if (args->keep_on)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--follow goes with --store; a trainer is followed always");
     if (!args->peer)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs --peer NAME, one of the site's peers");
     if ((args->model != NULL) == args->empty)
@@ -316,6 +319,8 @@ static int rollout_work(rollout *r)
 
 int weft_verb_rollout(const weft_args *args)
 {
+    if (args->store)
+        return weft_rollout_store(args);
     rollout r = {.args = args, .phase = WEFT_TOOL_INPUT, .save_fits = true};
     weft_status status = rollout_open(&r);
     int code = status == WEFT_OK ? rollout_work(&r) : weft_output_error(args->json, r.phase, status);

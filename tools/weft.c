@@ -23,10 +23,12 @@ static const weft_verb verbs[] = {
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(MODEL) | WEFT_TAKES(VERSIONS) | WEFT_TAKES(FOLLOW) |
          WEFT_TAKES(FOLLOW_ALL) | WEFT_TAKES(FIRST_VERSION) | WEFT_TAKES(ALLOW_MISSING),
      true, 0, 0, weft_verb_trainer},
-    {"rollout", "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--until V] [--save FILE] [options]",
+    {"rollout",
+     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--until V] [--save FILE] [options]\n"
+     "       weft rollout --store STORE (--model FILE | --empty) [--follow] [--until V] [--save FILE] [--json]",
      "Joins a trainer and keeps its weights bit-identical with the trainer's",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(PEER) | WEFT_TAKES(MODEL) | WEFT_TAKES(EMPTY) | WEFT_TAKES(UNTIL) |
-         WEFT_TAKES(SAVE) | WEFT_TAKES(VIEW),
+         WEFT_TAKES(SAVE) | WEFT_TAKES(VIEW) | WEFT_TAKES(STORE) | WEFT_TAKES(KEEP_ON) | WEFT_TAKES(THREADS),
      true, 0, 0, weft_verb_rollout},
     {"demo", "[--peers N] [--params M] [--updates K] [options]",
      "Runs one trainer and N rollouts on this machine and proves every rollout bit-identical",

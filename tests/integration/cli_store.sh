@@ -78,6 +78,28 @@ run lost 3 "$weft" get "$store" --version 130 -o "$work/never"
 absent "$work/never"
 got 128 "$work/m/v4.safetensors"
 
+echo "a rollout without a trainer: from the last version, from an older one, and following what comes"
+rm -rf "$work/live"
+run put 0 "$weft" put "$work/live" "$work/m/v0.safetensors" --version 10
+run once 0 "$weft" rollout --store "$work/live" --empty --save "$work/once"
+same "$work/once" "$work/m/v0.safetensors"
+start follower "$weft" rollout --store "$work/live" --model "$work/m/v0.safetensors" --until 13 --save "$work/f.safetensors" --json
+start late "$weft" rollout --store "$work/live" --model "$work/n/v0.safetensors" --until 13
+start endless "$weft" rollout --store "$work/live" --empty --follow --save "$work/e.safetensors" --json
+finish late 2
+says late 'has other tensors than the model'
+for v in 1 2 3; do run put 0 "$weft" put "$work/live" "$work/m/v$v.safetensors"; done
+finish follower 0
+same "$work/f.safetensors" "$work/m/v3.safetensors"
+json follower "lines[-1]['target'] == 13 and all(o['anchors'] == 0 for o in lines)"
+await said endless '"target":13'
+interrupt endless
+finish endless 0
+same "$work/e.safetensors" "$work/m/v3.safetensors"
+run back 0 "$weft" rollout --store "$work/live" --model "$work/m/v3.safetensors" --until 11 --save "$work/b.safetensors" --json
+same "$work/b.safetensors" "$work/m/v1.safetensors"
+json back "lines[0]['target'] == 11 and lines[0]['anchors'] == 0 and lines[0]['files'] == 2"
+
 echo "what is wrong is refused"
 refused() # refused TEXT ARGUMENTS...
 {
@@ -93,6 +115,10 @@ refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/nev
 refused 'the store ends at version 130; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
 refused 'need a number' put "$store" "$work/m/v0.safetensors" --version 1x
 refused 'v0.safetensors: .*layout' put "$work/other" "$work/n/v0.safetensors"
+refused 'leave --peer' rollout --store "$work/live" --peer a --empty
+refused 'either --model FILE or --empty' rollout --store "$work/live"
+refused 'gone' rollout --store "$work/gone" --empty
+refused 'goes with --store' rollout "$work/site.ini" --peer a --empty --follow
 refused 'gone' log "$work/gone"
 refused 'gone' fsck "$work/gone"
 absent "$work/never"

@@ -1,0 +1,181 @@
+/* rollout_store.c - weft rollout --store: versions out of a store, without a trainer and without a site. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "rollout_store.h"
+#include "signals.h"
+#include "stored.h"
+#include "weights.h"
+
+/* A store is looked at again after so long, and after more and more while nothing comes. */
+enum { LOOK_FIRST_MS = 50, LOOK_LAST_MS = 1000 };
+
+typedef struct reader {
+    const weft_args *args;
+    weft_stored stored;
+    weft_weights weights;
+    weft_version held; /* run 0: none of the store's */
+    weft_tool_phase phase;
+    bool has_until;
+} reader;
+
+static weft_status arguments_check(reader *r)
+{
+    const weft_args *args = r->args;
+    const uint64_t others = WEFT_TAKES(PEER) | WEFT_TAKES(VIEW) | WEFT_TAKES(SET) | WEFT_TAKES(LOG);
+    r->has_until = weft_args_given(args, WEFT_OPTION_UNTIL);
+    if (args->given & others)
+        return weft_fail_quiet(WEFT_E_ARGUMENT,
+                               "--store reads without a trainer: leave --peer, --view, --set and --log out");
+    if ((args->model != NULL) == args->empty)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs either --model FILE or --empty");
+    weft_status status = args->save ? weft_file_place_check(args->save) : WEFT_OK;
+    if (status != WEFT_OK)
+        weft_fail_about("--save %s", args->save);
+    return status;
+}
+
+/* The version to go to: the last that is whole, or that of --until, if the store has it. NULL: there is none yet. */
+static const weft_store_entry *wanted(const reader *r)
+{
+    for (size_t i = r->stored.count; i-- > 0;) {
+        const weft_store_entry *entry = &r->stored.entries[i];
+        if (entry->reachable && (!r->has_until || entry->version.number <= r->args->until))
+            return entry;
+    }
+    return NULL;
+}
+
+static weft_status weights_take(reader *r)
+{
+    weft_layout *layout = NULL;
+    if (!r->args->empty)
+        return weft_weights_open(r->args->model, &r->weights);
+    const weft_store_entry *entry = wanted(r);
+    if (!entry)
+        return weft_fail_quiet(WEFT_E_MISSING, "%s: the store has no whole version", r->args->store);
+    weft_status status = weft_store_layout(r->stored.store, &entry->version, &layout);
+    if (status == WEFT_OK)
+        status = weft_weights_create(layout, &r->weights);
+    weft_layout_free(layout);
+    return status;
+}
+
+static void report(const reader *r, const weft_store_info *info, double ms)
+{
+    if (r->args->json)
+        weft_output_object(json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "target", weft_json_label(&info->version),
+                                     "digest", weft_json_hash(info->version.root), "files",
+                                     weft_json_count(info->files), "anchors", weft_json_count(info->anchors), "bytes",
+                                     weft_json_count(info->bytes), "damaged", weft_json_count(info->damaged),
+                                     "apply_ms", ms));
+    else
+        weft_output_print("%s digest %016" PRIx64 ": %" PRIu64 " files, %s, %.1f ms\n",
+                          weft_output_version(&info->version).text, info->version.root, info->files,
+                          weft_output_size((double)info->bytes).text, ms);
+}
+
+/* Goes to the version that the store has now. WEFT_AGAIN: the weights are that version's. */
+static weft_status advance(reader *r)
+{
+    const weft_store_entry *entry = wanted(r);
+    uint64_t count;
+    weft_offline_bar bar;
+    if (!entry || (entry->version.run == r->held.run && entry->version.number == r->held.number))
+        return WEFT_AGAIN;
+    const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
+    weft_work work = weft_offline_work(r->args, "read", &bar);
+    weft_store_info info = {.size = sizeof info};
+    const weft_version version = entry->version;
+    const double begun = weft_now_ms();
+    weft_status status = weft_store_apply(r->stored.store, &version, r->weights.layout, pieces, count, &work, &info);
+    weft_offline_bar_end(&bar);
+    if (status != WEFT_OK)
+        return status;
+    r->held = version;
+    report(r, &info, weft_now_ms() - begun);
+    return WEFT_OK;
+}
+
+static void pause_ms(uint32_t ms)
+{
+    const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static bool until_met(const reader *r)
+{
+    return r->has_until && r->held.run && r->held.number >= r->args->until;
+}
+
+/* Follows the store until --until is met or a signal comes; without --follow and --until once is enough. */
+static weft_status follow(reader *r)
+{
+    uint32_t wait_ms = LOOK_FIRST_MS;
+    weft_status status = advance(r);
+    while ((status == WEFT_OK || status == WEFT_AGAIN) && (r->args->keep_on || r->has_until) && !until_met(r)) {
+        if (weft_signals_stopping())
+            return r->has_until ? weft_fail_quiet(WEFT_E_STATE, "version %" PRIu64 " did not come: %s", r->args->until,
+                                                  weft_signals_reason())
+                                : WEFT_OK;
+        if (status == WEFT_AGAIN)
+            pause_ms(wait_ms);
+        wait_ms = status == WEFT_OK ? LOOK_FIRST_MS : wait_ms * 2 > LOOK_LAST_MS ? LOOK_LAST_MS : wait_ms * 2;
+        status = weft_store_refresh(r->stored.store);
+        if (status == WEFT_OK)
+            status = weft_stored_list(&r->stored);
+        if (status == WEFT_OK)
+            status = advance(r);
+    }
+    return status == WEFT_AGAIN ? WEFT_OK : status;
+}
+
+static weft_status save(const reader *r)
+{
+    uint64_t bytes = 0;
+    if (!r->held.run)
+        return weft_fail_quiet(WEFT_E_STATE, "--save %s: nothing was written, because no version is held",
+                               r->args->save);
+    weft_status status = weft_store_attachment(r->stored.store, &r->held, NULL, 0, &bytes);
+    void *header = status == WEFT_OK ? malloc(bytes + 1) : NULL;
+    if (status == WEFT_OK && !header)
+        status = weft_fail_quiet(WEFT_E_MEMORY, "no memory for a header of %" PRIu64 " bytes", bytes);
+    if (status == WEFT_OK && bytes)
+        status = weft_store_attachment(r->stored.store, &r->held, header, bytes, &bytes);
+    if (status == WEFT_OK)
+        status = weft_weights_save(&r->weights, header, bytes, r->args->save);
+    free(header);
+    return status;
+}
+
+static weft_status reader_run(reader *r)
+{
+    weft_status status = arguments_check(r);
+    if (status == WEFT_OK)
+        status = weft_stored_open(r->args->store, false, &r->stored);
+    if (status == WEFT_OK)
+        status = weights_take(r);
+    if (status != WEFT_OK)
+        return status;
+    r->phase = WEFT_TOOL_WORK;
+    status = follow(r);
+    if (status == WEFT_E_LAYOUT) /* the model is another */
+        r->phase = WEFT_TOOL_INPUT;
+    return status == WEFT_OK && r->args->save ? save(r) : status;
+}
+
+int weft_rollout_store(const weft_args *args)
+{
+    reader r = {.args = args, .phase = WEFT_TOOL_INPUT};
+    weft_output_serve();
+    weft_signals_catch();
+    weft_status status = reader_run(&r);
+    const int code = status == WEFT_OK ? WEFT_EXIT_DONE : weft_output_error(args->json, r.phase, status);
+    weft_weights_close(&r.weights);
+    weft_stored_close(&r.stored);
+    return code;
+}
