@@ -1,5 +1,6 @@
 """A trainer and rollouts: every bit the same, and what the calls say."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -31,6 +32,47 @@ class Identity(unittest.TestCase):
                 self.assertEqual(held, trainer.held)
                 self.assertEqual(held.root, weft.digest(served))
                 trainer.wait(version, ["a"], timeout=BOUND)
+
+    def test_ranks_that_take_their_boxes(self):
+        rolls = np.random.default_rng(5)
+        trained = {name: rolls.random(shape, np.float32) for name, shape in (("q", (8, 6)), ("o", (6, 8)), ("n", (6,)))}
+        cuts = {"cut__q__tensors": "q", "cut__q__rows": "2", "cut__o__tensors": "o", "cut__o__columns": "2"}
+        layout = weft.Layout(trained)
+        at = [layout.index[name] for name in ("q", "o", "n")]
+
+        def rank(r, o, strides):
+            own = {"q": np.zeros((4, 6), np.float32), "o": o, "n": np.zeros(6, np.float32)}
+            where = [array.ctypes.data for array in own.values()]
+            return own, weft.Blocks(
+                at, [4 * r, 0, 0], [4, 6, 1], [0, 4 * r, 0], [6, 4, 6], where,
+                row_strides=strides[0], column_strides=strides[1], keep=own,
+            )  # fmt: skip
+
+        plain = (None, None)
+        turned = ([[[0, 0]], [[6, 4]], [[0, 0]]], [[[0, 0]], [[4, 24]], [[0, 0]]])  # o is stored by columns
+        ranks = [rank(0, np.zeros((6, 4), np.float32), plain), rank(1, np.zeros((4, 6), np.float32), turned)]
+        with weft.Trainer(site(**cuts), trained, log=quiet) as trainer, contextlib.ExitStack() as stack:
+            ends = [
+                stack.enter_context(
+                    weft.Rollout(site(trainer, **cuts), name, blocks, layout=layout, view=True, empty=True, log=quiet)
+                )
+                for name, (_, blocks) in zip("ab", ranks)
+            ]
+            for version in (1, 2):
+                change(trained, version)
+                trainer.publish(version)
+                held = [take(end, version).root for end in ends]
+                self.assertNotEqual(*held)
+                for r, (own, _) in enumerate(ranks):
+                    o = own["o"].T if r else own["o"]
+                    self.assertTrue(np.array_equal(own["q"], trained["q"][4 * r : 4 * r + 4]))
+                    self.assertTrue(np.array_equal(o, trained["o"][:, 4 * r : 4 * r + 4]))
+                    self.assertTrue(np.array_equal(own["n"], trained["n"]))
+            with self.assertRaises(weft.CallError) as caught:
+                weft.Rollout(site(trainer), "a", ranks[0][1], layout=layout, view=True, log=quiet)
+            self.assertIn("a part of key", str(caught.exception))
+            with self.assertRaises(weft.CallError):
+                weft.Rollout(site(trainer), "a", trained, view=True)
 
     def test_versions_by_name(self):
         trained, served = weights(), weights()

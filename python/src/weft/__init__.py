@@ -11,7 +11,7 @@
 docs/PYTHON.md has whole programs, weft.h the contract of each call.
 """
 
-from ._binding import Pieces
+from ._binding import Blocks, Pieces
 from ._declarations import VERSION as __version__
 from ._here import devices, providers
 from ._layout import Layout, TensorSpec
@@ -47,7 +47,7 @@ from .errors import (
 )
 
 __all__ = [
-    "Applied", "CallError", "Changes", "ClosedError", "Device", "Error", "Event", "Header", "Layout",
+    "Applied", "Blocks", "CallError", "Changes", "ClosedError", "Device", "Error", "Event", "Header", "Layout",
     "LibraryError", "Peer", "PeerError", "Pieces", "Provider", "Rail", "Rollout", "SessionError", "Site", "Staged",
     "Stats", "TensorError", "TensorSpec", "TimeoutExpired", "Trainer", "Typed", "Update", "UpdateFile", "Version",
     "VersionError", "__version__", "devices", "diff", "digest", "library_path", "merge", "providers",

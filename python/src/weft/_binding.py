@@ -33,12 +33,65 @@ class Pieces:
         return len(self.table)
 
 
+# Rows are a weft_slice, a weft_stride and a weft_block.
+SLICE = np.dtype([(name, "u8") for name in ("tensor", "row", "rows", "column", "columns")], align=True)
+STRIDE = np.dtype([("extent", "u8"), ("stride", "u8")], align=True)
+BLOCK = np.dtype(
+    [("slice", SLICE), ("data", "u8"), ("row", STRIDE, 3), ("column", STRIDE, 3), ("memory", "i4"), ("flags", "u4")],
+    align=True,
+)
+
+
+class Blocks:
+    """A table of blocks: boxes of tensors seen as matrices (the last dimension is the columns), and where they lie, as
+    arrays of one length or as single numbers. Strides are rows of up to three pairs (extent, bytes), the outermost
+    first; without them the rows of a box follow each other. `keep` is held as long as the blocks are bound.
+    """
+
+    def __init__(
+        self,
+        tensor: Any,
+        row: Any,
+        rows: Any,
+        column: Any,
+        columns: Any,
+        data: Any,
+        *,
+        row_strides: Any = None,
+        column_strides: Any = None,
+        keep: Any = None,
+        device: str = "cpu",
+    ) -> None:
+        given = np.broadcast_arrays(tensor, row, rows, column, columns, data)
+        self.table = np.zeros(given[0].size, BLOCK)
+        for name, values in zip(SLICE.names or (), given):
+            self.table["slice"][name] = values.reshape(-1)
+        self.table["data"] = given[5].reshape(-1)
+        for name, strides in (("row", row_strides), ("column", column_strides)):
+            if strides is not None:
+                pairs = np.asarray(strides, np.uint64)
+                pairs = np.broadcast_to(pairs, (len(self.table), *pairs.shape[-2:]))
+                self.table[name]["extent"][:, : pairs.shape[1]] = pairs[..., 0]
+                self.table[name]["stride"][:, : pairs.shape[1]] = pairs[..., 1]
+        self.keep = keep
+        self.device = device
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def slices(self) -> np.ndarray:
+        """The boxes alone."""
+        return np.ascontiguousarray(self.table["slice"])
+
+
 class Binding:
     """Bound memory: the table, what keeps it alive, and the tensors that could be given other memory."""
 
-    def __init__(self, pieces: Pieces, watched: list[tuple[str, Callable[[], int], int]]) -> None:
+    def __init__(self, pieces: Pieces | Blocks, watched: list[tuple[str, Callable[[], int], int]]) -> None:
         self.pieces = pieces
-        self.c = ffi.from_buffer("weft_piece[]", pieces.table)
+        self.by_blocks = isinstance(pieces, Blocks)
+        self.c = ffi.from_buffer("weft_block[]" if self.by_blocks else "weft_piece[]", pieces.table)
         self.count = len(pieces)
         self.device = pieces.device
         self._names = [name for name, _, _ in watched]
@@ -130,12 +183,12 @@ def _check_written(parts: list[_Part], begin: np.ndarray, size: np.ndarray) -> N
 
 def held(named: Any) -> Any:
     """Tensors that can be gone through twice: pairs may come from a generator."""
-    return named if named is None or isinstance(named, Pieces) else mapping_of(named)
+    return named if named is None or isinstance(named, (Pieces, Blocks)) else mapping_of(named)
 
 
-def bind(layout: Layout, named: Named | Pieces, written: bool) -> Binding:
+def bind(layout: Layout, named: Named | Pieces | Blocks, written: bool) -> Binding:
     """Fits tensors to a layout. Raises TensorError, which names the tensor."""
-    if isinstance(named, Pieces):
+    if isinstance(named, (Pieces, Blocks)):
         return Binding(named, [])
     parts = _ordered(layout, named)
     device = _one_device(parts)

@@ -10,6 +10,7 @@ from ._layout import Layout, Named
 from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
 from ._session import Log, Session
+from .errors import CallError
 
 
 class Rollout(Session):
@@ -18,6 +19,8 @@ class Rollout(Session):
     named       as for Trainer; weft writes these tensors, in commit() alone. Of tied tensors give one
     empty       the memory holds no model yet: the rollout joins by a snapshot
     attachment  as for Trainer
+    view        `named` is weft.Blocks, and the rollout takes these boxes of the model alone. The site has cuts, and the
+                boxes have all of each key that they touch
     wants       versions come when want() names them, so that the processes of one engine take the same ones
 
     A rollout that knows nothing asks for the layout first: `layout = Layout.fetch(site, "a")`.
@@ -36,20 +39,24 @@ class Rollout(Session):
         empty: bool = False,
         incarnation: int = 0,
         wants: bool = False,
+        view: bool = False,
         attachment: Any = None,
         log: Log | None = None,
     ) -> None:
         named = _binding.held(named)
         self.peer = peer
         name = peer.encode()
+        if view and not isinstance(named, _binding.Blocks):
+            raise CallError("view: give the boxes as weft.Blocks", lib.WEFT_E_ARGUMENT, "argument")
+        slices = named.slices if view else None  # type: ignore[union-attr]
 
         def open_(site: Any, layout: Any, options: Any, out: Any) -> int:
             return int(lib.weft_rollout_open(site, name, layout, options, out))
 
-        super().__init__(site, named, layout, open_, f"rollout {peer}", log, incarnation=incarnation, wants=wants)
+        super().__init__(site, named, layout, open_, f"rollout {peer}", log, incarnation=incarnation, wants=wants, slices=slices)
         self._bind_or_close(named, attachment, empty)
 
-    def bind(self, named: Named | _binding.Pieces, attachment: Any = None, empty: bool = False) -> None:
+    def bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None, empty: bool = False) -> None:
         """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights."""
         self._bind(named, attachment, empty)
 

@@ -56,8 +56,9 @@ class Session:
         first_version: int = 0,
         incarnation: int = 0,
         wants: bool = False,
+        slices: Any = None,
     ) -> None:
-        if layout is None and (named is None or isinstance(named, _binding.Pieces)):
+        if layout is None and (named is None or isinstance(named, (_binding.Pieces, _binding.Blocks))):
             raise CallError("give the layout: it cannot be read from no tensors", lib.WEFT_E_ARGUMENT, "argument")
         self.site = Site.of(site)
         self.layout = layout if layout is not None else Layout(named)  # type: ignore[arg-type]
@@ -66,6 +67,8 @@ class Session:
         self._binding: _binding.Binding | None = None
         self._interrupted = False
         options = _options(first_version, incarnation, self._on_line, wants)
+        if slices is not None:
+            options.slices, options.slice_count = ffi.from_buffer("weft_slice[]", slices), len(slices)
         self._handle = Handle(self._open(open_, options), what)
 
     def _open(self, open_: Callable[[Any, Any, Any, Any], int], options: Any) -> Any:
@@ -87,12 +90,13 @@ class Session:
             self._handle.close()
             raise
 
-    def _bind(self, named: Named | _binding.Pieces, attachment: Any, empty: bool) -> None:
+    def _bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any, empty: bool) -> None:
         binding = _binding.bind(self.layout, named, self._written)
         data, count = _bytes_of(attachment)
         flags = lib.WEFT_BIND_EMPTY if empty else 0
         with self._handle as session:
-            check(lib.weft_bind(session, binding.c, binding.count, data, count, flags))
+            call = lib.weft_bind_blocks if binding.by_blocks else lib.weft_bind
+            check(call(session, binding.c, binding.count, data, count, flags))
         self._binding = binding
 
     def _bound(self) -> _binding.Binding:

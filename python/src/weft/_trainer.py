@@ -36,7 +36,7 @@ class Trainer(Session):
         super().__init__(site, named, layout, lib.weft_trainer_open, "the trainer", log, first_version, incarnation)
         self._bind_or_close(named, attachment, False)
 
-    def bind(self, named: Named | _binding.Pieces, attachment: Any = None) -> None:
+    def bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None) -> None:
         """Binds the tensors; later calls bind the same bits at new addresses, for weights that moved."""
         self._bind(named, attachment, False)
 
