@@ -272,7 +272,8 @@ static void play(uint64_t seed)
     uint64_t blocks = weft_mem_blocks();
     unsigned descriptors = open_descriptors();
     sim *s = sim_open(seed % 4 ? FLEET_SMALL : FLEET_TILES, 3 + (unsigned)(seed % 6), seed);
-    s->engines = true;
+    s->named_in = 3;
+    s->holds = true;
     if (seed % 3 == 0)
         sim_cut(s);
     sim_start_trainer(s);

@@ -292,7 +292,7 @@ void sim_commit(sim *s, sim_end *end)
         return;
     uint64_t begun_ns = s->now_ns;
     end->blocked = true;
-    const bool hold = s->engines && info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;
+    const bool hold = s->holds && info.kind == WEFT_STAGED_UPDATE && sim_below(s, 4) == 0;
     status = weft_commit(end->session, info.target.number, NULL, hold ? WEFT_COMMIT_HOLD : 0, &held);
     end->held_back = status == WEFT_OK && hold ? info.target.root : 0;
     end->blocked = false;
@@ -324,7 +324,7 @@ void sim_round(sim *s)
             continue;
         sim_step(s, order[i]);
         if (order[i] != &s->trainer && sim_below(s, 3) == 0)
-            sim_commit(s, order[i]);
+            (s->commit ? s->commit : sim_commit)(s, order[i]);
     }
     for (unsigned i = 0; i < s->rollout_count; i++) {
         if (s->small && s->rollouts[i].session)
@@ -486,7 +486,7 @@ void sim_join(sim *s, sim_end *end, const char *name, const uint8_t *dense, cons
     end->view = draw_view(s);
     options.slices = end->view ? end->view->slices : NULL;
     options.slice_count = end->view ? end->view->count : 0;
-    end->named = s->engines && sim_below(s, 3) == 0;
+    end->named = s->named_in && sim_below(s, s->named_in) == 0;
     options.wants = end->named;
     weft_site *site = load_site(s, override);
     weft_status status = weft_rollout_open(site, end->name, s->layout, &options, &end->session);

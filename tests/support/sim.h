@@ -47,9 +47,12 @@ typedef struct sim {
     const char *overrides[4]; /* of the site, for both ends; set before the trainer starts */
     weft_layout *layout;
     uint64_t bytes;
-    weft_cells cells; /* of the site's cuts; none: the site has no cut, and all rollouts take all */
-    bool engines;     /* some rollouts name their versions, and some commits are held; set before they join */
-    bool small;       /* bits are compared in every round, not only after a commit */
+    weft_cells cells;  /* of the site's cuts; none: the site has no cut, and all rollouts take all */
+    unsigned named_in; /* one rollout in so many names its versions; 0: none; set before they join */
+    /* Takes the place of sim_commit in the rounds; NULL: it does not. */
+    void (*commit)(struct sim *s, sim_end *end);
+    bool holds; /* some commits are held, and kept or undone later */
+    bool small; /* bits are compared in every round, not only after a commit */
     uint8_t *dense, *other;
     sim_end trainer;
     uint64_t trainer_steady_ns; /* it has been stepped in every round since then */
