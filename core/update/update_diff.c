@@ -109,6 +109,8 @@ static weft_status frames_write(diff *d, const weft_diff_options *options, const
     weft_status status = WEFT_OK;
     if (header->level >= WEFT_LEVEL_FAST) /* lower levels code one unit a frame, from that unit alone */
         status = weft_encoder_choose_for(&d->encoder, pass, &header->parameters);
+    if (status == WEFT_OK) /* the choice tells at intervals, and may end before the first */
+        status = moved(d, 0);
     if (status == WEFT_OK)
         status = weft_update_writer_begin(&d->writer, sink, header, options->attachment, options->attachment_bytes);
     return status == WEFT_OK ? weft_encoder_run(&d->encoder, pass) : status;

@@ -3,7 +3,7 @@
  * killed at any moment, also between HOLD and settle, and join again with old bits or none; the trainer starts anew.
  * While the engine serves, its ranks hold one version, bit for bit. When quiet comes, it serves the newest.
  *
- * WEFT_SEED=N plays one seed; WEFT_FULL more than usual. */
+ * WEFT_SEED=N plays one seed; WEFT_SEEDS=N plays so many; WEFT_FULL more than usual. */
 #include "tests/support/sim.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "base/mem.h"
 
-#define SEEDS      24u
-#define SEEDS_FULL 200u
+#define SEEDS      8u
+#define SEEDS_FULL 24u
 #define ROUNDS     1500u
 #define PATIENCE   3000u /* turns after which ranks agree anew */
 
@@ -25,6 +25,7 @@ typedef struct engine {
     uint64_t number;
     unsigned patience;
     unsigned kept, undone; /* commits of all ranks */
+    unsigned faults;       /* ranks and trainers killed */
 } engine;
 
 static engine e;
@@ -227,15 +228,20 @@ static void act(sim *s)
     const unsigned i = (unsigned)sim_below(s, s->rollout_count);
     sim_end *rank = &s->rollouts[i];
     const uint64_t what = sim_below(s, 40);
-    if (what < 22 && s->trainer.session && s->history_count + 8 < FLEET_HISTORY)
+    const bool room = s->trainer.session && s->history_count + 8 < FLEET_HISTORY;
+    if (what < 22 && room)
         sim_publish(s, what % 3 ? 10 : 200);
-    else if (what < 25 && rank->session && !rank->blocked)
-        sim_kill(s, rank);
-    else if (what < 35 && !rank->session)
+    if (what >= 25 && what < 35 && !rank->session)
         rank_join(s, i, sim_below(s, 2) ? NULL : s->history[sim_below(s, s->history_count)].dense);
-    else if (what == 38 && s->trainer.session)
+    if (what >= 22 && what < 25 && rank->session && !rank->blocked) {
+        e.faults++;
+        sim_kill(s, rank);
+    }
+    if (what == 38 && s->trainer.session) {
+        e.faults++;
         sim_kill_trainer(s);
-    else if (what == 39 && !s->trainer.session)
+    }
+    if (what == 39 && !s->trainer.session)
         sim_start_trainer(s);
 }
 
@@ -279,9 +285,12 @@ static void any_schedule(void **state)
         play(strtoull(seed, NULL, 0));
         return;
     }
-    for (uint64_t i = 1; i <= (getenv("WEFT_FULL") ? SEEDS_FULL : SEEDS); i++)
+    const char *many = getenv("WEFT_SEEDS");
+    const uint64_t seeds = many ? strtoull(many, NULL, 0) : getenv("WEFT_FULL") ? SEEDS_FULL : SEEDS;
+    for (uint64_t i = 1; i <= seeds; i++)
         play(i);
-    print_message("%u commits kept by all ranks, %u undone by all\n", e.kept, e.undone);
+    print_message("%u commits kept by all ranks, %u undone by all, %u ranks and trainers killed\n", e.kept, e.undone,
+                  e.faults);
     assert_true(e.kept > SEEDS && e.undone > SEEDS / 4);
 }
 
