@@ -84,7 +84,9 @@ static bool takes(const weft_peer *peer, const weft_arena *arena, const weft_upd
 bool weft_follow_waits(const weft_newest *newest, weft_peer *peer)
 {
     const weft_peer *relay = peer->following.parent;
-    if (!relay || peer->standing.sent_order == newest->order)
+    if (peer->wish.named && !peer->wish.open) /* it wants nothing, so it waits for nothing */
+        peer->following.waits_since_ns = 0;
+    if (!relay || peer->standing.sent_order == newest->order || (peer->wish.named && !peer->wish.open))
         return false;
     bool soon = relay->feed.kind == WEFT_FEED_NONE && relay->receipts.count < WEFT_UPDATES_AHEAD &&
                 relay->standing.held_order != WEFT_ORDER_UNKNOWN && can(newest, peer);
