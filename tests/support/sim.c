@@ -191,6 +191,18 @@ static uint64_t root_of(const sim_end *end, const fleet_version *version)
     return end->view ? sim_view_root(end->view, version->dense) : version->root;
 }
 
+/* The same of a version of the history, which is computed once. */
+static uint64_t root_at(const sim *s, const sim_end *end, uint64_t at)
+{
+    if (!end->view)
+        return s->history[at].root;
+    if (!end->view->roots && !(end->view->roots = calloc(FLEET_HISTORY, sizeof *end->view->roots)))
+        abort();
+    if (end->view->roots[at] == 0)
+        end->view->roots[at] = root_of(end, &s->history[at]);
+    return end->view->roots[at];
+}
+
 void sim_check(sim *s, const sim_end *end)
 {
     weft_version held;
@@ -199,7 +211,7 @@ void sim_check(sim *s, const sim_end *end)
     const uint64_t root = end->held_back ? end->held_back : held.root;
     const uint8_t *expected = end->start && root == end->start_root ? end->start : NULL;
     for (uint64_t i = s->history_count; i-- > 0 && !expected;)
-        if (root_of(end, &s->history[i]) == root)
+        if (root_at(s, end, i) == root)
             expected = s->history[i].dense;
     if (!expected)
         sim_fail(s, "%s holds version %llu, digest %016llx, which nobody published", end->name,

@@ -39,6 +39,7 @@ void sim_view_close(sim_view *view)
     block_world_close(&view->world);
     weft_layout_free(view->layout);
     free(view->image);
+    free(view->roots);
     free(view->slices);
     free(view->cells);
     free(view);

@@ -12,6 +12,8 @@ typedef struct sim_view {
     weft_cell *cells;
     weft_slice *slices;
     uint64_t count;
+    uint64_t *
+        roots; /* roots of versions by their place in the simulation's history, as far as they were asked for; 0: not */
     weft_layout *layout; /* of these cells */
     uint8_t *image;      /* their bits, by weft_layout_entry.offset */
     block_world world;   /* where a session has them */
