@@ -23,6 +23,8 @@ typedef struct engine {
     phase phase;
     bool serves; /* all ranks hold one version, and did not part since */
     uint64_t number;
+    uint64_t run;    /* run of the version that is being held */
+    uint64_t served; /* number of the version that all ranks took last */
     unsigned patience;
     unsigned kept, undone; /* commits of all ranks */
     unsigned faults;       /* ranks and trainers killed */
@@ -45,24 +47,25 @@ static weft_version held_by(const sim_end *rank)
 }
 
 /* Commits alone what leads a rank to no version of its own choice: a snapshot, a repair, an attachment; and, while the
- * engine does not serve, whatever is staged. Returns the number that is staged otherwise; UINT64_MAX: none. */
-static uint64_t take_alone(sim *s, sim_end *rank, bool *passed)
+ * engine does not serve, whatever is staged. Returns the version that is staged otherwise; run 0: none. */
+static weft_version take_alone(sim *s, sim_end *rank, bool *passed)
 {
     weft_staged_info info = {.size = sizeof info};
     const weft_version held = held_by(rank);
     weft_status status = weft_staged(rank->session, 0, &info);
     *passed = *passed || status == WEFT_E_PASSED;
     if (status != WEFT_OK)
-        return UINT64_MAX;
-    const bool repair = info.kind == WEFT_STAGED_SNAPSHOT || info.base.run == 0, label = info.target.root == held.root;
+        return (weft_version){0, 0, 0};
+    const bool repair = info.kind == WEFT_STAGED_SNAPSHOT || info.base.run == 0;
+    const bool label = info.target.root == held.root && (held.run == 0 || held.number == info.target.number);
     if (!repair && !label && e.serves)
-        return info.target.number;
+        return info.target;
     e.serves = e.serves && label;
     rank->blocked = true;
     status = weft_commit(rank->session, info.target.number, NULL, 0, NULL);
     rank->blocked = false;
     sim_check(s, rank);
-    return UINT64_MAX;
+    return (weft_version){0, 0, 0};
 }
 
 /* The least that all were offered, unless one holds more already. UINT64_MAX: they do not know yet. */
@@ -100,7 +103,7 @@ static void agree(sim *s)
         return;
     if (all_hold(s, number)) {
         e.serves = true;
-        e.number = number;
+        e.number = e.served = number;
         return;
     }
     for (unsigned i = 0; i < s->rollout_count; i++)
@@ -115,10 +118,12 @@ static void await(sim *s)
 {
     bool passed = false, ready = true;
     for (unsigned i = 0; i < s->rollout_count; i++) {
-        const uint64_t staged = take_alone(s, &s->rollouts[i], &passed);
-        ready = ready && (staged == e.number || held_by(&s->rollouts[i]).number == e.number);
+        const weft_version staged = take_alone(s, &s->rollouts[i], &passed), held = held_by(&s->rollouts[i]);
+        const uint64_t run = staged.run ? staged.run : held.run;
+        ready = ready && (staged.run ? staged.number : held.number) == e.number;
+        e.run = i == 0 ? run : e.run == run ? run : 0;
     }
-    if (passed || --e.patience == 0 || !e.serves) {
+    if (passed || (ready && e.run == 0) || --e.patience == 0 || !e.serves) {
         e.serves = false; /* who has something staged takes it, and all agree anew */
         e.phase = AGREE;
     } else if (ready) {
@@ -148,7 +153,7 @@ static void hold(sim *s, sim_end *rank)
     bool all = true;
     if (!rank->held_back && held_by(rank).number != e.number) {
         weft_status status = weft_staged(rank->session, 0, &info);
-        if (status == WEFT_OK && info.target.number == e.number)
+        if (status == WEFT_OK && info.target.number == e.number && info.target.run == e.run)
             status = weft_commit(rank->session, e.number, NULL, WEFT_COMMIT_HOLD, NULL);
         else
             status = WEFT_E_STATE;
@@ -175,22 +180,32 @@ static void hold(sim *s, sim_end *rank)
     }
     if (!all_hold(s, e.number))
         sim_fail(s, "ranks that kept version %llu hold others", (unsigned long long)e.number);
+    e.served = e.number;
     e.kept++;
     e.phase = AGREE;
 }
 
-/* While the engine serves, every rank that is there holds one number, but for HOLD. */
+/* The root that the version served has for a rank. */
+static uint64_t served_root(const sim *s, const sim_end *rank)
+{
+    uint64_t at = s->history_count;
+    while (at > 0 && s->history[at - 1].number != e.served)
+        at--;
+    if (at == 0)
+        sim_fail(s, "nobody published version %llu", (unsigned long long)e.served);
+    return rank->view ? sim_view_root(rank->view, s->history[at - 1].dense) : s->history[at - 1].root;
+}
+
+/* While the engine serves, every rank that is there has the bits of one version, but for HOLD. A trainer may know them
+ * by a later number too, where a view did not change since. */
 static void check_engine(const sim *s)
 {
-    uint64_t number = UINT64_MAX;
     for (unsigned i = 0; i < s->rollout_count && e.serves; i++) {
-        const weft_version held = s->rollouts[i].session ? held_by(&s->rollouts[i]) : (weft_version){0, 0, 0};
-        if (!held.run)
-            continue;
-        if (number != UINT64_MAX && held.number != number)
-            sim_fail(s, "the engine serves version %llu and version %llu", (unsigned long long)number,
-                     (unsigned long long)held.number);
-        number = held.number;
+        const sim_end *rank = &s->rollouts[i];
+        const weft_version held = rank->session ? held_by(rank) : (weft_version){0, 0, 0};
+        if (held.run && held.number != e.served && held.root != served_root(s, rank))
+            sim_fail(s, "%s has version %llu, and the engine serves %llu", rank->name, (unsigned long long)held.number,
+                     (unsigned long long)e.served);
     }
 }
 
@@ -235,6 +250,7 @@ static void act(sim *s)
         rank_join(s, i, sim_below(s, 2) ? NULL : s->history[sim_below(s, s->history_count)].dense);
     if (what >= 22 && what < 25 && rank->session && !rank->blocked) {
         e.faults++;
+        e.serves = false; /* which its siblings notice, however soon it comes again */
         sim_kill(s, rank);
     }
     if (what == 38 && s->trainer.session) {
