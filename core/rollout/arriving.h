@@ -64,6 +64,7 @@ typedef struct weft_arriving {
 /* The version that is decoded and proved, and its way into the weights. stage.c owns it. */
 typedef struct weft_stage {
     uint64_t *digests; /* digests of the version being staged, one for each part */
+    weft_pipeline window; /* jobs of decoding and storing, begun in the steps */
     weft_staging staging;
     weft_unpacker unpacker;
     weft_proof proof;       /* proof of a snapshot's tiles */
@@ -108,7 +109,7 @@ weft_status weft_stage_frames(weft_rollout *rollout);
 const weft_binding *weft_stage_target(const weft_current *current, const weft_stage *stage);
 
 /* Takes a list for the changes of a frame. NULL: staging is full. */
-weft_changes *weft_stage_list(weft_session *session, weft_stage *stage, const weft_frame_header *frame);
+weft_changes *weft_stage_list(const weft_layout *layout, weft_stage *stage, const weft_frame_header *frame);
 
 /* ---- stage_encoded.c */
 /* Returns the bytes of frames that a rollout keeps beside so much staging. 0: staging does not hold the changes of each

@@ -29,7 +29,7 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
 {
     weft_wire_welcome *welcome = &rollout->joining.welcome;
     weft_status status = weft_wire_get_welcome(body, length, welcome);
-    if (status == WEFT_OK && memcmp(welcome->layout, rollout->session->layout->hash, sizeof welcome->layout) != 0)
+    if (status == WEFT_OK && memcmp(welcome->layout, rollout->layout->hash, sizeof welcome->layout) != 0)
         status = weft_fail(WEFT_E_PROTOCOL, "the trainer's WELCOME names another layout");
     if (status == WEFT_OK)
         status = weft_inlet_connect(&rollout->intake, &rollout->joining, welcome);
@@ -87,7 +87,7 @@ static weft_status take_update(weft_rollout *rollout, const uint8_t *body, uint6
                                    : rollout->current.known && update.base.root == base->root;
     const bool open = before && (!before->has_trailer || before->withdrawn);
     if (rollout->arriving.queued == WEFT_UPDATES_AHEAD || open ||
-        memcmp(update.layout, rollout->session->layout->hash, sizeof update.layout))
+        memcmp(update.layout, rollout->layout->hash, sizeof update.layout))
         return weft_fail(WEFT_E_PROTOCOL, "UPDATE of version %llu: %u under way already%s, or another layout",
                          (unsigned long long)update.target.number, rollout->arriving.queued,
                          open ? ", the last not ended" : "");

@@ -18,7 +18,7 @@ weft_status weft_greet_hello(weft_rollout *rollout)
                              .levels = (1u << WEFT_LEVEL_COUNT) - 1,
                              .staging_bytes = rollout->stage.staging.bytes,
                              .encoded_bytes = rollout->arriving.kept.capacity,
-                             .keys = rollout->session->division.excerpt.keys,
+                             .keys = rollout->division->excerpt.keys,
                              .named = rollout->wishing.named};
     weft_receive_reset(&rollout->arriving, &rollout->intake);
     rollout->intake.epoch = (rollout->intake.epoch + 1) & 0xffu;
@@ -29,7 +29,7 @@ weft_status weft_greet_hello(weft_rollout *rollout)
     snprintf(hello.provider, sizeof hello.provider, "%s", rollout->intake.provider->name);
     hello.fabric = rollout->intake.facts.version;
     snprintf(hello.backend, sizeof hello.backend, "%s", rollout->session->backend_name);
-    memcpy(hello.layout, rollout->session->layout->hash, sizeof hello.layout);
+    memcpy(hello.layout, rollout->layout->hash, sizeof hello.layout);
     hello.epoch = rollout->intake.epoch;
     hello.holds = weft_rollout_trusts(&rollout->current, &rollout->joining);
     hello.held = rollout->current.version;

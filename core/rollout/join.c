@@ -184,7 +184,7 @@ static void wait_for_ready(weft_rollout *rollout)
 /* Takes the weights as bits without a label, because their fresh digests are not those held. */
 static void admit_alien(weft_rollout *rollout, uint64_t root)
 {
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     uint64_t *digests = rollout->current.digests;
     char name[WEFT_PART_TEXT];
     weft_part_differs(layout, 0, layout->part_count, rollout->current.fresh, digests, name);
@@ -204,7 +204,7 @@ static void digest_anew(weft_rollout *rollout)
     uint64_t root = 0, held = rollout->current.version.root;
     rollout->current.digesting = true;
     pthread_mutex_unlock(&session->lock);
-    weft_status status = weft_session_digest(&session->steps, &rollout->current.weights, rollout->current.fresh, &root);
+    weft_status status = weft_session_digest(&rollout->stage.window, &rollout->current.weights, rollout->current.fresh, &root);
     pthread_mutex_lock(&session->lock);
     rollout->current.digesting = rollout->current.doubt = false;
     rollout->current.known = status == WEFT_OK;

@@ -12,7 +12,7 @@
 weft_status weft_receive_open(weft_rollout *rollout)
 {
     weft_slots *slots = &rollout->intake.slots;
-    uint32_t largest = rollout->session->layout->largest_frame;
+    uint32_t largest = rollout->layout->largest_frame;
     slots->count = (uint32_t)rollout->site.window;
     slots->payload = rollout->site.bucket_max;
     if (slots->payload < largest)
@@ -63,7 +63,7 @@ void weft_receive_reset(weft_arriving *arriving, weft_intake *intake)
 
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
 {
-    const weft_slots_law law = {rollout->session->layout->hash, rollout->intake.epoch,
+    const weft_slots_law law = {rollout->layout->hash, rollout->intake.epoch,
                                 rollout->joining.welcome.incarnation};
     weft_inlet *inlet = &rollout->intake.inlets[at];
     weft_completion list[POLL_BATCH];
@@ -112,7 +112,7 @@ static weft_status bad_check(const weft_joining *joining, const weft_wire_bucket
  * because the frames' own headers may be damaged. */
 static weft_status bad_frames(const weft_rollout *rollout, const weft_wire_bucket *header, uint64_t bytes)
 {
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     const uint8_t *frames = rollout->arriving.taken.memory;
     uint64_t first = layout->unit_count, next = 0, length;
     char name[WEFT_PART_TEXT] = "frames whose units cannot be told";

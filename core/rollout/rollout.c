@@ -139,7 +139,7 @@ static uint64_t image_bytes(const weft_layout *layout)
 static weft_status open_image(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    const uint64_t bytes = image_bytes(session->layout);
+    const uint64_t bytes = image_bytes(rollout->layout);
     rollout->stage.into_image = session->site->commit.snapshot == WEFT_SNAPSHOT_STAGED;
     if (!rollout->stage.into_image)
         return WEFT_OK;
@@ -148,12 +148,12 @@ static weft_status open_image(weft_rollout *rollout)
     if (status != WEFT_OK)
         return weft_fail(status, "no memory for [commit] snapshot = staged: %s; use in_place", weft_last_error());
     rollout->stage.image = image;
-    return weft_binding_open_spaced(session->layout, rollout->stage.image, &rollout->stage.image_binding);
+    return weft_binding_open_spaced(rollout->layout, rollout->stage.image, &rollout->stage.image_binding);
 }
 
-static weft_status check_staging(weft_session *session, const weft_site_peer *site)
+static weft_status check_staging(const weft_layout *layout, const weft_site_peer *site)
 {
-    uint64_t need = weft_staging_largest(session->layout);
+    uint64_t need = weft_staging_largest(layout);
     if (site->staging >= need)
         return WEFT_OK;
     return weft_fail(WEFT_E_CONFIG, "[peer.%s] staging = %llu bytes: this layout's largest unit may need %llu",
@@ -164,42 +164,44 @@ static weft_status check_staging(weft_session *session, const weft_site_peer *si
 static weft_status open_staging(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
-    const uint64_t least = weft_staging_largest(session->layout) + 16;
+    const uint64_t least = weft_staging_largest(rollout->layout) + 16;
     for (;;) {
         const bool again = sizes->staging.automatic && rollout->site.staging / 2 >= least;
         weft_log_sink *before = again ? weft_log_quiet() : NULL;
         weft_status status =
             weft_staging_open(&rollout->stage.staging, session->backend, session->device, rollout->site.staging,
-                              session->layout->unit_count + 1, "[peers] staging");
+                              rollout->layout->unit_count + 1, "[peers] staging");
         if (again)
             weft_log_enter(before);
         if (status == WEFT_OK || !again)
             return status;
         weft_staging_close(&rollout->stage.staging);
         rollout->site.staging /= 2;
-        weft_rollout_sizes_lower(sizes, session->layout, rollout->site.staging);
+        weft_rollout_sizes_lower(sizes, rollout->layout, rollout->site.staging);
     }
 }
 
 static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
-    uint64_t parts = rollout->session->layout->part_count ? rollout->session->layout->part_count : 1;
+    uint64_t parts = rollout->layout->part_count ? rollout->layout->part_count : 1;
     rollout->current.digests = weft_mem_take(parts, sizeof *rollout->current.digests);
     rollout->stage.digests = weft_mem_take(parts, sizeof *rollout->stage.digests);
     rollout->current.fresh = weft_mem_take(parts, sizeof *rollout->current.fresh);
     if (!rollout->current.digests || !rollout->stage.digests || !rollout->current.fresh)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)parts);
-    weft_status status = check_staging(rollout->session, &rollout->site);
+    weft_status status = check_staging(rollout->layout, &rollout->site);
     if (status == WEFT_OK)
-        status = weft_search_open(&rollout->searching, rollout->session);
+        status = weft_search_open(&rollout->searching, rollout->layout);
     if (status == WEFT_OK)
         status = weft_receive_open(rollout);
     if (status == WEFT_OK)
         status = weft_unpacker_open(&rollout->stage.unpacker);
     if (status == WEFT_OK)
+        status = weft_pipeline_open(&rollout->stage.window, rollout->session->backend, rollout->session->device);
+    if (status == WEFT_OK)
         status = open_staging(rollout, sizes);
     if (status == WEFT_OK)
-        status = weft_receive_keep(&rollout->arriving, rollout->session->layout, sizes->encoded);
+        status = weft_receive_keep(&rollout->arriving, rollout->layout, sizes->encoded);
     if (status == WEFT_OK)
         status = weft_proof_open(&rollout->stage.proof, rollout->session->backend, rollout->session->device, parts);
     if (status == WEFT_OK)
@@ -212,7 +214,7 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
 static void give_back(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    const uint64_t bytes = image_bytes(session->layout);
+    const uint64_t bytes = image_bytes(rollout->layout);
     if (rollout->relay)
         rollout->hooks->close(rollout);
     weft_join_close(&rollout->intake, &rollout->joining);
@@ -220,6 +222,7 @@ static void give_back(weft_rollout *rollout)
     if (rollout->stage.image)
         session->backend->memory_give(session->device, rollout->stage.image, bytes, WEFT_MEMORY_HOST);
     weft_proof_close(&rollout->stage.proof);
+    weft_pipeline_close(&rollout->stage.window);
     weft_unpacker_close(&rollout->stage.unpacker);
     weft_staging_close(&rollout->stage.staging);
     weft_receive_close(&rollout->arriving, &rollout->intake);
@@ -294,7 +297,7 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
     weft_log(WEFT_LOG_INFO,
              "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, encoded "
              "%.1f, digests %.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
-             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)session->layout->bytes / 1e6,
+             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)rollout->layout->bytes / 1e6,
              (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
              (double)sizes->encoded / 1e6, (double)sizes->digests / 1e6, (double)sizes->image / 1e6,
              (double)relay / 1e6, session->backend_name, rollout->intake.provider->name, rollout->intake.facts.fabric);
@@ -309,11 +312,11 @@ static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
     const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
-    const uint64_t pending = far ? 0 : weft_mem_host_pending(session->layout->bytes);
+    const uint64_t pending = far ? 0 : weft_mem_host_pending(rollout->layout->bytes);
     weft_mem_host memory;
     weft_mem_host_read("", &memory);
     memory.available -= pending < memory.available ? pending : memory.available;
-    *sizes = weft_rollout_sizes_of(session->site, &rollout->site, session->layout, session->backend, &memory);
+    *sizes = weft_rollout_sizes_of(session->site, &rollout->site, rollout->layout, session->backend, &memory);
     rollout->site.bucket_max = sizes->bucket;
     rollout->site.staging = sizes->staging.bytes;
 }
@@ -346,6 +349,8 @@ weft_status weft_rollout_make(const weft_site *site, const char *peer, const wef
     made->help = help;
     made->close = close_rollout;
     rollout->session = made;
+    rollout->division = &made->division;
+    rollout->layout = made->layout;
     rollout->hooks = hooks;
     rollout->site = row;
     rollout->stage.level = "";

@@ -53,6 +53,8 @@ typedef struct weft_current {
 
 struct weft_rollout {
     weft_session *session;
+    const weft_division *division; /* cells that this end receives, and their layout */
+    weft_layout *layout;           /* the division's */
     weft_site_peer site;
     weft_current current;
     weft_course course;

@@ -36,9 +36,9 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
                                    uint64_t *root)
 {
     weft_session *session = rollout->session;
-    *digests = weft_mem_take(session->layout->part_count + 1, sizeof **digests);
+    *digests = weft_mem_take(rollout->layout->part_count + 1, sizeof **digests);
     if (!*digests)
-        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)session->layout->part_count);
+        return weft_fail(WEFT_E_MEMORY, "no memory for %llu digests", (unsigned long long)rollout->layout->part_count);
     pthread_mutex_unlock(&session->lock);
     weft_status status = weft_session_digest(&session->calls, binding, *digests, root);
     pthread_mutex_lock(&session->lock);
@@ -50,7 +50,7 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
 
 static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
 {
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     char name[WEFT_PART_TEXT];
     uint64_t *digests = NULL, root = 0;
     weft_status status = digest_unlocked(rollout, fresh, &digests, &root);
@@ -104,7 +104,7 @@ static void mend(weft_rollout *rollout, weft_status status)
 
 weft_status weft_rollout_scrub(weft_rollout *rollout)
 {
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     uint64_t *digests = NULL, root = 0;
     char name[WEFT_PART_TEXT];
     if (rollout->session->ended != WEFT_OK)

@@ -17,10 +17,9 @@
  */
 #define WALK_MAX 16u
 
-static uint64_t limit_of(const weft_searching *searching, weft_session *session)
+static uint64_t limit_of(const weft_searching *searching, const weft_layout *layout)
 {
     const weft_search *search = &searching->search;
-    const weft_layout *layout = session->layout;
     return search->tiles ? weft_part_count(layout, search->tensor) : layout->count;
 }
 
@@ -52,7 +51,7 @@ static weft_status ask(weft_rollout *rollout)
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
     weft_search *search = &rollout->searching.search;
-    name_query(&rollout->session->division.excerpt, search, limit_of(&rollout->searching, rollout->session));
+    name_query(&rollout->division->excerpt, search, limit_of(&rollout->searching, rollout->layout));
     weft_wire_put_query(&out, &search->query);
     rollout->intake.moved_ns = weft_clock_ns();
     if (search->reason == WEFT_SEARCH_JOIN) /* each answer brings it on */
@@ -69,9 +68,9 @@ static weft_status begin(weft_rollout *rollout, weft_search_reason reason, const
                                               .version = version,
                                               .nearest_count = UINT64_MAX,
                                               .until_ns = weft_clock_ns() + patience_ms * WEFT_NS_PER_MS};
-    rollout->searching.search.done = rollout->session->layout->count == 0;
-    memset(rollout->searching.tensors, 0, rollout->session->layout->count / 8 + 1);
-    memset(rollout->searching.wrong, 0, rollout->session->layout->unit_count / 8 + 1);
+    rollout->searching.search.done = rollout->layout->count == 0;
+    memset(rollout->searching.tensors, 0, rollout->layout->count / 8 + 1);
+    memset(rollout->searching.wrong, 0, rollout->layout->unit_count / 8 + 1);
     return rollout->searching.search.done ? WEFT_OK : ask(rollout);
 }
 
@@ -89,9 +88,8 @@ weft_status weft_search_join(weft_rollout *rollout)
     return begin(rollout, WEFT_SEARCH_JOIN, rollout->current.digests, (weft_version){0, 0, 0});
 }
 
-weft_status weft_search_open(weft_searching *searching, weft_session *session)
+weft_status weft_search_open(weft_searching *searching, const weft_layout *layout)
 {
-    const weft_layout *layout = session->layout;
     searching->tensors = weft_mem_take(layout->count / 8 + 1, 1);
     searching->nearest_tensors = weft_mem_take(layout->count / 8 + 1, 1);
     searching->wrong = weft_mem_take(layout->unit_count / 8 + 1, 1);
@@ -136,7 +134,7 @@ static uint64_t unit_of(const weft_layout *layout, uint64_t part)
 static void note_unit(weft_rollout *rollout, uint64_t part)
 {
     weft_search *search = &rollout->searching.search;
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     uint64_t unit = unit_of(layout, part);
     if (bit_at(rollout->searching.wrong, unit))
         return;
@@ -148,11 +146,11 @@ static void note_unit(weft_rollout *rollout, uint64_t part)
     search->done = !search->all;
 }
 
-static void name_part(weft_searching *searching, weft_session *session, uint64_t part)
+static void name_part(weft_searching *searching, const weft_layout *layout, uint64_t part)
 {
     weft_search *search = &searching->search;
     char name[WEFT_PART_TEXT];
-    weft_part_name(session->layout, part, name);
+    weft_part_name(layout, part, name);
     if (search->nearest_count > 1)
         snprintf(search->name, sizeof search->name, "%s and %llu tensors more", name,
                  (unsigned long long)search->nearest_count - 1);
@@ -165,7 +163,7 @@ static void take_part(weft_rollout *rollout, uint64_t part)
 {
     weft_search *search = &rollout->searching.search;
     if (!search->name[0])
-        name_part(&rollout->searching, rollout->session, part);
+        name_part(&rollout->searching, rollout->layout, part);
     if (search->all)
         note_unit(rollout, part);
     else
@@ -176,7 +174,7 @@ static void take_part(weft_rollout *rollout, uint64_t part)
 static weft_status next_tensor(weft_rollout *rollout)
 {
     weft_search *search = &rollout->searching.search;
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     for (; search->tensor < layout->count && !search->done; search->tensor++) {
         if (!bit_at(rollout->searching.nearest_tensors, search->tensor))
             continue;
@@ -193,7 +191,7 @@ static weft_status next_tensor(weft_rollout *rollout)
 static weft_status end_of_tensors(weft_rollout *rollout, const weft_version *before)
 {
     weft_search *search = &rollout->searching.search;
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     if (search->count < search->nearest_count) {
         search->nearest_count = search->count;
         search->nearest = search->version;
@@ -222,27 +220,27 @@ static weft_status take_tensors(weft_rollout *rollout, const weft_wire_digests *
 {
     weft_search *search = &rollout->searching.search;
     for (uint32_t i = 0; i < answer->count; i++)
-        if (weft_digest_tensor(rollout->session->layout, search->mine, answer->first + i) != answer->digest[i]) {
+        if (weft_digest_tensor(rollout->layout, search->mine, answer->first + i) != answer->digest[i]) {
             bit_set(rollout->searching.tensors, answer->first + i);
             if (search->count++ == 0)
                 search->first = answer->first + i;
         }
     search->next += answer->count;
-    return search->next < limit_of(&rollout->searching, rollout->session) ? ask(rollout)
+    return search->next < limit_of(&rollout->searching, rollout->layout) ? ask(rollout)
                                                                           : end_of_tensors(rollout, &answer->before);
 }
 
 static weft_status take_tiles(weft_rollout *rollout, const weft_wire_digests *answer)
 {
     weft_search *search = &rollout->searching.search;
-    uint64_t part = rollout->session->layout->entries[search->tensor].part + answer->first;
+    uint64_t part = rollout->layout->entries[search->tensor].part + answer->first;
     for (uint32_t i = 0; i < answer->count && !search->done; i++)
         if (search->mine[part + i] != answer->digest[i])
             take_part(rollout, part + i);
     search->next += answer->count;
     if (search->done)
         return WEFT_OK;
-    if (search->next < limit_of(&rollout->searching, rollout->session))
+    if (search->next < limit_of(&rollout->searching, rollout->layout))
         return ask(rollout);
     search->tensor++;
     return next_tensor(rollout);
@@ -284,7 +282,7 @@ weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint6
 static weft_status tell_target(const weft_rollout *rollout)
 {
     const weft_version *target = &rollout->arriving.queue[0].trailer.target;
-    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->stage.digests);
+    uint64_t root = weft_digest_parts_root(rollout->layout, rollout->stage.digests);
     if (rollout->searching.search.name[0])
         return weft_fail(WEFT_E_TARGET, "version %llu: %s: staged bits are not those published",
                          (unsigned long long)target->number, rollout->searching.search.name);
@@ -298,7 +296,7 @@ static weft_status tell_target(const weft_rollout *rollout)
 static void tell_join(weft_rollout *rollout)
 {
     const weft_search *search = &rollout->searching.search;
-    uint64_t tensors = rollout->session->layout->count;
+    uint64_t tensors = rollout->layout->count;
     char text[sizeof search->name + 64];
     if (!search->name[0] || rollout->searching.told)
         return;
@@ -320,13 +318,13 @@ static uint64_t wire_unit(const weft_excerpt *excerpt, uint64_t unit)
 }
 
 /* The runs of units that differ; false: more than one message says. */
-static bool list_units(const weft_searching *searching, weft_session *session, weft_wire_repair *repair)
+static bool list_units(const weft_rollout *rollout, weft_wire_repair *repair)
 {
     uint64_t next = 0;
-    for (uint64_t own = 0; own < session->layout->unit_count; own++) {
-        if (!bit_at(searching->wrong, own))
+    for (uint64_t own = 0; own < rollout->layout->unit_count; own++) {
+        if (!bit_at(rollout->searching.wrong, own))
             continue;
-        const uint64_t unit = wire_unit(&session->division.excerpt, own);
+        const uint64_t unit = wire_unit(&rollout->division->excerpt, own);
         if (repair->count == 0 || unit != next) {
             if (repair->count == WEFT_REPAIR_RANGES_MAX)
                 return false;
@@ -344,7 +342,7 @@ static weft_status end_join(weft_rollout *rollout, bool whole, const weft_versio
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_repair repair = {.root = rollout->current.version.root, .version = *nearest};
-    if (!whole || !list_units(&rollout->searching, rollout->session, &repair))
+    if (!whole || !list_units(rollout, &repair))
         return weft_ask_offered(rollout);
     weft_wire_put_repair(&out, &repair);
     weft_log(WEFT_LOG_INFO, "asking for a repair to version %llu: %u ranges of units",

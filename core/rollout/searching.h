@@ -49,7 +49,7 @@ weft_status weft_search_join(weft_rollout *rollout);
 weft_status weft_search_answer(weft_rollout *rollout, const uint8_t *body, uint64_t length);
 /* Ends a search that is done or has taken io_deadline. Errors: the fault that waited for the search, if one did. */
 weft_status weft_search_check(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
-weft_status weft_search_open(weft_searching *searching, weft_session *session);
+weft_status weft_search_open(weft_searching *searching, const weft_layout *layout);
 void weft_search_close(weft_searching *searching);
 /* Forgets the search, because the connection is gone. */
 void weft_search_drop(weft_searching *searching);

@@ -7,7 +7,7 @@
 
 void weft_stage_clear(weft_rollout *rollout)
 {
-    uint64_t parts = rollout->session->layout->part_count;
+    uint64_t parts = rollout->layout->part_count;
     bool snapshot = rollout->arriving.queued && rollout->arriving.queue[0].header.snapshot;
     rollout->intake.moved_ns = weft_clock_ns();
     weft_staging_clear(&rollout->stage.staging);
@@ -26,11 +26,11 @@ void weft_stage_clear(weft_rollout *rollout)
 
 /* ---- the whole of it */
 
-static weft_status check_totals(const weft_arriving *arriving, weft_session *session)
+static weft_status check_totals(const weft_arriving *arriving, const weft_layout *layout)
 {
     const weft_incoming *incoming = &arriving->queue[0];
     const weft_receipt_book *book = &arriving->book;
-    uint64_t units = session->layout->unit_count;
+    uint64_t units = layout->unit_count;
     if (book->frames != incoming->trailer.frames || book->frame_bytes != incoming->trailer.frame_bytes)
         return weft_fail(WEFT_E_PROTOCOL, "version %llu: %llu frames of %llu bytes came, the trailer says %llu of %llu",
                          (unsigned long long)incoming->trailer.target.number, (unsigned long long)book->frames,
@@ -53,7 +53,7 @@ static weft_status check_totals(const weft_arriving *arriving, weft_session *ses
 static weft_status prove(weft_rollout *rollout)
 {
     const weft_version *target = &rollout->arriving.queue[0].trailer.target;
-    uint64_t root = weft_digest_parts_root(rollout->session->layout, rollout->stage.digests);
+    uint64_t root = weft_digest_parts_root(rollout->layout, rollout->stage.digests);
     rollout->arriving.book.proved = root == target->root;
     return rollout->arriving.book.proved ? WEFT_OK : weft_search_target(rollout);
 }
@@ -68,7 +68,7 @@ static weft_status tell_staged(weft_arriving *arriving, weft_joining *joining)
 
 static weft_status check_whole(weft_rollout *rollout)
 {
-    weft_status status = check_totals(&rollout->arriving, rollout->session);
+    weft_status status = check_totals(&rollout->arriving, rollout->layout);
     if (status == WEFT_OK)
         status = weft_proof_settle(&rollout->stage.proof, rollout->stage.digests);
     return status == WEFT_OK ? prove(rollout) : status;
@@ -76,10 +76,11 @@ static weft_status check_whole(weft_rollout *rollout)
 
 /* Whether weights that the update does not touch are digested too. Not after a snapshot, because its proof has seen all
  * weights. */
-static bool verifies(const weft_arriving *arriving, weft_session *session)
+static bool verifies(const weft_rollout *rollout)
 {
-    return session->site->commit.verify == WEFT_VERIFY_FULL && !arriving->queue[0].header.snapshot &&
-           arriving->book.verified < session->layout->unit_count;
+    const weft_arriving *arriving = &rollout->arriving;
+    return rollout->session->site->commit.verify == WEFT_VERIFY_FULL && !arriving->queue[0].header.snapshot &&
+           arriving->book.verified < rollout->layout->unit_count;
 }
 
 static weft_status finish(weft_rollout *rollout)
@@ -88,7 +89,7 @@ static weft_status finish(weft_rollout *rollout)
     weft_status status = rollout->arriving.book.proved ? WEFT_OK : check_whole(rollout);
     if (status != WEFT_OK)
         return status;
-    if (verifies(&rollout->arriving, rollout->session))
+    if (verifies(rollout))
         return weft_verify_step(rollout);
     rollout->arriving.book.whole_ns = weft_clock_ns();
     if (rollout->arriving.book.begun_ns == 0)
@@ -109,7 +110,7 @@ static void tell_held(weft_rollout *rollout, uint64_t decode_ns, uint64_t commit
     uint8_t body[WEFT_MESSAGE_MAX];
     weft_out out = {body, sizeof body, 0, false};
     weft_wire_held held = {.version = rollout->current.version, .decode_ns = decode_ns, .commit_ns = commit_ns};
-    memcpy(held.layout, rollout->session->layout->hash, sizeof held.layout);
+    memcpy(held.layout, rollout->layout->hash, sizeof held.layout);
     held.attachment = rollout->current.attachment ? rollout->current.attachment->hash : 0;
     weft_wire_put_held(&out, &held);
     weft_rollout_send(&rollout->joining, WEFT_MESSAGE_HELD, &out);

@@ -76,7 +76,7 @@ static void image_fill(void *user, uint64_t unit, weft_job *job)
 static weft_status commit_image(weft_rollout *rollout)
 {
     const weft_chore store = {WEFT_JOB_STORE, image_fill, NULL, rollout};
-    return weft_pipeline_run(&rollout->session->calls, &store, 0, rollout->session->layout->unit_count);
+    return weft_pipeline_run(&rollout->session->calls, &store, 0, rollout->layout->unit_count);
 }
 
 weft_status weft_stage_commit(weft_rollout *rollout)

@@ -40,11 +40,11 @@ static weft_status frame_invert(weft_rollout *rollout, weft_frame *frame)
 {
     const weft_session *session = rollout->session;
     const weft_kept *kept = &rollout->arriving.kept;
-    weft_invert_job job = {session->layout, *frame, kept->memory + kept->capacity};
+    weft_invert_job job = {rollout->layout, *frame, kept->memory + kept->capacity};
     weft_pipeline_settle(&rollout->session->calls);
     weft_status status =
         weft_backend_wait(session->backend, session->device, session->backend->invert(session->device, &job), &job);
-    return status == WEFT_OK ? weft_frame_admit(session->layout, job.bytes, rollout->arriving.taken.capacity, frame)
+    return status == WEFT_OK ? weft_frame_admit(rollout->layout, job.bytes, rollout->arriving.taken.capacity, frame)
                              : status;
 }
 
@@ -56,7 +56,7 @@ static weft_status frame_next(walk *at, weft_frame *frame)
     if (at->unpacked)
         weft_pipeline_settle(&rollout->session->calls);
     weft_status status =
-        weft_planes_admit(&rollout->stage.unpacker, rollout->session->layout, bytes, at->end - at->at, frame, &length);
+        weft_planes_admit(&rollout->stage.unpacker, rollout->layout, bytes, at->end - at->at, frame, &length);
     if (status != WEFT_OK)
         return status;
     at->unpacked = frame->payload != bytes + WEFT_FRAME_HEADER_BYTES;
@@ -93,7 +93,7 @@ static weft_status batch_decode(walk *at)
             status = frame_next(at, &frame);
         if (status != WEFT_OK)
             break;
-        weft_changes *changes = weft_stage_list(rollout->session, &rollout->stage, &frame.header);
+        weft_changes *changes = weft_stage_list(rollout->layout, &rollout->stage, &frame.header);
         full = !changes;
         if (changes)
             decode_begin(rollout, &frame, changes);
@@ -133,7 +133,7 @@ static weft_status walk_back(weft_rollout *rollout, uint64_t end)
 /* Compares the changes of each part's digest with those of the proof. */
 static weft_status sums_check(const weft_rollout *rollout)
 {
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     char name[WEFT_PART_TEXT];
     for (uint64_t p = 0; p < layout->part_count; p++) {
         if (rollout->current.digests[p] + rollout->arriving.kept.again[p] == rollout->stage.digests[p])
@@ -149,7 +149,7 @@ weft_status weft_stage_commit_encoded(weft_rollout *rollout)
 {
     walk forth = {.rollout = rollout, .end = rollout->arriving.kept.bytes};
     uint64_t moved;
-    memset(rollout->arriving.kept.again, 0, rollout->session->layout->part_count * sizeof(uint64_t));
+    memset(rollout->arriving.kept.again, 0, rollout->layout->part_count * sizeof(uint64_t));
     weft_status status = walk_move(&forth, &moved);
     if (status == WEFT_OK)
         status = sums_check(rollout);

@@ -40,10 +40,10 @@ static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
     const uint64_t left = taken->bytes - taken->used;
     uint64_t length;
     if (taken->unpacked)
-        weft_pipeline_settle(&rollout->session->steps);
-    weft_status status = to_own_unit(&rollout->session->division.excerpt, at, left);
+        weft_pipeline_settle(&rollout->stage.window);
+    weft_status status = to_own_unit(&rollout->division->excerpt, at, left);
     if (status == WEFT_OK)
-        status = weft_planes_admit(&rollout->stage.unpacker, rollout->session->layout, at, left, frame, &length);
+        status = weft_planes_admit(&rollout->stage.unpacker, rollout->layout, at, left, frame, &length);
     if (status != WEFT_OK)
         return status;
     taken->unpacked = frame->payload != at + WEFT_FRAME_HEADER_BYTES;
@@ -55,7 +55,7 @@ static weft_status next_frame(weft_rollout *rollout, weft_frame *frame)
 static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const weft_binding *base, uint32_t limit,
                          weft_changes *changes)
 {
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->stage.window;
     weft_pipeline_next(window)->decode =
         (weft_decode_job){.frame = *frame,
                           .base = weft_binding_span(base, frame->header.unit, frame->header.units),
@@ -66,10 +66,10 @@ static void decode_begin(weft_rollout *rollout, const weft_frame *frame, const w
     weft_pipeline_begin(window, WEFT_JOB_DECODE);
 }
 
-weft_changes *weft_stage_list(weft_session *session, weft_stage *stage, const weft_frame_header *frame)
+weft_changes *weft_stage_list(const weft_layout *layout, weft_stage *stage, const weft_frame_header *frame)
 {
     weft_changes *changes =
-        weft_staging_take(&stage->staging, frame->unit, frame->changed, session->layout->units[frame->unit].width);
+        weft_staging_take(&stage->staging, frame->unit, frame->changed, layout->units[frame->unit].width);
     if (changes)
         changes->units = frame->units;
     return changes;
@@ -87,20 +87,20 @@ static weft_status over_budget(const weft_arriving *arriving, const weft_stage *
 /* Ends the oldest frame under way. */
 static weft_status update_frame_end(weft_rollout *rollout)
 {
-    const weft_job *job = weft_pipeline_end(&rollout->session->steps);
+    const weft_job *job = weft_pipeline_end(&rollout->stage.window);
     const weft_status status = job->status;
     if (status == WEFT_OK)
         rollout->arriving.book.changed += job->decode.changes->count;
     if (status != WEFT_E_CORRUPT && status != WEFT_E_BASE)
         return status;
     const weft_frame_header frame = job->decode.frame.header;
-    weft_pipeline_drop(&rollout->session->steps);
+    weft_pipeline_drop(&rollout->stage.window);
     return weft_verify_frame(rollout, &frame, status);
 }
 
 static weft_status update_frames_end(weft_rollout *rollout)
 {
-    const weft_pipeline *window = &rollout->session->steps;
+    const weft_pipeline *window = &rollout->stage.window;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && window->ended < window->begun)
         status = update_frame_end(rollout);
@@ -112,7 +112,7 @@ static weft_status update_frames_end(weft_rollout *rollout)
 static weft_status list_take(weft_rollout *rollout, const weft_frame_header *frame, weft_changes **changes)
 {
     weft_kept *kept = &rollout->arriving.kept;
-    *changes = weft_stage_list(rollout->session, &rollout->stage, frame);
+    *changes = weft_stage_list(rollout->layout, &rollout->stage, frame);
     if (*changes || kept->broken)
         return *changes ? WEFT_OK : over_budget(&rollout->arriving, &rollout->stage);
     weft_status status = update_frames_end(rollout);
@@ -120,7 +120,7 @@ static weft_status list_take(weft_rollout *rollout, const weft_frame_header *fra
         return status;
     kept->encoded = true;
     weft_staging_clear(&rollout->stage.staging);
-    *changes = weft_stage_list(rollout->session, &rollout->stage, frame);
+    *changes = weft_stage_list(rollout->layout, &rollout->stage, frame);
     return *changes ? WEFT_OK : over_budget(&rollout->arriving, &rollout->stage);
 }
 
@@ -146,7 +146,7 @@ static weft_status update_frame_begin(weft_rollout *rollout)
 
 static weft_status update_frames(weft_rollout *rollout)
 {
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->stage.window;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(&rollout->arriving); i++) {
         if (!weft_pipeline_next(window))
@@ -160,9 +160,8 @@ static weft_status update_frames(weft_rollout *rollout)
 /* ---- tiles of a snapshot: stored, and digested where they lie when the proof comes to them */
 
 /* Ends the oldest tiles until at most `left` are under way; `*stored` is how many are whole. */
-static weft_status tiles_end(weft_session *session, uint64_t left, uint64_t *stored)
+static weft_status tiles_end(weft_pipeline *window, uint64_t left, uint64_t *stored)
 {
-    weft_pipeline *window = &session->steps;
     weft_status status = WEFT_OK;
     for (; status == WEFT_OK && window->begun - window->ended > left; ++*stored)
         status = weft_pipeline_end(window)->status;
@@ -173,13 +172,13 @@ static weft_status tiles_end(weft_session *session, uint64_t left, uint64_t *sto
 static void start_over(weft_rollout *rollout)
 {
     weft_proof_begin(&rollout->stage.proof, weft_stage_target(&rollout->current, &rollout->stage));
-    memset(rollout->stage.digests, 0, rollout->session->layout->part_count * sizeof *rollout->stage.digests);
+    memset(rollout->stage.digests, 0, rollout->layout->part_count * sizeof *rollout->stage.digests);
     rollout->arriving.book.next_unit = 0;
 }
 
 static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
 {
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->stage.window;
     const bool steps = weft_frame_has_full_steps(&frame->header);
     if (frame->header.level != WEFT_LEVEL_FULL || steps || frame->header.unit != rollout->arriving.book.next_unit)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: unit %u as %s%s, expected unit %llu as full", frame->header.unit,
@@ -195,17 +194,17 @@ static weft_status tile_begin(weft_rollout *rollout, const weft_frame *frame)
 
 static weft_status tile_frames(weft_rollout *rollout)
 {
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->stage.window;
     weft_status status = WEFT_OK;
     uint64_t stored = 0;
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(&rollout->arriving); i++) {
         weft_frame frame;
-        status = tiles_end(rollout->session, window->depth - 1, &stored);
+        status = tiles_end(window, window->depth - 1, &stored);
         if (status == WEFT_OK)
             status = next_frame(rollout, &frame);
         if (status == WEFT_OK && frame.header.level == WEFT_LEVEL_FULL && !weft_frame_has_full_steps(&frame.header) &&
             frame.header.unit == 0 && rollout->arriving.book.next_unit > 0) {
-            status = tiles_end(rollout->session, 0, &stored);
+            status = tiles_end(window, 0, &stored);
             stored = 0;
             start_over(rollout);
         }
@@ -213,7 +212,7 @@ static weft_status tile_frames(weft_rollout *rollout)
             status = tile_begin(rollout, &frame);
     }
     if (status == WEFT_OK)
-        status = tiles_end(rollout->session, 0, &stored);
+        status = tiles_end(window, 0, &stored);
     return status == WEFT_OK ? weft_proof_stored(&rollout->stage.proof, stored, rollout->stage.digests) : status;
 }
 
@@ -233,7 +232,7 @@ static void list_fill(void *user, uint64_t list, weft_job *job)
 static weft_status deltas_end(weft_rollout *rollout)
 {
     const weft_chore apply = {WEFT_JOB_APPLY, list_fill, NULL, rollout};
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->stage.window;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && window->ended < window->begun)
         status = weft_pipeline_end(window)->status;
@@ -254,17 +253,17 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
         return weft_fail(WEFT_E_PROTOCOL, "snapshot: a delta for unit %u before its tile", frame->header.unit);
     const weft_changes *last = staging->count > 0 ? weft_staging_at(&rollout->stage.staging, staging->count - 1) : NULL;
     bool again = last && frame->header.unit < last->unit + (uint64_t)last->units; /* of a version further on */
-    if (again || !weft_pipeline_next(&rollout->session->steps))
+    if (again || !weft_pipeline_next(&rollout->stage.window))
         status = deltas_end(rollout);
     weft_changes *changes =
-        status == WEFT_OK ? weft_stage_list(rollout->session, &rollout->stage, &frame->header) : NULL;
+        status == WEFT_OK ? weft_stage_list(rollout->layout, &rollout->stage, &frame->header) : NULL;
     if (status == WEFT_OK && !changes && staging->count > 0) {
         status = deltas_end(rollout);
-        changes = status == WEFT_OK ? weft_stage_list(rollout->session, &rollout->stage, &frame->header) : NULL;
+        changes = status == WEFT_OK ? weft_stage_list(rollout->layout, &rollout->stage, &frame->header) : NULL;
     }
     if (status != WEFT_OK || !changes)
         return status != WEFT_OK ? status : over_budget(&rollout->arriving, &rollout->stage);
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     uint32_t limit =
         end > next ? weft_layout_count_units(layout, frame->header.unit, (uint32_t)(next - frame->header.unit)) : 0;
     decode_begin(rollout, frame, weft_stage_target(&rollout->current, &rollout->stage), limit, changes);
@@ -273,7 +272,7 @@ static weft_status delta_begin(weft_rollout *rollout, const weft_frame *frame)
 
 static weft_status delta_frames(weft_rollout *rollout)
 {
-    weft_pipeline *window = &rollout->session->steps;
+    weft_pipeline *window = &rollout->stage.window;
     weft_status status =
         weft_proof_settle(&rollout->stage.proof, rollout->stage.digests); /* what changes was digested before */
     for (uint32_t i = 0; status == WEFT_OK && i < FRAMES_MOST(window) && has_frames(&rollout->arriving); i++) {
@@ -290,6 +289,6 @@ weft_status weft_stage_frames(weft_rollout *rollout)
     weft_status status = !rollout->arriving.queue[0].header.snapshot ? update_frames(rollout)
                          : rollout->arriving.taken.delta             ? delta_frames(rollout)
                                                                      : tile_frames(rollout);
-    weft_pipeline_drop(&rollout->session->steps);
+    weft_pipeline_drop(&rollout->stage.window);
     return status;
 }

@@ -10,14 +10,14 @@
 static weft_status compare(weft_rollout *rollout, uint64_t unit, char name[WEFT_PART_TEXT])
 {
     weft_session *session = rollout->session;
-    uint64_t first = weft_part_of_unit(session->layout, unit), count = session->layout->units[unit].tensor_count;
+    uint64_t first = weft_part_of_unit(rollout->layout, unit), count = rollout->layout->units[unit].tensor_count;
     weft_digest_job job = {weft_binding_view(&rollout->current.weights, unit), rollout->current.fresh};
     memset(rollout->current.fresh + first, 0, count * sizeof *rollout->current.fresh);
     weft_status status =
         weft_backend_wait(session->backend, session->device, session->backend->digest(session->device, &job), &job);
     name[0] = 0;
     if (status == WEFT_OK)
-        weft_part_differs(session->layout, first, count, rollout->current.fresh, rollout->current.digests, name);
+        weft_part_differs(rollout->layout, first, count, rollout->current.fresh, rollout->current.digests, name);
     return status;
 }
 
@@ -49,7 +49,7 @@ static weft_status compare_units(weft_rollout *rollout, uint64_t unit, uint64_t 
 
 weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *frame, weft_status why)
 {
-    const weft_layout *layout = rollout->session->layout;
+    const weft_layout *layout = rollout->layout;
     uint64_t last = (uint64_t)frame->unit + frame->units - 1;
     char name[WEFT_PART_TEXT], text[128];
     snprintf(text, sizeof text, "%s", weft_last_error());
@@ -67,5 +67,5 @@ weft_status weft_verify_frame(weft_rollout *rollout, const weft_frame_header *fr
 void weft_verify_name(weft_rollout *rollout, uint64_t unit, uint64_t units, char name[WEFT_PART_TEXT])
 {
     if (compare_units(rollout, unit, units, name) != WEFT_OK || !name[0]) /* it changed back meanwhile */
-        weft_part_name(rollout->session->layout, weft_part_of_unit(rollout->session->layout, unit), name);
+        weft_part_name(rollout->layout, weft_part_of_unit(rollout->layout, unit), name);
 }

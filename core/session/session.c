@@ -78,8 +78,7 @@ static weft_status open_backend(weft_session *session, const char *backend, cons
         return status;
     snprintf(session->backend_name, sizeof session->backend_name, "%s/%s", session->backend->name,
              session->backend->kernels(session->device));
-    status = weft_pipeline_open(&session->steps, session->backend, session->device);
-    return status == WEFT_OK ? weft_pipeline_open(&session->calls, session->backend, session->device) : status;
+    return weft_pipeline_open(&session->calls, session->backend, session->device);
 }
 
 static weft_status make_parts(weft_session *session, const weft_site *site, const char *backend,
@@ -180,7 +179,6 @@ weft_status weft_session_make(const weft_site *site, weft_division *division, co
 void weft_session_unmake(weft_session *session)
 {
     weft_pipeline_close(&session->calls);
-    weft_pipeline_close(&session->steps);
     if (session->device)
         session->backend->close(session->device);
     if (session->wake_fd >= 0)

@@ -49,7 +49,7 @@ struct weft_session {
     weft_layout *layout;    /* the division's: what is diffed, sent and digested */
     const weft_backend *backend;
     weft_backend_state *device;
-    weft_pipeline steps, calls; /* whose thread makes the steps; the caller's, in what it does outside them */
+    weft_pipeline calls; /* jobs of the caller's thread, in what it does outside the steps */
     weft_status ended;          /* WEFT_E_DEVICE: nothing can be done any more */
     char ended_text[320];       /* why */
     char backend_name[24];

@@ -9,7 +9,7 @@
 /* One job may have to work on all units of a run, of a frame that any trainer cuts. */
 static weft_status check_runs(const weft_session *session, const weft_binding *binding)
 {
-    const weft_layout *layout = session->layout;
+    const weft_layout *layout = binding->layout;
     const uint64_t most = session->backend->runs(session->device);
     uint32_t units;
     for (uint64_t unit = 0; unit < layout->unit_count; unit += units) {
@@ -25,7 +25,7 @@ static weft_status check_runs(const weft_session *session, const weft_binding *b
     return WEFT_OK;
 }
 
-static weft_status check_boxes(const weft_session *session, const weft_boxes *boxes)
+static weft_status check_boxes(const weft_session *session, const weft_layout *layout, const weft_boxes *boxes)
 {
     char name[WEFT_SLICE_TEXT];
     for (uint64_t i = 0; i < boxes->pattern_count; i++) {
@@ -35,7 +35,7 @@ static weft_status check_boxes(const weft_session *session, const weft_boxes *bo
             takes ? session->backend->check(session->device, (const void *)pattern->low, pattern->span) : NULL;
         if (takes && !why)
             continue;
-        weft_slice_name(session->layout, &boxes->slice[i], name);
+        weft_slice_name(layout, &boxes->slice[i], name);
         if (!takes)
             return weft_fail(WEFT_E_ARGUMENT,
                              "bind: %s: backend %s takes no block with strides yet: bind blocks that lie as the tensor "
@@ -51,12 +51,12 @@ weft_status weft_session_check(const weft_session *session, const weft_binding *
 {
     weft_status status = check_runs(session, binding);
     if (status == WEFT_OK && binding->boxes)
-        status = check_boxes(session, binding->boxes);
+        status = check_boxes(session, binding->layout, binding->boxes);
     if (status != WEFT_OK)
         return status;
     for (uint64_t i = 0; i < binding->run_count; i++) {
         const weft_run *run = &binding->runs[i];
-        const weft_layout_entry *entry = &session->layout->entries[run->tensor];
+        const weft_layout_entry *entry = &binding->layout->entries[run->tensor];
         if (!run->data)
             continue;
         const char *why = session->backend->check(session->device, run->data, (uint64_t)run->count * entry->row->width);
