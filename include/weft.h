@@ -317,6 +317,15 @@ typedef struct weft_version {
     uint64_t root;   /* digest of all bits */
 } weft_version;
 
+#define WEFT_SOURCES_MAX 64u /* trainers that one rollout receives from, at most */
+
+/* One of the trainers that publish one model together. This struct never grows. */
+typedef struct weft_trainer_source {
+    const char *address;      /* host:port that it listens on */
+    const weft_slice *slices; /* array of `slice_count` slices that it contributes: the slices of its own options */
+    uint64_t slice_count;
+} weft_trainer_source;
+
 typedef struct weft_options {
     size_t size; /* sizeof(weft_options) */
     /* Callback for log lines, called inside weft_events, weft_progress and weft_close. NULL: standard error. The line
@@ -327,13 +336,21 @@ typedef struct weft_options {
     void *log_user;         /* pointer handed to `log` */
     uint64_t first_version; /* trainer: number of the weights bound first (default 0) */
     uint64_t incarnation;   /* 0: taken from the clock; a restarted end should have a higher one */
-    /* rollout: array of `slice_count` slices of the model that this process takes, its view, in any order; copied.
-     * NULL: all of the model. The site's cuts part the model into cells, and cells into keys; the slices have all of a
-     * key or nothing of it. weft_bind then takes pieces or blocks of these slices alone, and roots are those of the
-     * view. */
+    /* Array of `slice_count` slices of the model that this process has, in any order; copied. NULL: all of the model.
+     * weft_bind then takes pieces or blocks of these slices alone, and roots are theirs.
+     * rollout: the view. The site's cuts part the model into cells, and cells into keys; the view has all of a key or
+     * nothing of it.
+     * trainer: the holding, which is what this one of several sources contributes. There are no attachments then. */
     const weft_slice *slices;
     uint64_t slice_count;
     uint32_t wants; /* rollout: 0: each version comes by itself; 1: versions come when weft_want names them */
+    /* rollout: number of `sources`, which together contribute each element of the view once; 0: one trainer, at the
+     * site's address. The weights move when all of them have one number. */
+    uint32_t source_count;
+    const weft_trainer_source *sources; /* rollout: array of `source_count` sources; copied */
+    /* trainer: the run, which is in each version's name; 0: drawn at random. All sources of one training run have one,
+     * and another one than the run before. */
+    uint64_t run;
 } weft_options;
 
 /* Opens the trainer's end of a session: takes the memory of the steady state and listens for rollouts.

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "rollout/rollout.h"
+#include "joint/joint.h"
 #include "trainer/publish.h"
 
 weft_status weft_held(weft_session *session, weft_version *held)
@@ -26,9 +26,9 @@ weft_status weft_held(weft_session *session, weft_version *held)
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    bool holds = session->trainer ? session->trainer->publisher.bound : session->rollout->current.known;
-    if (holds)
-        *held = session->trainer ? session->trainer->publisher.newest.version : session->rollout->current.version;
+    const bool holds = session->trainer ? session->trainer->publisher.bound : weft_joint_held(session->joint, held);
+    if (session->trainer && holds)
+        *held = session->trainer->publisher.newest.version;
     weft_session_leave(session, before);
     return holds ? WEFT_OK : weft_fail_quiet(WEFT_E_STATE, "nothing is held");
 }
@@ -82,7 +82,7 @@ weft_status weft_staged(weft_session *session, uint32_t deadline_ms, weft_staged
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_staged(session->rollout, deadline_ms, info);
+    status = weft_joint_staged(session->joint, deadline_ms, info);
     weft_session_leave(session, before);
     wait_end(session, WEFT_TURN_STAGED);
     return status;
@@ -96,7 +96,7 @@ weft_status weft_want(weft_session *session, uint64_t number)
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_wishing_want(session->rollout, number);
+    status = weft_joint_want(session->joint, number);
     weft_session_leave(session, before);
     weft_turn_leave(&session->turn, WEFT_TURN_WANT);
     return status;
@@ -112,7 +112,7 @@ weft_status weft_offered(weft_session *session, uint64_t after, uint32_t deadlin
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_wishing_offered(session->rollout, after, deadline_ms, number);
+    status = weft_joint_offered(session->joint, after, deadline_ms, number);
     weft_session_leave(session, before);
     wait_end(session, WEFT_TURN_OFFERED);
     return status;
@@ -125,7 +125,7 @@ static weft_status commit_alone(weft_session *session, uint64_t version, void *s
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_commit(session->rollout, version, stream, flags, held);
+    status = weft_joint_commit(session->joint, version, stream, flags, held);
     weft_session_leave(session, before);
     steps_end(session);
     return status;
@@ -155,7 +155,7 @@ weft_status weft_settle(weft_session *session, weft_settlement how, void *stream
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_settle(session->rollout, how, stream, held);
+    status = weft_joint_settle(session->joint, how, stream, held);
     weft_session_leave(session, before);
     weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
@@ -186,7 +186,7 @@ weft_status weft_scrub(weft_session *session)
     if (status != WEFT_OK)
         return status;
     weft_log_sink *before = weft_session_enter(session);
-    status = weft_rollout_scrub(session->rollout);
+    status = weft_joint_scrub(session->joint);
     weft_session_leave(session, before);
     weft_turn_end(&session->turn, WEFT_TURN_WEIGHTS);
     return status;
@@ -220,6 +220,8 @@ static void describe_self(const weft_rollout *rollout, weft_peer_info *info)
 {
     memset(info, 0, sizeof *info);
     snprintf(info->name, sizeof info->name, "%s", rollout->site.name);
+    if (rollout->joining.route.source)
+        snprintf(info->name, sizeof info->name, "source %u", rollout->joining.route.source - 1);
     snprintf(info->backend, sizeof info->backend, "%s", rollout->session->backend_name);
     info->state = rollout->joining.state == WEFT_JOIN_JOINED ? WEFT_PEER_LIVE : WEFT_PEER_LOST;
     info->provider = rollout->intake.provider->name;
@@ -252,11 +254,10 @@ weft_status weft_peers(weft_session *session, weft_peer_info *peers, size_t capa
     const size_t size = capacity > 0 ? peers->size : 0;
     weft_peer_info all;
     weft_log_sink *before = weft_session_enter(session);
-    if (session->rollout) {
-        describe_self(session->rollout, &all);
-        if (capacity > 0)
-            put_peer(peers, size, 0, &all);
-        found = 1;
+    for (; session->joint && found < session->joint->count; found++) {
+        describe_self(session->joint->ends[found], &all);
+        if (found < capacity)
+            put_peer(peers, size, found, &all);
     }
     for (uint32_t i = 0; session->trainer && i < session->trainer->peers.count; i++) {
         const weft_peer *peer = &session->trainer->peers.list[i];

@@ -1,6 +1,7 @@
 /* relay_open.c - a relay's memory, layout and door, taken at open and given back in reverse. */
 #include "base/mem.h"
 #include "base/status.h"
+#include "joint/joint.h"
 #include "layout/layout.h"
 #include "relay/relay.h"
 #include "session/await.h"
@@ -149,5 +150,5 @@ static const weft_relay_hooks hooks = {.open = open_relay,
 weft_status weft_rollout_open(const weft_site *site, const char *peer, const weft_layout *layout,
                               const weft_options *options, weft_session **session)
 {
-    return weft_rollout_make(site, peer, layout, options, &hooks, session);
+    return weft_joint_open(site, peer, layout, options, &hooks, session);
 }

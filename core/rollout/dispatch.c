@@ -47,8 +47,9 @@ static weft_status take_welcome(weft_rollout *rollout, const uint8_t *body, uint
     weft_gateway_name(&rollout->joining.route, name);
     weft_log(WEFT_LOG_INFO, "joined %s at %s by %s; the trainer has version %llu", name, rollout->joining.control.peer,
              rollout->intake.facts.fabric, (unsigned long long)welcome->newest.number);
-    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, "trainer", &rollout->current.version,
-                       rollout->joining.route.gateways[rollout->joining.route.at].relay[0] ? name : "");
+    const bool behind = rollout->joining.route.gateways[rollout->joining.route.at].relay[0];
+    weft_session_event(rollout->session, WEFT_EVENT_JOINED, WEFT_OK, rollout->joining.route.source ? name : "trainer",
+                       &rollout->current.version, behind ? name : "");
     weft_session_changed(rollout->session);
     return weft_wishing_begin(rollout, welcome->newest.number);
 }

@@ -21,7 +21,7 @@ uint32_t weft_gateway_hosts(const weft_site *site, const weft_site_peer *peer,
         if (weft_site_resolve(site, relays[i], &relay) == WEFT_OK) /* as its rules make sure */
             memcpy(hosts[i], relay.relay, sizeof hosts[i]);
     if (count == 0 || peer->last_resort == WEFT_LAST_TRAINER)
-        memcpy(hosts[count++], site->trainer.listen, sizeof hosts[0]);
+        memcpy(hosts[count++], peer->listen, sizeof hosts[0]);
     return count;
 }
 
@@ -215,8 +215,19 @@ const char *weft_gateway_owner(const weft_route *route)
     return relay[0] ? relay : WEFT_GUARD_TRAINER;
 }
 
+void weft_gateway_trainer(const weft_route *route, char name[WEFT_SITE_NAME + 8])
+{
+    if (route->source)
+        snprintf(name, WEFT_SITE_NAME + 8, "source %u", route->source - 1);
+    else
+        snprintf(name, WEFT_SITE_NAME + 8, "the trainer");
+}
+
 void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8])
 {
     const char *relay = route->gateways[route->at].relay;
-    snprintf(name, WEFT_SITE_NAME + 8, relay[0] ? "relay %s" : "the trainer", relay);
+    if (relay[0])
+        snprintf(name, WEFT_SITE_NAME + 8, "relay %s", relay);
+    else
+        weft_gateway_trainer(route, name);
 }

@@ -31,7 +31,8 @@
 weft_status weft_join_open(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    weft_status status = weft_guard_open(session->site, rollout->site.name, &session->guard);
+    weft_status status =
+        session->guard ? WEFT_OK : weft_guard_open(session->site, rollout->site.name, &session->guard);
     if (status == WEFT_OK)
         status = weft_gateway_open(rollout);
     if (status == WEFT_OK)
@@ -78,17 +79,19 @@ static void holdings(const weft_current *current, char text[64])
 }
 
 /* Reports a lost trainer once, to the log and as an event. WEFT_OK: the trainer said goodbye. */
-static void tell_away(weft_current *current, weft_session *session, weft_status status, const char *why)
+static void tell_away(const weft_rollout *rollout, weft_status status, const char *why)
 {
-    char holds[64], away[320];
+    const weft_current *current = &rollout->current;
+    char holds[64], away[320], name[WEFT_SITE_NAME + 8];
     holdings(current, holds);
+    weft_gateway_trainer(&rollout->joining.route, name);
     if (status != WEFT_OK)
-        weft_log(WEFT_LOG_WARN, "the trainer is away: %s; %s, dialing again", why, holds);
+        weft_log(WEFT_LOG_WARN, "%s is away: %s; %s, dialing again", name, why, holds);
     else
-        weft_log(WEFT_LOG_INFO, "the trainer said goodbye; %s", holds);
+        weft_log(WEFT_LOG_INFO, "%s said goodbye; %s", name, holds);
     snprintf(away, sizeof away, "trainer away, %s: %s", holds, why);
-    weft_session_event(session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status, "trainer",
-                       &current->version, away);
+    weft_session_event(rollout->session, status == WEFT_OK ? WEFT_EVENT_GOODBYE : WEFT_EVENT_LOST, status,
+                       rollout->joining.route.source ? name : "trainer", &current->version, away);
 }
 
 /* Reports that this end joins anew, because the fault is here and not the trainer's. The end of a session was reported
@@ -160,7 +163,18 @@ void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why)
     snprintf(text, sizeof text, "%s", why);
     tell_short(&rollout->joining, status, text);
     if (leave(rollout, status, text))
-        tell_away(&rollout->current, rollout->session, status, text);
+        tell_away(rollout, status, text);
+}
+
+void weft_join_again(weft_rollout *rollout, const char *why)
+{
+    if (rollout->course.state == WEFT_COURSE_STAGED) {
+        weft_course_move(&rollout->course, WEFT_COURSE_ON_COMMIT); /* dropped, as if it were undone */
+        weft_course_move(&rollout->course, WEFT_COURSE_ON_UNDONE);
+    }
+    weft_log(WEFT_LOG_INFO, "joins source %u again: %s",
+             rollout->joining.route.source ? rollout->joining.route.source - 1 : 0, why);
+    leave(rollout, WEFT_E_PEER_LOST, why);
 }
 
 static void wait_for_ready(weft_rollout *rollout)

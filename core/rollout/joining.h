@@ -33,6 +33,7 @@ typedef struct weft_gateway {
 typedef struct weft_route {
     weft_gateway gateways[WEFT_GATEWAYS];
     uint32_t count, at;
+    uint32_t source;      /* number of the source, counted from 1; 0: the trainer is the only one */
     uint32_t silent;      /* place, counted from 1, of the relay that was lost by its silence: passed over at first */
     bool brief;           /* a relay was lost: the others are asked in turn, none for long */
     weft_resolver *names; /* answers to the gateways' names, which may come later; NULL: nobody asked */
@@ -77,6 +78,8 @@ void weft_join_close(weft_intake *intake, weft_joining *joining);
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 /* Closes the connection and everything on it, and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
+/* Joins again because of this end, without a fault of anybody's: what came is dropped, also a version that is proved. */
+void weft_join_again(weft_rollout *rollout, const char *why);
 /* Reports to the trainer that a version failed here, and joins again. With `doubt` the weights are digested anew first.
  */
 void weft_join_fault(weft_rollout *rollout, weft_status status, bool doubt);
@@ -113,7 +116,9 @@ bool weft_gateway_again(const weft_joining *joining, const weft_site_peer *site,
 uint64_t weft_gateway_patience_ms(const weft_joining *joining, const weft_site_peer *site, uint64_t most_ms);
 /* Returns the name that the end behind the present gateway proves: the relay's, or the trainer's. */
 const char *weft_gateway_owner(const weft_route *route);
-/* Writes "the trainer", or "relay NAME". */
+/* Writes "the trainer", or of several "source R". */
+void weft_gateway_trainer(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
+/* Writes who is at the present gateway: as weft_gateway_trainer does, or "relay NAME". */
 void weft_gateway_name(const weft_route *route, char name[WEFT_SITE_NAME + 8]);
 
 /* ---- dispatch.c */

@@ -1,4 +1,4 @@
-/* rollout.c - the rollout's session: opens and closes it, and knows the order of the stages. */
+/* rollout.c - one end of a rollout: opens and closes it, and knows the order of the stages. */
 #include "rollout/rollout.h"
 
 #include <stdio.h>
@@ -10,9 +10,6 @@
 
 /* Decoding goes on for so long before the lock is let go of. */
 #define SLICE_NS (2 * WEFT_NS_PER_MS)
-
-/* Descriptors a relay's step may wait for: two connections and two ports per rollout behind it. */
-#define RELAY_FDS (16 + WEFT_PORTS_MAX + 4 * 64)
 
 /* ---- one step */
 
@@ -86,11 +83,10 @@ static weft_status serve_data(weft_rollout *rollout, bool work, uint64_t now_ns,
     return status;
 }
 
-static void step(weft_session *session, bool work, weft_waits *waits)
+void weft_rollout_step(weft_rollout *rollout, bool work, weft_waits *waits)
 {
-    weft_rollout *rollout = session->rollout;
     uint64_t now_ns = weft_clock_ns();
-    if (!rollout->current.bound || rollout->current.digesting || session->ended != WEFT_OK)
+    if (!rollout->current.bound || rollout->current.digesting || rollout->session->ended != WEFT_OK)
         return;
     weft_join_step(rollout, now_ns, waits);
     weft_rollout_check_held(rollout, now_ns, waits);
@@ -116,16 +112,6 @@ static void step(weft_session *session, bool work, weft_waits *waits)
         weft_inlet_wait(&rollout->arriving, &rollout->intake, waits);
     if (rollout->relay)
         rollout->hooks->wait(rollout->relay, waits);
-}
-
-static bool help(weft_session *session)
-{
-    return weft_proof_help(&session->rollout->stage.proof);
-}
-
-static void figures(const weft_session *session, weft_stats_info *stats)
-{
-    stats->rail_count = weft_inlet_rails(&session->rollout->intake, &session->rollout->site, stats->rails);
 }
 
 /* ---- open and close */
@@ -211,16 +197,15 @@ static weft_status open_parts(weft_rollout *rollout, weft_rollout_sizes *sizes)
     return status == WEFT_OK && rollout->site.relay[0] ? rollout->hooks->open(rollout) : status;
 }
 
-static void give_back(weft_rollout *rollout)
+void weft_rollout_give_back(weft_rollout *rollout)
 {
-    weft_session *session = rollout->session;
     const uint64_t bytes = image_bytes(rollout->layout);
     if (rollout->relay)
         rollout->hooks->close(rollout);
     weft_join_close(&rollout->intake, &rollout->joining);
     weft_binding_close(&rollout->stage.image_binding);
     if (rollout->stage.image)
-        session->backend->memory_give(session->device, rollout->stage.image, bytes, WEFT_MEMORY_HOST);
+        rollout->session->backend->memory_give(rollout->session->device, rollout->stage.image, bytes, WEFT_MEMORY_HOST);
     weft_proof_close(&rollout->stage.proof);
     weft_pipeline_close(&rollout->stage.window);
     weft_unpacker_close(&rollout->stage.unpacker);
@@ -233,14 +218,12 @@ static void give_back(weft_rollout *rollout)
     weft_mem_give(rollout->current.fresh);
     weft_mem_give(rollout->stage.digests);
     weft_mem_give(rollout->current.digests);
-    weft_session_unmake(session);
     weft_mem_give(rollout);
 }
 
-/* Waits until a relay's children have what is on its way to them, because the relay leaves in good order. */
-static void let_pass(weft_session *session, uint64_t deadline_ns)
+void weft_rollout_let_pass(weft_rollout *rollout, uint64_t deadline_ns)
 {
-    const weft_rollout *rollout = session->rollout;
+    weft_session *session = rollout->session;
     pthread_mutex_lock(&session->lock);
     while (rollout->relay && rollout->current.bound && rollout->joining.state == WEFT_JOIN_JOINED &&
            rollout->hooks->busy(rollout->relay) && weft_clock_ns() < deadline_ns) {
@@ -254,24 +237,17 @@ static void let_pass(weft_session *session, uint64_t deadline_ns)
 /* Undoes a commit that nobody settled. */
 static void let_go(weft_rollout *rollout)
 {
-    weft_log_sink *before = weft_log_enter(&rollout->session->sink);
     if (rollout->stage.held_back && weft_stage_undo(rollout) != WEFT_OK)
         weft_log(WEFT_LOG_ERROR, "a commit that was held could not be undone: the weights are those of no version");
     rollout->stage.held_back = false;
-    weft_log_enter(before);
 }
 
-static void close_rollout(weft_session *session)
+void weft_rollout_leave(weft_rollout *rollout, uint64_t deadline_ns)
 {
-    weft_rollout *rollout = session->rollout;
-    uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
     uint8_t body[64];
     weft_out out = {body, sizeof body, 0, false};
-    let_pass(session, deadline_ns);
-    weft_session_stop(session);
-    let_go(rollout);
     weft_wire_notice notice = {.version = rollout->current.version.number, .text = "the rollout closes"};
-    weft_log_sink *before = weft_log_enter(&session->sink);
+    let_go(rollout);
     if (rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_wire_put_notice(&out, &notice);
         weft_rollout_send(&rollout->joining, WEFT_MESSAGE_BYE, &out);
@@ -281,10 +257,6 @@ static void close_rollout(weft_session *session)
     }
     if (rollout->relay)
         rollout->hooks->flush(rollout->relay, deadline_ns);
-    weft_log_enter(before);
-    if (session->own_log) /* while a callback may still ask what the session holds */
-        weft_session_hand_out(session);
-    give_back(rollout);
 }
 
 static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *sizes)
@@ -292,12 +264,16 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
     weft_session *session = rollout->session;
     char size[WEFT_SIZE_PRINTED];
     const uint64_t relay = rollout->relay ? rollout->hooks->bytes(rollout->relay) : 0;
-    session->stats.memory_bytes = sizes->bytes - sizes->relay + relay;
+    const uint64_t bytes = sizes->bytes - sizes->relay + relay;
+    char source[WEFT_SITE_NAME + 8] = "";
+    if (rollout->joining.route.source)
+        snprintf(source, sizeof source, ", source %u", rollout->joining.route.source - 1);
+    session->stats.memory_bytes += bytes;
     snprintf(session->stats.provider, sizeof session->stats.provider, "%s", rollout->intake.provider->name);
     weft_log(WEFT_LOG_INFO,
-             "rollout %s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, encoded "
+             "rollout %s%s: at most %.1f MB beside the weights' %.1f: slots %.1f, decoding %.1f, staging %.1f, encoded "
              "%.1f, digests %.1f, image %.1f, relay %.1f; backend %s, provider %s (%s)",
-             rollout->site.name, (double)session->stats.memory_bytes / 1e6, (double)rollout->layout->bytes / 1e6,
+             rollout->site.name, source, (double)bytes / 1e6, (double)rollout->layout->bytes / 1e6,
              (double)sizes->slots / 1e6, (double)sizes->decoding / 1e6, (double)sizes->staging.bytes / 1e6,
              (double)sizes->encoded / 1e6, (double)sizes->digests / 1e6, (double)sizes->image / 1e6,
              (double)relay / 1e6, session->backend_name, rollout->intake.provider->name, rollout->intake.facts.fabric);
@@ -307,8 +283,23 @@ static void print_memory(const weft_rollout *rollout, const weft_rollout_sizes *
                  sizes->staging.percent);
 }
 
+/* Leaves to an end its share of what the process may take. */
+static void share_out(const weft_rollout_share *share, weft_site_peer *site, weft_mem_host *memory,
+                      const weft_layout *layout)
+{
+    const uint64_t least = weft_staging_largest(layout) + 16;
+    const uint64_t staging = (uint64_t)((double)site->staging * share->of_bytes);
+    memory->available = (uint64_t)((double)memory->available * share->of_bytes);
+    if (site->staging)
+        site->staging = staging > least ? staging : least;
+    if (site->encoded != UINT64_MAX)
+        site->encoded = (uint64_t)((double)site->encoded * share->of_bytes);
+    const uint64_t bucket = weft_size_bucket(layout, site) / share->ends;
+    site->bucket_max = bucket > layout->largest_frame ? bucket : layout->largest_frame;
+}
+
 /* Resolves each `auto` to a size, from here on as if the site had said so. */
-static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
+static void settle_sizes(weft_rollout *rollout, const weft_rollout_share *share, weft_rollout_sizes *sizes)
 {
     const weft_session *session = rollout->session;
     const bool far = session->backend->caps & WEFT_BACKEND_DEVICE;
@@ -316,54 +307,35 @@ static void settle_sizes(weft_rollout *rollout, weft_rollout_sizes *sizes)
     weft_mem_host memory;
     weft_mem_host_read("", &memory);
     memory.available -= pending < memory.available ? pending : memory.available;
+    if (share->ends > 1)
+        share_out(share, &rollout->site, &memory, rollout->layout);
     *sizes = weft_rollout_sizes_of(session->site, &rollout->site, rollout->layout, session->backend, &memory);
     rollout->site.bucket_max = sizes->bucket;
     rollout->site.staging = sizes->staging.bytes;
 }
 
-weft_status weft_rollout_make(const weft_site *site, const char *peer, const weft_layout *layout,
-                              const weft_options *options, const weft_relay_hooks *hooks, weft_session **session)
+weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, const weft_division *division,
+                              const weft_rollout_share *share, const weft_relay_hooks *hooks, weft_rollout **made)
 {
-    weft_site_peer row;
-    weft_session *made = NULL;
     weft_rollout_sizes sizes;
-    weft_status status = weft_site_resolve(site, peer, &row);
-    if (status != WEFT_OK)
-        return status;
-    const weft_backend_options work = {(int)row.device, row.kernels, row.device_memory};
-    weft_division division;
-    status = weft_session_divide(site, layout, options, false, &division);
-    if (status == WEFT_OK)
-        status = weft_session_make(site, &division, options, row.backend, &work,
-                                   row.relay[0] ? RELAY_FDS : 8 + WEFT_PORTS_MAX, &made);
-    if (status != WEFT_OK)
-        return status;
     weft_rollout *rollout = weft_mem_take(1, sizeof *rollout);
-    if (!rollout) {
-        weft_session_unmake(made);
+    if (!rollout)
         return weft_fail(WEFT_E_MEMORY, "no memory for a rollout");
-    }
-    made->rollout = rollout;
-    made->step = step;
-    made->figures = figures;
-    made->help = help;
-    made->close = close_rollout;
-    rollout->session = made;
-    rollout->division = &made->division;
-    rollout->layout = made->layout;
+    rollout->session = session;
+    rollout->division = division;
+    rollout->layout = division->layout;
     rollout->hooks = hooks;
-    rollout->site = row;
+    rollout->site = *row;
+    rollout->joining.route.source = share->several ? share->source + 1 : 0;
     rollout->stage.level = "";
-    rollout->wishing.named = made->options.wants;
-    weft_log_sink *before = weft_log_enter(&made->sink);
-    settle_sizes(rollout, &sizes);
-    status = open_parts(rollout, &sizes);
+    rollout->wishing.named = session->options.wants || share->several;
+    settle_sizes(rollout, share, &sizes);
+    weft_status status = open_parts(rollout, &sizes);
     if (status == WEFT_OK)
         print_memory(rollout, &sizes);
-    weft_log_enter(before);
     if (status != WEFT_OK)
-        give_back(rollout);
+        weft_rollout_give_back(rollout);
     else
-        *session = made;
+        *made = rollout;
     return status;
 }

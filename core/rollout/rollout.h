@@ -1,7 +1,6 @@
-/* rollout.h - the rollout's end: joins, receives buckets into slots, stages their frames, commits.
+/* rollout.h - the rollout's end at one trainer: joins, receives buckets into slots, stages their frames, commits.
  *
- * The parts that a rollout has once are the weights (current) and the course of the version that comes next. All other
- * parts are there once for each trainer. */
+ * A rollout of several sources has one such end for each, and core/joint moves them as one. */
 #ifndef WEFT_CORE_ROLLOUT_H
 #define WEFT_CORE_ROLLOUT_H
 
@@ -82,20 +81,44 @@ static inline weft_status weft_rollout_send(weft_joining *joining, weft_message 
     return weft_control_send(&joining->control, type, body ? body->data : NULL, body ? body->used : 0);
 }
 
+/* The part of its process that an end is: its source, and its share of memory. */
+typedef struct weft_rollout_share {
+    bool several;    /* the trainer is one of several sources, and `source` its number */
+    uint32_t ends;   /* ends of the process */
+    uint32_t source;
+    double of_bytes; /* share of the process's weights, from 0 to 1 */
+} weft_rollout_share;
+
 /* ---- rollout.c */
-/* Opens a rollout; `hooks` serve it if the site makes it a relay. */
-weft_status weft_rollout_make(const weft_site *site, const char *peer, const weft_layout *layout,
-                              const weft_options *options, const weft_relay_hooks *hooks, weft_session **session);
+/* Opens an end. `hooks` serve it if `row` makes it a relay. The session and the division outlive the end. */
+weft_status weft_rollout_make(weft_session *session, const weft_site_peer *row, const weft_division *division,
+                              const weft_rollout_share *share, const weft_relay_hooks *hooks, weft_rollout **made);
+/* Takes one step of the session for this end. */
+void weft_rollout_step(weft_rollout *rollout, bool work, weft_waits *waits);
+/* Waits until a relay's children have what is on its way to them, because the relay leaves in good order. */
+void weft_rollout_let_pass(weft_rollout *rollout, uint64_t deadline_ns);
+/* Undoes a commit that is held, and says goodbye. The session's thread has ended. */
+void weft_rollout_leave(weft_rollout *rollout, uint64_t deadline_ns);
+void weft_rollout_give_back(weft_rollout *rollout);
 
 /* ---- rollout_bind.c, rollout_commit.c, rollout_end.c: the public calls, under the lock */
-/* Binds weights. The call owns the binding, after an error too. */
-weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const void *attachment,
-                              uint64_t attachment_bytes, bool empty);
+/* Checks that weights may be bound: at first that they fit, later that they have the bits of the version held. */
+weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh);
+/* Binds weights that weft_rollout_try let pass, and owns the binding then. Before the first bind the weights are
+ * digested, unless they are `empty`. Errors of the first bind: WEFT_E_MEMORY, those of weft_session_digest. */
+weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_blob *attachment, bool empty);
+/* Takes a first bind back. */
+void weft_rollout_unbind(weft_rollout *rollout);
 /* Tells why nothing will ever come. */
 weft_status weft_rollout_check_end(const weft_rollout *rollout);
 /* Tells why nothing will come until a trainer does. */
-weft_status weft_rollout_check_trainer(const weft_joining *joining, weft_session *session);
+weft_status weft_rollout_check_trainer(const weft_rollout *rollout);
+/* Describes what is ready to commit. False: nothing is. */
+bool weft_rollout_describe(const weft_rollout *rollout, weft_staged_info *info);
 weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, weft_staged_info *info);
+/* Receives the snapshots that are offered to these ends in place. The caller's thread makes the steps, so that weft's
+ * own never writes weights. Ends whose snapshot is whole are ready to commit, also after an error of another. */
+weft_status weft_rollout_receive(weft_rollout *const *ends, uint32_t count);
 weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *stream, uint32_t flags,
                                 weft_version *held);
 weft_status weft_rollout_settle(weft_rollout *rollout, weft_settlement how, void *stream, weft_version *held);

@@ -7,29 +7,6 @@
 
 /* ---- bind */
 
-static weft_status bind_first(weft_rollout *rollout, bool empty, const void *attachment, uint64_t attachment_bytes)
-{
-    weft_session *session = rollout->session;
-    weft_status status = WEFT_OK;
-    if (attachment_bytes && !(rollout->current.attachment = weft_blob_make(attachment, attachment_bytes)))
-        return weft_fail(WEFT_E_MEMORY, "no memory for the attachment");
-    if (!empty)
-        status = weft_session_digest(&session->calls, &rollout->current.weights, rollout->current.digests,
-                                     &rollout->current.version.root);
-    if (status == WEFT_OK) {
-        rollout->current.known = !empty;
-        rollout->current.bound = true;
-        rollout->joining.away_since_ns = weft_clock_ns();
-        status = weft_session_start(session);
-    }
-    if (status != WEFT_OK) {
-        rollout->current.known = rollout->current.bound = false;
-        weft_blob_drop(rollout->current.attachment);
-        rollout->current.attachment = NULL;
-    }
-    return status;
-}
-
 /* Digests a binding on the caller's thread, outside the lock: a pass over the weights must not silence heartbeats.
  * Gives the caller the parts' digests, to be given back. */
 static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *binding, uint64_t **digests,
@@ -48,7 +25,8 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
     return status;
 }
 
-static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
+/* Checks that other weights have the bits of the version held. */
+static weft_status try_again(weft_rollout *rollout, const weft_binding *fresh)
 {
     const weft_layout *layout = rollout->layout;
     char name[WEFT_PART_TEXT];
@@ -63,31 +41,46 @@ static weft_status rebind(weft_rollout *rollout, weft_binding *fresh)
                            (unsigned long long)rollout->current.version.number);
     }
     weft_mem_give(digests);
-    if (status != WEFT_OK)
-        return status;
-    weft_binding_close(&rollout->current.weights);
-    rollout->current.weights = *fresh;
-    return WEFT_OK;
+    return status;
 }
 
-weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, const void *attachment,
-                              uint64_t attachment_bytes, bool empty)
+weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh)
 {
     weft_status status = weft_binding_apart(fresh);
     if (status == WEFT_OK)
         status = weft_session_check(rollout->session, fresh);
     if (status == WEFT_OK)
         status = weft_rollout_settled(rollout, "weft_bind");
-    if (status == WEFT_OK && rollout->current.bound) {
-        status = rebind(rollout, fresh);
-    } else if (status == WEFT_OK) {
-        rollout->current.weights = *fresh;
-        status = bind_first(rollout, empty, attachment, attachment_bytes);
-        if (status != WEFT_OK)
-            memset(&rollout->current.weights, 0, sizeof rollout->current.weights);
-    }
+    return status == WEFT_OK && rollout->current.bound ? try_again(rollout, fresh) : status;
+}
+
+void weft_rollout_unbind(weft_rollout *rollout)
+{
+    rollout->current.known = rollout->current.bound = false;
+    weft_blob_drop(rollout->current.attachment);
+    rollout->current.attachment = NULL;
+    weft_binding_close(&rollout->current.weights);
+    memset(&rollout->current.weights, 0, sizeof rollout->current.weights);
+}
+
+weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_blob *attachment, bool empty)
+{
+    const bool again = rollout->current.bound;
+    weft_status status = WEFT_OK;
+    if (again)
+        weft_binding_close(&rollout->current.weights);
+    rollout->current.weights = *fresh;
+    if (again)
+        return WEFT_OK;
+    rollout->current.attachment = attachment;
+    if (!empty)
+        status = weft_session_digest(&rollout->session->calls, &rollout->current.weights, rollout->current.digests,
+                                     &rollout->current.version.root);
+    rollout->current.known = status == WEFT_OK && !empty;
+    rollout->current.bound = status == WEFT_OK;
+    rollout->joining.away_since_ns = weft_clock_ns();
     if (status != WEFT_OK)
-        weft_binding_close(fresh);
+        weft_rollout_unbind(rollout);
     return status;
 }
 

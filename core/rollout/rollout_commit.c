@@ -14,9 +14,11 @@ static double pause_of(const weft_arriving *arriving, const weft_stage *stage)
     return moving > 0 && arriving->kept.encoded ? moving + (double)arriving->book.decode_ns / 1e6 : moving;
 }
 
-static bool describe_staged(const weft_arriving *arriving, const weft_stage *stage, const weft_course *course,
-                            weft_staged_info *info)
+bool weft_rollout_describe(const weft_rollout *rollout, weft_staged_info *info)
 {
+    const weft_arriving *arriving = &rollout->arriving;
+    const weft_stage *stage = &rollout->stage;
+    const weft_course *course = &rollout->course;
     const weft_incoming *incoming = &arriving->queue[0];
     const weft_receipt_book *book = &arriving->book;
     weft_staged_info all = {0};
@@ -44,6 +46,8 @@ static bool describe_staged(const weft_arriving *arriving, const weft_stage *sta
 
 weft_status weft_rollout_check_end(const weft_rollout *rollout)
 {
+    char name[WEFT_SITE_NAME + 8];
+    weft_gateway_trainer(&rollout->joining.route, name);
     if (!rollout->current.bound)
         return weft_fail(WEFT_E_STATE, "staged: no weights are bound");
     if (rollout->session->ended != WEFT_OK)
@@ -51,18 +55,21 @@ weft_status weft_rollout_check_end(const weft_rollout *rollout)
     if (rollout->joining.state == WEFT_JOIN_REFUSED && rollout->joining.unproved)
         return weft_fail_quiet(WEFT_E_CONFIG, "%s cannot join: %s", rollout->site.name, rollout->joining.refusal_text);
     if (rollout->joining.state == WEFT_JOIN_REFUSED)
-        return weft_fail_quiet(WEFT_E_REFUSED, "the trainer refuses %s (%s): %s", rollout->site.name,
+        return weft_fail_quiet(WEFT_E_REFUSED, "%s refuses %s (%s): %s", name, rollout->site.name,
                                weft_status_name(rollout->joining.refusal), rollout->joining.refusal_text);
     return WEFT_OK;
 }
 
-weft_status weft_rollout_check_trainer(const weft_joining *joining, weft_session *session)
+weft_status weft_rollout_check_trainer(const weft_rollout *rollout)
 {
-    uint64_t deadline_ms = session->site->session.connect_deadline_ms;
+    const weft_joining *joining = &rollout->joining;
+    char name[WEFT_SITE_NAME + 8];
+    weft_gateway_trainer(&joining->route, name);
+    uint64_t deadline_ms = rollout->session->site->session.connect_deadline_ms;
     if (joining->state == WEFT_JOIN_JOINED)
         return WEFT_OK;
     if (joining->said_goodbye)
-        return weft_fail_quiet(WEFT_E_PEER_LOST, "the trainer said goodbye");
+        return weft_fail_quiet(WEFT_E_PEER_LOST, "%s said goodbye", name);
     if (weft_clock_ns() <= joining->away_since_ns + deadline_ms * WEFT_NS_PER_MS)
         return WEFT_OK;
     if (weft_status_scope(joining->away_status) ==
@@ -71,7 +78,7 @@ weft_status weft_rollout_check_trainer(const weft_joining *joining, weft_session
                                (unsigned long long)deadline_ms, joining->away_text);
     return weft_fail_quiet(WEFT_E_UNREACHABLE,
                            "no trainer at %s for %llu ms (connect_deadline): %s; is it running there?",
-                           session->site->trainer.listen, (unsigned long long)deadline_ms,
+                           rollout->site.listen, (unsigned long long)deadline_ms,
                            joining->away_text[0] ? joining->away_text : "it does not answer");
 }
 
@@ -79,14 +86,14 @@ weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, wef
 {
     uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
     weft_status status = weft_wishing_check(&rollout->wishing);
-    while (status == WEFT_OK && !describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, info)) {
+    while (status == WEFT_OK && !weft_rollout_describe(rollout, info)) {
         status = weft_rollout_check_end(rollout);
         if (status == WEFT_OK && weft_session_interrupted(rollout->session))
             status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
         if (status != WEFT_OK)
             return status;
         if (!weft_session_wait(rollout->session, deadline_ns)) {
-            status = weft_rollout_check_trainer(&rollout->joining, rollout->session);
+            status = weft_rollout_check_trainer(rollout);
             return status == WEFT_OK ? WEFT_AGAIN : status;
         }
         status = weft_wishing_check(&rollout->wishing);
@@ -96,25 +103,19 @@ weft_status weft_rollout_staged(weft_rollout *rollout, uint32_t deadline_ms, wef
 
 /* ---- commit */
 
-/* Receives a snapshot in place: the caller's thread makes the steps, so that weft's own never writes weights. */
-static weft_status receive_in_place(weft_rollout *rollout)
+static void accept_offer(weft_rollout *rollout)
 {
-    weft_session *session = rollout->session;
-    uint64_t patience_ns = session->site->commit.deadline_ms * WEFT_NS_PER_MS;
-    bool interrupted = false;
-    session->parked = true;
     rollout->current.known = false;
     rollout->current.version = (weft_version){0, 0, 0};
     rollout->course.failed = WEFT_OK;
-    weft_session_event(session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL, "until the snapshot is whole");
+    weft_session_event(rollout->session, WEFT_EVENT_NOTHING, WEFT_OK, rollout->site.name, NULL,
+                       "until the snapshot is whole");
     weft_ask_send(rollout, WEFT_COURSE_ON_ACCEPT, WEFT_MESSAGE_ACCEPT, NULL); /* what fails here is lost in the steps */
-    while (weft_course_takes_snapshot(&rollout->course) && !interrupted &&
-           weft_clock_ns() < rollout->intake.moved_ns + patience_ns) {
-        weft_session_step_once(session, rollout->intake.moved_ns + patience_ns);
-        interrupted = weft_session_interrupted(session);
-    }
-    session->parked = false;
-    weft_session_wake(session);
+}
+
+/* Says how a snapshot in place ended. One that stands still, or is interrupted, is given up. */
+static weft_status end_in_place(weft_rollout *rollout, bool interrupted)
+{
     if (rollout->course.failed != WEFT_OK)
         return weft_fail(rollout->course.failed,
                          "the snapshot broke off; this rollout holds nothing and joins again: %s",
@@ -127,7 +128,42 @@ static weft_status receive_in_place(weft_rollout *rollout)
     return weft_fail(
         WEFT_E_TIMEOUT,
         "the snapshot stood still for %llu ms ([commit] deadline); this rollout holds nothing and joins again",
-        (unsigned long long)session->site->commit.deadline_ms);
+        (unsigned long long)rollout->session->site->commit.deadline_ms);
+}
+
+/* Finds until when one of the snapshots that are not whole may stand still. 0: all are whole, or stood still. */
+static uint64_t patience_ends(weft_rollout *const *ends, uint32_t count)
+{
+    const uint64_t patience_ns = ends[0]->session->site->commit.deadline_ms * WEFT_NS_PER_MS;
+    uint64_t until_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t end_ns = ends[i]->intake.moved_ns + patience_ns;
+        if (weft_course_takes_snapshot(&ends[i]->course) && end_ns > weft_clock_ns() && end_ns > until_ns)
+            until_ns = end_ns;
+    }
+    return until_ns;
+}
+
+weft_status weft_rollout_receive(weft_rollout *const *ends, uint32_t count)
+{
+    weft_session *session = ends[0]->session;
+    weft_status status = WEFT_OK;
+    uint64_t until_ns;
+    bool interrupted = false;
+    session->parked = true;
+    for (uint32_t i = 0; i < count; i++)
+        accept_offer(ends[i]);
+    while (!interrupted && (until_ns = patience_ends(ends, count)) > 0) {
+        weft_session_step_once(session, until_ns);
+        interrupted = weft_session_interrupted(session);
+    }
+    session->parked = false;
+    weft_session_wake(session);
+    for (uint32_t i = 0; i < count; i++) {
+        const weft_status one = end_in_place(ends[i], interrupted);
+        status = status == WEFT_OK ? one : status;
+    }
+    return status;
 }
 
 /* Gives up a version that could not be committed. */
@@ -248,14 +284,14 @@ weft_status weft_rollout_commit(weft_rollout *rollout, uint64_t version, void *s
     weft_status status = weft_rollout_settled(rollout, "weft_commit");
     if (status != WEFT_OK)
         return status;
-    if (!describe_staged(&rollout->arriving, &rollout->stage, &rollout->course, &info) || info.target.number != version)
+    if (!weft_rollout_describe(rollout, &info) || info.target.number != version)
         return weft_fail(WEFT_E_STATE, "commit %llu: %s", (unsigned long long)version,
                          info.kind ? "another version is staged" : "nothing is staged");
     status = check_hold(&info, flags);
     if (status != WEFT_OK)
         return status;
     rollout->stage.stream = stream;
-    status = rollout->course.state == WEFT_COURSE_STAGED ? WEFT_OK : receive_in_place(rollout);
+    status = rollout->course.state == WEFT_COURSE_STAGED ? WEFT_OK : weft_rollout_receive(&rollout, 1);
     if (status == WEFT_OK)
         status = commit_staged(rollout, flags & WEFT_COMMIT_HOLD);
     rollout->stage.stream = NULL; /* the caller may end it now; an image is written outside of any commit */

@@ -100,7 +100,9 @@ static weft_status finish(weft_rollout *rollout)
     status = weft_course_move(&rollout->course, WEFT_COURSE_ON_WHOLE);
     if (status != WEFT_OK)
         return status;
-    weft_session_event(rollout->session, WEFT_EVENT_STAGED, WEFT_OK, rollout->site.name, &incoming->trailer.target, "");
+    if (!rollout->joining.route.source) /* of several, the event is raised when all have the version */
+        weft_session_event(rollout->session, WEFT_EVENT_STAGED, WEFT_OK, rollout->site.name, &incoming->trailer.target,
+                           "");
     weft_session_changed(rollout->session);
     return tell_staged(&rollout->arriving, &rollout->joining);
 }

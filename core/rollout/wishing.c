@@ -44,7 +44,7 @@ weft_status weft_wishing_offered(weft_rollout *rollout, uint64_t after, uint32_t
         if (status == WEFT_OK && weft_session_interrupted(rollout->session))
             status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
         if (status == WEFT_OK && !weft_session_wait(rollout->session, deadline_ns)) {
-            status = weft_rollout_check_trainer(&rollout->joining, rollout->session);
+            status = weft_rollout_check_trainer(rollout);
             return status == WEFT_OK ? WEFT_AGAIN : status;
         }
     }

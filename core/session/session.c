@@ -116,8 +116,7 @@ static uint64_t clock_incarnation(void)
     return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
-/* Copies the options that the caller's struct has room for. */
-static weft_options options_of(const weft_options *options)
+weft_options weft_session_options(const weft_options *options)
 {
     weft_options given = {0};
     if (options)
@@ -131,16 +130,15 @@ weft_status weft_session_divide(const weft_site *site, const weft_layout *model,
     weft_status status = weft_size_check(options, "weft_options");
     if (status != WEFT_OK)
         return status;
-    const weft_options given = options_of(options);
-    if (is_trainer && given.slices)
-        return weft_fail(WEFT_E_ARGUMENT, "weft_trainer_open: slices are a rollout's; a trainer has all of the model");
+    const weft_options given = weft_session_options(options);
     weft_cut *cuts = weft_mem_take(site->cut_count + 1, sizeof *cuts);
     if (!cuts)
         return weft_fail(WEFT_E_MEMORY, "no memory for %llu cuts", (unsigned long long)site->cut_count);
     weft_site_cuts(site, cuts);
     const uint32_t count = (uint32_t)site->cut_count;
-    status = is_trainer ? weft_division_open_source(model, cuts, count, division)
-                        : weft_division_open_view(model, cuts, count, given.slices, given.slice_count, division);
+    const weft_slice_list slices = {given.slices, given.slice_count}, all = {NULL, 0};
+    status = is_trainer ? weft_division_open_source(model, cuts, count, &slices, division)
+                        : weft_division_open_view(model, cuts, count, &all, &slices, division);
     weft_mem_give(cuts);
     return status;
 }
@@ -157,9 +155,11 @@ weft_status weft_session_make(const weft_site *site, weft_division *division, co
     }
     made->allocations_before = allocations_before;
     weft_turn_open(&made->turn);
-    made->options = options_of(options);
+    made->options = weft_session_options(options);
     made->incarnation = made->options.incarnation ? made->options.incarnation : clock_incarnation();
+    made->has_share = made->options.slices != NULL;
     made->options.slices = NULL; /* because the caller may free them now */
+    made->options.sources = NULL;
     made->division = *division;
     made->layout = division->layout;
     made->sink = (weft_log_sink){site->log_level, weft_session_line};

@@ -40,11 +40,13 @@ void weft_waits_port(weft_waits *waits, const weft_provider *provider, weft_port
 
 typedef struct weft_trainer weft_trainer;
 typedef struct weft_rollout weft_rollout;
+typedef struct weft_joint weft_joint;
 
 struct weft_session {
     weft_site *site;
     weft_guard *guard; /* who may be at the other end of its connections; NULL: anybody */
     weft_options options;
+    bool has_share;         /* the options name slices: the process has a part of the model */
     weft_division division; /* how the caller's model is divided */
     weft_layout *layout;    /* the division's: what is diffed, sent and digested */
     const weft_backend *backend;
@@ -56,7 +58,8 @@ struct weft_session {
     uint64_t incarnation;
     weft_turn turn;        /* which calls are under way, and in which process */
     weft_trainer *trainer; /* one of the two */
-    weft_rollout *rollout;
+    weft_rollout *rollout; /* a rollout's first end */
+    weft_joint *joint;     /* all of them */
     /* One step: makes what progress can be made without waiting and says what to wait for. `work` false: heartbeats and
      * receipts only (manual progress). */
     void (*step)(weft_session *session, bool work, weft_waits *waits);
@@ -92,8 +95,10 @@ struct weft_session {
     uint64_t allocations_before; /* of the process, at open */
 };
 
-/* Divides the model by the site's cuts, for a trainer, or for a rollout with the slices of its options. Errors: those
- * of weft_division_open_view, WEFT_E_ARGUMENT (the options' size, or slices of a trainer). */
+/* Copies the options that the caller's struct has room for. */
+weft_options weft_session_options(const weft_options *options);
+/* Divides the model by the site's cuts and the slices of the options, which are a trainer's holding or a rollout's view.
+ * Errors: those of weft_division_open_view, WEFT_E_ARGUMENT (the options' size). */
 weft_status weft_session_divide(const weft_site *site, const weft_layout *model, const weft_options *options,
                                 bool is_trainer, weft_division *division);
 /* Builds the common part: copies the site, opens the backend. `fds`: descriptors a step may wait for. Takes the

@@ -134,6 +134,7 @@ typedef struct parting {
     const weft_block *block;
     weft_slice common; /* what block and cell have in common */
     weft_block *out;   /* NULL: the blocks are only counted */
+    bool beyond;       /* elements that are in no cell are passed over */
     uint64_t used;
 } parting;
 
@@ -248,7 +249,7 @@ static weft_status block_put(parting *p, const weft_cell *cells, const cell_inde
         if (weft_slice_elements(&p->common) > 0)
             cell_put(p, cell, index->number[i]);
     }
-    return inside == weft_slice_elements(slice) ? WEFT_OK : refuse_outside(p->model, slice, inside);
+    return p->beyond || inside == weft_slice_elements(slice) ? WEFT_OK : refuse_outside(p->model, slice, inside);
 }
 
 static weft_status block_check(const weft_layout *model, const weft_block *block)
@@ -272,9 +273,9 @@ static weft_status block_check(const weft_layout *model, const weft_block *block
 
 /* Goes over all blocks once. Without `out` the blocks are checked and counted. */
 static weft_status blocks_put(const weft_layout *model, const weft_cell *cells, const cell_index *index,
-                              const weft_block *blocks, uint64_t count, weft_cell_blocks *made)
+                              const weft_block *blocks, uint64_t count, bool beyond, weft_cell_blocks *made)
 {
-    parting p = {.model = model, .out = made->blocks};
+    parting p = {.model = model, .out = made->blocks, .beyond = beyond};
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; i < count && status == WEFT_OK; i++) {
         p.block = &blocks[i];
@@ -287,16 +288,16 @@ static weft_status blocks_put(const weft_layout *model, const weft_cell *cells, 
 }
 
 weft_status weft_cell_blocks_open(const weft_layout *model, const weft_cell *cells, uint64_t cell_count,
-                                  const weft_block *blocks, uint64_t count, weft_cell_blocks *made)
+                                  const weft_block *blocks, uint64_t count, bool beyond, weft_cell_blocks *made)
 {
     cell_index index = {NULL, NULL};
     *made = (weft_cell_blocks){0};
     weft_status status = index_open(model, cells, cell_count, &index);
     if (status == WEFT_OK)
-        status = blocks_put(model, cells, &index, blocks, count, made);
+        status = blocks_put(model, cells, &index, blocks, count, beyond, made);
     if (status == WEFT_OK) {
         made->blocks = weft_mem_take(made->count + 1, sizeof *made->blocks);
-        status = made->blocks ? blocks_put(model, cells, &index, blocks, count, made)
+        status = made->blocks ? blocks_put(model, cells, &index, blocks, count, beyond, made)
                               : weft_fail(WEFT_E_MEMORY, "no memory for %llu blocks", (ull)made->count);
     }
     if (status != WEFT_OK)

@@ -20,10 +20,11 @@ weft_status weft_piece_blocks(const weft_layout *model, const weft_piece *pieces
  *
  * cells   cells of the process, `cell_count` of them, in the order of its layout
  * blocks  blocks from outside, checked here as far as their slices go
+ * beyond  whether elements that are in none of the cells are passed over
  * Errors: WEFT_E_LAYOUT (a slice that reaches past its tensor, or has elements that are in none of the cells: the text
  * names the box), WEFT_E_MEMORY. */
 weft_status weft_cell_blocks_open(const weft_layout *model, const weft_cell *cells, uint64_t cell_count,
-                                  const weft_block *blocks, uint64_t count, weft_cell_blocks *made);
+                                  const weft_block *blocks, uint64_t count, bool beyond, weft_cell_blocks *made);
 void weft_cell_blocks_close(weft_cell_blocks *made);
 
 #endif

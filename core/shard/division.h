@@ -1,6 +1,8 @@
 /* division.h - how a session divides the model of its caller: the cells that its process has, and their layout.
  *
- * Without cuts and without slices nothing is divided, and the session's layout is the model's. */
+ * Without cuts and without slices nothing is divided, and the session's layout is the model's. One of several sources
+ * has a holding: what its cells have in common with the cells of the cuts. A rollout divides the same way for each
+ * source, so both ends have one layout. */
 #ifndef WEFT_CORE_DIVISION_H
 #define WEFT_CORE_DIVISION_H
 
@@ -9,23 +11,35 @@
 typedef struct weft_division {
     weft_layout *model;   /* layout as the caller has it */
     weft_layout *layout;  /* layout of the cells that the process has; the model's, if nothing is divided */
-    weft_cells cells;     /* cells of a trainer: all there are; none if nothing is divided, and none of a rollout */
+    weft_cells cells;     /* cells of a trainer, which are all there are, or entries of its holding; none if nothing is
+                             divided, and none of a rollout */
     weft_excerpt excerpt; /* excerpt of a rollout; no cells if nothing is divided */
 } weft_division;
 
-/* Divides a model for a trainer, which has all cells.
+/* Slices of one process, borrowed. */
+typedef struct weft_slice_list {
+    const weft_slice *slice; /* NULL: all of the model */
+    uint64_t count;
+} weft_slice_list;
+
+/* Divides a model for a trainer.
  *
- * cuts  rules, `count` of them; no rules: nothing is divided
- * The caller gives the division back with weft_division_close. Errors: those of weft_cells_open. */
+ * cuts     rules, `count` of them; no rules and no holding: nothing is divided
+ * holding  slices that this process contributes
+ * The caller gives the division back with weft_division_close. Errors: those of weft_cells_open and
+ * weft_holding_open. */
 weft_status weft_division_open_source(const weft_layout *model, const weft_cut *cuts, uint32_t count,
-                                      weft_division *division);
-/* Divides a model for a rollout, which has whole keys.
+                                      const weft_slice_list *holding, weft_division *division);
+/* Divides a model for a rollout's end at one trainer. The end has what the trainer holds of whole keys, which may be
+ * nothing.
  *
- * slices  slices of the process, `slice_count` of them; NULL: all of the model
- * Errors: those of weft_cells_open; WEFT_E_LAYOUT, because the slices have a part of a key, and the text names the
+ * holding  slices that the trainer contributes
+ * view     slices of the rollout
+ * Errors: as weft_division_open_source; WEFT_E_LAYOUT, because the view has a part of a key, and the text names the
  * cell. */
 weft_status weft_division_open_view(const weft_layout *model, const weft_cut *cuts, uint32_t count,
-                                    const weft_slice *slices, uint64_t slice_count, weft_division *division);
+                                    const weft_slice_list *holding, const weft_slice_list *view,
+                                    weft_division *division);
 void weft_division_close(weft_division *division);
 
 /* Returns true if the session's layout is another than the model's. */
@@ -43,8 +57,10 @@ static inline const weft_cell *weft_division_cells(const weft_division *division
 }
 
 /* Binds a layout of cells to memory that the caller names by tensors of the model. Either pieces or blocks are given.
+ *
+ * beyond  whether memory of other cells is passed over, and not an error
  * Errors: those of weft_piece_blocks, weft_cell_blocks_open and weft_binding_open_blocks. */
 weft_status weft_division_bind(const weft_division *division, const weft_piece *pieces, const weft_block *blocks,
-                               uint64_t count, weft_binding *binding);
+                               uint64_t count, bool beyond, weft_binding *binding);
 
 #endif

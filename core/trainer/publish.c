@@ -229,12 +229,16 @@ static weft_status check_publish(const weft_publisher *publisher, uint64_t versi
     return WEFT_OK;
 }
 
-static weft_status choose_attachment(const weft_newest *newest, const weft_publish_options *options, weft_blob **blob)
+static weft_status choose_attachment(const weft_publisher *publisher, const weft_publish_options *options,
+                                     weft_blob **blob)
 {
+    const weft_newest *newest = &publisher->newest;
     weft_publish_options given = {0};
     if (options)
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     weft_status status = weft_blob_check("publish", given.attachment, given.attachment_bytes);
+    if (status == WEFT_OK && given.attachment_bytes && publisher->session->has_share)
+        status = weft_fail(WEFT_E_ARGUMENT, "publish: one of several sources has no attachment");
     if (status != WEFT_OK)
         return status;
     bool same = given.attachment_bytes == 0 ||
@@ -350,7 +354,7 @@ static weft_status publish_alone(weft_session *session, uint64_t version, void *
     if (status == WEFT_OK)
         status = check_publish(&trainer->publisher, version);
     if (status == WEFT_OK)
-        status = choose_attachment(&trainer->publisher.newest, options, &update.attachment);
+        status = choose_attachment(&trainer->publisher, options, &update.attachment);
     if (status != WEFT_OK)
         return status;
     update.base = trainer->publisher.newest.version;

@@ -332,6 +332,14 @@ static weft_status start(weft_trainer *trainer, const weft_trainer_sizes *sizes)
     return weft_session_start(trainer->session);
 }
 
+static uint64_t draw_run(const weft_session *session)
+{
+    uint64_t run;
+    if (getrandom(&run, sizeof run, 0) != sizeof run)
+        run = session->incarnation;
+    return run | 1; /* because 0 says that there is no run */
+}
+
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                               weft_session **session)
 {
@@ -360,9 +368,7 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     trainer->door.listen_fd = -1;
     trainer->peers.count = peers;
     weft_log_sink *before = weft_log_enter(&made->sink);
-    if (getrandom(&trainer->publisher.run, sizeof trainer->publisher.run, 0) != sizeof trainer->publisher.run)
-        trainer->publisher.run = made->incarnation;
-    trainer->publisher.run |= 1; /* because 0 says that there is no run */
+    trainer->publisher.run = made->options.run ? made->options.run : draw_run(made);
     settle_sizes(trainer->session, &sizes);
     status = open_parts(trainer);
     if (status == WEFT_OK)

@@ -133,7 +133,7 @@ static void boxes_are_parted(void **state)
         weft_cell_blocks made;
         block_world_open(&world, layout, round, false);
         block_world_put(&world, dense);
-        if (weft_cell_blocks_open(layout, view->cells, view->count, world.blocks, world.count, &made) != WEFT_OK)
+        if (weft_cell_blocks_open(layout, view->cells, view->count, world.blocks, world.count, false, &made) != WEFT_OK)
             fail_msg("%s", weft_last_error());
         expect(view, &made, dense);
         weft_cell_blocks_close(&made);
@@ -176,7 +176,7 @@ static void pieces_are_parted(void **state)
         weft_cell_blocks boxes, made;
         const uint64_t count = draw_pieces(dense, memory, pieces);
         assert_int_equal(weft_piece_blocks(layout, pieces, count, &boxes), WEFT_OK);
-        if (weft_cell_blocks_open(layout, view->cells, view->count, boxes.blocks, boxes.count, &made) != WEFT_OK)
+        if (weft_cell_blocks_open(layout, view->cells, view->count, boxes.blocks, boxes.count, false, &made) != WEFT_OK)
             fail_msg("%s", weft_last_error());
         expect(view, &made, dense);
         weft_cell_blocks_close(&made);
@@ -211,7 +211,7 @@ static void what_is_outside_is_refused(void **state)
         first++;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_cell_blocks made;
-        assert_int_equal(weft_cell_blocks_open(layout, &cells.cells[first], 1, cases[i].block, 1, &made),
+        assert_int_equal(weft_cell_blocks_open(layout, &cells.cells[first], 1, cases[i].block, 1, false, &made),
                          WEFT_E_LAYOUT);
         assert_null(made.blocks);
         if (!strstr(weft_last_error(), cases[i].words))

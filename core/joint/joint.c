@@ -1,0 +1,160 @@
+/* joint.c - the rollout's session: opens its ends, takes their steps, closes them. */
+#include "joint/joint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* Descriptors that the step of one end may wait for. */
+#define END_FDS (8 + WEFT_PORTS_MAX)
+
+/* Descriptors a relay's step may wait for: two connections and two ports per rollout behind it. */
+#define RELAY_FDS (16 + WEFT_PORTS_MAX + 4 * 64)
+
+/* ---- one step */
+
+/* If the caller's thread takes the steps over meanwhile, the rest of this one is that thread's. */
+static void step(weft_session *session, bool work, weft_waits *waits)
+{
+    weft_joint *joint = session->joint;
+    const bool parked = atomic_load(&session->parked);
+    for (uint32_t i = 0; i < joint->count && atomic_load(&session->parked) == parked; i++)
+        weft_rollout_step(joint->ends[i], work, waits);
+    if (joint->several && joint->ends[0]->current.bound && atomic_load(&session->parked) == parked)
+        weft_accord_step(joint);
+}
+
+static bool help(weft_session *session)
+{
+    const weft_joint *joint = session->joint;
+    bool helped = false;
+    for (uint32_t i = 0; i < joint->count && !helped; i++)
+        helped = weft_proof_help(&joint->ends[i]->stage.proof);
+    return helped;
+}
+
+static void figures(const weft_session *session, weft_stats_info *stats)
+{
+    const weft_rollout *first = session->joint->ends[0];
+    stats->rail_count = weft_inlet_rails(&first->intake, &first->site, stats->rails);
+}
+
+/* ---- close */
+
+static void give_back(weft_joint *joint)
+{
+    weft_session *session = joint->session;
+    while (joint->count-- > 0) {
+        if (joint->ends[joint->count])
+            weft_rollout_give_back(joint->ends[joint->count]);
+        if (joint->divisions[joint->count])
+            weft_division_close(joint->divisions[joint->count]);
+        weft_mem_give(joint->divisions[joint->count]);
+    }
+    weft_session_unmake(session);
+    weft_mem_give(joint);
+}
+
+static void close_joint(weft_session *session)
+{
+    weft_joint *joint = session->joint;
+    const uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    for (uint32_t i = 0; i < joint->count; i++)
+        weft_rollout_let_pass(joint->ends[i], deadline_ns);
+    weft_session_stop(session);
+    weft_log_sink *before = weft_log_enter(&session->sink);
+    for (uint32_t i = 0; i < joint->count; i++)
+        weft_rollout_leave(joint->ends[i], deadline_ns);
+    weft_log_enter(before);
+    if (session->own_log) /* while a callback may still ask what the session holds */
+        weft_session_hand_out(session);
+    give_back(joint);
+}
+
+/* ---- open */
+
+static weft_status open_end(weft_joint *joint, const weft_site_peer *row, const weft_relay_hooks *hooks)
+{
+    const weft_rollout_share all = {.ends = 1, .of_bytes = 1};
+    joint->count = 1;
+    return weft_rollout_make(joint->session, row, &joint->session->division, &all, hooks, &joint->ends[0]);
+}
+
+static weft_status check_row(const weft_site_peer *row)
+{
+    char relays[WEFT_SITE_VIAS][WEFT_SITE_NAME];
+    if (!row->relay[0] && weft_site_via(row, relays) == 0)
+        return WEFT_OK;
+    return weft_fail(WEFT_E_CONFIG,
+                     "[peer.%s] %s: a rollout of several sources joins them itself, and is no relay; remove the key",
+                     row->name, row->relay[0] ? "relay" : "via");
+}
+
+static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const weft_options *options)
+{
+    uint32_t sources[WEFT_SOURCES_MAX];
+    weft_status status = check_row(row);
+    if (status == WEFT_OK)
+        status = weft_joint_divide(joint, options, sources);
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
+        const weft_division *division = joint->divisions[i];
+        const weft_rollout_share share = {
+            true, joint->count, sources[i],
+            (double)division->layout->bytes / (double)joint->session->division.layout->bytes};
+        weft_site_peer at = *row;
+        snprintf(at.listen, sizeof at.listen, "%s", options->sources[sources[i]].address);
+        status = weft_rollout_make(joint->session, &at, division, &share, NULL, &joint->ends[i]);
+    }
+    return status;
+}
+
+/* Makes the session without ends. */
+static weft_status make_session(const weft_site *site, const weft_site_peer *row, const weft_layout *layout,
+                                const weft_options *options, weft_session **session)
+{
+    const weft_backend_options work = {(int)row->device, row->kernels, row->device_memory};
+    const uint32_t sources = weft_session_options(options).source_count;
+    const uint32_t fds = END_FDS * (sources > 0 && sources < WEFT_SOURCES_MAX ? sources : 1);
+    weft_division division;
+    weft_status status = weft_session_divide(site, layout, options, false, &division);
+    return status == WEFT_OK ? weft_session_make(site, &division, options, row->backend, &work,
+                                                 row->relay[0] ? RELAY_FDS : fds, session)
+                             : status;
+}
+
+weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                            const weft_options *options, const weft_relay_hooks *hooks, weft_session **session)
+{
+    weft_site_peer row;
+    weft_session *made = NULL;
+    weft_status status = weft_site_resolve(site, peer, &row);
+    if (status == WEFT_OK)
+        status = make_session(site, &row, layout, options, &made);
+    if (status != WEFT_OK)
+        return status;
+    weft_joint *joint = weft_mem_take(1, sizeof *joint);
+    if (!joint) {
+        weft_session_unmake(made);
+        return weft_fail(WEFT_E_MEMORY, "no memory for a rollout");
+    }
+    const weft_options given = weft_session_options(options);
+    made->joint = joint;
+    made->step = step;
+    made->figures = figures;
+    made->help = help;
+    made->close = close_joint;
+    joint->session = made;
+    joint->several = given.source_count > 0;
+    joint->wishes.named = given.wants;
+    weft_log_sink *before = weft_log_enter(&made->sink);
+    status = joint->several ? open_ends(joint, &row, &given) : open_end(joint, &row, hooks);
+    made->rollout = joint->ends[0];
+    weft_log_enter(before);
+    if (status != WEFT_OK)
+        give_back(joint);
+    else
+        *session = made;
+    return status;
+}

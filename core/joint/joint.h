@@ -1,0 +1,99 @@
+/* joint.h - the ends of one rollout, moved as one: one wish, one version, one commit.
+ *
+ * A rollout of one trainer has one end, and all here hands on to that. A rollout of several sources has an end at each
+ * source that contributes to its view. Ends join, receive and stage by themselves; here they agree on a number, and the
+ * weights are moved when all of them have it. */
+#ifndef WEFT_CORE_JOINT_H
+#define WEFT_CORE_JOINT_H
+
+#include "rollout/rollout.h"
+
+/* The number that the ends are brought to. accord.c owns it. */
+typedef struct weft_accord {
+    uint64_t run; /* run of all trainers, when they had the same last; 0: none yet */
+    bool open;    /* `number` is wanted of all ends */
+    uint64_t number;
+    bool named;    /* the caller named `wanted`, which comes next */
+    uint64_t wanted;
+    bool shuns;    /* some trainer passed `shunned` over */
+    uint64_t shunned;
+    uint64_t below; /* a number near `shunned` that can be had; 0: none */
+} weft_accord;
+
+typedef struct weft_joint {
+    weft_session *session;
+    bool several; /* the options name sources, if only one */
+    weft_rollout *ends[WEFT_SOURCES_MAX];
+    weft_division *divisions[WEFT_SOURCES_MAX]; /* divisions of the ends; NULL: the session's */
+    uint32_t count;
+    /* All that follows is of several sources. */
+    weft_version held;   /* version of the weights, as far as they are of one */
+    bool whole;          /* the weights are of one version */
+    bool moving;         /* a commit is under way */
+    bool held_back;      /* a commit waits for weft_settle */
+    bool told;           /* WEFT_EVENT_STAGED was raised for what is ready to commit */
+    weft_wishing wishes; /* what cannot be had, for the caller */
+    weft_accord accord;
+} weft_joint;
+
+/* ---- joint.c */
+/* Opens a rollout of all its trainers. `hooks` serve it if the site makes it a relay. */
+weft_status weft_joint_open(const weft_site *site, const char *peer, const weft_layout *layout,
+                            const weft_options *options, const weft_relay_hooks *hooks, weft_session **session);
+
+/* ---- joint_ends.c */
+/* Divides the model for each source, and proves that the sources together have all of the view, each element once.
+ * Sources that contribute nothing to the view get no end. Errors: WEFT_E_ARGUMENT, WEFT_E_LAYOUT, WEFT_E_MEMORY. */
+weft_status weft_joint_divide(weft_joint *joint, const weft_options *options, uint32_t sources[WEFT_SOURCES_MAX]);
+
+/* ---- joint_bind.c: the public calls, under the lock */
+/* Weights as the caller names them, by pieces or by blocks. */
+typedef struct weft_naming {
+    const char *call;
+    const weft_piece *pieces;
+    const weft_block *blocks;
+    uint64_t count;
+} weft_naming;
+/* Binds a layout of the session's, or of one end's. */
+weft_status weft_joint_name(const weft_division *division, const weft_naming *by, bool beyond, weft_binding *fresh);
+/* The call owns the attachment. */
+weft_status weft_joint_bind(weft_joint *joint, const weft_naming *by, weft_blob *attachment, bool empty);
+weft_status weft_joint_scrub(weft_joint *joint);
+
+/* ---- accord.c */
+/* Agrees on the next number, and asks the ends for it. A part of the session's step. */
+void weft_accord_step(weft_joint *joint);
+/* Notes which version the weights are. */
+void weft_accord_note(weft_joint *joint);
+weft_status weft_joint_want(weft_joint *joint, uint64_t number);
+weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadline_ms, uint64_t *number);
+
+/* ---- joint_commit.c: the public calls, under the lock */
+bool weft_joint_held(const weft_joint *joint, weft_version *held);
+/* Describes what is ready to commit. False: nothing is. */
+bool weft_joint_describe(const weft_joint *joint, weft_staged_info *info);
+/* Returns true if a commit has to bring the ends to one number by itself, because what the trainers gave leads to
+ * others: snapshots, and repairs of bits that are no version. */
+bool weft_joint_has_to_join(const weft_joint *joint);
+weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_staged_info *info);
+weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held);
+weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stream, weft_version *held);
+/* Tells why nothing will ever come, or with `away` why nothing comes until a trainer does. */
+weft_status weft_joint_check(const weft_joint *joint, bool away);
+
+/* ---- what the parts ask of an end */
+/* Returns true if the end has staged a version of that number and run. */
+static inline bool weft_joint_has_staged(const weft_rollout *end, uint64_t run, uint64_t number)
+{
+    const weft_version *target = &end->arriving.queue[0].trailer.target;
+    return end->course.state == WEFT_COURSE_STAGED && target->run == run && target->number == number;
+}
+
+/* Returns true if the end's weights are the version of that number and run. */
+static inline bool weft_joint_is_at(const weft_rollout *end, uint64_t run, uint64_t number)
+{
+    const weft_current *current = &end->current;
+    return current->known && current->version.run == run && current->version.number == number;
+}
+
+#endif

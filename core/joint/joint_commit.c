@@ -1,0 +1,350 @@
+/* joint_commit.c - what all ends have staged, and its way into the weights: all of it or none.
+ *
+ * Updates are committed with WEFT_COMMIT_HOLD, one end after the other. When the last has moved they are kept; if one
+ * fails, those before it are undone. A snapshot has no way back. So from its begin on nothing is held, until every end
+ * has one number: the commit wants the largest of all ends that lack it, and commits that too. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mix64.h"
+#include "base/status.h"
+#include "joint/joint.h"
+
+typedef unsigned long long ull;
+
+bool weft_joint_held(const weft_joint *joint, weft_version *held)
+{
+    const weft_current *current = &joint->ends[0]->current;
+    const bool known = joint->several ? joint->whole : current->known;
+    if (known)
+        *held = joint->several ? joint->held : current->version;
+    return known;
+}
+
+weft_status weft_joint_check(const weft_joint *joint, bool away)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
+        status = away ? weft_rollout_check_trainer(joint->ends[i]) : weft_rollout_check_end(joint->ends[i]);
+    return status;
+}
+
+/* ---- staged */
+
+static bool is_snapshot(const weft_rollout *end)
+{
+    return end->course.state == WEFT_COURSE_OFFERED ||
+           (end->course.state == WEFT_COURSE_STAGED && end->arriving.queue[0].header.snapshot);
+}
+
+/* Returns true if the end has something that leads where the trainer wants: a snapshot, or a repair. */
+static bool is_led(const weft_rollout *end)
+{
+    const bool staged = end->course.state == WEFT_COURSE_STAGED;
+    return is_snapshot(end) || (staged && end->arriving.queue[0].header.base.run == 0);
+}
+
+/* What the ends have for a commit. */
+typedef struct survey {
+    uint32_t staged, offered, snapshots; /* ends; an offer is a snapshot too */
+    bool ready;                          /* each end has something to commit, or has weights */
+    bool one;                            /* each end has, or has staged, the version `target` */
+    weft_version target;                 /* of the largest number */
+} survey;
+
+static survey survey_of(const weft_joint *joint)
+{
+    survey found = {.ready = true, .one = true};
+    for (uint32_t i = 0; i < joint->count; i++) {
+        const weft_rollout *end = joint->ends[i];
+        const bool staged = end->course.state == WEFT_COURSE_STAGED;
+        const bool offered = end->course.state == WEFT_COURSE_OFFERED;
+        const weft_version *target = staged    ? &end->arriving.queue[0].trailer.target
+                                     : offered ? &end->course.offer
+                                               : &end->current.version;
+        found.staged += staged;
+        found.offered += offered;
+        found.snapshots += is_snapshot(end);
+        found.ready = found.ready && (staged || offered || end->current.known);
+        if (i == 0 || target->number > found.target.number)
+            found.target = *target;
+        found.target.root = 0;
+    }
+    for (uint32_t i = 0; i < joint->count; i++)
+        found.one = found.one && (weft_joint_is_at(joint->ends[i], found.target.run, found.target.number) ||
+                                  weft_joint_has_staged(joint->ends[i], found.target.run, found.target.number));
+    return found;
+}
+
+bool weft_joint_has_to_join(const weft_joint *joint)
+{
+    uint32_t led = 0, offered = 0;
+    uint64_t most = 0, least_led = UINT64_MAX;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        const weft_rollout *end = joint->ends[i];
+        const uint64_t number = end->arriving.queue[0].trailer.target.number, has = end->current.version.number;
+        offered += end->course.state == WEFT_COURSE_OFFERED;
+        led += is_led(end);
+        if (is_led(end))
+            least_led = number < least_led ? number : least_led;
+        else
+            most = has > most ? has : most;
+    }
+    return offered > 0 || led > 1 || (led == 1 && (!joint->whole || least_led < most));
+}
+
+static void add_up(const weft_joint *joint, weft_staged_info *all)
+{
+    for (uint32_t i = 0; i < joint->count; i++) {
+        weft_staged_info one = {.size = sizeof one};
+        const weft_rollout *end = joint->ends[i];
+        const bool staged = weft_rollout_describe(end, &one);
+        all->target.root = weft_mix64(all->target.root + (staged ? one.target.root : end->current.version.root));
+        if (!staged)
+            continue;
+        all->changed += one.changed;
+        all->bytes += one.bytes;
+        all->receive_ms = one.receive_ms > all->receive_ms ? one.receive_ms : all->receive_ms;
+        all->decode_ms += one.decode_ms;
+        all->encoded |= one.encoded;
+        all->pause_ms += one.pause_ms;
+    }
+}
+
+bool weft_joint_describe(const weft_joint *joint, weft_staged_info *info)
+{
+    if (!joint->several)
+        return weft_rollout_describe(joint->ends[0], info);
+    const survey found = survey_of(joint);
+    const bool ready = weft_joint_has_to_join(joint) ? found.ready : found.one && found.staged > 0;
+    if (!ready || joint->moving || joint->held_back)
+        return false;
+    const bool snapshot = found.snapshots > 0 || weft_joint_has_to_join(joint);
+    weft_staged_info all = {.kind = snapshot ? WEFT_STAGED_SNAPSHOT : WEFT_STAGED_UPDATE, .target = found.target};
+    if (joint->whole && !snapshot)
+        all.base = joint->held;
+    add_up(joint, &all);
+    if (weft_joint_has_to_join(joint))
+        all.target.root = 0; /* which version it comes to is known in the end */
+    all.size = info->size < sizeof all ? info->size : sizeof all;
+    memcpy(info, &all, all.size);
+    return true;
+}
+
+weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_staged_info *info)
+{
+    const uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
+    if (!joint->several)
+        return weft_rollout_staged(joint->ends[0], deadline_ms, info);
+    weft_status status = weft_wishing_check(&joint->wishes);
+    while (status == WEFT_OK && !weft_joint_describe(joint, info)) {
+        status = weft_joint_check(joint, false);
+        if (status == WEFT_OK && weft_session_interrupted(joint->session))
+            status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
+        if (status != WEFT_OK)
+            return status;
+        if (!weft_session_wait(joint->session, deadline_ns)) {
+            status = weft_joint_check(joint, true);
+            return status == WEFT_OK ? WEFT_AGAIN : status;
+        }
+        status = weft_wishing_check(&joint->wishes);
+    }
+    return status;
+}
+
+/* ---- commit of updates: together */
+
+static weft_status settle_all(weft_joint *joint, weft_settlement how, void *stream)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        if (!joint->ends[i]->stage.held_back)
+            continue;
+        const weft_status one = weft_rollout_settle(joint->ends[i], how, stream, NULL);
+        status = status == WEFT_OK ? one : status;
+    }
+    return status;
+}
+
+static weft_status commit_end(weft_rollout *end, void *stream, uint32_t flags)
+{
+    return weft_rollout_commit(end, end->arriving.queue[0].trailer.target.number, stream, flags, NULL);
+}
+
+/* Commits the one staged snapshot that leads the others, when nothing else can fail any more. */
+static weft_status commit_snapshot(weft_joint *joint, void *stream)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
+        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED)
+            status = commit_end(joint->ends[i], stream, 0);
+    return status;
+}
+
+static weft_status commit_together(weft_joint *joint, void *stream, uint32_t flags)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++)
+        if (joint->ends[i]->course.state == WEFT_COURSE_STAGED && !is_snapshot(joint->ends[i]))
+            status = commit_end(joint->ends[i], stream, WEFT_COMMIT_HOLD);
+    if (status == WEFT_OK)
+        status = commit_snapshot(joint, stream);
+    if (status != WEFT_OK) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", weft_last_error());
+        settle_all(joint, WEFT_SETTLE_UNDO, stream);
+        return weft_fail_quiet(status, "%s", why);
+    }
+    return flags & WEFT_COMMIT_HOLD ? WEFT_OK : settle_all(joint, WEFT_SETTLE_KEEP, stream);
+}
+
+/* ---- commit of snapshots: until all ends have one number */
+
+/* Commits what the ends have staged, whatever number that is. */
+static weft_status commit_each(weft_joint *joint, void *stream)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        if (joint->ends[i]->course.state != WEFT_COURSE_STAGED)
+            continue;
+        const weft_status one = commit_end(joint->ends[i], stream, 0);
+        status = status == WEFT_OK ? one : status;
+    }
+    return status;
+}
+
+/* Wants the largest number of every end that has less. Returns when something came last of what is on its way, in ns;
+ * 0: nothing is. */
+static uint64_t want_largest(weft_joint *joint)
+{
+    const survey found = survey_of(joint);
+    uint64_t moved_ns = 0;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        weft_rollout *end = joint->ends[i];
+        const bool there = weft_joint_is_at(end, found.target.run, found.target.number);
+        if (end->arriving.queued > 0 && end->intake.moved_ns > moved_ns)
+            moved_ns = end->intake.moved_ns;
+        if (!there && (!end->wishing.open || end->wishing.number != found.target.number))
+            weft_wishing_want(end, found.target.number);
+    }
+    return moved_ns;
+}
+
+/* Tells why the ends cannot come to one number in this commit. */
+static weft_status check_way(weft_joint *joint)
+{
+    weft_status status = weft_joint_check(joint, false);
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
+        weft_rollout *end = joint->ends[i];
+        char name[WEFT_SITE_NAME + 8];
+        weft_gateway_trainer(&end->joining.route, name);
+        status = weft_wishing_check(&end->wishing);
+        if (status == WEFT_OK && !end->current.known)
+            status = weft_fail_quiet(WEFT_E_PEER_LOST, "%s has to begin its snapshot again", name);
+    }
+    if (status == WEFT_OK && weft_session_interrupted(joint->session))
+        status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
+    return status;
+}
+
+/* Receives the snapshots that are offered, and commits what is staged. */
+static weft_status take_all(weft_joint *joint, void *stream)
+{
+    weft_rollout *offered[WEFT_SOURCES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < joint->count; i++)
+        if (joint->ends[i]->course.state == WEFT_COURSE_OFFERED)
+            offered[count++] = joint->ends[i];
+    const weft_status received = count > 0 ? weft_rollout_receive(offered, count) : WEFT_OK;
+    const weft_status committed = commit_each(joint, stream);
+    return received == WEFT_OK ? committed : received;
+}
+
+/* Waits for what brings the ends to one number, at most [commit] deadline while nothing comes. */
+static weft_status await_more(weft_joint *joint, uint64_t since_ns)
+{
+    const uint64_t patience_ms = joint->session->site->commit.deadline_ms;
+    const uint64_t moved_ns = want_largest(joint), from_ns = moved_ns > since_ns ? moved_ns : since_ns;
+    weft_status status = check_way(joint);
+    if (status == WEFT_OK && !weft_session_wait(joint->session, from_ns + patience_ms * WEFT_NS_PER_MS))
+        status = weft_fail_quiet(WEFT_E_TIMEOUT, "version %llu did not come within %llu ms ([commit] deadline)",
+                                 (ull)survey_of(joint).target.number, (ull)patience_ms);
+    return status;
+}
+
+static weft_status commit_joining(weft_joint *joint, void *stream)
+{
+    uint64_t since_ns = weft_clock_ns();
+    weft_status status = WEFT_OK;
+    joint->whole = false;
+    for (survey found = survey_of(joint); status == WEFT_OK; found = survey_of(joint)) {
+        if (found.staged + found.offered > 0) {
+            status = take_all(joint, stream);
+            since_ns = weft_clock_ns();
+        } else if (found.one) {
+            return WEFT_OK;
+        } else {
+            status = await_more(joint, since_ns);
+        }
+    }
+    char why[512];
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    return weft_fail(status, "the snapshots of all sources are not of one version yet, and nothing is held: %s", why);
+}
+
+/* ---- commit, as a whole */
+
+static weft_status check_commit(const weft_joint *joint, uint64_t version, uint32_t flags)
+{
+    weft_staged_info info = {.size = sizeof info};
+    if (joint->session->ended != WEFT_OK)
+        return weft_rollout_ended(joint->session);
+    if (joint->held_back)
+        return weft_fail(WEFT_E_STATE, "weft_commit: a commit is held; call weft_settle first");
+    if (!weft_joint_describe(joint, &info) || info.target.number != version)
+        return weft_fail(WEFT_E_STATE, "commit %llu: %s", (ull)version,
+                         info.kind ? "another version is staged" : "nothing is staged");
+    if (flags & WEFT_COMMIT_HOLD && info.kind != WEFT_STAGED_UPDATE)
+        return weft_fail(WEFT_E_STATE, "commit %llu: a snapshot cannot be held, because it has no way back",
+                         (ull)version);
+    return WEFT_OK;
+}
+
+weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held)
+{
+    if (!joint->several)
+        return weft_rollout_commit(joint->ends[0], version, stream, flags, held);
+    weft_status status = check_commit(joint, version, flags);
+    if (status != WEFT_OK)
+        return status;
+    const bool joins = weft_joint_has_to_join(joint);
+    joint->moving = true;
+    status = joins ? commit_joining(joint, stream) : commit_together(joint, stream, flags);
+    joint->moving = false;
+    joint->held_back = status == WEFT_OK && !joins && (flags & WEFT_COMMIT_HOLD);
+    if (!joint->held_back)
+        weft_accord_note(joint);
+    weft_session_wake(joint->session);
+    weft_session_changed(joint->session);
+    if (status == WEFT_OK && held)
+        *held = joint->held;
+    return status;
+}
+
+weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stream, weft_version *held)
+{
+    if (!joint->several)
+        return weft_rollout_settle(joint->ends[0], how, stream, held);
+    if (joint->session->ended != WEFT_OK)
+        return weft_rollout_ended(joint->session);
+    if (!joint->held_back)
+        return weft_fail(WEFT_E_STATE, "settle: no commit is held");
+    const weft_status status = settle_all(joint, how, stream);
+    joint->held_back = false;
+    weft_accord_note(joint);
+    weft_session_wake(joint->session);
+    weft_session_changed(joint->session);
+    if (status == WEFT_OK && held)
+        *held = joint->held;
+    return status;
+}
