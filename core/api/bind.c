@@ -24,9 +24,9 @@ static weft_status bind_trainer(weft_session *session, const weft_naming *by, co
     if (with->attachment_bytes && session->has_share)
         return weft_fail(WEFT_E_ARGUMENT, "bind: one of several sources has no attachment");
     const weft_status status = weft_joint_name(&session->division, by, false, &fresh);
-    return status == WEFT_OK ? weft_shadow_bind(&session->trainer->publisher, &fresh, with->attachment,
-                                                with->attachment_bytes)
-                             : status;
+    return status == WEFT_OK
+               ? weft_shadow_bind(&session->trainer->publisher, &fresh, with->attachment, with->attachment_bytes)
+               : status;
 }
 
 static weft_status bind_by(weft_session *session, const weft_naming *by, const terms *with)

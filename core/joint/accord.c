@@ -207,6 +207,19 @@ static void agree(weft_joint *joint)
 
 /* ---- the step */
 
+/* An end dials again only when what it staged is committed, and the others may wait for its source. */
+static void drop_of_absent(weft_joint *joint)
+{
+    weft_staged_info info = {.size = sizeof info};
+    if (weft_joint_describe(joint, &info))
+        return;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        weft_rollout *end = joint->ends[i];
+        if (end->course.state == WEFT_COURSE_STAGED && end->joining.state == WEFT_JOIN_AWAY)
+            weft_join_again(end, "the source went away before all had the version");
+    }
+}
+
 /* Tells once what is ready to commit. */
 static void tell(weft_joint *joint)
 {
@@ -225,6 +238,7 @@ void weft_accord_step(weft_joint *joint)
     if (joint->moving || joint->held_back || joint->session->ended != WEFT_OK)
         return;
     weft_accord_note(joint);
+    drop_of_absent(joint);
     const uint64_t run = common_run(joint);
     if (run && run != accord->run) {
         give_up(joint);
@@ -244,8 +258,7 @@ weft_status weft_joint_want(weft_joint *joint, uint64_t number)
     if (!joint->several)
         return weft_wishing_want(joint->ends[0], number);
     if (!joint->wishes.named)
-        return weft_fail(WEFT_E_STATE,
-                         "weft_want: this session takes each version; open it with weft_options.wants");
+        return weft_fail(WEFT_E_STATE, "weft_want: this session takes each version; open it with weft_options.wants");
     joint->accord.named = true;
     joint->accord.wanted = number;
     joint->wishes.passed.reason = (weft_wire_pass)0;

@@ -100,9 +100,9 @@ static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const
         status = weft_joint_divide(joint, options, sources);
     for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) {
         const weft_division *division = joint->divisions[i];
-        const weft_rollout_share share = {
-            true, joint->count, sources[i],
-            (double)division->layout->bytes / (double)joint->session->division.layout->bytes};
+        const weft_rollout_share share = {true, joint->count, sources[i],
+                                          (double)division->layout->bytes /
+                                              (double)joint->session->division.layout->bytes};
         weft_site_peer at = *row;
         snprintf(at.listen, sizeof at.listen, "%s", options->sources[sources[i]].address);
         status = weft_rollout_make(joint->session, &at, division, &share, NULL, &joint->ends[i]);

@@ -13,9 +13,9 @@ typedef struct weft_accord {
     uint64_t run; /* run of all trainers, when they had the same last; 0: none yet */
     bool open;    /* `number` is wanted of all ends */
     uint64_t number;
-    bool named;    /* the caller named `wanted`, which comes next */
+    bool named; /* the caller named `wanted`, which comes next */
     uint64_t wanted;
-    bool shuns;    /* some trainer passed `shunned` over */
+    bool shuns; /* some trainer passed `shunned` over */
     uint64_t shunned;
     uint64_t below; /* a number near `shunned` that can be had; 0: none */
 } weft_accord;

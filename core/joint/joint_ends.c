@@ -33,8 +33,7 @@ static weft_status divide_for(weft_joint *joint, const terms *by, uint32_t r, ui
     weft_division *division = weft_mem_take(1, sizeof *division);
     if (!division)
         return weft_fail(WEFT_E_MEMORY, "no memory for source %u", r);
-    weft_status status =
-        weft_division_open_view(by->model, by->cuts, by->cut_count, &holding, &by->view, division);
+    weft_status status = weft_division_open_view(by->model, by->cuts, by->cut_count, &holding, &by->view, division);
     if (status != WEFT_OK || division->excerpt.cell_count == 0) {
         if (status == WEFT_OK)
             weft_division_close(division);
@@ -66,8 +65,8 @@ static weft_status check_cover(const weft_joint *joint, const terms *by, const u
     bool *wanted = weft_mem_take(cells.key_count + 1u, sizeof *wanted);
     status = wanted ? mark_keys(by, &cells, wanted) : weft_fail(WEFT_E_MEMORY, "no memory for keys");
     for (uint32_t i = 0; i < joint->count; i++)
-        contributions[sources[i]] = (weft_contribution){joint->divisions[i]->excerpt.cells,
-                                                        joint->divisions[i]->excerpt.cell_count};
+        contributions[sources[i]] =
+            (weft_contribution){joint->divisions[i]->excerpt.cells, joint->divisions[i]->excerpt.cell_count};
     if (status == WEFT_OK)
         status = weft_cover_check(by->model, &cells, wanted, contributions, by->options->source_count);
     weft_mem_give(wanted);
@@ -78,7 +77,10 @@ static weft_status check_cover(const weft_joint *joint, const terms *by, const u
 weft_status weft_joint_divide(weft_joint *joint, const weft_options *options, uint32_t sources[WEFT_SOURCES_MAX])
 {
     const weft_site *site = joint->session->site;
-    terms by = {options, joint->session->division.model, NULL, (uint32_t)site->cut_count,
+    terms by = {options,
+                joint->session->division.model,
+                NULL,
+                (uint32_t)site->cut_count,
                 {options->slices, options->slice_count}};
     weft_status status = check_options(options);
     if (status != WEFT_OK)

@@ -63,7 +63,7 @@ typedef struct weft_arriving {
 
 /* The version that is decoded and proved, and its way into the weights. stage.c owns it. */
 typedef struct weft_stage {
-    uint64_t *digests; /* digests of the version being staged, one for each part */
+    uint64_t *digests;    /* digests of the version being staged, one for each part */
     weft_pipeline window; /* jobs of decoding and storing, begun in the steps */
     weft_staging staging;
     weft_unpacker unpacker;

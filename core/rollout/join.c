@@ -31,8 +31,7 @@
 weft_status weft_join_open(weft_rollout *rollout)
 {
     weft_session *session = rollout->session;
-    weft_status status =
-        session->guard ? WEFT_OK : weft_guard_open(session->site, rollout->site.name, &session->guard);
+    weft_status status = session->guard ? WEFT_OK : weft_guard_open(session->site, rollout->site.name, &session->guard);
     if (status == WEFT_OK)
         status = weft_gateway_open(rollout);
     if (status == WEFT_OK)
@@ -218,7 +217,8 @@ static void digest_anew(weft_rollout *rollout)
     uint64_t root = 0, held = rollout->current.version.root;
     rollout->current.digesting = true;
     pthread_mutex_unlock(&session->lock);
-    weft_status status = weft_session_digest(&rollout->stage.window, &rollout->current.weights, rollout->current.fresh, &root);
+    weft_status status =
+        weft_session_digest(&rollout->stage.window, &rollout->current.weights, rollout->current.fresh, &root);
     pthread_mutex_lock(&session->lock);
     rollout->current.digesting = rollout->current.doubt = false;
     rollout->current.known = status == WEFT_OK;

@@ -78,7 +78,8 @@ void weft_join_close(weft_intake *intake, weft_joining *joining);
 void weft_join_step(weft_rollout *rollout, uint64_t now_ns, weft_waits *waits);
 /* Closes the connection and everything on it, and dials again later. */
 void weft_join_lose(weft_rollout *rollout, weft_status status, const char *why);
-/* Joins again because of this end, without a fault of anybody's: what came is dropped, also a version that is proved. */
+/* Joins again because of this end, without a fault of anybody's: what came is dropped, also a version that is proved.
+ */
 void weft_join_again(weft_rollout *rollout, const char *why);
 /* Reports to the trainer that a version failed here, and joins again. With `doubt` the weights are digested anew first.
  */

@@ -63,8 +63,7 @@ void weft_receive_reset(weft_arriving *arriving, weft_intake *intake)
 
 static weft_status poll_inlet(weft_rollout *rollout, uint32_t at, bool *any)
 {
-    const weft_slots_law law = {rollout->layout->hash, rollout->intake.epoch,
-                                rollout->joining.welcome.incarnation};
+    const weft_slots_law law = {rollout->layout->hash, rollout->intake.epoch, rollout->joining.welcome.incarnation};
     weft_inlet *inlet = &rollout->intake.inlets[at];
     weft_completion list[POLL_BATCH];
     size_t count = rollout->intake.provider->poll(inlet->port, list, POLL_BATCH);

@@ -83,8 +83,8 @@ static inline weft_status weft_rollout_send(weft_joining *joining, weft_message 
 
 /* The part of its process that an end is: its source, and its share of memory. */
 typedef struct weft_rollout_share {
-    bool several;    /* the trainer is one of several sources, and `source` its number */
-    uint32_t ends;   /* ends of the process */
+    bool several;  /* the trainer is one of several sources, and `source` its number */
+    uint32_t ends; /* ends of the process */
     uint32_t source;
     double of_bytes; /* share of the process's weights, from 0 to 1 */
 } weft_rollout_share;

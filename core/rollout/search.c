@@ -227,7 +227,7 @@ static weft_status take_tensors(weft_rollout *rollout, const weft_wire_digests *
         }
     search->next += answer->count;
     return search->next < limit_of(&rollout->searching, rollout->layout) ? ask(rollout)
-                                                                          : end_of_tensors(rollout, &answer->before);
+                                                                         : end_of_tensors(rollout, &answer->before);
 }
 
 static weft_status take_tiles(weft_rollout *rollout, const weft_wire_digests *answer)

@@ -51,9 +51,9 @@ struct weft_session {
     weft_layout *layout;    /* the division's: what is diffed, sent and digested */
     const weft_backend *backend;
     weft_backend_state *device;
-    weft_pipeline calls; /* jobs of the caller's thread, in what it does outside the steps */
-    weft_status ended;          /* WEFT_E_DEVICE: nothing can be done any more */
-    char ended_text[320];       /* why */
+    weft_pipeline calls;  /* jobs of the caller's thread, in what it does outside the steps */
+    weft_status ended;    /* WEFT_E_DEVICE: nothing can be done any more */
+    char ended_text[320]; /* why */
     char backend_name[24];
     uint64_t incarnation;
     weft_turn turn;        /* which calls are under way, and in which process */
@@ -97,8 +97,8 @@ struct weft_session {
 
 /* Copies the options that the caller's struct has room for. */
 weft_options weft_session_options(const weft_options *options);
-/* Divides the model by the site's cuts and the slices of the options, which are a trainer's holding or a rollout's view.
- * Errors: those of weft_division_open_view, WEFT_E_ARGUMENT (the options' size). */
+/* Divides the model by the site's cuts and the slices of the options, which are a trainer's holding or a rollout's
+ * view. Errors: those of weft_division_open_view, WEFT_E_ARGUMENT (the options' size). */
 weft_status weft_session_divide(const weft_site *site, const weft_layout *model, const weft_options *options,
                                 bool is_trainer, weft_division *division);
 /* Builds the common part: copies the site, opens the backend. `fds`: descriptors a step may wait for. Takes the

@@ -59,9 +59,9 @@ typedef struct weft_site_peer {
     uint64_t rate_limit; /* bytes/s; 0: none */
     uint64_t max_lag;    /* versions; 0: none */
     weft_choice_lag lag_action;
-    uint64_t heartbeat_ms;    /* silence after which the peer is lost */
+    uint64_t heartbeat_ms;       /* silence after which the peer is lost */
     char listen[WEFT_SITE_TEXT]; /* host:port of its trainer */
-    char via[WEFT_SITE_TEXT]; /* relays to join through, in order; "trainer": none (weft_site_via) */
+    char via[WEFT_SITE_TEXT];    /* relays to join through, in order; "trainer": none (weft_site_via) */
     weft_choice_last last_resort;
     char relay[WEFT_SITE_TEXT];         /* host:port where it listens for peers behind it; "": it is no relay */
     uint64_t relay_memory;              /* bytes for passing on */

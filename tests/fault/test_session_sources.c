@@ -1,0 +1,308 @@
+/* A rollout of several sources: what is missing or there twice is named at open, the weights move when all sources have
+ * the number, all of them or none, and a source that is away is named once while the rollout serves on. */
+#include "tests/support/source_world.h"
+
+#include <string.h>
+
+#include "joint/joint.h"
+
+#define MOST 4000u /* rounds until something that must happen has happened */
+
+static source_world w;
+
+static void turns(source_world *world)
+{
+    for (unsigned i = 0; i < world->source_count; i++)
+        if (world->sources[i].session)
+            source_step(world, world->sources[i].session);
+    for (unsigned i = 0; i < world->rank_count; i++)
+        if (world->ranks[i].session && !world->ranks[i].blocked)
+            source_step(world, world->ranks[i].session);
+}
+
+static void round_of(void)
+{
+    w.now_ns += WEFT_NS_PER_MS;
+    turns(&w);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    source_world_open(&w, 7);
+    w.turn = turns;
+    do { /* until all three have something */
+        source_run_end(&w);
+        source_run_begin(&w, 3, 5);
+    } while (!w.sources[0].session || !w.sources[1].session || !w.sources[2].session);
+    w.rank_count = 1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    source_world_close(&w);
+    return 0;
+}
+
+static weft_session *rank_session(void)
+{
+    return w.ranks[0].session;
+}
+
+/* Opens the rank with the bits of the newest version, and waits until it knows that. */
+static void join_same(bool named)
+{
+    weft_version held;
+    w.ranks[0].named = named;
+    source_rank_join(&w, 0, NULL, w.dense);
+    for (unsigned i = 0; i < MOST && (weft_held(rank_session(), &held) != WEFT_OK || held.run != w.run); i++)
+        round_of();
+    assert_int_equal(weft_held(rank_session(), &held), WEFT_OK);
+    assert_int_equal(held.number, w.newest);
+}
+
+static bool is_staged(uint64_t number)
+{
+    weft_staged_info info = {.size = sizeof info};
+    return weft_staged(rank_session(), 0, &info) == WEFT_OK && info.target.number == number;
+}
+
+static void wait_staged(uint64_t number)
+{
+    for (unsigned i = 0; i < MOST && !is_staged(number); i++)
+        round_of();
+    assert_true(is_staged(number));
+}
+
+static void go_all(uint64_t number)
+{
+    for (unsigned i = 0; i < w.source_count; i++)
+        source_go_to(&w, &w.sources[i], number);
+}
+
+static uint64_t held_number(void)
+{
+    weft_version held;
+    return weft_held(rank_session(), &held) == WEFT_OK ? held.number : UINT64_MAX;
+}
+
+/* ---- open */
+
+static weft_status open_with(const char *name, const weft_trainer_source *sources, uint32_t count)
+{
+    weft_session *session = NULL;
+    weft_site *site = NULL;
+    weft_options options = {.size = sizeof options, .sources = sources, .source_count = count};
+    assert_int_equal(weft_site_load(w.scratch.path, NULL, 0, &site), WEFT_OK);
+    const weft_status status = weft_rollout_open(site, name, w.layout, &options, &session);
+    weft_site_free(site);
+    weft_close(session);
+    return status;
+}
+
+static void what_does_not_cover_is_refused(void **state)
+{
+    weft_trainer_source sources[SOURCES];
+    weft_slice slices[SLICES];
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        sources[i] = (weft_trainer_source){w.sources[i].listen, w.sources[i].has.slices, w.sources[i].has.count};
+    assert_int_equal(open_with("rank0", sources, 3), WEFT_OK);
+    assert_int_equal(open_with("rank0", sources, 2), WEFT_E_LAYOUT);
+    assert_non_null(strstr(weft_last_error(), "no source"));
+    sources[3] = sources[1];
+    assert_int_equal(open_with("rank0", sources, 4), WEFT_E_LAYOUT);
+    assert_non_null(strstr(weft_last_error(), "sources 1 and 3 both contribute"));
+    memcpy(slices, sources[0].slices, sources[0].slice_count * sizeof *slices);
+    slices[0].row += 1u << 20;
+    sources[0].slices = slices;
+    assert_int_equal(open_with("rank0", sources, 3), WEFT_E_LAYOUT);
+    sources[0].address = NULL;
+    assert_int_equal(open_with("rank0", sources, 3), WEFT_E_ARGUMENT);
+    assert_int_equal(open_with("rank0", sources, WEFT_SOURCES_MAX + 1), WEFT_E_ARGUMENT);
+}
+
+static void no_relay_and_no_attachment(void **state)
+{
+    const weft_trainer_source all[] = {{w.sources[0].listen, w.sources[0].has.slices, w.sources[0].has.count}};
+    const weft_publish_options options = {sizeof options, "x", 1};
+    (void)state;
+    assert_int_equal(open_with("relay", all, 1), WEFT_E_CONFIG);
+    assert_int_equal(weft_publish(w.sources[0].session, 6, NULL, &options, NULL), WEFT_E_ARGUMENT);
+    join_same(false);
+    assert_int_equal(weft_bind_blocks(rank_session(), NULL, 0, "x", 1, 0), WEFT_E_ARGUMENT);
+}
+
+/* ---- together */
+
+static void all_sources_or_none(void **state)
+{
+    weft_version held;
+    (void)state;
+    join_same(false);
+    source_publish(&w, 100);
+    source_go_to(&w, &w.sources[0], 6);
+    source_go_to(&w, &w.sources[2], 6);
+    for (unsigned i = 0; i < 300; i++)
+        round_of();
+    assert_false(is_staged(6)); /* the second has not published yet */
+    source_go_to(&w, &w.sources[1], 6);
+    wait_staged(6);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, &held), WEFT_OK);
+    assert_int_equal(held.number, 6);
+    source_check(&w, &w.ranks[0]);
+}
+
+/* Somebody else writes a weight of the last end after staging: what the ends before it moved is undone. */
+static void a_failure_of_one_undoes_all(void **state)
+{
+    const weft_joint *joint = NULL;
+    rank *r = &w.ranks[0];
+    (void)state;
+    join_same(false);
+    joint = rank_session()->joint;
+    const uint8_t *old = source_find(&w, w.run, 5)->dense;
+    source_publish(&w, 300);
+    go_all(6);
+    wait_staged(6);
+    const weft_changes *changes = weft_staging_at(&joint->ends[joint->count - 1]->stage.staging, 0);
+    weft_binding_view(&joint->ends[joint->count - 1]->current.weights, changes->unit);
+    uint8_t *weight = weft_binding_view(&joint->ends[joint->count - 1]->current.weights, changes->unit).runs[0].data;
+    for (unsigned i = 0; i < 64; i++)
+        weight[i] ^= 1;
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_E_BASE);
+    for (unsigned i = 0; i < 64; i++)
+        weight[i] ^= 1;
+    assert_int_equal(held_number(), 5);
+    assert_true(part_has(&w, &r->has, old));
+    wait_staged(6); /* the end that failed gets the version again */
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_OK);
+    source_check(&w, r);
+}
+
+static void hold_keeps_or_undoes_all(void **state)
+{
+    rank *r = &w.ranks[0];
+    weft_version held;
+    (void)state;
+    join_same(true);
+    source_publish(&w, 100);
+    go_all(6);
+    assert_int_equal(weft_want(rank_session(), 6), WEFT_OK);
+    wait_staged(6);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, WEFT_COMMIT_HOLD, &held), WEFT_OK);
+    assert_int_equal(held.number, 5);
+    assert_true(part_has(&w, &r->has, source_find(&w, w.run, 6)->dense));
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_E_STATE);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_UNDO, NULL, &held), WEFT_OK);
+    assert_true(part_has(&w, &r->has, source_find(&w, w.run, 5)->dense));
+    assert_int_equal(held.number, 5);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, WEFT_COMMIT_HOLD, NULL), WEFT_OK);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_OK);
+    assert_int_equal(held.number, 6);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, &held), WEFT_E_STATE);
+}
+
+static void what_one_passes_over_is_told_once(void **state)
+{
+    weft_staged_info info = {.size = sizeof info};
+    weft_status status = WEFT_AGAIN;
+    (void)state;
+    join_same(true);
+    source_publish(&w, 100);
+    source_publish(&w, 100);
+    source_go_to(&w, &w.sources[0], 6);
+    source_go_to(&w, &w.sources[1], 6);
+    go_all(7); /* the third passes 6 over */
+    assert_int_equal(weft_want(rank_session(), 6), WEFT_OK);
+    for (unsigned i = 0; i < MOST && status == WEFT_AGAIN; i++) {
+        round_of();
+        status = weft_staged(rank_session(), 0, &info);
+    }
+    assert_int_equal(status, WEFT_E_PASSED);
+    assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_AGAIN);
+    assert_int_equal(weft_want(rank_session(), 7), WEFT_OK);
+    wait_staged(7);
+    assert_int_equal(weft_commit(rank_session(), 7, NULL, 0, NULL), WEFT_OK);
+    source_check(&w, &w.ranks[0]);
+}
+
+/* ---- away */
+
+static unsigned count_events(weft_event_kind kind, const char *peer)
+{
+    weft_event event = {.size = sizeof event};
+    unsigned count = 0;
+    while (weft_events(rank_session(), &event) == WEFT_OK)
+        count += event.kind == kind && strcmp(event.peer, peer) == 0;
+    return count;
+}
+
+/* The session's events are left for the test to take. */
+static void turns_without_events(source_world *world)
+{
+    for (unsigned i = 0; i < world->source_count; i++)
+        if (world->sources[i].session)
+            source_step(world, world->sources[i].session);
+    source_must(world, weft_progress(rank_session(), 0), "progress");
+}
+
+static void a_source_that_dies_is_named_and_comes_back(void **state)
+{
+    (void)state;
+    join_same(false);
+    w.turn = turns_without_events;
+    source_publish(&w, 100);
+    source_kill(&w.sources[1]);
+    source_go_to(&w, &w.sources[0], 6);
+    source_go_to(&w, &w.sources[2], 6);
+    unsigned lost = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        w.now_ns += WEFT_NS_PER_MS;
+        turns_without_events(&w);
+        lost += count_events(WEFT_EVENT_LOST, "source 1");
+    }
+    assert_int_equal(lost, 1);
+    assert_int_equal(held_number(), 5); /* it serves on */
+    w.turn = turns;
+    source_start(&w, 1);
+    source_go_to(&w, &w.sources[1], 6);
+    wait_staged(6);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_OK);
+    source_check(&w, &w.ranks[0]);
+}
+
+/* A row for each source says who it is, and the memory is shared out. */
+static void each_source_is_described(void **state)
+{
+    weft_peer_info infos[SOURCES];
+    size_t count = 0;
+    (void)state;
+    join_same(false);
+    infos[0].size = sizeof infos[0];
+    assert_int_equal(weft_peers(rank_session(), infos, SOURCES, &count), WEFT_OK);
+    assert_int_equal(count, rank_session()->joint->count);
+    assert_string_equal(infos[0].name, "source 0");
+    assert_int_equal(infos[0].state, WEFT_PEER_LIVE);
+    uint64_t staging = 0;
+    for (uint32_t i = 0; i < rank_session()->joint->count; i++)
+        staging += rank_session()->joint->ends[i]->stage.staging.bytes;
+    assert_in_range(staging, 1, (32u << 20) + (1u << 20));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_does_not_cover_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_relay_and_no_attachment, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_sources_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_one_passes_over_is_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_source_that_dies_is_named_and_comes_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_source_is_described, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

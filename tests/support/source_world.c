@@ -1,0 +1,422 @@
+/* source_world.c - sources and ranks of a simulation. */
+#include "tests/support/source_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "joint/joint.h"
+#include "peer/peer.h"
+
+static const char site_text[] = "[trainer]\nlisten = 127.0.0.1:0\njournal = 16MiB\nthreads = 1\nmax_peers = 8\n"
+                                "[peers]\nprovider = loop\nbucket_max = 4MiB\nwindow = 2\nstaging = 32MiB\n"
+                                "heartbeat = 200ms\n[peer.rank*]\n[peer.relay]\nrelay = 127.0.0.1:0\n"
+                                "[provider.loop]\nchunk = 16KiB\n"
+                                "[session]\nprogress = manual\nconnect_deadline = 3600s\nclose_deadline = 50ms\n"
+                                "io_deadline = 300ms\n[commit]\ndeadline = 400ms\n[log]\nlevel = debug\n"
+                                "[cut.rows]\ntensors = norm.2, quant\nby = rows\nat = 8, 20\n"
+                                "[cut.columns]\ntensors = double, half\nby = columns\nat = 100, 400\n"
+                                "[cut.alone]\ntensors = mask, long, packed\n";
+
+static uint64_t now_ns(void *user)
+{
+    return ((const source_world *)user)->now_ns;
+}
+
+/* A session waits: the others go on meanwhile. */
+static void pass(void *user, uint64_t ns)
+{
+    source_world *w = user;
+    (void)ns;
+    w->now_ns += WEFT_NS_PER_MS;
+    if (w->turn)
+        w->turn(w);
+}
+
+static void hear(void *user, weft_log_level level, const char *line)
+{
+    if (getenv("WEFT_TEST_LOG"))
+        fprintf(stderr, "%8llu %s %d: %s\n", (unsigned long long)(weft_clock_ns() / WEFT_NS_PER_MS), (const char *)user,
+                level, line);
+}
+
+_Noreturn void source_stop(const source_world *w, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fail_msg("WEFT_SEED=%llu, round %llu: %s", (unsigned long long)w->first_seed, (unsigned long long)w->rounds, text);
+    abort();
+}
+
+void source_must(const source_world *w, weft_status status, const char *what)
+{
+    if (status != WEFT_OK)
+        source_stop(w, "%s: %s: %s", what, weft_status_name(status), weft_last_error());
+}
+
+uint64_t source_below(source_world *w, uint64_t limit)
+{
+    return fleet_below(&w->seed, limit);
+}
+
+/* ---- parts */
+
+static uint64_t bytes_of(const source_world *w, uint64_t tensor, uint64_t elements)
+{
+    return elements * w->layout->entries[tensor].row->bits / 8;
+}
+
+/* Where a tensor begins in dense bytes, and in a part's memory, where each is aligned. */
+static uint64_t dense_at(const source_world *w, uint64_t tensor)
+{
+    uint64_t at = 0;
+    for (uint64_t t = 0; t < tensor; t++)
+        at += w->layout->entries[t].bytes;
+    return at;
+}
+
+static uint64_t own_at(const source_world *w, uint64_t tensor)
+{
+    uint64_t at = 0;
+    for (uint64_t t = 0; t < tensor; t++)
+        at += (w->layout->entries[t].bytes + 63) / 64 * 64;
+    return at;
+}
+
+/* Calls `each` for the bytes of a part, row by row; rows that are whole together. Returns false if one call does. */
+static bool every_row(const source_world *w, const part *p, const uint8_t *dense,
+                      bool (*each)(uint8_t *, const uint8_t *, uint64_t))
+{
+    bool all = true;
+    for (uint64_t i = 0; i < p->count; i++) {
+        const weft_slice *slice = &p->slices[i], whole = weft_slice_whole(w->layout, slice->tensor);
+        const bool together = slice->columns == whole.columns;
+        const uint64_t rows = together ? 1 : slice->rows,
+                       columns = together ? slice->rows * slice->columns : slice->columns;
+        for (uint64_t r = 0; r < rows; r++) {
+            const uint64_t at = bytes_of(w, slice->tensor, (slice->row + r) * whole.columns + slice->column);
+            all = all && each(p->dense + own_at(w, slice->tensor) + at, dense + dense_at(w, slice->tensor) + at,
+                              bytes_of(w, slice->tensor, columns));
+        }
+    }
+    return all;
+}
+
+static bool copy_row(uint8_t *mine, const uint8_t *theirs, uint64_t bytes)
+{
+    memcpy(mine, theirs, bytes);
+    return true;
+}
+
+static bool same_row(uint8_t *mine, const uint8_t *theirs, uint64_t bytes)
+{
+    return memcmp(mine, theirs, bytes) == 0;
+}
+
+void part_put(const source_world *w, part *p, const uint8_t *dense)
+{
+    every_row(w, p, dense, copy_row);
+}
+
+bool part_has(const source_world *w, const part *p, const uint8_t *dense)
+{
+    return every_row(w, p, dense, same_row);
+}
+
+static void part_open(const source_world *w, part *p)
+{
+    p->count = 0;
+    p->dense = malloc(own_at(w, w->layout->count));
+    memset(p->dense, 0xee, own_at(w, w->layout->count));
+}
+
+void part_add(part *p, weft_slice slice)
+{
+    if (slice.rows == 0 || slice.columns == 0)
+        return;
+    if (p->count == SLICES)
+        abort();
+    p->slices[p->count++] = slice;
+}
+
+static void part_bind(const source_world *w, const part *p, weft_session *session, uint32_t flags)
+{
+    weft_block blocks[SLICES];
+    for (uint64_t i = 0; i < p->count; i++) {
+        const weft_slice *slice = &p->slices[i], whole = weft_slice_whole(w->layout, slice->tensor);
+        const uint64_t at =
+            own_at(w, slice->tensor) + bytes_of(w, slice->tensor, slice->row * whole.columns + slice->column);
+        blocks[i] = (weft_block){.slice = *slice, .data = p->dense + at};
+        if (slice->columns != whole.columns)
+            blocks[i].row[0] = (weft_stride){slice->rows, bytes_of(w, slice->tensor, whole.columns)};
+    }
+    source_must(w, weft_bind_blocks(session, blocks, p->count, NULL, 0, flags), "bind");
+}
+
+static bool blank_row(uint8_t *mine, const uint8_t *theirs, uint64_t bytes)
+{
+    (void)theirs;
+    memset(mine, 0xee, bytes);
+    return true;
+}
+
+/* Nothing is written beside the part. */
+bool part_is_clean(const source_world *w, const part *p)
+{
+    const uint64_t bytes = own_at(w, w->layout->count);
+    part copy = *p;
+    bool clean = true;
+    copy.dense = malloc(bytes);
+    memcpy(copy.dense, p->dense, bytes);
+    every_row(w, &copy, w->dense, blank_row);
+    for (uint64_t i = 0; i < bytes; i++)
+        clean = clean && copy.dense[i] == 0xee;
+    free(copy.dense);
+    return clean;
+}
+
+/* ---- what was published */
+
+const version *source_find(const source_world *w, uint64_t run, uint64_t number)
+{
+    for (unsigned i = w->history_count; i-- > 0;)
+        if (w->history[i].run == run && w->history[i].number == number)
+            return &w->history[i];
+    return NULL;
+}
+
+static void remember(source_world *w)
+{
+    if (w->history_count == HISTORY)
+        source_stop(w, "more than %u versions", HISTORY);
+    w->history[w->history_count] = (version){w->run, w->newest, malloc(w->bytes)};
+    memcpy(w->history[w->history_count++].dense, w->dense, w->bytes);
+}
+
+void source_check(const source_world *w, const rank *r)
+{
+    weft_version held;
+    if (!r->session || r->held_back || weft_held(r->session, &held) != WEFT_OK || held.run == 0)
+        return;
+    const version *v = source_find(w, held.run, held.number);
+    if (!v)
+        source_stop(w, "a rank holds version %llu, which nobody published", (unsigned long long)held.number);
+    if (!part_has(w, &r->has, v->dense))
+        source_stop(w, "a rank has other bits than those of version %llu", (unsigned long long)held.number);
+}
+
+/* ---- sources */
+
+static weft_site *load_site(const source_world *w, const char *override)
+{
+    weft_site *site = NULL;
+    source_must(w, weft_site_load(w->scratch.path, &override, override ? 1 : 0, &site), "site");
+    return site;
+}
+
+void source_start(source_world *w, unsigned i)
+{
+    source *s = &w->sources[i];
+    char listen[128];
+    weft_options options = {.size = sizeof options, .log = hear, .log_user = s->listen};
+    options.first_version = s->published;
+    options.incarnation = ++w->incarnation;
+    options.slices = s->has.slices;
+    options.slice_count = s->has.count;
+    options.run = w->run;
+    snprintf(listen, sizeof listen, "trainer.listen=%s", s->listen[0] ? s->listen : "127.0.0.1:0");
+    weft_site *site = load_site(w, listen);
+    source_must(w, weft_trainer_open(site, w->layout, &options, &s->session), "source");
+    weft_site_free(site);
+    part_put(w, &s->has, source_find(w, w->run, s->published)->dense);
+    part_bind(w, &s->has, s->session, 0);
+    snprintf(s->listen, sizeof s->listen, "%s", fleet_stats(s->session).listen);
+}
+
+void source_kill(source *s)
+{
+    const weft_trainer *trainer = s->session->trainer;
+    for (uint32_t i = 0; i < trainer->peers.count; i++)
+        if (trainer->peers.list[i].connection.control.fd >= 0)
+            shutdown(trainer->peers.list[i].connection.control.fd, SHUT_RDWR);
+    weft_close(s->session);
+    s->session = NULL;
+}
+
+void source_go_to(source_world *w, source *s, uint64_t number)
+{
+    part_put(w, &s->has, source_find(w, w->run, number)->dense);
+    source_must(w, weft_publish(s->session, number, NULL, NULL, NULL), "publish");
+    s->published = number;
+}
+
+/* Deals every tensor out: whole, or its rows or columns. Rows of a packed dtype stay whole. */
+static void deal(source_world *w)
+{
+    for (unsigned i = 0; i < w->source_count; i++)
+        part_open(w, &w->sources[i].has);
+    for (uint64_t t = 0; t < w->layout->count; t++) {
+        const weft_slice whole = weft_slice_whole(w->layout, t);
+        const bool packed = w->layout->entries[t].row->bits % 8 != 0;
+        const uint64_t kind = packed ? 0 : source_below(w, 3);
+        const unsigned first = (unsigned)source_below(w, w->source_count);
+        weft_slice left = whole;
+        for (unsigned i = 0; i < w->source_count; i++) {
+            weft_slice slice = left;
+            const bool last = i + 1 == w->source_count || kind == 0;
+            if (kind == 1 && !last)
+                slice.rows = source_below(w, left.rows + 1);
+            if (kind == 2 && !last)
+                slice.columns = source_below(w, left.columns + 1);
+            part_add(&w->sources[(first + i) % w->source_count].has, slice);
+            if (kind == 0)
+                break;
+            left.row += kind == 1 ? slice.rows : 0;
+            left.rows -= kind == 1 ? slice.rows : 0;
+            left.column += kind == 2 ? slice.columns : 0;
+            left.columns -= kind == 2 ? slice.columns : 0;
+        }
+    }
+}
+
+void source_run_end(source_world *w)
+{
+    for (unsigned i = 0; i < w->source_count; i++) {
+        weft_close(w->sources[i].session);
+        free(w->sources[i].has.dense);
+        memset(&w->sources[i], 0, sizeof w->sources[i]);
+    }
+}
+
+/* A run begins: sources of other holdings, at `number`, whose bits are w->dense. */
+void source_run_begin(source_world *w, unsigned count, uint64_t number)
+{
+    w->run = source_below(w, UINT64_MAX) | 1;
+    w->newest = number;
+    w->source_count = count;
+    remember(w);
+    deal(w);
+    for (unsigned i = 0; i < w->source_count; i++)
+        w->sources[i].published = number;
+    for (unsigned i = 0; i < w->source_count; i++)
+        if (w->sources[i].has.count > 0)
+            source_start(w, i);
+}
+
+/* ---- ranks */
+
+/* Takes all keys, or some. */
+static void draw_view(source_world *w, rank *r)
+{
+    const bool all = source_below(w, 3) == 0;
+    bool wanted[64] = {false};
+    for (uint32_t key = 0; key < w->cells.key_count; key++)
+        wanted[key] = all || source_below(w, 2);
+    wanted[source_below(w, w->cells.key_count)] = true;
+    for (uint64_t c = 0; c < w->cells.count; c++)
+        if (wanted[w->cells.cells[c].key])
+            part_add(&r->has, w->cells.cells[c].slice);
+}
+
+void source_rank_open(source_world *w, unsigned i, const char *override, bool empty)
+{
+    rank *r = &w->ranks[i];
+    weft_trainer_source sources[SOURCES];
+    char name[16];
+    uint32_t count = 0;
+    snprintf(name, sizeof name, "rank%u", i);
+    for (unsigned s = 0; s < w->source_count; s++)
+        if (w->sources[s].has.count > 0)
+            sources[count++] =
+                (weft_trainer_source){w->sources[s].listen, w->sources[s].has.slices, w->sources[s].has.count};
+    weft_options options = {.size = sizeof options, .log = hear, .log_user = "rank"};
+    options.incarnation = ++w->incarnation;
+    options.slices = r->has.slices;
+    options.slice_count = r->has.count;
+    options.sources = sources;
+    options.source_count = count;
+    options.wants = r->named;
+    weft_site *site = load_site(w, override);
+    source_must(w, weft_rollout_open(site, name, w->layout, &options, &r->session), "rollout");
+    weft_site_free(site);
+    part_bind(w, &r->has, r->session, empty ? WEFT_BIND_EMPTY : 0);
+}
+
+void source_rank_join(source_world *w, unsigned i, const char *override, const uint8_t *dense)
+{
+    rank *r = &w->ranks[i];
+    part_open(w, &r->has);
+    draw_view(w, r);
+    if (dense)
+        part_put(w, &r->has, dense);
+    source_rank_open(w, i, override, !dense);
+}
+
+void source_rank_close(rank *r)
+{
+    weft_close(r->session);
+    free(r->has.dense);
+    memset(r, 0, sizeof *r);
+}
+
+void source_rank_kill(rank *r)
+{
+    const weft_joint *joint = r->session->joint;
+    for (uint32_t i = 0; i < joint->count; i++)
+        if (joint->ends[i]->joining.control.fd >= 0)
+            shutdown(joint->ends[i]->joining.control.fd, SHUT_RDWR);
+    source_rank_close(r);
+}
+
+void source_world_open(source_world *w, uint64_t seed)
+{
+    weft_cut cuts[8];
+    memset(w, 0, sizeof *w);
+    w->seed = w->first_seed = seed;
+    w->now_ns = 1;
+    w->clock = (weft_clock){now_ns, pass, w};
+    weft_clock_own = &w->clock;
+    weft_loop_set_faults(NULL);
+    site_scratch_open(&w->scratch);
+    site_scratch_write(&w->scratch, site_text, sizeof site_text - 1);
+    w->layout = fleet_layout(FLEET_SMALL);
+    w->bytes = weft_layout_bytes(w->layout);
+    w->dense = malloc(w->bytes);
+    fleet_fill(w->layout, w->dense, &w->seed);
+    weft_site *site = load_site(w, NULL);
+    weft_site_cuts(site, cuts);
+    source_must(w, weft_cells_open(w->layout, cuts, (uint32_t)site->cut_count, &w->cells), "cells");
+    weft_site_free(site);
+}
+
+void source_world_close(source_world *w)
+{
+    for (unsigned i = 0; i < w->rank_count; i++)
+        source_rank_close(&w->ranks[i]);
+    source_run_end(w);
+    for (unsigned i = 0; i < w->history_count; i++)
+        free(w->history[i].dense);
+    weft_cells_close(&w->cells);
+    weft_layout_free(w->layout);
+    free(w->dense);
+    site_scratch_close(&w->scratch);
+    weft_clock_own = NULL;
+}
+
+void source_step(const source_world *w, weft_session *session)
+{
+    weft_event event = {.size = sizeof event};
+    source_must(w, weft_progress(session, 0), "progress");
+    while (weft_events(session, &event) == WEFT_OK)
+        ;
+}
+
+void source_publish(source_world *w, uint32_t per_mille)
+{
+    fleet_change(w->layout, w->dense, per_mille, &w->seed);
+    w->newest++;
+    remember(w);
+}

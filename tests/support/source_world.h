@@ -1,0 +1,103 @@
+/* source_world.h - several sources and several ranks over the loop, in one thread, on a clock and a seed of their own.
+ *
+ * Each process has a part of the model, in a dense model of its own where all else is a canary. Sources publish the
+ * same numbers, each when it is told to. */
+#ifndef WEFT_TESTS_SOURCE_WORLD_H
+#define WEFT_TESTS_SOURCE_WORLD_H
+
+#include "tests/support/fleet.h"
+
+#include "base/clock.h"
+#include "shard/cut.h"
+
+#define SOURCES 4u
+#define RANKS   3u
+#define SLICES  96u
+#define HISTORY 256u
+
+/* The part of the model that one process has, in a dense model of its own where all else is a canary. */
+typedef struct part {
+    weft_slice slices[SLICES];
+    uint64_t count;
+    uint8_t *dense;
+} part;
+
+typedef struct source {
+    weft_session *session;
+    part has;
+    uint64_t published; /* number */
+    char listen[96];
+} source;
+
+typedef struct rank {
+    weft_session *session;
+    part has;
+    bool named; /* set before it opens */
+    bool blocked, held_back;
+    uint64_t wished;
+} rank;
+
+typedef struct version {
+    uint64_t run, number;
+    uint8_t *dense;
+} version;
+
+typedef struct source_world {
+    uint64_t seed, first_seed, now_ns, rounds, incarnation;
+    weft_clock clock;
+    site_scratch scratch;
+    weft_layout *layout;
+    weft_cells cells;
+    uint64_t bytes;
+    uint64_t run, newest; /* of the sources */
+    source sources[SOURCES];
+    rank ranks[RANKS];
+    unsigned source_count, rank_count;
+    version history[HISTORY];
+    unsigned history_count;
+    uint8_t *dense;
+    void (*turn)(struct source_world *w); /* one turn of everybody, when a session waits */
+} source_world;
+
+_Noreturn void source_stop(const source_world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void source_must(const source_world *w, weft_status status, const char *what);
+uint64_t source_below(source_world *w, uint64_t limit);
+
+/* Opens a world without sessions. */
+void source_world_open(source_world *w, uint64_t seed);
+void source_world_close(source_world *w);
+
+/* ---- parts */
+void part_add(part *p, weft_slice slice);
+/* Gives a part the bits of a dense model; tells whether it has them, and whether nothing beside it was written. */
+void part_put(const source_world *w, part *p, const uint8_t *dense);
+bool part_has(const source_world *w, const part *p, const uint8_t *dense);
+bool part_is_clean(const source_world *w, const part *p);
+
+/* ---- sources */
+/* A run begins: `count` sources of holdings at random, at `number`, whose bits are w->dense. */
+void source_run_begin(source_world *w, unsigned count, uint64_t number);
+void source_run_end(source_world *w);
+void source_start(source_world *w, unsigned i);
+/* Ends a source without a goodbye. */
+void source_kill(source *s);
+/* Changes the model, and gives it the next number. No source has published that yet. */
+void source_publish(source_world *w, uint32_t per_mille);
+/* A source publishes a number, of those that it has not. */
+void source_go_to(source_world *w, source *s, uint64_t number);
+
+/* ---- ranks */
+/* Opens a rank whose part was drawn already. */
+void source_rank_open(source_world *w, unsigned i, const char *override, bool empty);
+/* Draws a view, all keys or some, and opens the rank; `dense` NULL: empty. */
+void source_rank_join(source_world *w, unsigned i, const char *override, const uint8_t *dense);
+void source_rank_close(rank *r);
+void source_rank_kill(rank *r);
+/* Returns what a run gave a number; NULL: nothing. */
+const version *source_find(const source_world *w, uint64_t run, uint64_t number);
+/* A rank that holds a version has its bits. */
+void source_check(const source_world *w, const rank *r);
+/* Takes one step of a session, and its events. */
+void source_step(const source_world *w, weft_session *session);
+
+#endif
