@@ -321,7 +321,7 @@ typedef struct weft_version {
 
 /* One of the trainers that publish one model together. This struct never grows. */
 typedef struct weft_trainer_source {
-    const char *address;      /* host:port that it listens on */
+    const char *address;      /* host:port that it listens on; NULL: what the site's [source.R] says */
     const weft_slice *slices; /* array of `slice_count` slices that it contributes: the slices of its own options */
     uint64_t slice_count;
 } weft_trainer_source;
@@ -348,6 +348,7 @@ typedef struct weft_options {
      * site's address. The weights move when all of them have one number. */
     uint32_t source_count;
     const weft_trainer_source *sources; /* rollout: array of `source_count` sources; copied */
+    uint32_t source; /* trainer: its number among the site's [source.R], whose address it listens on */
     /* trainer: the run, which is in each version's name; 0: drawn at random. All sources of one training run have one,
      * and another one than the run before. */
     uint64_t run;

@@ -23,10 +23,11 @@ static bool section_is(const weft_key *key, const char *section)
     return strcmp(key->section, section) == 0;
 }
 
-/* Keys of [peer.*], [provider.*] and [cut.*] have no one value. */
+/* Keys of [peer.*], [provider.*], [cut.*] and [source.*] have no one value. */
 static bool key_is_plain(const weft_key *key)
 {
-    return !section_is(key, "peer") && !section_is(key, "provider") && !section_is(key, "cut");
+    return !section_is(key, "peer") && !section_is(key, "provider") && !section_is(key, "cut") &&
+           !section_is(key, "source");
 }
 
 static weft_status key_value(const weft_site *site, const char *peer, const weft_key *key, char *value)

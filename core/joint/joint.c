@@ -94,6 +94,7 @@ static weft_status check_row(const weft_site_peer *row)
 
 static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const weft_options *options)
 {
+    const weft_site *site = joint->session->site;
     uint32_t sources[WEFT_SOURCES_MAX];
     weft_status status = check_row(row);
     if (status == WEFT_OK)
@@ -104,7 +105,8 @@ static weft_status open_ends(weft_joint *joint, const weft_site_peer *row, const
                                           (double)division->layout->bytes /
                                               (double)joint->session->division.layout->bytes};
         weft_site_peer at = *row;
-        snprintf(at.listen, sizeof at.listen, "%s", options->sources[sources[i]].address);
+        const char *address = options->sources[sources[i]].address;
+        snprintf(at.listen, sizeof at.listen, "%s", address ? address : weft_site_source_listen(site, sources[i]));
         status = weft_rollout_make(joint->session, &at, division, &share, NULL, &joint->ends[i]);
     }
     return status;

@@ -14,15 +14,15 @@ typedef struct terms {
     weft_slice_list view;
 } terms;
 
-static weft_status check_options(const weft_options *options)
+static weft_status check_options(const weft_site *site, const weft_options *options)
 {
     if (options->source_count > WEFT_SOURCES_MAX)
         return weft_fail(WEFT_E_ARGUMENT, "options: %u sources; there may be %u", options->source_count,
                          WEFT_SOURCES_MAX);
     for (uint32_t r = 0; r < options->source_count; r++)
-        if (!options->sources[r].address || !options->sources[r].slices)
+        if ((!options->sources[r].address && r >= site->source_count) || !options->sources[r].slices)
             return weft_fail(WEFT_E_ARGUMENT, "options: source %u has no %s", r,
-                             options->sources[r].address ? "slices" : "address");
+                             options->sources[r].slices ? "address, and the site has no section for it" : "slices");
     return WEFT_OK;
 }
 
@@ -82,7 +82,7 @@ weft_status weft_joint_divide(weft_joint *joint, const weft_options *options, ui
                 NULL,
                 (uint32_t)site->cut_count,
                 {options->slices, options->slice_count}};
-    weft_status status = check_options(options);
+    weft_status status = check_options(site, options);
     if (status != WEFT_OK)
         return status;
     by.cuts = weft_mem_take(site->cut_count + 1, sizeof *by.cuts);

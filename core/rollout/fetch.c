@@ -222,7 +222,7 @@ weft_status weft_layout_fetch(const weft_site *site, const char *peer, uint32_t 
     weft_control_close(&control);
     weft_guard_close(guard);
     if (status == WEFT_E_UNREACHABLE)
-        weft_fail_about("no layout from %s within %llu ms%s; is the trainer running there?", site->trainer.listen,
+        weft_fail_about("no layout from %s within %llu ms%s; is the trainer running there?", row.listen,
                         (unsigned long long)patience_ms, deadline_ms ? "" : " (connect_deadline)");
     return status;
 }

@@ -82,6 +82,8 @@ static weft_status load(weft_site *site, const char *const *overrides, size_t ov
         status = weft_site_rules(site);
     if (!status)
         status = weft_site_fill_cuts(site);
+    if (!status)
+        status = weft_site_fill_sources(site);
     return status ? status : fill_peers(site);
 }
 
@@ -123,6 +125,7 @@ void weft_site_free(weft_site *site)
     weft_mem_give(site->peers);
     weft_mem_give(site->providers);
     weft_mem_give(site->cuts);
+    weft_mem_give(site->sources);
     weft_site_source_clear(site->source);
     weft_mem_give(site->source);
     weft_mem_give(site);
@@ -137,8 +140,10 @@ static weft_status copy_arrays(const weft_site *site, weft_site *copy)
     copy->peers = weft_mem_take(site->peer_count, sizeof(*copy->peers));
     copy->providers = weft_mem_take(site->provider_count, sizeof(*copy->providers));
     copy->cuts = weft_mem_take(site->cut_count, sizeof(*copy->cuts));
-    if (!copy->peers || !copy->providers || !copy->cuts)
+    copy->sources = weft_mem_take(site->source_count, sizeof(*copy->sources));
+    if (!copy->peers || !copy->providers || !copy->cuts || !copy->sources)
         return no_memory();
+    memcpy(copy->sources, site->sources, site->source_count * sizeof(*copy->sources));
     memcpy(copy->cuts, site->cuts, site->cut_count * sizeof(*copy->cuts));
     memcpy(copy->peers, site->peers, site->peer_count * sizeof(*copy->peers));
     memcpy(copy->providers, site->providers, site->provider_count * sizeof(*copy->providers));
@@ -156,6 +161,7 @@ weft_status weft_site_copy(const weft_site *site, weft_site **copy)
     fresh->peers = NULL;
     fresh->providers = NULL;
     fresh->cuts = NULL;
+    fresh->sources = NULL;
     weft_status status = copy_arrays(site, fresh);
     if (status) {
         weft_site_free(fresh);

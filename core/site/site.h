@@ -108,6 +108,13 @@ typedef struct weft_site_provider {
     char ports[16];               /* "auto" or "LOW-HIGH": see weft_site_ports_split */
 } weft_site_provider;
 
+/* One [source.R] section. */
+typedef struct weft_site_trainer {
+    char name[WEFT_SITE_NAME];    /* R */
+    char listen[WEFT_SITE_TEXT];  /* host:port of its control plane; "": the trainer's */
+    char holding[WEFT_SITE_TEXT]; /* path of its share file; "": none */
+} weft_site_trainer;
+
 struct weft_site {
     char path[WEFT_SITE_TEXT];
     char name[WEFT_SITE_NAME];
@@ -158,6 +165,8 @@ struct weft_site {
     uint64_t provider_count;
     weft_site_cut *cuts; /* in file order, then in that of overrides */
     uint64_t cut_count;
+    weft_site_trainer *sources;      /* by number */
+    uint64_t source_count;           /* 0: there is one trainer */
     struct weft_site_source *source; /* site.c's own: sections as read, for patterns and weft_site_get */
 };
 
@@ -170,6 +179,8 @@ bool weft_site_key(const weft_site *site, const weft_site_peer *peer, bool next,
 /* True if the site puts a relay before a peer, at most `hops` steps of `via` away: 1 is a relay that the peer's own
  * `via` names. */
 bool weft_site_vouches(const weft_site *site, const char *relay, const char *peer, uint32_t hops);
+/* Returns host:port of a source; of source 0 of a site without sections, that of the trainer. */
+const char *weft_site_source_listen(const weft_site *site, uint64_t number);
 const weft_site_provider *weft_site_provider_of(const weft_site *site, const char *name);
 
 /* The rules of the site's cuts, which borrow from it. `cuts` has room for site->cut_count of them. */

@@ -25,14 +25,23 @@ static const weft_site_cut *cut_of(const weft_site *site, const char *name)
     return NULL;
 }
 
+static const weft_site_trainer *source_of(const weft_site *site, const char *name)
+{
+    for (uint64_t i = 0; i < site->source_count; i++) {
+        if (!strcmp(site->sources[i].name, name))
+            return &site->sources[i];
+    }
+    return NULL;
+}
+
 /* The struct that the row's offset is into; NULL after an error. */
 static const void *fields_of(const weft_site *site, const weft_site_field *field, const char *name,
                              weft_site_peer *peer)
 {
     weft_site_layers layers;
     bool of_peer = !strcmp(field->key.section, "peer"), of_provider = !strcmp(field->key.section, "provider");
-    bool of_cut = !strcmp(field->key.section, "cut");
-    if (!of_peer && !of_provider && !of_cut)
+    bool of_cut = !strcmp(field->key.section, "cut"), of_source = !strcmp(field->key.section, "source");
+    if (!of_peer && !of_provider && !of_cut && !of_source)
         return site;
     if (!name)
         return NULL;
@@ -40,6 +49,8 @@ static const void *fields_of(const weft_site *site, const weft_site_field *field
         return weft_site_provider_of(site, name);
     if (of_cut)
         return cut_of(site, name);
+    if (of_source)
+        return source_of(site, name);
     if (*name && name[strlen(name) - 1] == '*')
         return find_pattern(site, name, peer) ? peer : NULL;
     if (!weft_site_is_name(name) || !weft_site_layers_of(site->source, name, &layers))
@@ -47,8 +58,8 @@ static const void *fields_of(const weft_site *site, const weft_site_field *field
     return weft_site_resolve(site, name, peer) ? NULL : peer;
 }
 
-/* Cuts "trainer.listen", "peer.window", "provider.tcp.chunk" or "cut.heads.rows"; `named` gets the name in the middle.
- */
+/* Cuts "trainer.listen", "peer.window", "provider.tcp.chunk", "cut.heads.rows" or "source.0.listen"; `named` gets the
+ * name in the middle. */
 static const weft_site_field *field_of(const char *key, char named[WEFT_SITE_NAME])
 {
     char section[WEFT_SITE_NAME];
@@ -58,7 +69,7 @@ static const weft_site_field *field_of(const char *key, char named[WEFT_SITE_NAM
         return NULL;
     memcpy(section, key, (size_t)(first - key));
     section[first - key] = 0;
-    if ((last != first) != (!strcmp(section, "provider") || !strcmp(section, "cut")))
+    if ((last != first) != (!strcmp(section, "provider") || !strcmp(section, "cut") || !strcmp(section, "source")))
         return NULL;
     if (last != first) {
         memcpy(named, first + 1, (size_t)(last - first - 1));
@@ -80,8 +91,8 @@ weft_status weft_site_get(const weft_site *site, const char *peer, const char *k
     const void *fields = fields_of(site, field, named[0] ? named : peer, &resolved);
     if (!fields)
         return weft_fail(WEFT_E_ARGUMENT,
-                         "weft_site_get: %.80s needs the name of a peer, provider or cut of %s; got '%.63s'", key,
-                         site->path,
+                         "weft_site_get: %.80s needs the name of a peer, provider, cut or source of %s; got '%.63s'",
+                         key, site->path,
                          named[0] ? named
                          : peer   ? peer
                                   : "");

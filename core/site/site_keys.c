@@ -15,6 +15,7 @@
 #define PEER(field)     .offset = offsetof(weft_site_peer, field), .width = sizeof(((weft_site_peer *)0)->field)
 #define PROVIDER(field) .offset = offsetof(weft_site_provider, field), .width = sizeof(((weft_site_provider *)0)->field)
 #define CUT(field)      .offset = offsetof(weft_site_cut, field), .width = sizeof(((weft_site_cut *)0)->field)
+#define SOURCE(field)   .offset = offsetof(weft_site_trainer, field), .width = sizeof(((weft_site_trainer *)0)->field)
 #define BOUNDS(a, b)    .low = (a), .high = (b)
 #define WORD(text, n)   .word = (text), .word_number = (n)
 
@@ -164,6 +165,12 @@ static const weft_site_field fields[] = {
       "where parts begin; a leading 0 may be left out"}, CUT(at), .rule = WEFT_TEXT_NUMBERS},
     {{"cut", "groups", WEFT_KEY_COUNT, "none", "none or 1..65536",
       "equal groups of experts, with by = expert"}, CUT(groups), BOUNDS(1, 65536), WORD("none", 0)},
+
+    {{"source", "listen", WEFT_KEY_TEXT, "", "host:port, port 0..65535, IPv6 in brackets, or empty",
+      "where this one of several trainers listens; empty: where [trainer] listen says"},
+     SOURCE(listen), .rule = WEFT_TEXT_LISTEN},
+    {{"source", "holding", WEFT_KEY_TEXT, "", "a path of at most 255 bytes, or empty",
+      "share file of what this trainer contributes (docs/SHARDING.md)"}, SOURCE(holding), .rule = WEFT_TEXT_ANY},
 
     {{"session", "progress", WEFT_KEY_CHOICE, "thread", "thread | manual",
       "who moves the data: a thread of the session, or the caller through weft_progress"}, SITE(session.progress)},

@@ -128,7 +128,7 @@ static weft_status find_section(weft_site_source *source, const weft_site_place 
         return WEFT_OK;
     bool made =
         section.kind == WEFT_SECTION_FIXED || section.kind == WEFT_SECTION_PROVIDER ||
-        section.kind == WEFT_SECTION_CUT ||
+        section.kind == WEFT_SECTION_CUT || section.kind == WEFT_SECTION_SOURCE ||
         (section.kind == WEFT_SECTION_PEER && weft_site_pattern_find(source, section.name) != WEFT_SITE_NOWHERE);
     if (!made)
         return weft_site_refuse(place, "%s has no section [%s]; add it there", place->path, place->header);

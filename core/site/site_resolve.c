@@ -87,7 +87,7 @@ weft_status weft_site_resolve(const weft_site *site, const char *name, weft_site
         return refuse_name(site, name);
     *peer = (weft_site_peer){0};
     memcpy(peer->name, name, strlen(name));
-    memcpy(peer->listen, site->trainer.listen, sizeof peer->listen);
+    snprintf(peer->listen, sizeof peer->listen, "%s", weft_site_source_listen(site, 0));
     weft_site_fill(site->source, &layers, "peer", peer);
     return WEFT_OK;
 }

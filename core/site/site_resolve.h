@@ -30,6 +30,10 @@ weft_status weft_site_rules(const weft_site *site);
 /* Fills site->cuts from the sections. Errors: WEFT_E_CONFIG (keys that do not go together), WEFT_E_MEMORY. */
 weft_status weft_site_fill_cuts(weft_site *site);
 
+/* ---- site_sources.c */
+/* Fills site->sources from the sections. Errors: WEFT_E_CONFIG (a number is missing, or listen), WEFT_E_MEMORY. */
+weft_status weft_site_fill_sources(weft_site *site);
+
 /* ---- site_relays.c */
 /* Checks that every `via` names a relay with a section of its own, that no relay stands behind itself, and that no
  * chain has more than WEFT_SITE_HOPS. Errors: WEFT_E_CONFIG, WEFT_E_MEMORY. */

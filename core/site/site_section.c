@@ -49,8 +49,8 @@ static weft_status refuse_unknown(const weft_site_place *place)
     }
     if (near)
         return weft_site_refuse(place, "no such section; did you mean [%s]?", near);
-    return weft_site_refuse(place, "no such section; need site, trainer, peers, peer.NAME, provider.NAME, cut.NAME, "
-                                   "session, commit, security or log");
+    return weft_site_refuse(place, "no such section; need site, trainer, source.R, peers, peer.NAME, provider.NAME, "
+                                   "cut.NAME, session, commit, security or log");
 }
 
 static weft_status read_peer(const weft_site_place *place, const char *name, weft_site_section *section)
@@ -91,6 +91,17 @@ static weft_status read_cut(const weft_site_place *place, const char *name, weft
     return WEFT_OK;
 }
 
+static weft_status read_source(const weft_site_place *place, const char *name, weft_site_section *section)
+{
+    const size_t digits = strspn(name, "0123456789");
+    if (digits == 0 || digits > 2 || name[digits] || (digits > 1 && name[0] == '0'))
+        return weft_site_refuse(place, "a source's name is its number, from 0 to 63, such as [source.0]");
+    section->kind = WEFT_SECTION_SOURCE;
+    section->table = "source";
+    memcpy(section->name, name, digits);
+    return WEFT_OK;
+}
+
 static weft_status read_fixed(const weft_site_place *place, weft_site_section *section)
 {
     for (size_t i = 0; i < FIXED_COUNT; i++) {
@@ -106,6 +117,8 @@ static weft_status read_fixed(const weft_site_place *place, weft_site_section *s
         return weft_site_refuse(place, "need [provider.NAME], such as [provider.tcp]");
     if (!strcmp(place->header, "cut"))
         return weft_site_refuse(place, "need [cut.NAME], such as [cut.heads]");
+    if (!strcmp(place->header, "source"))
+        return weft_site_refuse(place, "need [source.R] with a number, such as [source.0]");
     return refuse_unknown(place);
 }
 
@@ -130,6 +143,8 @@ weft_status weft_site_section_read(const weft_site_place *place, weft_site_secti
         status = read_provider(place, place->header + 9, section);
     else if (!strncmp(place->header, "cut.", 4))
         status = read_cut(place, place->header + 4, section);
+    else if (!strncmp(place->header, "source.", 7))
+        status = read_source(place, place->header + 7, section);
     else
         status = read_fixed(place, section);
     if (!status)
@@ -146,6 +161,7 @@ static const char *home_of(const char *key)
             return !strcmp(known->section, "peer")       ? "peers] or [peer.NAME"
                    : !strcmp(known->section, "provider") ? "provider.NAME"
                    : !strcmp(known->section, "cut")      ? "cut.NAME"
+                   : !strcmp(known->section, "source")   ? "source.R"
                                                          : known->section;
     }
     return NULL;

@@ -9,12 +9,13 @@ typedef enum weft_section_kind {
     WEFT_SECTION_PEER,     /* [peer.NAME] */
     WEFT_SECTION_PATTERN,  /* [peer.PREFIX*] */
     WEFT_SECTION_PROVIDER, /* [provider.NAME] */
-    WEFT_SECTION_CUT       /* [cut.NAME] */
+    WEFT_SECTION_CUT,      /* [cut.NAME] */
+    WEFT_SECTION_SOURCE    /* [source.R] */
 } weft_section_kind;
 
 typedef struct weft_site_section {
     char header[16 + WEFT_SITE_NAME]; /* as written between the brackets */
-    char name[WEFT_SITE_NAME];        /* of a peer, provider or cut; a pattern's prefix; "" for the rest */
+    char name[WEFT_SITE_NAME];        /* of a peer, provider, cut or source; a pattern's prefix; "" for the rest */
     const char *table;                /* the key table's section; static */
     weft_section_kind kind;
     uint32_t line;                  /* 0: it is in no file, an override made it */

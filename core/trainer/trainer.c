@@ -332,6 +332,19 @@ static weft_status start(weft_trainer *trainer, const weft_trainer_sizes *sizes)
     return weft_session_start(trainer->session);
 }
 
+/* Takes the address of the trainer's own section, where the site has several sources. */
+static weft_status take_address(weft_site *site, uint32_t source)
+{
+    if (site->source_count == 0 && source == 0)
+        return WEFT_OK;
+    if (source >= site->source_count)
+        return weft_fail(WEFT_E_CONFIG, "%s has no section [source.%u]; it has %llu of them", site->path, source,
+                         (unsigned long long)site->source_count);
+    if (site->sources[source].listen[0])
+        memcpy(site->trainer.listen, site->sources[source].listen, sizeof site->trainer.listen);
+    return WEFT_OK;
+}
+
 static uint64_t draw_run(const weft_session *session)
 {
     uint64_t run;
@@ -370,7 +383,9 @@ weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, 
     weft_log_sink *before = weft_log_enter(&made->sink);
     trainer->publisher.run = made->options.run ? made->options.run : draw_run(made);
     settle_sizes(trainer->session, &sizes);
-    status = open_parts(trainer);
+    status = take_address(made->site, made->options.source);
+    if (status == WEFT_OK)
+        status = open_parts(trainer);
     if (status == WEFT_OK)
         status = start(trainer, &sizes);
     weft_log_enter(before);

@@ -10,7 +10,7 @@
 
 static const char site_text[] = "[trainer]\nlisten = 127.0.0.1:0\njournal = 16MiB\nthreads = 1\nmax_peers = 8\n"
                                 "[peers]\nprovider = loop\nbucket_max = 4MiB\nwindow = 2\nstaging = 32MiB\n"
-                                "heartbeat = 200ms\n[peer.rank*]\n[peer.relay]\nrelay = 127.0.0.1:0\n"
+                                "heartbeat = 200ms\n[peer.rank*]\n[peer.relay]\nrelay = 127.0.0.1:9\n"
                                 "[provider.loop]\nchunk = 16KiB\n"
                                 "[session]\nprogress = manual\nconnect_deadline = 3600s\nclose_deadline = 50ms\n"
                                 "io_deadline = 300ms\n[commit]\ndeadline = 400ms\n[log]\nlevel = debug\n"

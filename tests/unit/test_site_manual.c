@@ -158,7 +158,10 @@ static void the_manual_loads_as_the_defaults(void **state)
     assert_int_equal(site->peer_count, 2);
     for (size_t row = 0; weft_key_at(row); row++) {
         const weft_key *k = weft_key_at(row);
-        const char *named = !strcmp(k->section, "provider") ? ".tcp" : !strcmp(k->section, "cut") ? ".heads" : "";
+        const char *named = !strcmp(k->section, "provider") ? ".tcp"
+                            : !strcmp(k->section, "cut")    ? ".heads"
+                            : !strcmp(k->section, "source") ? ".0"
+                                                            : "";
         snprintf(key, sizeof(key), "%s%s.%s", k->section, named, k->key);
         assert_int_equal(weft_site_get(site, "a", key, text, sizeof(text)), WEFT_OK);
         assert_string_equal(text, k->fallback);

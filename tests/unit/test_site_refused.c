@@ -12,7 +12,7 @@ static void sections_and_keys(void **state)
     (void)state;
     static const bad_site bad[] = {
         {"[trainr]\n", 1, "[trainr]: no such section; did you mean [trainer]?"},
-        {"\n\n[warp]\n", 3, "[warp]: no such section; need site, trainer, peers, peer.NAME, provider.NAME, cut.NAME, "},
+        {"\n\n[warp]\n", 3, "[warp]: no such section; need site, trainer, source.R, peers, peer.NAME, provider.NAME, "},
         {"[peer]\n", 1, "[peer]: need [peer.NAME] for one peer or [peers] for all"},
         {"[provider]\n", 1, "[provider]: need [provider.NAME], such as [provider.tcp]"},
         {"[provider.tpc]\n", 1,
@@ -47,6 +47,20 @@ static void sections_and_keys(void **state)
         {"[peers]\njournal = 1GiB\n", 2, "[peers] journal: this key belongs to [trainer]"},
         {"[log]\nwindow size = 7\n", 2, "[log] window size: no such key; need one of level"},
         {"window = 7\n", 1, "a key before the first [header]: 'window = 7'"},
+        {"[source]\n", 1, "[source]: need [source.R] with a number, such as [source.0]"},
+        {"[source.x]\n", 1, "[source.x]: a source's name is its number, from 0 to 63, such as [source.0]"},
+        {"[source.00]\n", 1, "[source.00]: a source's name is its number"},
+        {"[source.1x]\n", 1, "[source.1x]: a source's name is its number"},
+        {"[source.]\n", 1, "[source.]: a source's name is its number"},
+        {"[source.100]\n", 1, "[source.100]: a source's name is its number"},
+        {"[source.0]\n\n[source.2]\n", 3, "[source.2]: the 2 sources are numbered from 0 without gaps"},
+        {"[source.0]\nlisten = 127.0.0.1:8\n[source.1]\nlisten = 127.0.0.1:8\n", 1,
+         "[source.0] listen = 127.0.0.1:8: [source.1] listens there too"},
+        {"[source.0]\n[source.1]\n", 1, "[source.0] listen = 127.0.0.1:7117: [source.1] listens there too"},
+        {"[source.0]\n[source.1]\nlisten = 10.1.2.3:7\n", 2,
+         "[source.1] listen = 10.1.2.3:7: beyond loopback anyone who reaches the port may join"},
+        {"[source.0]\nwindow = 7\n", 2, "[source.0] window: this key belongs to [peers] or [peer.NAME]"},
+        {"[peers]\nholding = a\n", 2, "[peers] holding: this key belongs to [source.R]"},
         {"[peers]\nwindow\n", 2, "need key = value, a [header] or a comment (# or ;): 'window'"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
