@@ -50,7 +50,9 @@ typedef enum weft_option {
     WEFT_OPTION_VIEW,
     WEFT_OPTION_VERSION,
     WEFT_OPTION_STORE,
-    WEFT_OPTION_KEEP_ON
+    WEFT_OPTION_KEEP_ON,
+    WEFT_OPTION_SOURCE,
+    WEFT_OPTION_RUN
 } weft_option;
 
 #define WEFT_TAKES(name) (UINT64_C(1) << WEFT_OPTION_##name)
@@ -97,6 +99,8 @@ typedef struct weft_args {
     weft_arg_list overrides; /* --set, and --log as "log.level=LEVEL" */
     uint64_t first_version;
     uint64_t until;
+    uint64_t source; /* number of a trainer */
+    uint64_t run;
     uint64_t peers;
     uint64_t params;
     uint64_t updates;

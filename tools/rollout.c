@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "holdings.h"
 #include "layout/layout.h"
 #include "model/safetensors.h"
 #include "output.h"
@@ -20,7 +21,9 @@ typedef struct rollout {
     const weft_args *args;
     weft_site *site;
     weft_weights weights;
-    weft_share_weights view; /* with --view: the slices that `weights` are */
+    weft_share_weights view; /* with --view, or several sources: the slices that `weights` are */
+    bool has_view;
+    weft_holdings holdings; /* of several sources */
     weft_session *session;
     weft_tool_phase phase;
     bool has_until; /* --until was given */
@@ -81,7 +84,8 @@ static weft_status open_view(rollout *r, const weft_layout *model)
 static weft_status take_model(rollout *r)
 {
     weft_weights_place(r->site, r->args->peer, &r->weights);
-    if (!r->args->empty && !r->args->view)
+    r->has_view = r->args->view || weft_holdings_named(r->site);
+    if (!r->args->empty && !r->has_view)
         return open_model(r);
     weft_layout *layout = NULL;
     weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
@@ -89,7 +93,9 @@ static weft_status take_model(rollout *r)
         r->phase = WEFT_TOOL_WORK; /* the trainer's, and no input */
     if (status != WEFT_OK)
         return status;
-    status = r->args->view ? open_view(r, layout) : weft_weights_create(layout, &r->weights);
+    status = weft_holdings_open(r->site, layout, &r->holdings);
+    if (status == WEFT_OK)
+        status = r->has_view ? open_view(r, layout) : weft_weights_create(layout, &r->weights);
     weft_layout_free(layout);
     return status;
 }
@@ -99,7 +105,7 @@ static weft_status bind_weights(const rollout *r)
 {
     const uint32_t flags = r->args->empty ? WEFT_BIND_EMPTY : 0;
     uint64_t count = 0;
-    if (r->args->view)
+    if (r->has_view)
         return weft_bind_blocks(r->session, r->view.blocks, r->view.share.slice_count, NULL, 0, flags);
     const weft_piece *pieces = weft_weights_pieces(&r->weights, &count);
     return weft_bind(r->session, pieces, count, r->weights.header, r->weights.header_bytes, flags);
@@ -109,7 +115,9 @@ static weft_status open_session(rollout *r)
 {
     weft_options options = {.size = sizeof options, .slices = r->view.share.slices};
     options.slice_count = r->view.share.slice_count;
-    const weft_layout *model = r->args->view ? r->view.model : r->weights.layout;
+    options.sources = r->holdings.source;
+    options.source_count = r->holdings.count;
+    const weft_layout *model = r->has_view ? r->view.model : r->weights.layout;
     weft_status status = weft_rollout_open(r->site, r->args->peer, model, &options, &r->session);
     weft_signals_deadly(false, false);
     if (status != WEFT_OK)
@@ -170,7 +178,7 @@ static void report_commit(const rollout *r, const weft_staged_info *staged, cons
 /* Names the header that a saved file has: the trainer's, or of a view none, because a slice file keeps its own. */
 static weft_status saved_header(const rollout *r, const void **header, uint64_t *bytes)
 {
-    return r->args->view ? WEFT_OK : weft_attachment(r->session, header, bytes);
+    return r->has_view ? WEFT_OK : weft_attachment(r->session, header, bytes);
 }
 
 /* The header comes with a version: with the first one where the rollout began empty, and a later one may turn a file
@@ -327,6 +335,7 @@ int weft_verb_rollout(const weft_args *args)
     weft_signals_watch(NULL);
     weft_close(r.session); /* lets the last acknowledgement leave */
     weft_share_weights_close(&r.view);
+    weft_holdings_close(&r.holdings);
     weft_weights_close(&r.weights);
     weft_site_free(r.site);
     return code;

@@ -12,6 +12,9 @@
 weft_status weft_share_weights_open(const char *path, const weft_layout *model, weft_share_weights *own)
 {
     *own = (weft_share_weights){.model = weft_layout_hold((weft_layout *)(uintptr_t)model)};
+    static const weft_share_rule whole = {.patterns = "*"};
+    if (!path)
+        return weft_share_open(own->model, &whole, 1, &own->share);
     weft_status status = weft_share_file_open(path, &own->file); /* which names the path */
     if (status != WEFT_OK)
         return status;

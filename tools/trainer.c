@@ -5,11 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 #include "follow.h"
+#include "holdings.h"
 #include "output.h"
 #include "roster.h"
 #include "signals.h"
+#include "site/site.h"
 #include "verbs.h"
 #include "weights.h"
 
@@ -21,6 +24,7 @@ typedef struct trainer {
     char model_of_site[VALUE_ROOM];
     weft_site *site;
     weft_weights weights;
+    weft_holdings holdings; /* with --source */
     weft_session *session;
     weft_follow *follow;
     weft_version last; /* published last */
@@ -52,6 +56,24 @@ static weft_status check_options(const weft_args *args)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--allow-missing goes with --versions");
     if (args->follow_all && !args->follow)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "--follow-all goes with --follow");
+    if (weft_args_given(args, WEFT_OPTION_SOURCE) != weft_args_given(args, WEFT_OPTION_RUN) ||
+        (weft_args_given(args, WEFT_OPTION_RUN) && args->run == 0))
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--source R goes with --run N, from 1 on");
+    return WEFT_OK;
+}
+
+/* A site whose sources have holdings needs to know which of them this trainer is. */
+static weft_status check_source(const trainer *t)
+{
+    const bool given = weft_args_given(t->args, WEFT_OPTION_SOURCE);
+    if (given && t->args->source >= t->site->source_count)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--source %" PRIu64 ": %s has %" PRIu64 " sections [source.R]",
+                               t->args->source, t->args->site, t->site->source_count);
+    if (!given && weft_holdings_named(t->site))
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "%s has sources with holdings: say which one with --source R",
+                               t->args->site);
+    if (given && !weft_holdings_named(t->site))
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--source: no [source.R] of %s has a holding", t->args->site);
     return WEFT_OK;
 }
 
@@ -61,6 +83,8 @@ static weft_status check_arguments(trainer *t)
     weft_status status = check_options(args);
     if (status == WEFT_OK)
         status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &t->site);
+    if (status == WEFT_OK)
+        status = check_source(t);
     if (status != WEFT_OK)
         return status;
     t->model = args->model;
@@ -73,6 +97,20 @@ static weft_status check_arguments(trainer *t)
     return check_versions(args);
 }
 
+/* Binds what this source contributes, where that lies in the whole model. */
+static weft_status bind_holding(trainer *t)
+{
+    uint64_t count = 0;
+    const weft_trainer_source *own = &t->holdings.source[t->args->source];
+    weft_block *blocks = weft_mem_take(own->slice_count + 1, sizeof *blocks);
+    if (!blocks)
+        return weft_fail(WEFT_E_MEMORY, "no memory for %" PRIu64 " blocks", own->slice_count);
+    weft_holdings_blocks(t->weights.layout, own, weft_weights_pieces(&t->weights, &count), blocks);
+    const weft_status status = weft_bind_blocks(t->session, blocks, own->slice_count, NULL, 0, 0);
+    weft_mem_give(blocks);
+    return status;
+}
+
 static weft_status bind_weights(trainer *t)
 {
     uint64_t count = 0;
@@ -80,7 +118,9 @@ static weft_status bind_weights(trainer *t)
     if (status != WEFT_OK)
         return status;
     const weft_piece *pieces = weft_weights_pieces(&t->weights, &count);
-    status = weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
+    status = t->holdings.count > 0
+                 ? bind_holding(t)
+                 : weft_bind(t->session, pieces, count, t->weights.header, t->weights.header_bytes, 0);
     return status == WEFT_OK ? weft_held(t->session, &t->last) : status;
 }
 
@@ -93,6 +133,14 @@ static weft_status open_session(trainer *t)
     weft_status status = weft_weights_begin(t->model, &t->weights);
     if (status == WEFT_OK && t->args->follow)
         status = weft_follow_open(t->args->follow, t->model, t->args->follow_all, &t->follow);
+    if (status == WEFT_OK)
+        status = weft_holdings_open(t->site, t->weights.layout, &t->holdings);
+    if (t->holdings.count > 0) {
+        options.source = (uint32_t)t->args->source;
+        options.run = t->args->run;
+        options.slices = t->holdings.source[t->args->source].slices;
+        options.slice_count = t->holdings.source[t->args->source].slice_count;
+    }
     if (status == WEFT_OK)
         status = weft_trainer_open(t->site, t->weights.layout, &options, &t->session);
     if (status != WEFT_OK)
@@ -212,6 +260,8 @@ static weft_status publish_file(trainer *t, const char *path)
         return status;
     weft_publish_options options = {
         .size = sizeof options, .attachment = t->weights.header, .attachment_bytes = t->weights.header_bytes};
+    if (t->holdings.count > 0) /* one of several sources has no attachment */
+        options = (weft_publish_options){.size = sizeof options};
     weft_update_info info = {.size = sizeof info};
     status = weft_publish(t->session, t->last.number + 1, NULL, &options, &info);
     if (status != WEFT_OK)
@@ -365,6 +415,7 @@ int weft_verb_trainer(const weft_args *args)
     weft_close(t.session);
     weft_follow_close(t.follow);
     weft_roster_close(&t.roster);
+    weft_holdings_close(&t.holdings);
     weft_weights_close(&t.weights);
     weft_site_free(t.site);
     return code;

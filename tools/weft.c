@@ -18,10 +18,11 @@ static const weft_verb verbs[] = {
      "Checks a site file, prints each peer's settings and the parts that this host has, and, with a model, the memory "
      "of each end, cells, keys and shares",
      OVER_SITE | WEFT_TAKES(MODEL) | WEFT_TAKES(SHARE), true, 0, 0, weft_verb_check},
-    {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [options]",
+    {"trainer", "SITE.ini --model FILE (--versions FILE... | --follow DIR) [--source R --run N] [options]",
      "Publishes checkpoints, one version after the other, to the rollouts of a site",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(MODEL) | WEFT_TAKES(VERSIONS) | WEFT_TAKES(FOLLOW) |
-         WEFT_TAKES(FOLLOW_ALL) | WEFT_TAKES(FIRST_VERSION) | WEFT_TAKES(ALLOW_MISSING),
+         WEFT_TAKES(FOLLOW_ALL) | WEFT_TAKES(FIRST_VERSION) | WEFT_TAKES(ALLOW_MISSING) | WEFT_TAKES(SOURCE) |
+         WEFT_TAKES(RUN),
      true, 0, 0, weft_verb_trainer},
     {"rollout",
      "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--until V] [--save FILE] [options]\n"

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Sources as real processes: three trainers that have rows of the model each, an engine of four tensor-parallel ranks,
+# and a rollout of the whole model. One source dies, and starts again at the version that it had.
+# shellcheck source=tests/support/cli.sh disable=SC2154
+. "$(dirname "$0")/../support/cli.sh"
+weft=$WEFT_BIN
+fabric tcp
+tool=$support/shard_models.py
+python3 "$tool" make "$work/m" || fail "no model"
+v0=$work/m/model.safetensors
+last=$v0
+for v in 1 2 3 4; do
+    python3 "$tool" step "$last" "$work/v$v.safetensors" $v || fail "no version $v"
+    last=$work/v$v.safetensors
+done
+run begin 0 "$weft" shard "$work/m" --tp 4 -o "$work/begin"
+run rows 0 "$weft" shard "$work/m" --fsdp 3 -o "$work/rows"
+run wanted 0 "$weft" shard "$last" --tp 4 --key-heads 2 -o "$work/wanted"
+site "$work/site.ini" p0 p1 p2 p3 whole
+cat "$work/begin/cuts.ini" >>"$work/site.ini"
+for r in 0 1 2; do
+    printf '[source.%s]\nlisten = 127.0.0.1:%s\nholding = %s/rows/rank-%s-of-3.json\n' $r "$(free_port)" "$work" $r \
+        >>"$work/site.ini"
+done
+mkdir "$work/got" "$work"/in{0,1,2}
+source_of() # source_of R ARGUMENTS...: starts a source that publishes what is put into its folder
+{
+    local r=$1
+    shift
+    start "source$r" "$weft" trainer "$work/site.ini" --source "$r" --run 77 --follow "$work/in$r" --json "$@"
+}
+publish() # publish R V: gives a version to a source
+{
+    cp "$work/v$2.safetensors" "$work/in$1/.new" && mv "$work/in$1/.new" "$work/in$1/v$2.safetensors"
+}
+for r in 0 1 2; do
+    source_of $r --model "$v0"
+done
+for rank in 0 1 2 3; do
+    from=(--empty)
+    [ $((rank % 2)) = 1 ] || from=(--model "$work/begin/rank-$rank-of-4.safetensors")
+    start "p$rank" "$weft" rollout "$work/site.ini" --peer "p$rank" --view "$work/begin/rank-$rank-of-4.json" \
+        "${from[@]}" --until 4 --save "$work/got/rank-$rank-of-4.safetensors" --json
+done
+start whole "$weft" rollout "$work/site.ini" --peer whole --empty --until 4 --save "$work/whole.safetensors" --json
+holds() # holds NAME V: the rollout has committed version V
+{
+    grep -q "\"version\": *$2\b" "$work/$1.out"
+}
+for v in 1 2; do
+    for r in 0 1 2; do
+        publish $r $v
+    done
+    for name in p0 p1 p2 p3 whole; do
+        await holds $name $v
+    done
+done
+echo "a source dies: the others' version 3 waits for it"
+interrupt source1 KILL
+finish source1 137
+publish 0 3
+publish 2 3
+await said whole 'source 1 is away'
+holds whole 3 && fail "version 3 is held without its source"
+rm "$work"/in1/*.safetensors # which would count as newer than the model
+source_of 1 --model "$work/v2.safetensors" --first-version 2
+publish 1 3
+for r in 0 1 2; do
+    publish $r 4
+done
+for name in p0 p1 p2 p3 whole; do
+    finish $name 0
+done
+for rank in 0 1 2 3; do
+    same "$work/got/rank-$rank-of-4.safetensors" "$work/wanted/rank-$rank-of-4.safetensors"
+done
+for model in "$work/whole.safetensors" "$last"; do
+    run digest 0 "$weft" digest "$model" --json
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["digest"])' <"$work/digest.out" >>"$work/digests"
+done
+[ "$(sort -u "$work/digests" | wc -l)" = 1 ] || fail "the whole model has other bits: $(cat "$work/digests")"
+for r in 0 1 2; do
+    interrupt source$r
+    finish source$r 0
+done
+
+echo "what is wrong is refused"
+run none 2 "$weft" trainer "$work/site.ini" --model "$v0" --versions "$work/v1.safetensors"
+says none 'say which one with --source'
+run run 2 "$weft" trainer "$work/site.ini" --model "$v0" --versions "$work/v1.safetensors" --source 1
+says run '\--source R goes with --run'
+run many 2 "$weft" trainer "$work/site.ini" --model "$v0" --versions "$work/v1.safetensors" --source 3 --run 1
+says many 'has 3 sections'
