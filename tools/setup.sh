@@ -76,7 +76,7 @@ weft_present() # weft_present command NAME... | header PATH... | runtime NAME | 
         return
     fi
     if [ "$kind" = python ]; then
-        /usr/bin/python3 -c "import $1" 2>/dev/null || python3 -c "import $1" 2>/dev/null
+        "$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || echo python3)" -c "import $1" 2>/dev/null
         return
     fi
     for path in "$@"; do

@@ -122,6 +122,7 @@ bool weft_site_row(const weft_site *site, size_t index, weft_site_peer *row, boo
         *row = (weft_site_peer){0};
         *pattern = section->kind == WEFT_SECTION_PATTERN;
         memcpy(row->name, section->name, sizeof row->name);
+        snprintf(row->listen, sizeof row->listen, "%s", weft_site_source_listen(site, 0));
         weft_site_fill(source, &layers, "peer", row);
         return true;
     }

@@ -74,6 +74,40 @@ class Identity(unittest.TestCase):
             with self.assertRaises(weft.CallError):
                 weft.Rollout(site(trainer), "a", trained, view=True)
 
+    def test_sources(self):
+        """Two trainers have rows each, and the weights move when both have published."""
+        trained = {"q": np.zeros((8, 4), np.float32), "n": np.zeros(6, np.float32)}
+        served = {name: np.zeros_like(array) for name, array in trained.items()}
+        layout = weft.Layout(trained)
+
+        def rows(r):
+            at = [0] if r else [0, 1]  # the second source has no part of n
+            own = trained["q"][4 * r : 4 * r + 4]
+            where = [own.ctypes.data] + ([] if r else [trained["n"].ctypes.data])
+            return weft.Blocks(at, [4 * r, 0][: len(at)], [4, 1][: len(at)], 0, [4, 6][: len(at)], where, keep=trained)
+
+        parts = [rows(0), rows(1)]
+        with contextlib.ExitStack() as stack:
+            trainers = [
+                stack.enter_context(weft.Trainer(site(), part, layout=layout, holding=True, run=9, log=quiet))
+                for part in parts
+            ]
+            sources = [(trainer.stats().listen, part) for trainer, part in zip(trainers, parts)]
+            rollout = stack.enter_context(weft.Rollout(site(), "a", served, sources=sources, log=quiet))
+            for version in (1, 2):
+                change(trained, version)
+                trainers[1].publish(version)
+                self.assertIsNone(rollout.staged(timeout=0.1))
+                trainers[0].publish(version)
+                self.assertEqual(take(rollout, version).number, version)
+                self.assertTrue(same(trained, served))
+            self.assertEqual([peer.name for peer in rollout.peers()], ["source 0", "source 1"])
+            with self.assertRaises(weft.CallError) as caught:
+                weft.Rollout(site(), "b", served, sources=sources[:1], log=quiet)
+            self.assertIn("no source", str(caught.exception))
+        with self.assertRaises(weft.CallError):
+            weft.Trainer(site(), trained, holding=True)
+
     def test_versions_by_name(self):
         trained, served = weights(), weights()
         with weft.Trainer(site(), trained, log=quiet) as trainer:

@@ -11,6 +11,7 @@ DECLARATIONS = """\
 #define WEFT_MAX_NAME 511
 #define WEFT_THRESHOLDS_MAX 15
 #define WEFT_STRIDES_MAX 3
+#define WEFT_SOURCES_MAX 64
 #define WEFT_ATTACHMENT_MAX 268435456
 #define WEFT_BIND_EMPTY 1
 #define WEFT_COMMIT_HOLD 1
@@ -137,6 +138,11 @@ uint64_t run;
 uint64_t number;
 uint64_t root;
 } weft_version;
+typedef struct weft_trainer_source {
+const char *address;
+const weft_slice *slices;
+uint64_t slice_count;
+} weft_trainer_source;
 typedef struct weft_options {
 size_t size;
 weft_log_fn log;
@@ -146,6 +152,10 @@ uint64_t incarnation;
 const weft_slice *slices;
 uint64_t slice_count;
 uint32_t wants;
+uint32_t source_count;
+const weft_trainer_source *sources;
+uint32_t source;
+uint64_t run;
 } weft_options;
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
 weft_session **session);

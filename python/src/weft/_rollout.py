@@ -9,8 +9,7 @@ from ._aside import aside
 from ._layout import Layout, Named
 from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
-from ._session import Log, Session
-from .errors import CallError
+from ._session import Log, Session, Sources, _boxes
 
 
 class Rollout(Session):
@@ -21,6 +20,9 @@ class Rollout(Session):
     attachment  as for Trainer
     view        `named` is weft.Blocks, and the rollout takes these boxes of the model alone. The site has cuts, and the
                 boxes have all of each key that they touch
+    sources     the trainers that publish the model together, in the order of their numbers: pairs of address (None: the
+                site's [source.R]) and boxes, which are the weft.Blocks of that trainer or their `slices`. The weights
+                move when all of them have one version
     wants       versions come when want() names them, so that the processes of one engine take the same ones
 
     A rollout that knows nothing asks for the layout first: `layout = Layout.fetch(site, "a")`.
@@ -40,20 +42,22 @@ class Rollout(Session):
         incarnation: int = 0,
         wants: bool = False,
         view: bool = False,
+        sources: Sources = (),
         attachment: Any = None,
         log: Log | None = None,
     ) -> None:
         named = _binding.held(named)
         self.peer = peer
         name = peer.encode()
-        if view and not isinstance(named, _binding.Blocks):
-            raise CallError("view: give the boxes as weft.Blocks", lib.WEFT_E_ARGUMENT, "argument")
-        slices = named.slices if view else None  # type: ignore[union-attr]
+        slices = _boxes(named, "view") if view else None
+        every = [(address, own.slices if isinstance(own, _binding.Blocks) else own) for address, own in sources]
 
         def open_(site: Any, layout: Any, options: Any, out: Any) -> int:
             return int(lib.weft_rollout_open(site, name, layout, options, out))
 
-        super().__init__(site, named, layout, open_, f"rollout {peer}", log, incarnation=incarnation, wants=wants, slices=slices)
+        super().__init__(
+            site, named, layout, open_, f"rollout {peer}", log, slices, every, incarnation=incarnation, wants=wants
+        )
         self._bind_or_close(named, attachment, empty)
 
     def bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None, empty: bool = False) -> None:

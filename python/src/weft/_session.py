@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, AsyncIterator, Callable, Iterator
+from typing import Any, AsyncIterator, Callable, Iterator, Optional, Sequence, Tuple
 
 from . import _binding, _records, _wait
 from ._aside import aside
@@ -19,12 +19,32 @@ from .errors import CallError, ClosedError, Error
 Log = Callable[[str, str], Any]
 
 
-def _options(first_version: int, incarnation: int, log: Any, wants: bool) -> Any:
+Sources = Sequence[Tuple[Optional[str], Any]]  # address, slices
+
+
+def _options(log: Any, slices: Any, sources: Sources, values: dict[str, int]) -> tuple[Any, list[Any]]:
+    """The options for C, and what they point to."""
     options = sized("weft_options")
-    options.first_version, options.incarnation, options.wants = first_version, incarnation, wants
+    keep = []
+    for name, value in values.items():
+        setattr(options, name, value)
     if log is not None:
         options.log = log
-    return options
+    if slices is not None:
+        options.slices, options.slice_count = ffi.from_buffer("weft_slice[]", slices), len(slices)
+    array = ffi.new("weft_trainer_source[]", len(sources))
+    for source, (address, own) in zip(array, sources):
+        keep.append((own, NULL if address is None else ffi.new("char[]", address.encode())))
+        source.slices, source.slice_count, source.address = ffi.from_buffer("weft_slice[]", own), len(own), keep[-1][1]
+    options.sources, options.source_count = array, len(sources)
+    return options, [array, keep]
+
+
+def _boxes(named: Any, what: str) -> Any:
+    """The slices of weft.Blocks."""
+    if not isinstance(named, _binding.Blocks):
+        raise CallError(f"{what}: give the boxes as weft.Blocks", lib.WEFT_E_ARGUMENT, "argument")
+    return named.slices
 
 
 def _bytes_of(attachment: Any) -> tuple[Any, int]:
@@ -53,10 +73,9 @@ class Session:
         open_: Callable[[Any, Any, Any, Any], int],
         what: str,
         log: Log | None,
-        first_version: int = 0,
-        incarnation: int = 0,
-        wants: bool = False,
         slices: Any = None,
+        sources: Sources = (),
+        **values: int,
     ) -> None:
         if layout is None and (named is None or isinstance(named, (_binding.Pieces, _binding.Blocks))):
             raise CallError("give the layout: it cannot be read from no tensors", lib.WEFT_E_ARGUMENT, "argument")
@@ -66,9 +85,7 @@ class Session:
         self._on_line = None if log is None else log_callback(self._carrier, log)
         self._binding: _binding.Binding | None = None
         self._interrupted = False
-        options = _options(first_version, incarnation, self._on_line, wants)
-        if slices is not None:
-            options.slices, options.slice_count = ffi.from_buffer("weft_slice[]", slices), len(slices)
+        options, _kept = _options(self._on_line, slices, sources, values)
         self._handle = Handle(self._open(open_, options), what)
 
     def _open(self, open_: Callable[[Any, Any, Any, Any], int], options: Any) -> Any:

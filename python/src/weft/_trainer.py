@@ -9,7 +9,7 @@ from ._aside import aside
 from ._layout import Layout, Named
 from ._library import NULL, check, ffi, lib, sized
 from ._records import Update
-from ._session import Log, Session, _bytes_of
+from ._session import Log, Session, _bytes_of, _boxes
 
 
 class Trainer(Session):
@@ -19,6 +19,9 @@ class Trainer(Session):
     layout         the layout, where `named` does not say it
     first_version  number of the weights bound first
     attachment     bytes that travel with the weights, for instance the header of a model file
+    holding        `named` is weft.Blocks: this is one of several sources, and contributes these boxes of the model
+    run            number of the training run, the same at all sources, and another one than the run before; 0: drawn
+    source         number of this source, for the address in the site's [source.R]
     log            `log(level, line)` gets the lines of the log inside events() and close(); None: standard error
 
     >>> import numpy, weft
@@ -31,9 +34,12 @@ class Trainer(Session):
     """
 
     def __init__(self, site: Any, named: Named | None = None, *, layout: Layout | None = None, first_version: int = 0,
-                 incarnation: int = 0, attachment: Any = None, log: Log | None = None) -> None:  # fmt: skip
+                 incarnation: int = 0, attachment: Any = None, log: Log | None = None, holding: bool = False,
+                 run: int = 0, source: int = 0) -> None:  # fmt: skip
         named = _binding.held(named)
-        super().__init__(site, named, layout, lib.weft_trainer_open, "the trainer", log, first_version, incarnation)
+        slices = _boxes(named, "holding") if holding else None
+        super().__init__(site, named, layout, lib.weft_trainer_open, "the trainer", log, slices,
+                         first_version=first_version, incarnation=incarnation, run=run, source=source)  # fmt: skip
         self._bind_or_close(named, attachment, False)
 
     def bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None) -> None:
