@@ -37,6 +37,7 @@ store
 peer
 trainer
 rollout
+joint
 relay
 api
 '
@@ -91,13 +92,13 @@ check_outside()
     forbid_include 'core/|backends/|providers/' '.(jansson|model/|tools/|safetensors|synth)' \
         'the library knows neither JSON nor model files'
     forbid_include 'backends/' \
-        '"(providers/|port/port_provider|(journal|site|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|relay|api)/)' \
+        '"(providers/|port/port_provider|(journal|site|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/)' \
         'a backend knows layout, frames and digest only'
     forbid_include 'providers/' \
-        '"(backends/|port/port_backend|(layout|codec|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|relay|api)/)' \
+        '"(backends/|port/port_backend|(layout|codec|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/)' \
         'a provider moves bytes and knows the leaves only'
     forbid_include 'model/|tools/' \
-        '"(port|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|relay|api)/' \
+        '"(port|journal|encode|security|wire|session|bucket|update|store|peer|trainer|rollout|joint|relay|api)/' \
         'the command is a client of weft.h' '"(encode/staging|security/(secret|library)|trainer/sizes_trainer|rollout/sizes_rollout|api/plan)\.h"'
 }
 
