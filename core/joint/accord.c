@@ -90,7 +90,7 @@ static bool is_idle(const weft_joint *joint)
 static void begin(weft_joint *joint, uint64_t number)
 {
     weft_accord *accord = &joint->accord;
-    uint64_t heading;
+    uint64_t heading = 0;
     accord->open = true;
     accord->number = number;
     for (uint32_t i = 0; i < joint->count; i++) {
