@@ -283,22 +283,15 @@ weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadl
 {
     const uint64_t deadline_ns = weft_clock_ns() + deadline_ms * WEFT_NS_PER_MS;
     uint64_t least;
+    weft_status status = WEFT_OK;
     if (!joint->several)
         return weft_wishing_offered(joint->ends[0], after, deadline_ms, number);
     if (!joint->wishes.named)
         return weft_fail(WEFT_E_STATE,
                          "weft_offered: this session takes each version; open it with weft_options.wants");
-    while (!least_offered(joint, &least) || (after != UINT64_MAX && least <= after)) {
-        weft_status status = weft_joint_check(joint, false);
-        if (status == WEFT_OK && weft_session_interrupted(joint->session))
-            status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
-        if (status != WEFT_OK)
-            return status;
-        if (!weft_session_wait(joint->session, deadline_ns)) {
-            status = weft_joint_check(joint, true);
-            return status == WEFT_OK ? WEFT_AGAIN : status;
-        }
-    }
-    *number = least;
-    return WEFT_OK;
+    while (status == WEFT_OK && (!least_offered(joint, &least) || (after != UINT64_MAX && least <= after)))
+        status = weft_joint_await(joint, deadline_ns);
+    if (status == WEFT_OK)
+        *number = least;
+    return status;
 }

@@ -78,6 +78,8 @@ bool weft_joint_has_to_join(const weft_joint *joint);
 weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_staged_info *info);
 weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held);
 weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stream, weft_version *held);
+/* Waits for a change. WEFT_OK: look again. WEFT_AGAIN: the deadline passed. */
+weft_status weft_joint_await(weft_joint *joint, uint64_t deadline_ns);
 /* Tells why nothing will ever come, or with `away` why nothing comes until a trainer does. */
 weft_status weft_joint_check(const weft_joint *joint, bool away);
 

@@ -29,6 +29,17 @@ weft_status weft_joint_check(const weft_joint *joint, bool away)
     return status;
 }
 
+weft_status weft_joint_await(weft_joint *joint, uint64_t deadline_ns)
+{
+    weft_status status = weft_joint_check(joint, false);
+    if (status == WEFT_OK && weft_session_interrupted(joint->session))
+        status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
+    if (status != WEFT_OK || weft_session_wait(joint->session, deadline_ns))
+        return status;
+    status = weft_joint_check(joint, true);
+    return status == WEFT_OK ? WEFT_AGAIN : status;
+}
+
 /* ---- staged */
 
 static bool is_snapshot(const weft_rollout *end)
@@ -138,16 +149,9 @@ weft_status weft_joint_staged(weft_joint *joint, uint32_t deadline_ms, weft_stag
         return weft_rollout_staged(joint->ends[0], deadline_ms, info);
     weft_status status = weft_wishing_check(&joint->wishes);
     while (status == WEFT_OK && !weft_joint_describe(joint, info)) {
-        status = weft_joint_check(joint, false);
-        if (status == WEFT_OK && weft_session_interrupted(joint->session))
-            status = weft_fail_quiet(WEFT_E_TIMEOUT, "interrupted");
-        if (status != WEFT_OK)
-            return status;
-        if (!weft_session_wait(joint->session, deadline_ns)) {
-            status = weft_joint_check(joint, true);
-            return status == WEFT_OK ? WEFT_AGAIN : status;
-        }
-        status = weft_wishing_check(&joint->wishes);
+        status = weft_joint_await(joint, deadline_ns);
+        if (status == WEFT_OK)
+            status = weft_wishing_check(&joint->wishes);
     }
     return status;
 }
