@@ -53,6 +53,10 @@ static void updates_and_a_snapshot(void **state)
     fleet_check_bytes(f, 1, f->dense);
     assert_int_equal(streams_of(f, "a"), 4);
     assert_int_equal(streams_of(f, "b"), 4);
+    weft_peer_info own = {.size = sizeof own};
+    size_t count = 0;
+    assert_int_equal(weft_peers(f->rollouts[1].session, &own, 1, &count), WEFT_OK);
+    assert_int_equal(own.streams, 4); /* as its own end counts them */
     publish_and_check(f, 2, 3);
     publish_and_check(f, 2, 300);
     assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);

@@ -98,6 +98,7 @@ static void every_key_reaches_its_field(void **state)
                            "[provider.efa]\nchunk = 256KiB\ndepth = 32\n[provider.tcp]\nports = 7200-7300\n"
                            "[session]\nprogress = manual\nconnect_deadline = 5s\nclose_deadline = 500ms\n"
                            "io_deadline = 3s\n"
+                           "[source.1]\nlisten = h1:7\nholding = one.json\n[source.0]\nholding = zero.json\n"
                            "[commit]\nsnapshot = staged\ndeadline = 9s\n"
                            "[security]\nmode = open\n"
                            "[log]\nlevel = debug\n"
@@ -148,6 +149,12 @@ static void every_key_reaches_its_field(void **state)
     assert_int_equal(site->commit.deadline_ms, 9000);
     assert_int_equal(site->security, WEFT_SECURITY_OPEN);
     assert_int_equal(site->log_level, WEFT_LOG_DEBUG);
+    assert_int_equal(site->source_count, 2);
+    assert_string_equal(site->sources[0].holding, "zero.json");
+    assert_string_equal(site->sources[1].holding, "one.json");
+    assert_string_equal(weft_site_source_listen(site, 0), "[::1]:0"); /* the trainer's */
+    assert_string_equal(weft_site_source_listen(site, 1), "h1:7");
+    assert_string_equal(a->listen, "[::1]:0");
     weft_site_free(site);
 }
 

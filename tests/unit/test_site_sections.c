@@ -96,6 +96,10 @@ static void a_name_that_nothing_admits_is_refused_with_those_admitted(void **sta
     assert_null(strchr(weft_last_error(), '\n'));
     assert_int_equal(peer.window, 77);
     weft_site_free(site);
+    site = load("");
+    assert_int_equal(weft_site_resolve(site, "c", &peer), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "it admits nobody; add [peer.c]"));
+    weft_site_free(site);
 }
 
 static void a_star_alone_admits_everyone(void **state)
