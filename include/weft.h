@@ -553,7 +553,7 @@ WEFT_API weft_status weft_want(weft_session *session, uint64_t number);
  * after   number that the caller knows; UINT64_MAX: none
  * number  receives the number
  * Errors: WEFT_AGAIN (no such number yet), WEFT_E_STATE (the session takes each version, or is not bound), and those of
- * weft_staged for a trainer that is away. */
+ * weft_staged for a trainer that is away. With several sources: the newest number that all of them offer. */
 WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_t deadline_ms, uint64_t *number);
 
 /* Moves the bound weights to the staged version, every tensor or none. Call it between two decode steps.
@@ -571,7 +571,8 @@ WEFT_API weft_status weft_offered(weft_session *session, uint64_t after, uint32_
  * snapshot takes the transfer, and fails if nothing arrives for `[commit] deadline`.
  * Errors: WEFT_E_STATE (nothing staged, or another version; a commit is held, or a snapshot was to be held),
  * WEFT_E_ARGUMENT (flags, stream), WEFT_E_BASE (the weights changed after staging; undone), WEFT_E_TARGET,
- * WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE.
+ * WEFT_E_PEER_LOST, WEFT_E_TIMEOUT, WEFT_E_DEVICE, WEFT_E_PASSED (several sources: a snapshot of one ended at a number
+ * that another passes over; nothing is held, and the next commit goes on).
  * After WEFT_E_TIMEOUT the rollout rejoins. If the stream timed out, nothing was done. If a snapshot broke off, nothing
  * is held unless the snapshot was `staged`. */
 WEFT_API weft_status weft_commit(weft_session *session, uint64_t version, void *stream, uint32_t flags,
@@ -615,7 +616,8 @@ WEFT_API weft_status weft_scrub(weft_session *session);
 /* ---------------------------------------------------------------- both ends */
 
 /* Returns the version held now (trainer: published last). Any thread; never waits for the network.
- * Errors: WEFT_E_STATE (nothing is held). */
+ * With several sources the version of all of them, whose root is one word over the roots of each.
+ * Errors: WEFT_E_STATE (nothing is held, or the sources' parts are of different versions). */
 WEFT_API weft_status weft_held(weft_session *session, weft_version *held);
 
 typedef enum weft_peer_state {
@@ -672,7 +674,8 @@ typedef struct weft_peer_info {
     weft_rail_info rails[WEFT_RAILS_MAX]; /* rails of the peer, or the rollout's own */
 } weft_peer_info;
 
-/* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, the rollout itself.
+/* Lists the peers. Trainer: every peer seen in this run. Rollout: one entry, the rollout itself; with
+ * several sources one for each that it joins, by the name "source R".
  *
  * peers     array of `capacity` entries, the first with its `size` set; may be NULL if `capacity` is 0
  * count     receives the number of peers, which may exceed `capacity`

@@ -126,10 +126,24 @@ static void take_passed(weft_joint *joint)
         accord->shuns = true;
         accord->shunned = passed.number;
         accord->below = passed.below;
-        joint->wishes.passed = passed;
+        if (joint->wishes.named) /* else the next number that all offer is wanted, and nobody asked for this one */
+            joint->wishes.passed = passed;
         give_up(joint);
         weft_session_changed(joint->session);
     }
+}
+
+/* Finds the newest number that all trainers offer. False: one of them has offered none. */
+static bool least_offered(const weft_joint *joint, uint64_t *number)
+{
+    bool all = true;
+    *number = UINT64_MAX;
+    for (uint32_t i = 0; i < joint->count; i++) {
+        const weft_wishing *wishing = &joint->ends[i]->wishing;
+        all = all && wishing->offers;
+        *number = wishing->offered < *number ? wishing->offered : *number;
+    }
+    return all;
 }
 
 /* Finds the largest number that an end has, or has come to by itself. False: all ends have what is wanted, or less. */
@@ -153,13 +167,12 @@ static bool find_lead(const weft_joint *joint, uint64_t *lead)
 static bool choose(const weft_joint *joint, uint64_t *number)
 {
     const weft_accord *accord = &joint->accord;
-    uint64_t least = UINT64_MAX, floor = 0;
+    uint64_t least, floor = 0;
+    if (!least_offered(joint, &least))
+        return false;
     for (uint32_t i = 0; i < joint->count; i++) {
-        const weft_rollout *end = joint->ends[i];
-        if (!end->wishing.offers)
-            return false;
-        least = end->wishing.offered < least ? end->wishing.offered : least;
-        floor = end->current.version.number > floor ? end->current.version.number : floor;
+        const uint64_t has = joint->ends[i]->current.version.number;
+        floor = has > floor ? has : floor;
     }
     *number = least > floor ? least : floor;
     if (accord->shuns && *number == accord->shunned)
@@ -264,19 +277,6 @@ weft_status weft_joint_want(weft_joint *joint, uint64_t number)
     joint->wishes.passed.reason = (weft_wire_pass)0;
     weft_session_wake(joint->session);
     return WEFT_OK;
-}
-
-/* Finds the newest number that all trainers offer. False: one of them has offered none. */
-static bool least_offered(const weft_joint *joint, uint64_t *number)
-{
-    bool all = true;
-    *number = UINT64_MAX;
-    for (uint32_t i = 0; i < joint->count; i++) {
-        const weft_wishing *wishing = &joint->ends[i]->wishing;
-        all = all && wishing->offers;
-        *number = wishing->offered < *number ? wishing->offered : *number;
-    }
-    return all;
 }
 
 weft_status weft_joint_offered(weft_joint *joint, uint64_t after, uint32_t deadline_ms, uint64_t *number)

@@ -15,6 +15,17 @@
 
 /* ---- one step */
 
+/* Tells once that a commit waits for weft_settle, which is one commit also where it moved several ends. */
+static void check_held(weft_joint *joint, weft_waits *waits)
+{
+    for (uint32_t i = 0; i < joint->count; i++) {
+        if (!joint->ends[i]->stage.held_back)
+            continue;
+        weft_rollout_check_held(joint->ends[i], weft_clock_ns(), waits);
+        return;
+    }
+}
+
 /* If the caller's thread takes the steps over meanwhile, the rest of this one is that thread's. */
 static void step(weft_session *session, bool work, weft_waits *waits)
 {
@@ -22,6 +33,7 @@ static void step(weft_session *session, bool work, weft_waits *waits)
     const bool parked = atomic_load(&session->parked);
     for (uint32_t i = 0; i < joint->count && atomic_load(&session->parked) == parked; i++)
         weft_rollout_step(joint->ends[i], work, waits);
+    check_held(joint, waits);
     if (joint->several && joint->ends[0]->current.bound && atomic_load(&session->parked) == parked)
         weft_accord_step(joint);
 }
@@ -118,7 +130,7 @@ static weft_status make_session(const weft_site *site, const weft_site_peer *row
 {
     const weft_backend_options work = {(int)row->device, row->kernels, row->device_memory};
     const uint32_t sources = weft_session_options(options).source_count;
-    const uint32_t fds = END_FDS * (sources > 0 && sources < WEFT_SOURCES_MAX ? sources : 1);
+    const uint32_t fds = END_FDS * (sources > 0 && sources <= WEFT_SOURCES_MAX ? sources : 1);
     weft_division division;
     weft_status status = weft_session_divide(site, layout, options, false, &division);
     return status == WEFT_OK ? weft_session_make(site, &division, options, row->backend, &work,

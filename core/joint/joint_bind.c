@@ -32,6 +32,8 @@ static weft_status name_ends(weft_joint *joint, const weft_naming *by, weft_bind
         if (status == WEFT_OK)
             status = weft_rollout_try(joint->ends[i], &fresh[i]);
     }
+    for (uint32_t i = 0; i < joint->count && status == WEFT_OK; i++) /* while the others were digested */
+        status = weft_rollout_unstaged(joint->ends[i]);
     return status;
 }
 

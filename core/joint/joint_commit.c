@@ -55,7 +55,7 @@ static bool is_led(const weft_rollout *end)
     return is_snapshot(end) || (staged && end->arriving.queue[0].header.base.run == 0);
 }
 
-/* What the ends have for a commit. */
+/* Figures of the ends, for a commit of all. */
 typedef struct survey {
     uint32_t staged, offered, snapshots; /* ends; an offer is a snapshot too */
     bool ready;                          /* each end has something to commit, or has weights */
@@ -314,6 +314,15 @@ static weft_status check_commit(const weft_joint *joint, uint64_t version, uint3
     return WEFT_OK;
 }
 
+/* Notes the version that the weights are now. */
+static void end_commit(weft_joint *joint, bool moved)
+{
+    joint->session->stats.versions += moved;
+    weft_accord_note(joint);
+    weft_session_wake(joint->session);
+    weft_session_changed(joint->session);
+}
+
 weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream, uint32_t flags, weft_version *held)
 {
     if (!joint->several)
@@ -327,9 +336,7 @@ weft_status weft_joint_commit(weft_joint *joint, uint64_t version, void *stream,
     joint->moving = false;
     joint->held_back = status == WEFT_OK && !joins && (flags & WEFT_COMMIT_HOLD);
     if (!joint->held_back)
-        weft_accord_note(joint);
-    weft_session_wake(joint->session);
-    weft_session_changed(joint->session);
+        end_commit(joint, status == WEFT_OK);
     if (status == WEFT_OK && held)
         *held = joint->held;
     return status;
@@ -345,9 +352,7 @@ weft_status weft_joint_settle(weft_joint *joint, weft_settlement how, void *stre
         return weft_fail(WEFT_E_STATE, "settle: no commit is held");
     const weft_status status = settle_all(joint, how, stream);
     joint->held_back = false;
-    weft_accord_note(joint);
-    weft_session_wake(joint->session);
-    weft_session_changed(joint->session);
+    end_commit(joint, status == WEFT_OK && how == WEFT_SETTLE_KEEP);
     if (status == WEFT_OK && held)
         *held = joint->held;
     return status;

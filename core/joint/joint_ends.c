@@ -93,6 +93,8 @@ weft_status weft_joint_divide(weft_joint *joint, const weft_options *options, ui
         status = divide_for(joint, &by, r, sources);
     if (status == WEFT_OK)
         status = check_cover(joint, &by, sources);
+    if (status == WEFT_OK && joint->count == 0)
+        status = weft_fail(WEFT_E_LAYOUT, "the view has no elements that a source could contribute");
     weft_mem_give(by.cuts);
     return status;
 }

@@ -89,7 +89,6 @@ void weft_rollout_step(weft_rollout *rollout, bool work, weft_waits *waits)
     if (!rollout->current.bound || rollout->current.digesting || rollout->session->ended != WEFT_OK)
         return;
     weft_join_step(rollout, now_ns, waits);
-    weft_rollout_check_held(rollout, now_ns, waits);
     if (rollout->joining.state == WEFT_JOIN_JOINED) {
         weft_status status = serve_data(rollout, work, now_ns, waits);
         weft_rollout_end(rollout, status);

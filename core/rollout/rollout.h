@@ -104,6 +104,8 @@ void weft_rollout_give_back(weft_rollout *rollout);
 /* ---- rollout_bind.c, rollout_commit.c, rollout_end.c: the public calls, under the lock */
 /* Checks that weights may be bound: at first that they fit, later that they have the bits of the version held. */
 weft_status weft_rollout_try(weft_rollout *rollout, const weft_binding *fresh);
+/* Returns WEFT_OK, or WEFT_E_STATE because a version is staged, so that weights may not be bound again now. */
+weft_status weft_rollout_unstaged(const weft_rollout *rollout);
 /* Binds weights that weft_rollout_try let pass, and owns the binding then. Before the first bind the weights are
  * digested, unless they are `empty`. Errors of the first bind: WEFT_E_MEMORY, those of weft_session_digest. */
 weft_status weft_rollout_bind(weft_rollout *rollout, weft_binding *fresh, weft_blob *attachment, bool empty);

@@ -25,6 +25,14 @@ static weft_status digest_unlocked(weft_rollout *rollout, const weft_binding *bi
     return status;
 }
 
+weft_status weft_rollout_unstaged(const weft_rollout *rollout)
+{
+    if (!weft_course_is_proved(&rollout->course))
+        return WEFT_OK;
+    return weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
+                     (unsigned long long)rollout->arriving.queue[0].trailer.target.number);
+}
+
 /* Checks that other weights have the bits of the version held. */
 static weft_status try_again(weft_rollout *rollout, const weft_binding *fresh)
 {
@@ -32,9 +40,8 @@ static weft_status try_again(weft_rollout *rollout, const weft_binding *fresh)
     char name[WEFT_PART_TEXT];
     uint64_t *digests = NULL, root = 0;
     weft_status status = digest_unlocked(rollout, fresh, &digests, &root);
-    if (status == WEFT_OK && weft_course_is_proved(&rollout->course))
-        status = weft_fail(WEFT_E_STATE, "rebind: version %llu is staged; commit it first",
-                           (unsigned long long)rollout->arriving.queue[0].trailer.target.number);
+    if (status == WEFT_OK)
+        status = weft_rollout_unstaged(rollout);
     if (status == WEFT_OK && rollout->current.known && root != rollout->current.version.root) {
         weft_part_differs(layout, 0, layout->part_count, digests, rollout->current.digests, name);
         status = weft_fail(WEFT_E_BASE, "rebind: %s: the weights are not those of version %llu", name,

@@ -183,7 +183,8 @@ void weft_stage_settle(weft_rollout *rollout, uint64_t commit_ns)
     if (!rollout->arriving.queue[0].header.snapshot && !rollout->arriving.kept.encoded && rollout->stage.last.changed)
         rollout->stage.change_ns = (double)commit_ns / (double)rollout->stage.last.changed;
     rollout->stage.level = weft_level_name(rollout->arriving.queue[0].header.level);
-    rollout->session->stats.versions++;
+    if (!rollout->joining.route.source) /* of several, one version is counted when all have it */
+        rollout->session->stats.versions++;
     move_attachment(&rollout->arriving, &rollout->current);
     weft_course_move(&rollout->course, WEFT_COURSE_ON_SETTLED); /* from committing, which only this call ends */
     advance(rollout);

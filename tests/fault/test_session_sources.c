@@ -168,7 +168,6 @@ static void a_failure_of_one_undoes_all(void **state)
     go_all(6);
     wait_staged(6);
     const weft_changes *changes = weft_staging_at(&joint->ends[joint->count - 1]->stage.staging, 0);
-    weft_binding_view(&joint->ends[joint->count - 1]->current.weights, changes->unit);
     uint8_t *weight = weft_binding_view(&joint->ends[joint->count - 1]->current.weights, changes->unit).runs[0].data;
     for (unsigned i = 0; i < 64; i++)
         weight[i] ^= 1;
@@ -227,6 +226,71 @@ static void what_one_passes_over_is_told_once(void **state)
     wait_staged(7);
     assert_int_equal(weft_commit(rank_session(), 7, NULL, 0, NULL), WEFT_OK);
     source_check(&w, &w.ranks[0]);
+}
+
+/* A rollout that names no versions hears nothing of a number that one source passes over, and takes the next. */
+static void a_gap_is_no_news_without_names(void **state)
+{
+    weft_staged_info info = {.size = sizeof info};
+    (void)state;
+    join_same(false);
+    source_publish(&w, 100);
+    source_publish(&w, 100);
+    source_go_to(&w, &w.sources[0], 6);
+    source_go_to(&w, &w.sources[1], 6);
+    source_go_to(&w, &w.sources[2], 7); /* passes 6 over */
+    for (unsigned i = 0; i < 500; i++) {
+        round_of();
+        assert_int_equal(weft_staged(rank_session(), 0, &info), WEFT_AGAIN);
+    }
+    source_go_to(&w, &w.sources[0], 7);
+    source_go_to(&w, &w.sources[1], 7);
+    wait_staged(7);
+    assert_int_equal(weft_commit(rank_session(), 7, NULL, 0, NULL), WEFT_OK);
+    source_check(&w, &w.ranks[0]);
+    assert_int_equal(fleet_stats(rank_session()).versions, 1);
+}
+
+/* A commit that is held for long is told once, and not once for each source. */
+static void a_long_hold_is_told_once(void **state)
+{
+    weft_event event = {.size = sizeof event};
+    unsigned told = 0;
+    (void)state;
+    join_same(false);
+    source_publish(&w, 300);
+    go_all(6);
+    wait_staged(6);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, WEFT_COMMIT_HOLD, NULL), WEFT_OK);
+    for (unsigned i = 0; i < 1000; i++) {
+        w.now_ns += WEFT_NS_PER_MS;
+        for (unsigned s = 0; s < w.source_count; s++)
+            source_step(&w, w.sources[s].session);
+        source_must(&w, weft_progress(rank_session(), 0), "progress");
+        while (weft_events(rank_session(), &event) == WEFT_OK)
+            told += event.kind == WEFT_EVENT_UNSETTLED;
+    }
+    assert_int_equal(told, 1);
+    assert_int_equal(weft_settle(rank_session(), WEFT_SETTLE_KEEP, NULL, NULL), WEFT_OK);
+    assert_int_equal(held_number(), 6);
+}
+
+/* Weights that moved are bound again at all sources, or at none. */
+static void weights_are_bound_again(void **state)
+{
+    rank *r = &w.ranks[0];
+    (void)state;
+    join_same(false);
+    part before = r->has;
+    part_move(&w, &r->has);
+    part_bind(&w, &r->has, rank_session(), 0);
+    source_publish(&w, 100);
+    go_all(6);
+    wait_staged(6);
+    assert_int_equal(weft_commit(rank_session(), 6, NULL, 0, NULL), WEFT_OK);
+    source_check(&w, r);
+    assert_true(part_has(&w, &before, source_find(&w, w.run, 5)->dense)); /* where they lay, nothing is written */
+    part_free(&before);
 }
 
 /* ---- away */
@@ -301,6 +365,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failure_of_one_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(hold_keeps_or_undoes_all, setup, teardown),
         cmocka_unit_test_setup_teardown(what_one_passes_over_is_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_gap_is_no_news_without_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_hold_is_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(weights_are_bound_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_source_that_dies_is_named_and_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(each_source_is_described, setup, teardown),
     };

@@ -5,14 +5,7 @@
 . "$(dirname "$0")/../support/cli.sh"
 weft=$WEFT_BIN
 fabric tcp
-tool=$support/shard_models.py
-python3 "$tool" make "$work/m" || fail "no model"
-v0=$work/m/model.safetensors
-last=$v0
-for v in 1 2 3 4; do
-    python3 "$tool" step "$last" "$work/v$v.safetensors" $v || fail "no version $v"
-    last=$work/v$v.safetensors
-done
+sharded_models
 run begin 0 "$weft" shard "$work/m" --tp 4 -o "$work/begin"
 run rows 0 "$weft" shard "$work/m" --fsdp 3 -o "$work/rows"
 run wanted 0 "$weft" shard "$last" --tp 4 --key-heads 2 -o "$work/wanted"

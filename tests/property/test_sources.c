@@ -39,7 +39,7 @@ static void settle_commit(source_world *w, rank *r)
     source_check(w, r);
 }
 
-/* What an engine does between two decode steps. */
+/* Takes an engine's turn between two decode steps. */
 static void turn(source_world *w, rank *r)
 {
     weft_staged_info info = {.size = sizeof info};

@@ -10,7 +10,7 @@
 #define NUMBERS 7u
 #define DAMAGES 4u
 
-/* What the check said of a store. */
+/* Faults that the check of a store named. */
 typedef struct report {
     uint64_t files, lost;
     bool is_lost[NUMBERS];

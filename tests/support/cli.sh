@@ -205,3 +205,16 @@ sharded() # sharded DIR VERSION...: models of it in three files each, $work/sVER
         python3 "$support/shards.py" "$1/v$v.safetensors" "$work/s$v" 3 || fail "no shards"
     done
 }
+
+# sharded_models: a model in $work/m, versions $work/v1.safetensors to v4, the first as $v0, the last as $last
+sharded_models()
+{
+    local tool=$support/shard_models.py v
+    python3 "$tool" make "$work/m" || fail "no model"
+    v0=$work/m/model.safetensors
+    last=$v0
+    for v in 1 2 3 4; do
+        python3 "$tool" step "$last" "$work/v$v.safetensors" $v || fail "no version $v"
+        last=$work/v$v.safetensors
+    done
+}

@@ -67,7 +67,13 @@ uint64_t source_below(source_world *w, uint64_t limit);
 void source_world_open(source_world *w, uint64_t seed);
 void source_world_close(source_world *w);
 
-/* ---- parts */
+/* ---- source_part.c */
+/* Takes memory that is all canary, for slices that are added. */
+void part_open(const source_world *w, part *p);
+void part_free(part *p);
+/* Copies the memory to another place. The old memory is the caller's. */
+void part_move(const source_world *w, part *p);
+void part_bind(const source_world *w, const part *p, weft_session *session, uint32_t flags);
 void part_add(part *p, weft_slice slice);
 /* Gives a part the bits of a dense model; tells whether it has them, and whether nothing beside it was written. */
 void part_put(const source_world *w, part *p, const uint8_t *dense);
