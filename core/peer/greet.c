@@ -33,10 +33,10 @@ static weft_status check_hello(const weft_layout *layout, const weft_slabs *slab
         snprintf(text, sizeof text, "%016llx%016llx, the trainer's %016llx%016llx",
                  (unsigned long long)hello->layout[1], (unsigned long long)hello->layout[0],
                  (unsigned long long)layout->hash[1], (unsigned long long)layout->hash[0]);
-        return refuse(
-            WEFT_E_LAYOUT,
-            "%s has another layout: its hash is %s; names, dtypes, shapes, their order and cuts must be equal",
-            hello->name, text);
+        return refuse(WEFT_E_LAYOUT,
+                      "%s has another layout: its hash is %s; names, dtypes, shapes, their order, cuts and holdings "
+                      "must be equal",
+                      hello->name, text);
     }
     bool direct = hello->hops == 0; /* else the provider is the relay's */
     if (direct && strcmp(site->provider, "auto") != 0 && strcmp(site->provider, hello->provider) != 0) {
