@@ -214,6 +214,35 @@ static void a_crowd_at_a_relay(void **state)
     assert_int_equal(fake_read(&crowd[0], body, &length), 0);
 }
 
+/* A rollout that a relay cannot serve hears why, or is left; nobody welcomes it. */
+static void what_a_relay_cannot_serve(void **state)
+{
+    fleet *f = *state;
+    weft_wire_hello hello;
+    uint8_t body[WEFT_MESSAGE_MAX];
+    uint64_t length;
+    weft_wire_notice notice;
+    fleet_join(f, 0, FLEET_SAME);
+    fleet_wait_state(f, "a", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        fake_open_from(&fakes[1], relays.words[0], 1);
+        fake_hello(&fakes[1], f, "x4", f->history[0].root, &hello);
+        if (wrong)
+            memset(hello.address, 0xff, hello.address_bytes);
+        else
+            hello.chunk_bytes = 256;
+        fake_send_hello(&fakes[1], &hello);
+        if (wrong) {
+            assert_false(fake_read_until(&fakes[1], WEFT_MESSAGE_WELCOME, body, &length));
+        } else {
+            assert_true(fake_read_until(&fakes[1], WEFT_MESSAGE_REFUSE, body, &length));
+            assert_int_equal(weft_wire_get_notice(body, length, &notice), WEFT_OK);
+            assert_non_null(strstr(notice.text, "x4 takes 256 bytes at a time: too little for a bucket"));
+        }
+        fake_close(&fakes[1]);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -225,6 +254,7 @@ int main(void)
         TEST(a_trainer_of_protocol_1),
         cmocka_unit_test_setup_teardown(a_crowd, setup_few, teardown),
         cmocka_unit_test_setup_teardown(a_crowd_at_a_relay, setup_relay, teardown),
+        cmocka_unit_test_setup_teardown(what_a_relay_cannot_serve, setup_relay, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -296,6 +296,30 @@ static void killed(void **state)
     fleet_catch_up(f, 1);
 }
 
+/* It holds the newest version, so that nobody offered it anything. */
+static void a_repair_that_was_not_offered(void **state)
+{
+    fleet *f = *state;
+    uint8_t bytes[WEFT_MESSAGE_MAX];
+    weft_out body = {bytes, sizeof bytes, 0, false};
+    weft_wire_hello hello;
+    weft_event event;
+    const weft_wire_repair repair = {.version = {1, f->history[0].number, f->history[0].root},
+                                     .root = f->history[0].root,
+                                     .count = 1,
+                                     .range = {{0, 1}}};
+    fake_open(&fakes[0], f);
+    fake_hello(&fakes[0], f, "b", f->history[0].root, &hello);
+    fake_send_hello(&fakes[0], &hello);
+    fleet_wait_state(f, "b", WEFT_PEER_LIVE, FLEET_WAIT_MS);
+    weft_wire_put_repair(&body, &repair);
+    fake_say(&fakes[0], WEFT_MESSAGE_REPAIR, &body);
+    assert_true(fleet_event(f->trainer.session, WEFT_EVENT_LOST, "b", FLEET_WAIT_MS, &event));
+    assert_int_equal(event.status, WEFT_E_PROTOCOL);
+    assert_non_null(strstr(event.text, "which was not offered"));
+    stays_well(f);
+}
+
 static int setup_full(void **state)
 {
     static const char *const overrides[] = {"trainer.max_peers=3", NULL};
@@ -443,6 +467,7 @@ int main(void)
         TEST(other_ends_of_history),
         cmocka_unit_test_setup_teardown(silent_after_hello, setup_impatient, teardown),
         TEST(relays_made_up),
+        cmocka_unit_test_setup_teardown(a_repair_that_was_not_offered, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(killed, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(more_than_max_peers, setup_full, teardown),
         TEST(the_record_of_another),

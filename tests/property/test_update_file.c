@@ -15,11 +15,14 @@ static void applied_in_place(pair *p, uint32_t threads)
     weft_update_file *file = pair_open(p);
     weft_work work = {.size = sizeof work, .threads = threads};
     weft_apply_info info = {.size = sizeof info};
+    weft_update_header header = {.size = sizeof header};
+    assert_int_equal(weft_update_describe(file, &header), WEFT_OK);
     model_copy(&p->work, &p->base);
     if (weft_update_apply(file, p->base.layout, p->work.pieces, TENSORS, &work, &info) != WEFT_OK)
         fail_msg("not applied: %s", weft_last_error());
     same(&p->work, &p->target);
     assert_int_equal(info.version.number, 4);
+    assert_int_equal(info.changed, header.changed);
     assert_int_equal(weft_update_apply(file, p->base.layout, p->work.pieces, TENSORS, &work, &info),
                      memcmp(p->base.data, p->target.data, p->base.bytes) ? WEFT_E_BASE : WEFT_OK);
     same(&p->work, &p->target);

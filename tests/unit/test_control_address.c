@@ -148,11 +148,27 @@ static void sources(void **state)
     }
 }
 
+/* The interface may come up later. */
+static void an_address_of_no_interface(void **state)
+{
+    int fd = 0;
+    char bound[64];
+    (void)state;
+    assert_int_equal(weft_control_listen("192.0.2.1:0", &fd, bound), WEFT_AGAIN);
+    assert_int_equal(fd, -1);
+    assert_non_null(strstr(weft_last_error(), "no interface of this host has that address"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loopback),    cmocka_unit_test(loopback_six),    cmocka_unit_test(used_port),
-        cmocka_unit_test(closed_port), cmocka_unit_test(wrong_addresses), cmocka_unit_test(sources),
+        cmocka_unit_test(loopback),
+        cmocka_unit_test(loopback_six),
+        cmocka_unit_test(used_port),
+        cmocka_unit_test(closed_port),
+        cmocka_unit_test(wrong_addresses),
+        cmocka_unit_test(sources),
+        cmocka_unit_test(an_address_of_no_interface),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -109,9 +109,24 @@ static void live_can_be_reached(void **state)
     }
 }
 
+/* A bucket's slot is free when the peer granted it and the provider has told of every write. */
+static void a_flight_ends_with_its_last_write(void **state)
+{
+    weft_flights flights = {.slots_free = 0};
+    weft_flight flight = {.used = true, .receipted = true, .writes = 1, .slab = -1};
+    (void)state;
+    weft_flight_release(&flights, &flight);
+    assert_true(flight.used);
+    flight.writes = 0;
+    weft_flight_release(&flights, &flight);
+    assert_false(flight.used);
+    assert_int_equal(flights.slots_free, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_cell), cmocka_unit_test(a_wrong_event_is_named),
-                                       cmocka_unit_test(events_have_names), cmocka_unit_test(live_can_be_reached)};
+                                       cmocka_unit_test(events_have_names), cmocka_unit_test(live_can_be_reached),
+                                       cmocka_unit_test(a_flight_ends_with_its_last_write)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #define SLOTS    4u
 #define BLOCKS   8u
+#define OWN      2u /* slots of the child's own stream */
 #define STRIDE   (WEFT_SLOT_HEADER_BYTES + 4096u)
 #define EVERY_NS (10000 * WEFT_NS_PER_MS) /* from one PASSING to the next */
 
@@ -18,7 +19,8 @@ typedef struct world {
     weft_rollout rollout;
     weft_relay relay;
     weft_relay_outlet outlet;
-    weft_relay_block blocks[BLOCKS];
+    weft_relay_block blocks[BLOCKS + OWN];
+    weft_slot own[OWN];
     weft_child child;
     uint32_t queue[BLOCKS];
     uint8_t memory[BLOCKS * STRIDE], headers[WEFT_CHILD_SLOTS * WEFT_RELAY_HEADER];
@@ -96,6 +98,8 @@ static int open_world(void **state)
     w.child.queue = w.queue;
     w.child.hello.slots = SLOTS;
     w.child.hello.slot_stride = STRIDE;
+    w.child.own.slot = w.own;
+    w.child.own.count = OWN;
     weft_log_limit_open(&w.relay.strangers, &quiet, 1);
     weft_log_limit_open(&w.child.limit, &quiet, 1);
     connect_ends(&w.child.up, &w.trainer);
@@ -285,6 +289,22 @@ static void the_rate_limit_holds(void **state)
     assert_in_range(waits.wake_ns, now_ns + 1, now_ns + 1000 * WEFT_NS_PER_MS);
 }
 
+/* A slot of the child's own stream is free when the bucket is at the child, whichever slot that is. */
+static void own_slots_are_granted_again(void **state)
+{
+    world *w = *state;
+    for (uint32_t at = 0; at < OWN; at++) {
+        w->own[at].has_header = true;
+        w->blocks[BLOCKS + at].readers = 1;
+    }
+    for (uint32_t at = OWN; at-- > 0;) {
+        weft_relay_leave(&w->relay, &w->child, BLOCKS + at);
+        assert_int_equal(w->blocks[BLOCKS + at].readers, 0);
+        assert_false(w->own[at].has_header);
+        assert_int_equal(w->blocks[BLOCKS].readers, at > 0 ? 1 : 0);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
 int main(void)
@@ -292,7 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(slots_granted_out_of_order),   TEST(passing_to_who_has_taken_all), TEST(passing_while_something_comes_in),
         TEST(no_passing_without_an_update), TEST(too_early_is_said_once),       TEST(children_of_a_lost_relay),
-        TEST(the_rate_limit_holds),
+        TEST(the_rate_limit_holds),         TEST(own_slots_are_granted_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,17 @@ static void files_gone_bad(void **state)
     make_key("a.key");
 }
 
+static void a_key_has_its_length(void **state)
+{
+    (void)state;
+    need_library();
+    weft_secret *secret = weft_secret_open();
+    assert_non_null(secret);
+    assert_int_equal(weft_secret_read(secret, in_folder("a.key")), WEFT_OK);
+    assert_int_equal(secret->bytes, 32);
+    weft_secret_close(secret);
+}
+
 static void copy_key(const char *from, const char *to)
 {
     char command[800];
@@ -369,15 +380,11 @@ static void no_key_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_of_messages),
-        cmocka_unit_test(a_reset_is_named),
-        cmocka_unit_test(nothing_waits_unseen),
-        cmocka_unit_test(nothing_goes_before_proof),
-        cmocka_unit_test(keys_that_differ),
-        cmocka_unit_test(files_gone_bad),
-        cmocka_unit_test(the_next_key),
-        cmocka_unit_test(names_of_others),
-        cmocka_unit_test(babble),
+        cmocka_unit_test(stream_of_messages),   cmocka_unit_test(a_reset_is_named),
+        cmocka_unit_test(nothing_waits_unseen), cmocka_unit_test(nothing_goes_before_proof),
+        cmocka_unit_test(keys_that_differ),     cmocka_unit_test(files_gone_bad),
+        cmocka_unit_test(a_key_has_its_length), cmocka_unit_test(the_next_key),
+        cmocka_unit_test(names_of_others),      cmocka_unit_test(babble),
         cmocka_unit_test(no_key_is_left),
     };
     return cmocka_run_group_tests(tests, open_keys, close_keys);

@@ -13,6 +13,7 @@
 #include "encode/sizes.h"
 #include "encode/staging.h"
 #include "layout/layout.h"
+#include "rollout/rollout.h"
 #include "rollout/sizes_rollout.h"
 #include "tests/support/site_scratch.h"
 #include "trainer/sizes_trainer.h"
@@ -280,6 +281,23 @@ static void the_journal_for_an_update(void **state)
     }
 }
 
+/* Encoded updates are kept only where staging takes a frame of the longest run, and the largest tile. */
+static void encoded_updates_need_staging(void **state)
+{
+    weft_layout *(*const models[])(void) = {small, dense_8b};
+    (void)state;
+    for (size_t m = 0; m < 2; m++) {
+        weft_layout *layout = models[m]();
+        const uint64_t most = layout->elements < WEFT_FRAME_RUN_CHANGES ? layout->elements : WEFT_FRAME_RUN_CHANGES;
+        const uint64_t run = weft_staging_need(most, 8), tile = weft_staging_largest(layout);
+        const uint64_t least = run > tile ? run : tile;
+        assert_int_not_equal(run, tile);
+        assert_int_equal(weft_stage_encoded_bytes(layout, 1600, least - 1), 0);
+        assert_int_equal(weft_stage_encoded_bytes(layout, 1607, least), 1600);
+        weft_layout_free(layout);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_model_of_a_megabyte),
         cmocka_unit_test(buckets),
         cmocka_unit_test(the_journal_for_an_update),
+        cmocka_unit_test(encoded_updates_need_staging),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
