@@ -7,6 +7,7 @@
 #include "check_cuts.h"
 #include "check_fabric.h"
 #include "check_sizes.h"
+#include "check_sources.h"
 #include "model/safetensors.h"
 #include "output.h"
 #include "security/library.h"
@@ -64,9 +65,9 @@ static json_t *patterns_json(const weft_site *site)
 }
 
 /* `layout`: of the model at `model_path`; NULL: none is given. `cells`: what the cuts make of it. `shares`: of share
- * files, or NULL. */
+ * files, or NULL. `sources`: of the site's holdings, or NULL. */
 static json_t *site_json(const weft_site *site, const char *path, const weft_layout *layout, const char *model_path,
-                         json_t *cells, json_t *shares)
+                         json_t *cells, json_t *shares, json_t *sources)
 {
     uint64_t journal = site->trainer.journal ? site->trainer.journal : JOURNAL_UNKNOWN;
     json_t *object = json_pack("{s:o}", "path", weft_json_text(path)), *peers = json_array();
@@ -90,6 +91,8 @@ static json_t *site_json(const weft_site *site, const char *path, const weft_lay
         json_object_set_new(object, "cells", cells);
     if (shares)
         json_object_set_new(object, "shares", shares);
+    if (sources)
+        json_object_set_new(object, "sources", sources);
     if (layout)
         json_object_set_new(object, "memory", weft_check_sizes(site, model_path, layout, &journal));
     json_object_set_new(object, "fabrics", weft_check_fabrics(site, journal));
@@ -190,6 +193,7 @@ static void print_lines(const json_t *site)
     json_array_foreach(patterns, index, peer) print_peer(peer);
     weft_check_cuts_print(json_object_get(site, "cuts"), json_object_get(site, "cells"));
     weft_check_shares_print(json_object_get(site, "shares"));
+    weft_check_sources_print(json_object_get(site, "sources"));
     if (json_object_get(site, "memory"))
         weft_check_sizes_print(json_object_get(site, "memory"));
     json_t *fabrics = json_object_get(site, "fabrics"), *backends = json_object_get(site, "backends");
@@ -204,7 +208,7 @@ int weft_verb_check(const weft_args *args)
     weft_site *site = NULL;
     weft_model *model = NULL;
     weft_status status = weft_site_load(args->site, args->overrides.items, args->overrides.count, &site);
-    json_t *cells = NULL, *shares = NULL;
+    json_t *cells = NULL, *shares = NULL, *sources = NULL;
     if (status == WEFT_OK && args->shares.count && !args->model)
         status = weft_fail_quiet(WEFT_E_ARGUMENT, "--share needs the model that it is of: --model FILE");
     if (status == WEFT_OK && args->model)
@@ -213,14 +217,18 @@ int weft_verb_check(const weft_args *args)
         status = weft_check_cells(site, weft_model_layout(model), &cells);
     if (status == WEFT_OK && args->shares.count)
         status = weft_check_shares(site, weft_model_layout(model), args->shares.items, args->shares.count, &shares);
+    if (status == WEFT_OK && model)
+        status = weft_check_sources(site, weft_model_layout(model), &sources);
     if (status != WEFT_OK) {
         json_decref(cells);
         json_decref(shares);
+        json_decref(sources);
         weft_model_close(model);
         weft_site_free(site);
         return weft_output_error(args->json, WEFT_TOOL_INPUT, status);
     }
-    json_t *object = site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model, cells, shares);
+    json_t *object =
+        site_json(site, args->site, model ? weft_model_layout(model) : NULL, args->model, cells, shares, sources);
     weft_model_close(model);
     weft_site_free(site);
     if (args->json) {

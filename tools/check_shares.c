@@ -13,7 +13,7 @@
 
 typedef unsigned long long ull;
 
-static weft_status cells_open(const weft_site *site, const weft_layout *layout, weft_cells *cells)
+weft_status weft_check_cells_open(const weft_site *site, const weft_layout *layout, weft_cells *cells)
 {
     weft_cut *cuts = weft_mem_take(site->cut_count + 1, sizeof *cuts);
     if (!cuts)
@@ -96,7 +96,7 @@ weft_status weft_check_shares(const weft_site *site, const weft_layout *layout, 
                               json_t **shares)
 {
     weft_cells cells;
-    weft_status status = cells_open(site, layout, &cells);
+    weft_status status = weft_check_cells_open(site, layout, &cells);
     if (status != WEFT_OK)
         return status;
     *shares = json_array();

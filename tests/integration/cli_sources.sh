@@ -15,6 +15,20 @@ for r in 0 1 2; do
     printf '[source.%s]\nlisten = 127.0.0.1:%s\nholding = %s/rows/rank-%s-of-3.json\n' $r "$(free_port)" "$work" $r \
         >>"$work/site.ini"
 done
+run check 0 "$weft" check "$work/site.ini" --model "$v0"
+grep -q 'sources: 3, which have the model together' "$work/check.out" || fail "check says nothing of the sources"
+run check 0 "$weft" check "$work/site.ini" --model "$v0" --json
+python3 - "$work/check.out" <<'END' || fail "the sources' bytes are not the model's"
+import json, sys
+of = json.load(open(sys.argv[1]))
+assert [s["source"] for s in of["sources"]] == [0, 1, 2]
+assert sum(s["bytes"] for s in of["sources"]) == sum(k["bytes"] for k in of["cells"]["keys"]), of["sources"]
+END
+for wrong in 'rank-0-of-3:sources 0 and 2 both' 'absent:No such file'; do
+    sed "s#rows/rank-2-of-3#rows/${wrong%%:*}#" "$work/site.ini" >"$work/wrong.ini"
+    run wrong 2 "$weft" check "$work/wrong.ini" --model "$v0"
+    says wrong "${wrong#*:}"
+done
 mkdir "$work/got" "$work"/in{0,1,2}
 source_of() # source_of R ARGUMENTS...: starts a source that publishes what is put into its folder
 {
