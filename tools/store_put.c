@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "signals.h"
 #include "stored.h"
@@ -71,6 +72,22 @@ static weft_status body(void *user)
     return status;
 }
 
+/* Takes the last version. A store whose end is damaged goes on with an anchor, because the new model is at hand. */
+static weft_status base_take(put *p)
+{
+    weft_log_sink *before = weft_log_quiet();
+    const weft_status status = weft_stored_take(&p->stored, &p->options.base, p->args, &p->base);
+    weft_log_enter(before);
+    if (status != WEFT_E_MISSING && status != WEFT_E_CORRUPT && status != WEFT_E_CHECK)
+        return status;
+    weft_output_say("weft: warn: version %" PRIu64 " cannot be had (%s), so version %" PRIu64
+                    " is written as an anchor",
+                    p->options.base.number, weft_last_error(), p->options.target.number);
+    weft_stored_give(&p->base);
+    p->options.base = (weft_version){0};
+    return WEFT_OK;
+}
+
 static weft_status put_run(put *p)
 {
     weft_status status = weft_model_open(p->args->words[1], 0, &p->model);
@@ -84,7 +101,7 @@ static weft_status put_run(put *p)
         return status;
     p->phase = WEFT_TOOL_WORK;
     if (p->options.base.run)
-        status = weft_stored_take(&p->stored, &p->options.base, p->args, &p->base);
+        status = base_take(p);
     if (status == WEFT_OK && p->base.model)
         status = weft_offline_same_layout(p->base.model, p->model, p->args->words[1]);
     if (status == WEFT_E_LAYOUT)

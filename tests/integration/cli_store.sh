@@ -77,6 +77,13 @@ says fsck "^$run_name/130: the version is lost"
 run lost 3 "$weft" get "$store" --version 130 -o "$work/never"
 absent "$work/never"
 got 128 "$work/m/v4.safetensors"
+run after 0 "$weft" put "$store" "$work/m/v3.safetensors"
+says after 'version 130 cannot be had .*, so version 131 is written as an anchor'
+says after "^$run_name/131: anchor, "
+run after 0 "$weft" put "$store" "$work/m/v4.safetensors"
+says after "^$run_name/132: .* changed"
+got 131 "$work/m/v3.safetensors"
+got 132 "$work/m/v4.safetensors"
 
 echo "a rollout without a trainer: from the last version, from an older one, and following what comes"
 rm -rf "$work/live"
@@ -112,7 +119,7 @@ refused 'needs --version N and -o MODEL' get "$store" -o "$work/never"
 refused 'no such version; weft log lists them' get "$store" --version 121 -o "$work/never"
 refused 'no such version' get "$store" --version 0000000000000001/120 -o "$work/never"
 refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/never"
-refused 'the store ends at version 130; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
+refused 'the store ends at version 132; need a later number' put "$store" "$work/m/v0.safetensors" --version 130
 refused 'need a number' put "$store" "$work/m/v0.safetensors" --version 1x
 refused 'v0.safetensors: .*layout' put "$work/other" "$work/n/v0.safetensors"
 refused 'leave --peer' rollout --store "$work/live" --peer a --empty
