@@ -15,6 +15,21 @@ typedef struct get {
     weft_tool_phase phase;
 } get;
 
+/* Looks at the place of the output before any weights are read. */
+static weft_status output_check(get *g)
+{
+    weft_status status = weft_stored_header(&g->stored, &g->version, &g->taken);
+    if (status == WEFT_OK && !g->taken.header)
+        status = weft_fail_quiet(WEFT_E_MISSING,
+                                 "version %" PRIu64 " has no header of a model file, so no file can be "
+                                 "made of it: it was not written by weft put or weft trainer",
+                                 g->version.number);
+    if (status == WEFT_OK)
+        status = weft_model_save_check(g->taken.header, g->taken.header_bytes, g->args->output);
+    weft_stored_give(&g->taken);
+    return status;
+}
+
 static weft_status get_run(get *g)
 {
     if (!g->args->version || !g->args->output)
@@ -23,16 +38,13 @@ static weft_status get_run(get *g)
     if (status == WEFT_OK)
         status = weft_stored_find(&g->stored, g->args->version, &g->version);
     if (status == WEFT_OK)
+        status = output_check(g);
+    if (status == WEFT_OK)
         status = weft_offline_wanted();
     if (status != WEFT_OK)
         return status;
     g->phase = WEFT_TOOL_WORK;
     status = weft_stored_take(&g->stored, &g->version, g->args, &g->taken);
-    if (status == WEFT_OK && !g->taken.header)
-        status = weft_fail_quiet(WEFT_E_MISSING,
-                                 "version %" PRIu64 " has no header of a model file, so no file can be "
-                                 "made of it: it was not written by weft put or weft trainer",
-                                 g->version.number);
     if (status != WEFT_OK)
         return status;
     status = weft_model_save(g->taken.model, g->taken.header, g->taken.header_bytes, g->args->output);

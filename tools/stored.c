@@ -86,7 +86,7 @@ weft_status weft_stored_find(const weft_stored *stored, const char *text, weft_v
 
 /* ---- versions in memory */
 
-static weft_status header_take(const weft_stored *stored, const weft_version *version, weft_stored_model *taken)
+weft_status weft_stored_header(const weft_stored *stored, const weft_version *version, weft_stored_model *taken)
 {
     weft_status status = weft_store_attachment(stored->store, version, NULL, 0, &taken->header_bytes);
     if (status != WEFT_OK || taken->header_bytes == 0)
@@ -120,7 +120,7 @@ weft_status weft_stored_take(const weft_stored *stored, const weft_version *vers
     if (status == WEFT_OK)
         status = weft_model_create(layout, &taken->model);
     if (status == WEFT_OK)
-        status = header_take(stored, version, taken);
+        status = weft_stored_header(stored, version, taken);
     if (status == WEFT_OK)
         status = bits_take(stored, version, args, taken);
     weft_layout_free(layout);

@@ -116,6 +116,7 @@ refused() # refused TEXT ARGUMENTS...
     says refused "$text"
 }
 refused 'needs --version N and -o MODEL' get "$store" -o "$work/never"
+refused 'cannot be created in .*none: No such file' get "$store" --version 120 -o "$work/none/model"
 refused 'no such version; weft log lists them' get "$store" --version 121 -o "$work/never"
 refused 'no such version' get "$store" --version 0000000000000001/120 -o "$work/never"
 refused 'need a number, or RUN/NUMBER' get "$store" --version v120 -o "$work/never"
