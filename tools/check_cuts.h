@@ -15,6 +15,8 @@ weft_status weft_check_cells(const weft_site *site, const weft_layout *layout, j
 /* Cuts a model by the rules of a site. The caller gives the cells back with weft_cells_close. Errors: as
  * weft_check_cells. */
 weft_status weft_check_cells_open(const weft_site *site, const weft_layout *layout, weft_cells *cells);
+/* Returns the bytes of a slice, dense. */
+uint64_t weft_check_slice_bytes(const weft_layout *layout, const weft_slice *slice);
 /* Reads share files. Returns [{share, tensors, slices, bytes, contributed_bytes, keys, missing_cut}] through `shares`.
  * Of a share that has a part of a key, keys are null and missing_cut is the text that says which cut would part the
  * key. Errors: WEFT_E_FILE, WEFT_E_LAYOUT (a file is wrong, or does not fit the model), WEFT_E_MEMORY. */

@@ -24,7 +24,7 @@ weft_status weft_check_cells_open(const weft_site *site, const weft_layout *layo
     return status;
 }
 
-static uint64_t slice_bytes(const weft_layout *layout, const weft_slice *slice)
+uint64_t weft_check_slice_bytes(const weft_layout *layout, const weft_slice *slice)
 {
     return weft_slice_elements(slice) * layout->entries[slice->tensor].row->bits / 8;
 }
@@ -36,7 +36,7 @@ static json_t *slices_json(const weft_share *share, uint64_t *bytes, uint64_t *c
     *bytes = *contributed = 0;
     for (uint64_t i = 0; i < share->slice_count; i++) {
         const weft_slice *slice = &share->slices[i];
-        const uint64_t each = slice_bytes(share->layout, slice);
+        const uint64_t each = weft_check_slice_bytes(share->layout, slice);
         *bytes += each;
         *contributed += share->contributed[i] ? each : 0;
         json_array_append_new(slices,

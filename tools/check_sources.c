@@ -56,10 +56,8 @@ static json_t *source_json(const weft_site *site, const weft_layout *layout, con
                            const parts *made, uint32_t r)
 {
     uint64_t bytes = 0;
-    for (uint64_t i = 0; i < holdings->source[r].slice_count; i++) {
-        const weft_slice *slice = &holdings->source[r].slices[i];
-        bytes += weft_slice_elements(slice) * layout->entries[slice->tensor].row->bits / 8;
-    }
+    for (uint64_t i = 0; i < holdings->source[r].slice_count; i++)
+        bytes += weft_check_slice_bytes(layout, &holdings->source[r].slices[i]);
     return json_pack("{s:I, s:o, s:o, s:I, s:I}", "source", (json_int_t)r, "listen",
                      weft_json_text(site->sources[r].listen), "holding", weft_json_text(site->sources[r].holding),
                      "entries", (json_int_t)made->source[r].count, "bytes", (json_int_t)bytes);

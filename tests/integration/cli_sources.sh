@@ -24,7 +24,8 @@ of = json.load(open(sys.argv[1]))
 assert [s["source"] for s in of["sources"]] == [0, 1, 2]
 assert sum(s["bytes"] for s in of["sources"]) == sum(k["bytes"] for k in of["cells"]["keys"]), of["sources"]
 END
-for wrong in 'rank-0-of-3:sources 0 and 2 both' 'absent:No such file'; do
+printf '{"form": "weft share 1", "rules": [{"tensors": "no.such"}]}' >"$work/rows/nothing.json"
+for wrong in 'rank-0-of-3:sources 0 and 2 both' 'nothing:no source contributes' 'absent:No such file'; do
     sed "s#rows/rank-2-of-3#rows/${wrong%%:*}#" "$work/site.ini" >"$work/wrong.ini"
     run wrong 2 "$weft" check "$work/wrong.ini" --model "$v0"
     says wrong "${wrong#*:}"
