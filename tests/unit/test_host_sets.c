@@ -2,18 +2,27 @@
 #include <stdio.h>
 
 #include "tests/support/kernel_fast.h"
+#include "tests/support/sanitized.h"
 
 #include "backends/host/host_ahead.h"
 #include "backends/host/host_state.h"
 
-static void set_equals_portable(const char *name)
+/* The first row asks as the last does. A sanitizer does not see what is asked for: with it, rows that differ in code
+ * are enough. */
+#ifdef SANITIZED
+#define ROWS_END 3
+#else
+#define ROWS_END WEFT_HOST_AHEAD_ROWS
+#endif
+
+static void set_equals_portable(const char *name, int end)
 {
     const weft_host_kernels *kernels;
     if (weft_host_choose(name, &kernels) != WEFT_OK)
         skip();
     assert_string_equal(kernels->name, name);
     const weft_host_ahead here = weft_host_ahead_here;
-    for (int row = 1; row < WEFT_HOST_AHEAD_ROWS; row++) { /* the first asks as the last does */
+    for (int row = 1; row < end; row++) {
         weft_host_ahead_here = weft_host_ahead_rows[row];
         sets_give_equal_bytes(&weft_host_portable, kernels);
         fast_gives_equal_bytes(&weft_host_portable, kernels);
@@ -24,19 +33,19 @@ static void set_equals_portable(const char *name)
 static void portable_equals_itself(void **state)
 {
     (void)state;
-    set_equals_portable("portable");
+    set_equals_portable("portable", 2);
 }
 
 static void avx2_equals_portable(void **state)
 {
     (void)state;
-    set_equals_portable("avx2");
+    set_equals_portable("avx2", ROWS_END);
 }
 
 static void avx512_equals_portable(void **state)
 {
     (void)state;
-    set_equals_portable("avx512");
+    set_equals_portable("avx512", ROWS_END);
 }
 
 static void asks_alike(const weft_host_ahead *a, const weft_host_ahead *b)
