@@ -274,6 +274,32 @@ static void the_trainer_restarts(void **state)
     fleet_catch_up(f, 2);
 }
 
+/* ---- who holds less */
+
+static int setup_wide(void **state)
+{
+    *state = open_tree(FLEET_LARGE, "peers.bucket_start=2MiB");
+    return 0;
+}
+
+/* Slots smaller than the relay's, of which only the rollout's own site knows: the trainer is told of these. */
+static void smaller_slots_behind_a_relay(void **state)
+{
+    fleet *f = *state;
+    weft_peer_info info = {0};
+    join_live(f, 0, "");
+    fleet_publish(f, 500);
+    catch_up_heard(f, 0);
+    fleet_open_rollout(f, 2, "peer.c.bucket_max=1088KiB");
+    fleet_bind_rollout(f, 2, FLEET_EMPTY, NULL);
+    catch_up_heard(f, 2);
+    assert_true(fleet_peer(f, "c", &info));
+    assert_string_equal(info.via, "a");
+    publish_to(f, 1, 500);
+    catch_up_heard(f, 2);
+    assert_int_equal(fleet_stats(f->trainer.session).peers_lost, 0);
+}
+
 /* ---- who lies */
 
 static int setup_small(void **state)
@@ -372,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(none_but_the_relay, setup_none, teardown),
         TEST(the_trainer_restarts),
         TEST(goodbye_at_any_depth),
+        cmocka_unit_test_setup_teardown(smaller_slots_behind_a_relay, setup_wide, teardown),
         cmocka_unit_test_setup_teardown(a_relay_that_damages_is_named, setup_small, teardown),
         cmocka_unit_test_setup_teardown(what_is_lost_behind_a_relay, setup_short, teardown),
     };

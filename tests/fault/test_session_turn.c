@@ -338,6 +338,23 @@ static void beside_wait(void **state)
     arrives(f);
 }
 
+/* Calls that keep a session open are refused once weft_close has begun, and are not counted then. */
+static void beside_close(void **state)
+{
+    fleet *f = *state;
+    weft_session *sessions[] = {f->trainer.session, f->rollouts[0].session};
+    for (size_t s = 0; s < COUNT(sessions); s++) {
+        weft_turn *turn = &sessions[s]->turn;
+        atomic_store(&turn->closing, true);
+        REFUSED(sessions[s], "weft_close", &call_progress, &call_events, s ? &call_staged : &call_wait);
+        atomic_store(&turn->closing, false);
+        for (int guest = 0; guest < WEFT_TURN_GUESTS; guest++)
+            assert_int_equal(atomic_load(&turn->guests[guest]), 0);
+    }
+    publish_change(f);
+    arrives(f);
+}
+
 static weft_status staged_long(weft_session *session)
 {
     weft_staged_info staged = {.size = sizeof staged};
@@ -533,11 +550,9 @@ static void forked_beside_publish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(calls_at_the_gate),
-        TEST(beside_wait),
-        cmocka_unit_test_setup_teardown(beside_hand, setup_manual, teardown),
-        TEST(publishers_race),
-        TEST(forked_child),
+        TEST(calls_at_the_gate),     TEST(beside_wait),
+        TEST(beside_close),          cmocka_unit_test_setup_teardown(beside_hand, setup_manual, teardown),
+        TEST(publishers_race),       TEST(forked_child),
         TEST(forked_beside_publish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,6 +175,29 @@ static void test_one_damage_costs_nothing(void **state)
     }
 }
 
+/* A file whose end is missing is known as damaged before anything is proved. It is said once, in its version's turn. */
+static void test_cut_files_are_named_once(void **state)
+{
+    (void)state;
+    static const weft_store_kind kinds[] = {WEFT_STORE_UPDATE, WEFT_STORE_ANCHOR};
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        world w;
+        char path[512], file[256];
+        world_open(&w, 4);
+        world_fill(&w, 8);
+        file_path(&w, 3, kinds[i], path);
+        assert_int_equal(truncate(path, (off_t)file_bytes(&w, 3, kinds[i]) - 5), 0);
+        store_reopen(&w);
+        assert_int_equal(faults(&w, file), 1);
+        assert_non_null(strstr(path, file));
+        file_flip(&w, 4, WEFT_STORE_UPDATE, file_bytes(&w, 4, WEFT_STORE_UPDATE) / 2);
+        assert_int_equal(faults(&w, file), 2);
+        file_path(&w, 4, WEFT_STORE_UPDATE, path);
+        assert_non_null(strstr(path, file));
+        world_close(&w);
+    }
+}
+
 static void test_what_is_lost_is_named(void **state)
 {
     (void)state;
@@ -304,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_overwritten),
         cmocka_unit_test(test_wrong_bases_are_refused),
         cmocka_unit_test(test_one_damage_costs_nothing),
+        cmocka_unit_test(test_cut_files_are_named_once),
         cmocka_unit_test(test_what_is_lost_is_named),
         cmocka_unit_test(test_foreign_files_are_left_alone),
         cmocka_unit_test(test_what_stays_can_be_read),

@@ -94,6 +94,49 @@ static void callers_may_stop_a_merge(void **state)
     chain_close(&c);
 }
 
+/* A file whose reads fail from one on. */
+typedef struct failing_file {
+    memory_file *file;
+    uint32_t reads, from; /* counted from 1; 0: none fails */
+} failing_file;
+
+static weft_status read_or_fail(void *user, uint64_t offset, void *data, uint64_t bytes)
+{
+    failing_file *f = user;
+    if (++f->reads >= f->from && f->from)
+        return WEFT_E_SYSTEM;
+    return memory_read(f->file, offset, data, bytes);
+}
+
+/* A disk that fails is told as such, whichever read it is, and is not taken for a damaged file. */
+static void a_failed_read_ends_the_merge(void **state)
+{
+    (void)state;
+    chain c;
+    memory_file merged = {0};
+    chain_open(&c);
+    chain_step(&c, 2, "full"); /* so that frames need several reads */
+    chain_step(&c, 2, "full");
+    failing_file failing = {&c.files[1], 0, 0};
+    const weft_source source = {&failing, read_or_fail, c.files[1].bytes};
+    weft_update_close(c.updates[1]);
+    assert_int_equal(weft_update_open(&source, &c.updates[1]), WEFT_OK);
+    for (int bound = 0; bound < 2; bound++) {
+        failing.reads = failing.from = 0;
+        assert_int_equal(merge_into(&c, 0, 2, bound, NULL, &merged, NULL), WEFT_OK);
+        const uint32_t reads = failing.reads;
+        assert_true(reads > 0);
+        for (uint32_t from = 1; from <= reads; from++) {
+            failing.from = from;
+            failing.reads = 0;
+            assert_int_equal(merge_into(&c, 0, 2, bound, NULL, &merged, NULL), WEFT_E_SYSTEM);
+            assert_int_equal(failing.reads, from); /* nothing is read after that */
+        }
+    }
+    memory_free(&merged);
+    chain_close(&c);
+}
+
 static void another_layout_is_refused(void **state)
 {
     chain c;
@@ -141,9 +184,8 @@ static void struck_files_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_does_not_follow_is_refused),
-        cmocka_unit_test(callers_may_stop_a_merge),
-        cmocka_unit_test(another_layout_is_refused),
+        cmocka_unit_test(what_does_not_follow_is_refused), cmocka_unit_test(callers_may_stop_a_merge),
+        cmocka_unit_test(a_failed_read_ends_the_merge),    cmocka_unit_test(another_layout_is_refused),
         cmocka_unit_test(struck_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

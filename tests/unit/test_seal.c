@@ -295,6 +295,27 @@ static void babble(void **state)
     }
 }
 
+/* ---- no handshake at all */
+
+/* An end that speaks without tls is called by that name, whichever end dials. */
+static void plain_talk(void **state)
+{
+    (void)state;
+    need_library();
+    static const uint8_t plain[64] = {1, 0, 40, 0, 0, 0, 0, 0, 'w', 'e', 'f', 't'};
+    for (int dials = 0; dials < 2; dials++) {
+        sealed s;
+        open_sealed(&s, "a");
+        if (!dials)
+            assert_int_equal(weft_control_flush(&s.p.a), WEFT_OK);
+        assert_int_equal(write(dials ? s.p.a.fd : s.p.b.fd, plain, sizeof plain), sizeof plain);
+        assert_int_equal(dials ? weft_control_fill(&s.p.b) : weft_control_flush(&s.p.a), WEFT_E_CONFIG);
+        if (!strstr(weft_last_error(), "it speaks without tls"))
+            fail_msg("%s", weft_last_error());
+        close_sealed(&s);
+    }
+}
+
 /* ---- what is left of a key */
 
 /* Counts the places in writable memory that hold `key`, which is kept inverted, where core dumps would have it. */
@@ -385,7 +406,7 @@ int main(void)
         cmocka_unit_test(keys_that_differ),     cmocka_unit_test(files_gone_bad),
         cmocka_unit_test(a_key_has_its_length), cmocka_unit_test(the_next_key),
         cmocka_unit_test(names_of_others),      cmocka_unit_test(babble),
-        cmocka_unit_test(no_key_is_left),
+        cmocka_unit_test(plain_talk),           cmocka_unit_test(no_key_is_left),
     };
     return cmocka_run_group_tests(tests, open_keys, close_keys);
 }
