@@ -65,9 +65,11 @@ weft_status weft_bridge_open(weft_publisher *publisher)
         return weft_fail(WEFT_E_MEMORY, "no memory for merged updates");
     bridge->backend = weft_backend_find("host"); /* because it reads frames, and copies of the shadow */
     weft_status status = bridge->backend->open(&options, &bridge->device);
+    const weft_rebuilder_owner owner = {publisher,     bridge->backend,  bridge->device,
+                                        bridge->frame, &bridge->running, &bridge->broken};
     bridge->rebuilder = weft_mem_take(1, sizeof *bridge->rebuilder);
     if (status == WEFT_OK)
-        status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, session->layout)
+        status = bridge->rebuilder ? weft_rebuilder_open(bridge->rebuilder, &owner)
                                    : weft_fail(WEFT_E_MEMORY, "no memory to rebuild versions");
     if (status == WEFT_OK)
         status = weft_encoder_open(&bridge->encoder, bridge->backend, &options, bridge->device, session->layout, 1);

@@ -9,7 +9,7 @@
 static weft_status append_unit(weft_bridge *bridge, weft_update *update, uint64_t unit)
 {
     uint32_t bytes;
-    weft_status status = weft_rebuild_frame(bridge, update->order, unit, &bytes);
+    weft_status status = weft_rebuild_frame(bridge->rebuilder, update->order, unit, &bytes);
     if (status != WEFT_OK)
         return status;
     update->changed += bridge->publisher->session->layout->units[unit].count;

@@ -56,8 +56,8 @@ static weft_status sources_begin(const work *w)
 /* Rebuilds the bits of both ends. */
 static weft_status ends_rebuild(const work *w, uint64_t unit)
 {
-    weft_status status = weft_rebuild_target(w->bridge, w->update->order, unit, w->shift);
-    return status == WEFT_OK ? weft_rebuild_base(w->bridge, w->update->from) : status;
+    weft_status status = weft_rebuild_target(w->bridge->rebuilder, w->update->order, unit, w->shift);
+    return status == WEFT_OK ? weft_rebuild_base(w->bridge->rebuilder, w->update->from) : status;
 }
 
 /* Goes through the blocks that the sources touch, one in every `each`, and acts on each with both ends at hand. */

@@ -45,10 +45,12 @@ uint64_t weft_rebuilder_need(const weft_layout *layout)
            weft_tile_elements(1) * (sizeof(uint32_t) + 16ull);
 }
 
-weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_layout *layout)
+weft_status weft_rebuilder_open(weft_rebuilder *rebuilder, const weft_rebuilder_owner *owner)
 {
+    const weft_layout *layout = owner->publisher->session->layout;
     uint32_t tile = weft_tile_elements(1);
     weft_changes *changes = &rebuilder->changes;
+    rebuilder->owner = *owner;
     rebuilder->dense_bytes = dense_bytes(layout);
     rebuilder->target.dense = weft_mem_map(rebuilder->dense_bytes);
     rebuilder->base.dense = weft_mem_map(rebuilder->dense_bytes);
@@ -103,6 +105,23 @@ static void place_runs(const weft_binding *shadow, weft_image *image)
         runs[i].data = image->dense + (uint64_t)weft_run_position(&view, &view.runs[i]) * view.width;
 }
 
+/* ---- the lock */
+
+/* Returns false, without the lock, if the work is broken off. */
+static bool enter(const weft_rebuilder_owner *owner)
+{
+    pthread_mutex_lock(&owner->publisher->session->lock);
+    if (!*owner->broken)
+        return true;
+    pthread_mutex_unlock(&owner->publisher->session->lock);
+    return false;
+}
+
+static void leave(const weft_rebuilder_owner *owner)
+{
+    pthread_mutex_unlock(&owner->publisher->session->lock);
+}
+
 /* ---- the newest */
 
 /* Places the image on the block around a unit that no frame of a version after `order` crosses. Under the lock. */
@@ -122,27 +141,27 @@ static void place_block(weft_publisher *publisher, uint64_t order, uint64_t unit
 
 /* Enters the lock when no publish brings the shadow up to date. Returns false, without the lock, if the work is broken
  * off or the shadow is lost. */
-static bool enter_calm(weft_bridge *bridge)
+static bool enter_calm(const weft_rebuilder_owner *owner)
 {
-    weft_publisher *publisher = bridge->publisher;
-    if (!weft_bridge_enter(bridge))
+    weft_publisher *publisher = owner->publisher;
+    if (!enter(owner))
         return false;
-    while (publisher->shadow.busy && !publisher->shadow.lost && bridge->running && !bridge->broken)
+    while (publisher->shadow.busy && !publisher->shadow.lost && *owner->running && !*owner->broken)
         pthread_cond_wait(&publisher->session->changed, &publisher->session->lock);
-    if (!publisher->shadow.lost && !bridge->broken)
+    if (!publisher->shadow.lost && !*owner->broken)
         return true;
-    weft_bridge_leave(bridge);
+    leave(owner);
     return false;
 }
 
 /* Copies the block out of the shadow, under the lock for as many units as one window holds. Errors: WEFT_AGAIN, because
  * a publish came in between. */
-static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
+static weft_status copy_block(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift, weft_image *image)
 {
-    weft_publisher *publisher = bridge->publisher;
+    weft_publisher *publisher = r->owner.publisher;
     const weft_layout *layout = publisher->session->layout;
     for (uint32_t i = 0, units; i == 0 || i < image->units; i += units) {
-        if (!enter_calm(bridge))
+        if (!enter_calm(&r->owner))
             return WEFT_E_BUDGET;
         if (i == 0)
             place_block(publisher, order, unit, shift, image);
@@ -151,7 +170,7 @@ static weft_status copy_block(weft_bridge *bridge, uint64_t order, uint64_t unit
                                                                         : publisher->shadow.bridge_loads.depth;
         weft_status status = weft_shadow_read(&publisher->shadow, &publisher->shadow.bridge_loads, image->unit + i,
                                               units, false, weft_image_at(layout, image, image->unit + i));
-        weft_bridge_leave(bridge);
+        leave(&r->owner);
         if (status != WEFT_OK || !same)
             return status != WEFT_OK ? status : WEFT_AGAIN;
     }
@@ -194,17 +213,16 @@ static void step_back(const weft_view *view, const weft_changes *changes, uint8_
         steps_back(changes, dense, 8, view->is_float);
 }
 
-static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft_frame *frame)
+static weft_status undo_frame(weft_rebuilder *r, weft_image *image, const weft_frame *frame)
 {
-    const weft_backend *backend = bridge->backend;
-    const weft_layout *layout = bridge->publisher->session->layout;
-    weft_rebuilder *r = bridge->rebuilder;
+    const weft_backend *backend = r->owner.backend;
+    const weft_layout *layout = r->owner.publisher->session->layout;
     const uint64_t unit = frame->header.unit;
     weft_decode_job job = {.frame = *frame, .changes = &r->changes, .tensor_delta = r->discard};
     if (frame->header.level != WEFT_LEVEL_FAST && !weft_frame_has_full_steps(&frame->header))
         return WEFT_E_BUDGET; /* because new bits, which the journal never has, do not lead back */
     job.base = weft_binding_span(&image->bound, unit, frame->header.units);
-    weft_status status = weft_backend_wait(backend, bridge->device, backend->decode(bridge->device, &job), &job);
+    weft_status status = weft_backend_wait(backend, r->owner.device, backend->decode(r->owner.device, &job), &job);
     if (status == WEFT_OK)
         step_back(&job.base, &r->changes, weft_image_at(layout, image, unit));
     return status;
@@ -212,10 +230,10 @@ static weft_status undo_frame(weft_bridge *bridge, weft_image *image, const weft
 
 /* Copies the next frame of an update that lies in the block. `*bytes` 0: there is none. Returns false if the update has
  * no frames any more, or the work is broken off. */
-static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor *cursor, bool *begun, uint32_t *bytes)
+static bool next_frame(weft_rebuilder *r, const weft_image *image, weft_cursor *cursor, bool *begun, uint32_t *bytes)
 {
-    weft_publisher *publisher = bridge->publisher;
-    if (!weft_bridge_enter(bridge))
+    weft_publisher *publisher = r->owner.publisher;
+    if (!enter(&r->owner))
         return false;
     weft_update *update = weft_journal_at(&publisher->journal, image->order);
     bool there = update && !update->snapshot_only;
@@ -224,38 +242,38 @@ static bool next_frame(weft_bridge *bridge, const weft_image *image, weft_cursor
         if (!*begun)
             *cursor = weft_cursor_seek(arena, &update->chain[WEFT_LEVEL_FAST], image->unit);
         *begun = true;
-        *bytes = weft_cursor_take(arena, cursor, image->unit + image->units, bridge->frame);
+        *bytes = weft_cursor_take(arena, cursor, image->unit + image->units, r->owner.frame);
     }
-    weft_bridge_leave(bridge);
+    leave(&r->owner);
     return there;
 }
 
 /* Takes back the update whose bits stand in the image, frame by frame. */
-static weft_status undo_update(weft_bridge *bridge, weft_image *image)
+static weft_status undo_update(weft_rebuilder *r, weft_image *image)
 {
-    const weft_layout *layout = bridge->publisher->session->layout;
+    const weft_layout *layout = r->owner.publisher->session->layout;
     weft_cursor cursor;
     bool begun = false;
     for (;;) {
         weft_frame frame;
         uint32_t bytes = 0;
-        if (!next_frame(bridge, image, &cursor, &begun, &bytes))
+        if (!next_frame(r, image, &cursor, &begun, &bytes))
             return WEFT_E_BUDGET;
         if (bytes == 0)
             return WEFT_OK;
-        weft_status status = weft_frame_admit(layout, bridge->frame, bytes, &frame);
+        weft_status status = weft_frame_admit(layout, r->owner.frame, bytes, &frame);
         if (status == WEFT_OK)
-            status = undo_frame(bridge, image, &frame);
+            status = undo_frame(r, image, &frame);
         if (status != WEFT_OK)
             return status;
     }
 }
 
-static weft_status rewind_to(weft_bridge *bridge, weft_image *image, uint64_t order)
+static weft_status rewind_to(weft_rebuilder *r, weft_image *image, uint64_t order)
 {
     weft_status status = WEFT_OK;
     for (; status == WEFT_OK && image->order > order; image->order--)
-        status = undo_update(bridge, image);
+        status = undo_update(r, image);
     if (status == WEFT_OK && image->order != order)
         status = WEFT_E_BUDGET;
     if (status != WEFT_OK)
@@ -265,26 +283,26 @@ static weft_status rewind_to(weft_bridge *bridge, weft_image *image, uint64_t or
 
 /* ---- what is asked for */
 
-weft_status weft_rebuild_target(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t shift)
+weft_status weft_rebuild_target(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t shift)
 {
-    weft_image *image = &bridge->rebuilder->target;
+    weft_image *image = &r->target;
     weft_status status = WEFT_AGAIN;
-    if (holds(image, order, unit, weft_layout_run(bridge->publisher->session->layout, unit, shift)))
+    if (holds(image, order, unit, weft_layout_run(r->owner.publisher->session->layout, unit, shift)))
         return WEFT_OK;
     for (uint32_t i = 0; i < TRIES && status == WEFT_AGAIN; i++)
-        status = copy_block(bridge, order, unit, shift, image);
+        status = copy_block(r, order, unit, shift, image);
     if (status == WEFT_OK)
-        status = rewind_to(bridge, image, order);
+        status = rewind_to(r, image, order);
     if (status != WEFT_OK)
         image->units = 0;
     return status == WEFT_AGAIN ? WEFT_E_BUDGET : status;
 }
 
-weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
+weft_status weft_rebuild_base(weft_rebuilder *r, uint64_t order)
 {
-    const weft_publisher *publisher = bridge->publisher;
-    const weft_image *from = &bridge->rebuilder->target;
-    weft_image *image = &bridge->rebuilder->base;
+    const weft_publisher *publisher = r->owner.publisher;
+    const weft_image *from = &r->target;
+    weft_image *image = &r->base;
     if (image->unit == from->unit && holds(image, order, from->unit, from->units))
         return WEFT_OK;
     const uint32_t elements = weft_layout_count_units(publisher->session->layout, from->unit, from->units);
@@ -293,21 +311,21 @@ weft_status weft_rebuild_base(weft_bridge *bridge, uint64_t order)
     image->order = from->order;
     memcpy(image->dense, from->dense, (uint64_t)elements * publisher->session->layout->units[from->unit].width);
     place_runs(&publisher->shadow.binding, image);
-    return rewind_to(bridge, image, order);
+    return rewind_to(r, image, order);
 }
 
-weft_status weft_rebuild_frame(weft_bridge *bridge, uint64_t order, uint64_t unit, uint32_t *bytes)
+weft_status weft_rebuild_frame(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t *bytes)
 {
-    const weft_layout *layout = bridge->publisher->session->layout;
+    const weft_layout *layout = r->owner.publisher->session->layout;
     const weft_unit *u = &layout->units[unit];
     uint32_t dense = u->count * u->width, payload = (uint32_t)weft_frame_pad(dense);
     weft_frame_header header = {(uint32_t)unit, 1, WEFT_LEVEL_FULL, payload, u->count, WEFT_FULL_BITS};
-    uint8_t *frame = bridge->frame; /* memory for the frames that are undone before this one is written */
-    weft_status status = weft_rebuild_target(bridge, order, unit, 0);
+    uint8_t *frame = r->owner.frame; /* memory for the frames that are undone before this one is written */
+    weft_status status = weft_rebuild_target(r, order, unit, 0);
     if (status != WEFT_OK)
         return status;
     weft_frame_write_header(frame, &header);
-    memcpy(frame + WEFT_FRAME_HEADER_BYTES, weft_image_at(layout, &bridge->rebuilder->target, unit), dense);
+    memcpy(frame + WEFT_FRAME_HEADER_BYTES, weft_image_at(layout, &r->target, unit), dense);
     memset(frame + WEFT_FRAME_HEADER_BYTES + dense, 0, payload - dense);
     *bytes = WEFT_FRAME_HEADER_BYTES + payload;
     return WEFT_OK;

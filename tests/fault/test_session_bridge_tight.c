@@ -245,14 +245,14 @@ static void bits_of_any_version(void **state)
     fleet_publish(f, 100);
     for (uint64_t order = 0; order <= f->newest; order++)
         for (uint64_t unit = 0; unit < f->layout->unit_count; unit++) {
-            assert_int_equal(weft_rebuild_target(bridge, order, unit, 0), WEFT_OK);
+            assert_int_equal(weft_rebuild_target(bridge->rebuilder, order, unit, 0), WEFT_OK);
             check_image(f, &bridge->rebuilder->target, order);
             if (order == 0)
                 continue;
-            assert_int_equal(weft_rebuild_base(bridge, order - 1), WEFT_OK);
+            assert_int_equal(weft_rebuild_base(bridge->rebuilder, order - 1), WEFT_OK);
             check_image(f, &bridge->rebuilder->base, order - 1);
         }
-    assert_int_equal(weft_rebuild_target(bridge, f->newest + 1, 0, 0), WEFT_E_BUDGET);
+    assert_int_equal(weft_rebuild_target(bridge->rebuilder, f->newest + 1, 0, 0), WEFT_E_BUDGET);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
