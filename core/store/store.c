@@ -32,6 +32,8 @@ weft_status weft_store_open(const char *place, const weft_store_options *options
         return status;
     if (!place || !*place)
         return weft_fail(WEFT_E_ARGUMENT, "a store needs the path of a folder");
+    if (strstr(place, "://"))
+        return weft_fail(WEFT_E_ARGUMENT, "%s: a store is a folder; object stores are not built yet", place);
     if (options)
         memcpy(&own, options, options->size < sizeof own ? options->size : sizeof own);
     weft_store *made = weft_mem_take(1, sizeof *made);

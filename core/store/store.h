@@ -101,6 +101,19 @@ uint64_t weft_store_find(const weft_store *store, uint64_t run, uint64_t number)
 /* Tells whether a version has a file of a kind of which nothing wrong is known. */
 bool weft_store_has(const weft_store_version *version, weft_store_kind kind);
 
+/* Finds the last version with a root, for a layout, of which a file is whole. */
+uint64_t weft_store_find_root(const weft_store *store, uint64_t root, const uint64_t layout[2]);
+
+/* ---- store_put.c */
+
+/* Writes a file of a version, whole or not at all. `fill` may put other files meanwhile. Errors: those of the place and
+ * of `fill`. */
+weft_status weft_store_file_put(weft_store *store, const weft_version *version, weft_store_kind kind,
+                                weft_status (*fill)(void *user, const weft_sink *sink), void *user);
+/* Tells whether an anchor is due for a version whose base has the index `parent`: none lies between the version and the
+ * last number that is a multiple of `anchors`. An anchor that failed is due again at the next version. */
+bool weft_store_anchor_is_due(const weft_store *store, const weft_version *version, uint64_t parent);
+
 /* ---- store_way.c: the shortest way to a version */
 
 typedef enum weft_store_act { WEFT_STORE_SET, WEFT_STORE_FORWARD, WEFT_STORE_BACK } weft_store_act;

@@ -245,3 +245,15 @@ uint64_t weft_store_find(const weft_store *store, uint64_t run, uint64_t number)
     const weft_version *v = low < store->count ? &store->versions[low].version : NULL;
     return v && v->run == run && v->number == number ? low : WEFT_STORE_NONE;
 }
+
+uint64_t weft_store_find_root(const weft_store *store, uint64_t root, const uint64_t layout[2])
+{
+    for (uint64_t i = store->count; i-- > 0;) {
+        const weft_store_version *v = &store->versions[i];
+        for (int kind = 0; kind < WEFT_STORE_KINDS; kind++)
+            if (weft_store_has(v, (weft_store_kind)kind) && v->version.root == root &&
+                memcmp(v->files[kind].layout, layout, sizeof v->files[kind].layout) == 0)
+                return i;
+    }
+    return WEFT_STORE_NONE;
+}

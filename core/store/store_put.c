@@ -93,24 +93,21 @@ static weft_status anchor_fill(void *user, const weft_sink *sink)
     return status;
 }
 
-static weft_status file_put(put *p, weft_store_kind kind, weft_status (*fill)(void *, const weft_sink *))
+weft_status weft_store_file_put(weft_store *store, const weft_version *version, weft_store_kind kind,
+                                weft_status (*fill)(void *user, const weft_sink *sink), void *user)
 {
-    const weft_store_name name = {p->options->target.run, p->options->target.number, kind, 0, 1};
+    const weft_store_name name = {version->run, version->number, kind, 0, 1};
     char text[WEFT_STORE_NAME_MAX];
     weft_store_name_put(&name, text);
-    weft_status status = p->store->port->put(p->store->place, text, fill, p);
-    return status == WEFT_OK ? weft_store_note(p->store, &name) : status;
+    weft_status status = store->port->put(store->place, text, fill, user);
+    return status == WEFT_OK ? weft_store_note(store, &name) : status;
 }
 
 /* ---- the rule */
 
-/* Tells whether an anchor is due: none lies between the version and the last number that is a multiple of `anchors`.
- * An anchor that failed is due again at the next version. */
-static bool anchor_is_due(const put *p)
+bool weft_store_anchor_is_due(const weft_store *store, const weft_version *target, uint64_t parent)
 {
-    const weft_store *store = p->store;
-    const weft_version *target = &p->options->target;
-    uint64_t index = p->parent;
+    uint64_t index = parent;
     while (index != WEFT_STORE_NONE && !weft_store_has(&store->versions[index], WEFT_STORE_ANCHOR))
         index = store->versions[index].parent;
     if (index == WEFT_STORE_NONE)
@@ -143,10 +140,11 @@ static weft_status labels_check(put *p)
 static weft_status files_put(put *p)
 {
     weft_status status = before_read(p);
-    const bool due = anchor_is_due(p);
+    const weft_version *target = &p->options->target;
+    const bool due = weft_store_anchor_is_due(p->store, target, p->parent);
     if (status == WEFT_OK && p->parent != WEFT_STORE_NONE)
-        status = file_put(p, WEFT_STORE_UPDATE, update_fill);
-    return status == WEFT_OK && due ? file_put(p, WEFT_STORE_ANCHOR, anchor_fill) : status;
+        status = weft_store_file_put(p->store, target, WEFT_STORE_UPDATE, update_fill, p);
+    return status == WEFT_OK && due ? weft_store_file_put(p->store, target, WEFT_STORE_ANCHOR, anchor_fill, p) : status;
 }
 
 weft_status weft_store_put(weft_store *store, const weft_layout *layout, const weft_piece *base, uint64_t base_count,
