@@ -312,7 +312,7 @@ typedef struct weft_session weft_session;
 
 /* A version. Two versions are the same if their roots are equal; `number` is the caller's label. */
 typedef struct weft_version {
-    uint64_t run;    /* run, drawn at random when a trainer starts; 0: a model that joined by its bits alone */
+    uint64_t run;    /* run, which begins when a trainer starts; 0: a model that joined by its bits alone */
     uint64_t number; /* number, chosen by the caller of weft_publish */
     uint64_t root;   /* digest of all bits */
 } weft_version;
@@ -349,8 +349,8 @@ typedef struct weft_options {
     uint32_t source_count;
     const weft_trainer_source *sources; /* rollout: array of `source_count` sources; copied */
     uint32_t source; /* trainer: its number among the site's [source.R], whose address it listens on */
-    /* trainer: the run, which is in each version's name; 0: drawn at random. All sources of one training run have one,
-     * and another one than the run before. */
+    /* trainer: the run, which is in each version's name; 0: the seconds since 1970 in the upper half, and a random
+     * number. All sources of one training run have one, and a higher one than the run before. */
     uint64_t run;
 } weft_options;
 
@@ -363,6 +363,8 @@ typedef struct weft_options {
  * Until weft_bind is done the trainer asks each rollout to come again later. Such rollouts do not lose patience. A
  * rollout that asks for the layout gets it at once. With manual progress the answers go out inside weft_progress.
  *
+ * [trainer] store names a folder that each version goes to, beside publish, on a thread of its own (docs/STORE.md).
+ *
  * weft raises the soft limit on descriptors (RLIMIT_NOFILE) to the hard limit and leaves it there. A process that uses
  * select() must set the hard limit first. While a session is open weft keeps 24 descriptors in reserve.
  *
@@ -374,7 +376,7 @@ typedef struct weft_options {
  * or lacks a carrier or an IP. weft also waits for a listen address that the host lacks. The log says so at once.
  * Errors: WEFT_E_CONFIG, WEFT_E_MISSING (a backend or provider that the site names is not available),
  * WEFT_E_UNREACHABLE (the interface or address did not come), WEFT_E_MEMORY, WEFT_E_SYSTEM (the port is taken),
- * WEFT_E_PROVIDER. */
+ * WEFT_E_PROVIDER, those of weft_store_open. */
 WEFT_API weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,
                                        weft_session **session);
 
@@ -398,7 +400,8 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
 
 /* Binds the weights in place and starts the session's work.
  *
- * Trainer: copies the weights to the shadow as version options.first_version, and lets peers join.
+ * Trainer: copies the weights to the shadow as version options.first_version, and lets peers join. If the trainer's
+ * store has these bits, the journal is filled with what leads peers there from the versions around them.
  * Rollout: digests the weights (unless WEFT_BIND_EMPTY) and joins the trainer with the version that it holds.
  * A later call with the same layout rebinds: the same bits at new addresses, for engines that move their weights. A
  * rebind checks attachment and flags but does not use them, so that the caller may repeat the first call unchanged. The
@@ -412,8 +415,9 @@ WEFT_API weft_status weft_rollout_open(const weft_site *site, const char *peer, 
  * Memory: the weights stay the caller's and must stay valid until close or rebind.
  * Blocks: for one pass over the weights.
  * Errors: WEFT_E_LAYOUT (gaps, overlaps, misaligned pieces), WEFT_E_MEMORY, WEFT_E_SYSTEM (no thread is available),
- * WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE, WEFT_E_ARGUMENT (a piece lies outside the backend's memory: the
- * text names tensor and address), WEFT_E_DEVICE. */
+ * WEFT_E_BASE (a rebind with other bits), WEFT_E_STATE (also: the trainer's store has that version of the run, with
+ * other bits), WEFT_E_ARGUMENT (a piece lies outside the backend's memory: the text names tensor and address),
+ * WEFT_E_DEVICE. */
 WEFT_API weft_status weft_bind(weft_session *session, const weft_piece *pieces, uint64_t count, const void *attachment,
                                uint64_t attachment_bytes, uint32_t flags);
 
@@ -702,6 +706,8 @@ typedef struct weft_stats_info {
     double merge_ms;         /* trainer: time to make the last merged update, in the background */
     uint32_t rail_count;
     weft_rail_info rails[WEFT_RAILS_MAX]; /* trainer: rails of all peers served so far; rollout: its own */
+    uint64_t recorded;                    /* trainer: versions written into its store */
+    uint64_t unrecorded; /* trainer: versions that the store lacks, because disk or journal could not take them */
 } weft_stats_info;
 
 /* Returns the figures of the session. Any thread; never waits for the network. Errors: WEFT_E_ARGUMENT (NULL, or no

@@ -211,7 +211,8 @@ weft_level weft_feed_merged_level(const weft_peer *peer)
 
 /* Returns true if a peer that lacks versions takes several of them as one. A peer that lacks one takes that one, unless
  * the journal has it as fast and the peer wants it tight. If all that the peer lacks can be under way at once, its link
- * may carry that in less time than merging takes. Then the peer takes single versions. */
+ * may carry that in less time than merging takes. Then the peer takes single versions. Versions of a run before are on
+ * the way only. */
 static bool skips(const weft_newest *newest, const weft_bridge *bridge, const weft_peer *peer, const weft_update *next,
                   weft_level level)
 {
@@ -220,6 +221,8 @@ static bool skips(const weft_newest *newest, const weft_bridge *bridge, const we
     bool there = level == WEFT_LEVEL_FAST || next->levels >> level & 1;
     if ((next->order == newest->order && there) || next->order <= peer->standing.single_until)
         return false;
+    if (next->target.run != newest->version.run)
+        return true;
     return !(at_once && peer->tuning.estimate.rate_bytes_s > bridge->speed[level]);
 }
 

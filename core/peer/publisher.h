@@ -42,7 +42,8 @@ struct weft_publisher {
     weft_encoding encoding;
     weft_eager eager;
     weft_bridge bridge;
-    weft_peer_views views; /* keys that peers take */
+    weft_peer_views views;          /* keys that peers take */
+    struct weft_recorder *recorder; /* writes versions into a store; NULL: the site names none */
 };
 
 #endif

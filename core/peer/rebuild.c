@@ -298,20 +298,31 @@ weft_status weft_rebuild_target(weft_rebuilder *r, uint64_t order, uint64_t unit
     return status == WEFT_AGAIN ? WEFT_E_BUDGET : status;
 }
 
-weft_status weft_rebuild_base(weft_rebuilder *r, uint64_t order)
+/* Places `base` on the block of `target`. Returns the block's bytes. */
+static uint64_t place_base(weft_rebuilder *r)
 {
     const weft_publisher *publisher = r->owner.publisher;
+    const weft_layout *layout = publisher->session->layout;
     const weft_image *from = &r->target;
-    weft_image *image = &r->base;
-    if (image->unit == from->unit && holds(image, order, from->unit, from->units))
+    r->base.unit = from->unit;
+    r->base.units = from->units;
+    r->base.order = from->order;
+    place_runs(&publisher->shadow.binding, &r->base);
+    return (uint64_t)weft_layout_count_units(layout, from->unit, from->units) * layout->units[from->unit].width;
+}
+
+weft_status weft_rebuild_base(weft_rebuilder *r, uint64_t order)
+{
+    const weft_image *from = &r->target;
+    if (r->base.unit == from->unit && holds(&r->base, order, from->unit, from->units))
         return WEFT_OK;
-    const uint32_t elements = weft_layout_count_units(publisher->session->layout, from->unit, from->units);
-    image->unit = from->unit;
-    image->units = from->units;
-    image->order = from->order;
-    memcpy(image->dense, from->dense, (uint64_t)elements * publisher->session->layout->units[from->unit].width);
-    place_runs(&publisher->shadow.binding, image);
-    return rewind_to(r, image, order);
+    memcpy(r->base.dense, from->dense, place_base(r));
+    return rewind_to(r, &r->base, order);
+}
+
+void weft_rebuild_zeros(weft_rebuilder *r)
+{
+    memset(r->base.dense, 0, place_base(r));
 }
 
 weft_status weft_rebuild_frame(weft_rebuilder *r, uint64_t order, uint64_t unit, uint32_t *bytes)

@@ -47,6 +47,8 @@ weft_status weft_rebuild_target(weft_rebuilder *r, uint64_t order, uint64_t unit
 /* Makes `base` hold the same block as `target`, as it was after the earlier update `order`; no frame in between may
  * cross it. Errors: as above. */
 weft_status weft_rebuild_base(weft_rebuilder *r, uint64_t order);
+/* Makes `base` hold the same block as `target`, with all bits zero. */
+void weft_rebuild_zeros(weft_rebuilder *r);
 /* Its bits. */
 uint8_t *weft_image_at(const weft_layout *layout, const weft_image *image, uint64_t unit);
 

@@ -131,6 +131,9 @@ struct weft_site {
         uint64_t threads; /* that encode, the caller's included; 0: auto */
         uint64_t max_peers;
         uint64_t join_deadline_ms;
+        char store[WEFT_SITE_TEXT]; /* folder that each version is written to; "": none */
+        uint64_t store_versions;    /* versions that the store keeps; 0: any number */
+        uint64_t store_bytes;       /* bytes that it keeps; 0: any number */
     } trainer;
     struct {
         weft_choice_progress progress;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "layout/digest.h"
+#include "trainer/recorder.h"
 
 weft_status weft_publish_open(weft_publisher *publisher)
 {
@@ -208,6 +209,7 @@ static weft_status seal(weft_publisher *publisher, weft_demand *demand, weft_upd
         publisher->shadow.busy = false;
     else
         publisher->shadow.lost = true; /* because the device is dead; what the peers got is right all the same */
+    weft_recorder_hear(publisher->recorder);
     weft_session_wake(session);
     weft_session_changed(session);
     weft_session_leave(session, before);

@@ -56,6 +56,11 @@ weft_status weft_shadow_bind(weft_publisher *publisher, weft_binding *fresh, con
  * other bits. Then encoding.discard says how the digests moved, in place of encoding.delta. */
 weft_status weft_shadow_update(weft_publisher *publisher, const weft_update *update, bool *torn);
 
+/* Brings the shadow on by an update's frames, and counts in encoding.discard how the digests move. */
+weft_status weft_shadow_follow(weft_publisher *publisher, const weft_chain *chain);
+/* Copies the bound weights into the shadow again, and digests them. */
+weft_status weft_shadow_again(weft_publisher *publisher);
+
 /* ---- trainer_step.c */
 /* Takes one step of the progress thread, or of the caller. Without `work` the step only keeps connections alive. */
 void weft_trainer_step(weft_session *session, bool work, weft_waits *waits);

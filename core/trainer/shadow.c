@@ -4,6 +4,8 @@
 
 #include "base/status.h"
 #include "trainer/publish.h"
+#include "trainer/recorder.h"
+#include "trainer/resume.h"
 
 /* Bytes of memory for the changes of several frames that are put into the shadow together. */
 #define SCRATCH (UINT64_C(32) << 20)
@@ -104,13 +106,23 @@ static weft_status bind_first(weft_publisher *publisher, weft_blob *attachment)
     if (status == WEFT_OK)
         status =
             weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding, publisher->newest.digests, &root);
+    const weft_version bound = {publisher->run, session->options.first_version, root};
+    if (status == WEFT_OK && publisher->recorder)
+        status = weft_resume(publisher, &bound, attachment);
     pthread_mutex_lock(&session->lock);
     if (status == WEFT_OK)
         status = weft_bridge_start(&publisher->bridge);
     if (status != WEFT_OK)
         return status;
-    publisher->newest.version = (weft_version){publisher->run, session->options.first_version, root};
+    publisher->newest.version = bound;
     publisher->newest.attachment = attachment;
+    if (publisher->recorder)
+        status = weft_recorder_start(publisher->recorder);
+    if (status != WEFT_OK) {
+        publisher->newest.version = (weft_version){0, 0, 0};
+        publisher->newest.attachment = NULL;
+        return status;
+    }
     publisher->bound = true;
     weft_log(WEFT_LOG_INFO, "version %llu is bound: peers may join",
              (unsigned long long)publisher->newest.version.number);
@@ -238,6 +250,22 @@ static weft_status shadow_chain(weft_publisher *publisher, const weft_chain *cha
     weft_pipeline_drop(&publisher->shadow.jobs);
     weft_staging_clear(&publisher->shadow.scratch);
     return status;
+}
+
+weft_status weft_shadow_follow(weft_publisher *publisher, const weft_chain *chain)
+{
+    memset(publisher->encoding.discard, 0,
+           publisher->session->layout->part_count * sizeof *publisher->encoding.discard);
+    return shadow_chain(publisher, chain);
+}
+
+weft_status weft_shadow_again(weft_publisher *publisher)
+{
+    uint64_t root;
+    weft_status status = copy_to_shadow(publisher);
+    return status == WEFT_OK ? weft_session_digest(&publisher->shadow.jobs, &publisher->shadow.binding,
+                                                   publisher->newest.digests, &root)
+                             : status;
 }
 
 /* Counts how far the shadow's digests are from those of the version before. newest.digests are the announced ones

@@ -1,6 +1,7 @@
 #include "trainer/sizes_trainer.h"
 
 #include "peer/peer.h"
+#include "trainer/recorder.h"
 
 #define SLABS_LEAST 4u /* slabs of one peer: to copy, send and acknowledge at once */
 
@@ -50,6 +51,8 @@ weft_trainer_sizes weft_trainer_sizes_of(const weft_site *site, const weft_layou
                                 .encoding = workers_bytes(site, layout, backend),
                                 .peers = peer_bytes(site, layout)};
     const uint64_t journal = sizes.journal.bytes;
+    if (site->trainer.store[0])
+        sizes.merging += weft_recorder_need(layout) + weft_backend_find("host")->host_bytes;
     sizes.digests = weft_history_need(layout->part_count, journal) + 3 * layout->part_count * sizeof(uint64_t) +
                     binding_bytes(layout);
     sizes.slabs = weft_trainer_slabs(layout, journal) * weft_size_slab(layout) + weft_packer_need();

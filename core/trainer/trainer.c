@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -23,6 +24,7 @@
 #include "peer/peer.h"
 #include "session/await.h"
 #include "trainer/publish.h"
+#include "trainer/recorder.h"
 #include "trainer/sizes_trainer.h"
 
 #define LANES      (8u * WEFT_SITE_RAILS)
@@ -185,11 +187,14 @@ static weft_status open_publisher(weft_publisher *publisher)
         status = weft_history_open(&publisher->history, layout->part_count, site->trainer.journal);
     if (status == WEFT_OK)
         status = weft_bridge_open(publisher);
-    return status == WEFT_OK ? weft_publish_open(publisher) : status;
+    if (status == WEFT_OK)
+        status = weft_publish_open(publisher);
+    return status == WEFT_OK && site->trainer.store[0] ? weft_recorder_open(publisher) : status;
 }
 
 static void close_publisher(weft_publisher *publisher)
 {
+    weft_recorder_close(publisher->recorder);
     weft_publish_close(publisher);
     weft_bridge_close(&publisher->bridge);
     weft_history_close(&publisher->history);
@@ -274,6 +279,7 @@ static void close_trainer(weft_session *session)
 {
     weft_trainer *trainer = session->trainer;
     uint64_t deadline_ns = weft_clock_ns() + session->site->session.close_deadline_ms * WEFT_NS_PER_MS;
+    weft_recorder_stop(trainer->publisher.recorder, deadline_ns);
     weft_bridge_stop(&trainer->publisher.bridge);
     weft_session_stop(session);
     weft_log_sink *before = weft_log_enter(&session->sink);
@@ -345,12 +351,13 @@ static weft_status take_address(weft_site *site, uint32_t source)
     return WEFT_OK;
 }
 
+/* A run begins with the time of its start, so that later runs have higher numbers (docs/STORE.md). */
 static uint64_t draw_run(const weft_session *session)
 {
-    uint64_t run;
-    if (getrandom(&run, sizeof run, 0) != sizeof run)
-        run = session->incarnation;
-    return run | 1; /* because 0 says that there is no run */
+    uint32_t random;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = (uint32_t)session->incarnation;
+    return (uint64_t)time(NULL) << 32 | random | 1; /* because 0 says that there is no run */
 }
 
 weft_status weft_trainer_open(const weft_site *site, const weft_layout *layout, const weft_options *options,

@@ -280,6 +280,8 @@ uint64_t merges;
 double merge_ms;
 uint32_t rail_count;
 weft_rail_info rails[WEFT_RAILS_MAX];
+uint64_t recorded;
+uint64_t unrecorded;
 } weft_stats_info;
 weft_status weft_stats(weft_session *session, weft_stats_info *stats);
 typedef enum weft_event_kind {

@@ -111,6 +111,8 @@ class Stats(NamedTuple):
     merges: int
     merge_ms: float
     rails: tuple[Rail, ...]
+    recorded: int
+    unrecorded: int
 
 
 class Event(NamedTuple):

@@ -1,0 +1,395 @@
+/* A trainer with a store: each version is there bit for bit, whatever disk and journal do, and publish never fails. */
+#include <dirent.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "layout/layout.h"
+#include "store/store.h"
+#include "tests/support/fleet.h"
+
+static char folder[300], key[320];
+
+static int remove_entry(const char *path, const struct stat *facts, int kind, struct FTW *at)
+{
+    (void)facts;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+static fleet *open_stored(fleet_size size, const char *extra)
+{
+    const char *base = getenv("TMPDIR");
+    const char *const overrides[] = {key, "session.close_deadline=20s", extra, NULL};
+    snprintf(folder, sizeof folder, "%s/weft-store-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    snprintf(key, sizeof key, "trainer.store=%s", folder);
+    return fleet_open(size, overrides);
+}
+
+static int setup(void **state)
+{
+    *state = open_stored(FLEET_TILES, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fleet_close(*state);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return 0;
+}
+
+/* ---- what the store has */
+
+/* Weights beside the fleet's, for versions of the store. */
+typedef struct image {
+    weft_store *store;
+    fleet_model model;
+    uint8_t *dense; /* room to compare */
+} image;
+
+static void image_open(const fleet *f, image *at)
+{
+    at->dense = malloc(f->bytes);
+    fleet_model_open(&at->model, f->layout, 0);
+    memset(at->dense, 0, f->bytes);
+    fleet_model_put(&at->model, at->dense);
+    if (weft_store_open(folder, NULL, &at->store) != WEFT_OK)
+        fail_msg("%s", weft_last_error());
+}
+
+static void image_close(image *at)
+{
+    weft_store_close(at->store);
+    fleet_model_close(&at->model);
+    free(at->dense);
+}
+
+/* The store leads to the version, whose bits are those of `i` in the history. */
+static void leads_to(const fleet *f, image *at, const weft_version *version, uint64_t i)
+{
+    if (weft_store_apply(at->store, version, f->layout, at->model.pieces, at->model.piece_count, NULL, NULL) != WEFT_OK)
+        fail_msg("version %llu: %s", (unsigned long long)version->number, weft_last_error());
+    fleet_model_get(&at->model, at->dense);
+    assert_memory_equal(at->dense, f->history[i].dense, f->bytes);
+}
+
+static weft_status tell_fault(void *user, const weft_store_fault *fault)
+{
+    (void)user;
+    fail_msg("%s: version %llu: %s", fault->file ? fault->file : "lost", (unsigned long long)fault->version.number,
+             fault->text);
+    return WEFT_OK;
+}
+
+/* Every version from `first` on is in the store, and every file of the store is whole. */
+static void has_all(const fleet *f, uint64_t first)
+{
+    image at;
+    uint64_t faults;
+    image_open(f, &at);
+    for (uint64_t i = first; i < f->history_count; i++) {
+        const weft_version version = {0, f->history[i].number, 0};
+        leads_to(f, &at, &version, i);
+    }
+    assert_int_equal(weft_store_check(at.store, NULL, tell_fault, NULL, &faults), WEFT_OK);
+    image_close(&at);
+}
+
+static uint64_t anchors_of(const fleet *f)
+{
+    image at;
+    uint64_t count = 0;
+    image_open(f, &at);
+    for (uint64_t i = 0; i < at.store->count; i++)
+        count += weft_store_has(&at.store->versions[i], WEFT_STORE_ANCHOR);
+    image_close(&at);
+    return count;
+}
+
+static void wait_recorded(fleet *f, uint64_t recorded)
+{
+    const uint64_t end = fleet_now_ms() + FLEET_WAIT_MS;
+    while (fleet_stats(f->trainer.session).recorded < recorded) {
+        if (fleet_now_ms() > end)
+            fail_msg("%llu versions are recorded, not %llu",
+                     (unsigned long long)fleet_stats(f->trainer.session).recorded, (unsigned long long)recorded);
+        fleet_sleep_ms(2);
+    }
+}
+
+/* ---- each version */
+
+static void versions_are_there(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, "first");
+    fleet_join(f, 0, FLEET_EMPTY);
+    for (uint64_t i = 0; i < 70; i++) {
+        if (i % 5 == 0)
+            wait_recorded(f, i + 1); /* or the journal would not keep them until they are written */
+        fleet_publish(f, i % 7 == 0 ? 500 : 20);
+    }
+    fleet_change(f->layout, f->dense, 20, &f->seed);
+    fleet_publish_dense(f, "last");
+    fleet_catch_up(f, 0);
+    fleet_stop_trainer(f);
+    has_all(f, 0);
+    assert_int_equal(anchors_of(f), 2); /* of versions 0 and 64 */
+    image at;
+    char text[16];
+    uint64_t bytes;
+    image_open(f, &at);
+    for (uint64_t number = 0; number < 72; number += 64) {
+        const weft_version version = {0, number, 0};
+        assert_int_equal(weft_store_attachment(at.store, &version, text, sizeof text, &bytes), WEFT_OK);
+        assert_memory_equal(text, "first", 5);
+    }
+    const weft_version last = {0, f->newest, 0};
+    assert_int_equal(weft_store_attachment(at.store, &last, text, sizeof text, &bytes), WEFT_OK);
+    assert_memory_equal(text, "last", 4);
+    image_close(&at);
+}
+
+/* A trainer that comes back with the bits of an earlier version goes on there, in a later run. */
+static void a_run_follows_another(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    for (int i = 0; i < 4; i++)
+        fleet_publish(f, 20);
+    fleet_stop_trainer(f);
+    memcpy(f->dense, f->history[2].dense, f->bytes);
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    for (int i = 0; i < 3; i++)
+        fleet_publish(f, 20);
+    fleet_stop_trainer(f);
+    has_all(f, 5); /* run 0 names the last run that has the number */
+    image at;
+    image_open(f, &at);
+    assert_int_equal(at.store->count, 9);
+    assert_true(at.store->versions[4].version.run < at.store->versions[5].version.run);
+    assert_int_equal(at.store->versions[5].parent, 2);
+    for (uint64_t i = 0; i < 5; i++)
+        leads_to(f, &at, &at.store->versions[i].version, i);
+    image_close(&at);
+}
+
+/* ---- who comes back */
+
+/* The bytes that version `from` + 1 to `to` took one by one. */
+static uint64_t update_bytes(const fleet *f, uint64_t from, uint64_t to)
+{
+    image at;
+    uint64_t bytes = 0;
+    image_open(f, &at);
+    for (uint64_t i = from + 1; i <= to; i++)
+        bytes += at.store->versions[i].files[WEFT_STORE_UPDATE].item.bytes;
+    image_close(&at);
+    return bytes;
+}
+
+/* What a rollout took since the trainer came back: no snapshot, and no more than the versions in between. */
+static void took_updates(fleet *f, unsigned at, uint64_t most)
+{
+    weft_peer_info info = {0};
+    const char *name = f->rollouts[at].name;
+    fleet_catch_up(f, at);
+    assert_int_equal(weft_wait(f->trainer.session, f->newest, &name, 1, FLEET_WAIT_MS), WEFT_OK);
+    assert_true(fleet_peer(f, name, &info));
+    assert_int_equal(info.snapshot_bytes, 0);
+    if (info.bytes > most)
+        fail_msg("%s took %llu bytes, not %llu at most", name, (unsigned long long)info.bytes,
+                 (unsigned long long)most);
+}
+
+static void attachment_is(fleet *f, unsigned at, const char *text)
+{
+    const void *data;
+    uint64_t bytes;
+    assert_int_equal(weft_attachment(f->rollouts[at].session, &data, &bytes), WEFT_OK);
+    assert_int_equal(bytes, strlen(text));
+    assert_memory_equal(data, text, bytes);
+}
+
+/* A trainer that comes back three versions earlier leads rollouts back, and others forward, without a snapshot. */
+static void rollouts_are_led_to_it(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, "first");
+    wait_recorded(f, 1);
+    fleet_join(f, 0, FLEET_EMPTY);
+    for (int i = 0; i < 3; i++)
+        fleet_publish(f, 20);
+    fleet_change(f->layout, f->dense, 20, &f->seed);
+    fleet_publish_dense(f, "fourth");
+    for (int i = 0; i < 2; i++)
+        fleet_publish(f, 20);
+    fleet_catch_up(f, 0);
+    attachment_is(f, 0, "fourth");
+    fleet_stop_trainer(f);
+    memcpy(f->dense, f->history[3].dense, f->bytes);
+    fleet_start_trainer(f, "first");
+    fleet_join_bits(f, 1, f->history[1].dense);
+    fleet_join_bits(f, 2, f->history[5].dense);
+    fleet_join_bits(f, 3, f->history[3].dense);
+    const uint64_t back = update_bytes(f, 3, 6), forward = update_bytes(f, 1, 3);
+    took_updates(f, 0, back * 11 / 10);
+    took_updates(f, 1, forward * 11 / 10 + 64);
+    took_updates(f, 2, back * 11 / 10);
+    took_updates(f, 3, 1024); /* the attachment, which its bits did not bring */
+    attachment_is(f, 0, "first");
+    for (int i = 0; i < 3; i++) {
+        fleet_publish(f, 20);
+        for (unsigned at = 0; at < 4; at++)
+            fleet_catch_up(f, at);
+    }
+    for (unsigned at = 0; at < 4; at++)
+        assert_int_equal(weft_scrub(f->rollouts[at].session), WEFT_OK);
+    fleet_stop_trainer(f);
+    has_all(f, 7);
+}
+
+/* A damaged file is told, the trainer serves its weights all the same, and who is elsewhere gets a snapshot. */
+static void a_damaged_store_serves(void **state)
+{
+    fleet *f = *state;
+    image at;
+    char path[700], name[WEFT_STORE_NAME_MAX];
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    fleet_join(f, 0, FLEET_SAME);
+    for (int i = 0; i < 4; i++)
+        fleet_publish(f, 20);
+    fleet_catch_up(f, 0);
+    fleet_stop_trainer(f);
+    image_open(f, &at);
+    const weft_store_file *file = &at.store->versions[3].files[WEFT_STORE_UPDATE];
+    weft_store_name_put(&file->item.name, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *damaged = fopen(path, "r+");
+    fseek(damaged, (long)(file->item.bytes / 2), SEEK_SET);
+    fwrite("damage", 6, 1, damaged);
+    fclose(damaged);
+    image_close(&at);
+    memcpy(f->dense, f->history[2].dense, f->bytes);
+    fleet_start_trainer(f, NULL);
+    fleet_catch_up(f, 0);
+    weft_peer_info info = {0};
+    assert_true(fleet_peer(f, "a", &info));
+    assert_true(info.snapshot_bytes > 0 || info.bytes > 0);
+    fleet_publish(f, 20);
+    fleet_catch_up(f, 0);
+    assert_int_equal(weft_scrub(f->rollouts[0].session), WEFT_OK);
+}
+
+/* ---- what the disk does not take */
+
+/* Makes the run's folder a file, so that nothing can be written there, and back. */
+static void disk_fails(bool fails)
+{
+    char run[600], away[620];
+    DIR *listed = opendir(folder);
+    for (const struct dirent *entry; (entry = readdir(listed));)
+        if (strlen(entry->d_name) == 16)
+            snprintf(run, sizeof run, "%s/%s", folder, entry->d_name);
+    closedir(listed);
+    snprintf(away, sizeof away, "%s.away", run);
+    if (fails) {
+        assert_int_equal(rename(run, away), 0);
+        fclose(fopen(run, "w"));
+    } else {
+        assert_int_equal(remove(run), 0);
+        assert_int_equal(rename(away, run), 0);
+    }
+}
+
+static void an_anchor_closes_a_gap(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    fleet_publish(f, 20);
+    wait_recorded(f, 2);
+    disk_fails(true);
+    fleet_publish(f, 20);
+    fleet_sleep_ms(100);
+    fleet_publish(f, 20);
+    disk_fails(false);
+    fleet_publish(f, 20);
+    wait_recorded(f, 5); /* after a rest of five seconds */
+    fleet_publish(f, 20);
+    wait_recorded(f, 6);
+    assert_int_equal(fleet_stats(f->trainer.session).unrecorded, 0);
+    fleet_stop_trainer(f);
+    has_all(f, 0);
+    assert_int_equal(anchors_of(f), 2);
+}
+
+static int setup_small_journal(void **state)
+{
+    *state = open_stored(FLEET_LARGE, "trainer.journal=16MiB");
+    return 0;
+}
+
+/* The disk fails for so long that the journal gives versions up. The last one is in the store all the same. */
+static void the_journal_does_not_wait(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    disk_fails(true);
+    for (int i = 0; i < 12; i++)
+        fleet_publish(f, 1000);
+    disk_fails(false);
+    fleet_publish(f, 1000);
+    fleet_stop_trainer(f);
+    has_all(f, f->history_count - 1);
+    assert_int_equal(anchors_of(f), 2);
+}
+
+static void a_run_is_not_mixed(void **state)
+{
+    fleet *f = *state;
+    fleet_start_trainer(f, NULL);
+    wait_recorded(f, 1);
+    fleet_publish(f, 20);
+    fleet_stop_trainer(f);
+    image at;
+    weft_site *site = fleet_site(f, NULL);
+    weft_session *session = NULL;
+    weft_options options = {.size = sizeof options, .log = f->log, .log_user = f->trainer.name, .run = 5};
+    assert_int_equal(weft_trainer_open(site, f->layout, &options, &session), WEFT_E_CONFIG);
+    assert_non_null(strstr(weft_last_error(), "is not later"));
+    image_open(f, &at);
+    options.run = at.store->versions[1].version.run;
+    assert_int_equal(weft_trainer_open(site, f->layout, &options, &session), WEFT_OK);
+    assert_int_equal(weft_bind(session, at.model.pieces, at.model.piece_count, NULL, 0, 0), WEFT_E_STATE); /* zeros */
+    assert_non_null(strstr(weft_last_error(), "with other bits"));
+    fleet_model_put(&at.model, f->history[0].dense); /* the same call, with the bits of that version */
+    assert_int_equal(weft_bind(session, at.model.pieces, at.model.piece_count, NULL, 0, 0), WEFT_OK);
+    weft_close(session);
+    image_close(&at);
+    weft_site_free(site);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(versions_are_there),
+        TEST(a_run_follows_another),
+        TEST(rollouts_are_led_to_it),
+        TEST(a_damaged_store_serves),
+        TEST(an_anchor_closes_a_gap),
+        cmocka_unit_test_setup_teardown(the_journal_does_not_wait, setup_small_journal, teardown),
+        TEST(a_run_is_not_mixed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
