@@ -77,6 +77,7 @@ class Declarations(unittest.TestCase):
             "weft_version": _records.Version, "weft_update_info": _records.Update, "weft_staged_info": _records.Staged,
             "weft_rail_info": _records.Rail, "weft_peer_info": _records.Peer, "weft_stats_info": _records.Stats,
             "weft_event": _records.Event, "weft_apply_info": _records.Applied, "weft_update_header": _records.Header,
+            "weft_store_entry": _records.Stored, "weft_store_info": _records.Moved, "weft_store_fault": _records.Fault,
             "weft_device_info": _records.Device, "weft_provider_info": _records.Provider,
         }  # fmt: skip
         for struct, record in pairs.items():

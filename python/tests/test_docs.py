@@ -13,7 +13,7 @@ from pathlib import Path
 import support
 
 import weft
-from weft import _trainer, _update
+from weft import _store, _trainer, _update
 
 PAGE = support.ROOT / "docs" / "PYTHON.md"
 
@@ -56,6 +56,15 @@ class Documents(unittest.TestCase):
     def test_from_a_torch_trainer(self):
         self.play("torch_trainer.py", "torch_rollout.py")
 
+    def test_a_store_that_is_read(self):
+        named = support.weights()
+        with weft.Store(self.folder / "store", create=True) as store:
+            store.put(named, 7)
+        (self.folder / "read_store.py").write_text(programs()["read_store.py"])
+        said = subprocess.run([sys.executable, "-B", self.folder / "read_store.py", self.folder / "store"],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout  # fmt: skip
+        self.assertRegex(said, "^version 7 by 1 files of [0-9]+ bytes$")
+
     def test_readme(self):
         before = os.getcwd()
         os.chdir(self.folder)
@@ -67,7 +76,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(done.failed, 0)
 
     def test_docstrings(self):
-        for module in (_trainer, _update):
+        for module in (_store, _trainer, _update):
             done = doctest.testmod(module)
             self.assertGreater(done.attempted, 2)
             self.assertEqual(done.failed, 0)

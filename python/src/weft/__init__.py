@@ -20,17 +20,21 @@ from ._records import (
     Applied,
     Device,
     Event,
+    Fault,
     Header,
+    Moved,
     Peer,
     Provider,
     Rail,
     Staged,
     Stats,
+    Stored,
     Update,
     Version,
 )
 from ._rollout import Rollout
 from ._site import Site
+from ._store import Kept, Store
 from ._tensors import Typed
 from ._trainer import Trainer
 from ._update import Changes, UpdateFile, diff, digest, merge
@@ -47,8 +51,9 @@ from .errors import (
 )
 
 __all__ = [
-    "Applied", "Blocks", "CallError", "Changes", "ClosedError", "Device", "Error", "Event", "Header", "Layout",
-    "LibraryError", "Peer", "PeerError", "Pieces", "Provider", "Rail", "Rollout", "SessionError", "Site", "Staged",
-    "Stats", "TensorError", "TensorSpec", "TimeoutExpired", "Trainer", "Typed", "Update", "UpdateFile", "Version",
-    "VersionError", "__version__", "devices", "diff", "digest", "library_path", "merge", "providers",
+    "Applied", "Blocks", "CallError", "Changes", "ClosedError", "Device", "Error", "Event", "Fault", "Header", "Kept",
+    "Layout", "LibraryError", "Moved", "Peer", "PeerError", "Pieces", "Provider", "Rail", "Rollout", "SessionError",
+    "Site", "Staged", "Stats", "Store", "Stored", "TensorError", "TensorSpec", "TimeoutExpired", "Trainer", "Typed",
+    "Update", "UpdateFile", "Version", "VersionError", "__version__", "devices", "diff", "digest", "library_path",
+    "merge", "providers",
 ]  # fmt: skip

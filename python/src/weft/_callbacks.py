@@ -48,6 +48,16 @@ def log_callback(carrier: Carrier, log: Callable[[str, str], Any]) -> Any:
     return on_line
 
 
+def fault_callback(carrier: Carrier, report: Callable[[Any], Any]) -> Any:
+    """What weft_store_check reports by: `report(fault)`."""
+
+    @ffi.callback("weft_status(void *, const weft_store_fault *)")
+    def on_fault(user: Any, fault: Any) -> int:
+        return carrier.run(report, fault)
+
+    return on_fault
+
+
 def sink_of(carrier: Carrier, file: BinaryIO) -> tuple[Any, Any]:
     """A weft_sink into a file, and what must live as long as it is used."""
 

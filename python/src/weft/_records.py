@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeVar
 
 from . import _dtypes
-from ._library import ffi, lib, text_of
+from ._library import NULL, ffi, lib, text_of
 
 Record = TypeVar("Record")
 
@@ -157,6 +157,37 @@ class Header(NamedTuple):
     classes: dict[str, tuple[int, ...]]
 
 
+class Stored(NamedTuple):
+    """One version of a store. `base` is None where the version has no update, `time_s` seconds since 1970."""
+
+    version: Version
+    base: Version | None
+    update_bytes: int
+    anchor_bytes: int
+    time_s: int
+    damaged: bool
+    reachable: bool
+
+
+class Moved(NamedTuple):
+    """What it took to move weights to a version of a store: files, and the anchors among them."""
+
+    version: Version
+    files: int
+    anchors: int
+    bytes: int
+    damaged: int
+
+
+class Fault(NamedTuple):
+    """A fault of a store. `file` is None for a version that no whole files lead to."""
+
+    file: str | None
+    version: Version
+    status: str
+    text: str
+
+
 class Device(NamedTuple):
     """A device that a backend found, or the reason why a backend has none."""
 
@@ -254,6 +285,20 @@ def _classes(rows: Any) -> dict[str, tuple[int, ...]]:
 
 def header_of(c: Any) -> Header:
     return _fill(Header, c, layout=hex_of(c.layout), named=bool(c.named), classes=_classes(c.classes))
+
+
+def stored_of(c: Any) -> Stored:
+    base = version_of(c.base)
+    return _fill(Stored, c, base=base if any(base) else None, damaged=bool(c.damaged), reachable=bool(c.reachable))
+
+
+def moved_of(c: Any) -> Moved:
+    return _fill(Moved, c)
+
+
+def fault_of(c: Any) -> Fault:
+    file = None if c.file == NULL else text_of(c.file)
+    return _fill(Fault, c, file=file, status=text_of(lib.weft_status_name(c.status)))
 
 
 def device_of(c: Any) -> Device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from . import _binding, _records, _wait
 from ._aside import aside
@@ -10,6 +10,9 @@ from ._layout import Layout, Named
 from ._library import check, failure, ffi, lib, sized
 from ._records import Staged, Version
 from ._session import Log, Session, Sources, _boxes
+
+
+Result = TypeVar("Result")
 
 
 class Rollout(Session):
@@ -60,7 +63,9 @@ class Rollout(Session):
         )
         self._bind_or_close(named, attachment, empty)
 
-    def bind(self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None, empty: bool = False) -> None:
+    def bind(
+        self, named: Named | _binding.Pieces | _binding.Blocks, attachment: Any = None, empty: bool = False
+    ) -> None:
         """Binds the tensors; later calls bind the same bits at new addresses, for engines that move their weights."""
         self._bind(named, attachment, empty)
 
@@ -90,7 +95,9 @@ class Rollout(Session):
             timeout, lambda session, ms: lib.weft_offered(session, known, ms, number), lambda: int(number[0])
         )
 
-    def _await(self, timeout: float | None, call: Callable[[Any, int], int], result: Callable[[], Any]) -> Any:
+    def _await(
+        self, timeout: float | None, call: Callable[[Any, int], int], result: Callable[[], Result]
+    ) -> Result | None:
         """Calls in slices until there is a result, or the time is over."""
         deadline = _wait.Deadline(timeout)
         while True:

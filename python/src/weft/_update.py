@@ -25,8 +25,8 @@ class Changes(NamedTuple):
     exact: bool
 
 
-def _worked(call: Callable[[Any, Any], int], threads: int, progress: Progress | None, memory: int = 0,
-            to: BinaryIO | None = None) -> None:  # fmt: skip
+def worked(call: Callable[[Any, Any], int], threads: int, progress: Progress | None, memory: int = 0,
+           to: BinaryIO | None = None) -> None:  # fmt: skip
     """Makes a call with a sink (NULL without `to`) and a weft_work. Ctrl-C ends it; callbacks' exceptions come out."""
     carrier = Carrier()
     work, keep_work = work_of(carrier, threads, progress, memory)
@@ -85,7 +85,7 @@ def diff(base: Named, target: Named, to: Target, *, level: str | None = None, ve
     def call(sink: Any, work: Any, keep: Any = keep) -> int:
         return int(lib.weft_diff(layout._pointer, old.c, old.count, new.c, new.count, options, work, sink, info))
 
-    _written(to, lambda file: _worked(call, threads, progress, to=file))
+    _written(to, lambda file: worked(call, threads, progress, to=file))
     return _records.update_of(info)
 
 
@@ -108,7 +108,7 @@ def merge(updates: Iterable[UpdateFile], to: Target, *, layout: Layout | None = 
         pieces, count = (NULL, 0) if old is None else (old.c, old.count)
         return int(lib.weft_update_merge(pointers, len(files), where, pieces, count, word, work, sink, info))
 
-    _written(to, lambda file: _worked(call, threads, progress, to=file))
+    _written(to, lambda file: worked(call, threads, progress, to=file))
     return _records.update_of(info)
 
 
@@ -121,7 +121,7 @@ def digest(named: Named, *, layout: Layout | None = None, threads: int = 0, prog
     def call(sink: Any, work: Any) -> int:
         return int(lib.weft_digest_tensors(layout._pointer, bound.c, bound.count, work, NULL, root))
 
-    _worked(call, threads, progress)
+    worked(call, threads, progress)
     return int(root[0])
 
 
@@ -213,7 +213,7 @@ class UpdateFile:
         def call(sink: Any, work: Any) -> int:
             return int(lib.weft_update_apply(self._here(), layout._pointer, bound.c, bound.count, work, info))
 
-        _worked(call, threads, progress, memory)
+        worked(call, threads, progress, memory)
         return _records.applied_of(info)
 
     def invert(self, to: Target, *, base: Named | None = None, layout: Layout | None = None, level: str | None = None,
@@ -232,7 +232,7 @@ class UpdateFile:
             pieces, count = (NULL, 0) if old is None else (old.c, old.count)
             return int(lib.weft_update_invert(self._here(), where, pieces, count, word, data, size, work, sink, info))
 
-        _written(to, lambda file: _worked(call, threads, progress, to=file))
+        _written(to, lambda file: worked(call, threads, progress, to=file))
         return _records.update_of(info)
 
     def rewrite(self, named: Named, to: Target, *, layout: Layout | None = None, threads: int = 0,
@@ -245,7 +245,7 @@ class UpdateFile:
         def call(sink: Any, work: Any) -> int:
             return int(lib.weft_update_rewrite(self._here(), layout._pointer, bound.c, bound.count, work, sink, info))
 
-        _written(to, lambda file: _worked(call, threads, progress, to=file))
+        _written(to, lambda file: worked(call, threads, progress, to=file))
         return _records.applied_of(info)
 
     def close(self) -> None:

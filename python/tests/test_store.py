@@ -1,0 +1,132 @@
+"""Versions in a folder: each comes back, what is damaged is named, and a trainer's store is read without the trainer."""
+
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import support
+from support import arrays, change, same, weights
+
+import weft
+
+
+class Stores(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.place = Path(self.folder.name) / "store"
+
+    def versions(self, count):
+        all_ = [weights()]
+        for version in range(1, count):
+            all_.append(weights())
+            for earlier in range(1, version + 1):
+                change(all_[-1], earlier)
+        return all_
+
+    def filled(self, count=5, anchors=0):
+        versions = self.versions(count)
+        store = weft.Store(self.place, create=True, anchors=anchors)
+        self.addCleanup(store.close)
+        for number, named in enumerate(versions):
+            store.put(named, 120 + number, base=versions[number - 1] if number else None)
+        return store, versions
+
+    def test_every_version_comes_back(self):
+        store, versions = self.filled()
+        listed = store.versions
+        self.assertEqual([stored.version.number for stored in listed], list(range(120, 125)))
+        self.assertEqual([stored.base and stored.base.number for stored in listed], [None, 120, 121, 122, 123])
+        self.assertTrue(all(stored.reachable and not stored.damaged for stored in listed))
+        named = weights()
+        for number in (4, 1, 3, 0, 2):
+            moved = store.apply(named, 120 + number)
+            self.assertEqual((moved.version, moved.damaged), (listed[number].version, 0))
+            self.assertTrue(same(named, versions[number]))
+        self.assertEqual(store.apply(named, listed[4].version, threads=2).anchors, 0)
+        self.assertEqual(store.check(), [])
+        self.assertIn("5 versions", repr(store))
+
+    def test_a_version_needs_no_model(self):
+        store, versions = self.filled(3)
+        layout = store.layout(122)
+        self.assertEqual(layout, weft.Layout(versions[2]))
+        empty = layout.empty()
+        self.assertEqual(store.apply(empty, 122, layout=layout).anchors, 1)
+        self.assertEqual([typed.array.tobytes() for typed in empty.values()],
+                         [array.tobytes() for array in arrays(versions[2]).values()])  # fmt: skip
+
+    def test_attachments(self):
+        one, two, three = self.versions(3)
+        with weft.Store(self.place, create=True) as store:
+            store.put(one, 1, attachment=b"first")
+            store.put(two, 2, base=one)
+            store.put(three, 3, base=two, attachment=b"third")
+            self.assertEqual([store.attachment(number) for number in (1, 2, 3)], [b"first", b"first", b"third"])
+
+    def test_what_is_damaged_is_named(self):
+        store, versions = self.filled()
+        file = sorted(self.place.glob("*/*/source-*"))[1]  # of version 122
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.chmod(0o644)
+        file.write_bytes(data)
+        faults = store.check()
+        self.assertEqual([fault.version.number for fault in faults if fault.file], [122])
+        self.assertEqual({fault.version.number for fault in faults if fault.file is None}, {122, 123, 124})
+        self.assertTrue(all(fault.text and fault.status != "ok" for fault in faults))
+        with self.assertRaises(weft.Error):
+            store.apply(weights(), 124)
+        store.apply(versions[3], 121)
+        self.assertTrue(same(versions[3], versions[1]))
+
+    def test_old_versions_go(self):
+        store, _ = self.filled(9, anchors=4)
+        self.assertEqual(store.trim(weft.Kept(versions=3)), 0)  # younger than an hour
+        self.assertEqual(store.trim(weft.Kept(versions=3, grace_s=0)), 4)
+        self.assertEqual(store.versions[0].version.number, 124)
+        self.assertEqual(store.check(), [])
+
+    def test_errors(self):
+        store, versions = self.filled(2)
+        with self.assertRaises(weft.CallError) as caught:
+            store.apply(versions[0], 7)
+        self.assertEqual(caught.exception.name, "missing")
+        with self.assertRaises(weft.Error) as caught:
+            store.put(versions[1], 121, base=versions[1])
+        self.assertEqual(caught.exception.name, "state")
+        with self.assertRaises(weft.Error):
+            weft.Store(self.place / "absent")
+        with self.assertRaises(weft.CallError):
+            weft.Store("s3://bucket/prefix", create=True)
+        store.close()
+        self.assertRaises(weft.ClosedError, lambda: store.versions)
+        self.assertIn("closed", repr(store))
+
+        def stop(done, total):
+            raise KeyError("enough")
+
+        with weft.Store(self.place) as again, self.assertRaises(KeyError):
+            again.apply(weights(), 121, progress=stop)
+
+    def test_the_store_of_a_trainer(self):
+        named, site = weights(), support.site(trainer__store=str(self.place))
+        with weft.Trainer(site, named, attachment=b"head", log=support.quiet) as trainer:
+            for version in (1, 2, 3):
+                change(named, version)
+                trainer.publish(version)
+            deadline = time.monotonic() + 60
+            while trainer.stats().recorded + trainer.stats().unrecorded < 4:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            root = trainer.held.root
+        with weft.Store(self.place) as store:
+            other = weights()
+            self.assertEqual(store.apply(other, 3).version.root, root)
+            self.assertTrue(same(other, named))
+            self.assertEqual(store.attachment(3), b"head")
+
+
+if __name__ == "__main__":
+    support.main()
