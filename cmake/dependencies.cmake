@@ -55,6 +55,13 @@ if(WEFT_openssl_INCLUDE)
     unset(CMAKE_REQUIRED_INCLUDES)
     set(WEFT_TLS ${WEFT_OPENSSL_3})
 endif()
+# Headers of libcurl, which is opened at run time (core/store/curl.c). A build without them refuses stores of object
+# servers.
+find_path(WEFT_curl_INCLUDE curl/curl.h)
+mark_as_advanced(WEFT_curl_INCLUDE)
+if(NOT WEFT_curl_INCLUDE)
+    message(STATUS "Without s3: the headers of libcurl are missing (Debian: libcurl4-openssl-dev)")
+endif()
 if(NOT WEFT_TLS)
     message(STATUS "Without tls: the headers of OpenSSL 3 are missing (Debian: libssl-dev)")
 endif()

@@ -20,6 +20,11 @@ if(WEFT_TLS)
 else()
     target_compile_definitions(weft_core PRIVATE WEFT_NO_TLS)
 endif()
+if(WEFT_curl_INCLUDE)
+    target_include_directories(weft_core SYSTEM PRIVATE ${WEFT_curl_INCLUDE})
+else()
+    target_compile_definitions(weft_core PRIVATE WEFT_NO_S3)
+endif()
 target_link_libraries(weft_core PRIVATE weft_dep_iniparser weft_dep_xxhash weft_dep_zstd)
 target_link_libraries(weft_backends PRIVATE weft_dep_xxhash weft_dep_zstd)
 target_link_libraries(weft_model PRIVATE weft_dep_jansson)
@@ -52,7 +57,7 @@ if(WEFT_X86_64)
     endif()
 endif()
 
-# libfabric and OpenSSL are not among them: they are opened at run time.
+# libfabric, OpenSSL and libcurl are not among them: they are opened at run time.
 set(WEFT_LINK_NAMES iniparser xxhash zstd)
 
 set(rooms $<TARGET_OBJECTS:weft_core> $<TARGET_OBJECTS:weft_providers> $<TARGET_OBJECTS:weft_backends>)

@@ -1004,10 +1004,12 @@ typedef struct weft_store_options {
 
 /* Opens a store, and reads the ends of all of its files. A damaged file is no error here.
  *
- * place    path of a folder
+ * place    path of a folder, or s3://BUCKET/PREFIX, with the credentials of the environment (docs/STORE.md)
  * options  NULL for the defaults
  * store    receives the store; the caller gives it back with weft_store_close
- * Errors: WEFT_E_FILE (no folder), WEFT_E_ARGUMENT, WEFT_E_MEMORY. */
+ * Blocks: for the disk, or the server.
+ * Errors: WEFT_E_FILE (no folder, or the server does not serve), WEFT_E_ARGUMENT, WEFT_E_CONFIG (no credentials),
+ * WEFT_E_MISSING (no libcurl), WEFT_E_MEMORY. */
 WEFT_API weft_status weft_store_open(const char *place, const weft_store_options *options, weft_store **store);
 /* Closes a store. NULL is allowed. */
 WEFT_API void weft_store_close(weft_store *store);

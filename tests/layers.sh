@@ -82,7 +82,7 @@ check_outside()
         broke "$file includes $include: core knows libc, xxhash, zstd and iniparser only"
     done < <(grep -E '^core/[^ ]* <' <<<"$includes" |
         grep -Ev "<($libc|xxhash\.h|zstd\.h|(iniparser/)?(iniparser|dictionary)\.h)>$" |
-        grep -Ev '^core/security/[^ ]* <(openssl/[a-z0-9]+|dlfcn)\.h>$')
+        grep -Ev '^core/(security/[^ ]* <(openssl/[a-z0-9]+|dlfcn)|store/curl\.[ch] <(curl/curl|dlfcn))\.h>$')
     forbid_include '(core/([^s]|s[^e]|se[^c])|providers|backends|model|tools|bench)[^ ]*' '"security/(openssl|inside)\.h"' \
         'only core/security knows OpenSSL'
     while read -r file include; do

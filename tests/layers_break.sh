@@ -38,6 +38,7 @@ layers "" || { echo "the walls are broken before the test:" && cat "$work/said" 
 breaks_include core/base/status.c '<rdma/fabric.h>' 'core knows libc'
 breaks_include core/base/status.c '<openssl/ssl.h>' 'core knows libc'
 breaks_include core/wire/wire.c '"security/openssl.h"' 'only core/security knows OpenSSL'
+breaks_include core/store/store_list.c '<curl/curl.h>' 'core knows libc'
 breaks_include core/base/status.c '<cuda.h>' 'no vendor header'
 breaks_include core/base/status.c '<jansson.h>' 'core knows libc'
 breaks_include core/base/status.c '"providers/profile.h"' 'core includes only core'

@@ -19,6 +19,7 @@ build  libxxhash-dev    header xxhash.h
 build  libzstd-dev      header zstd.h
 build  libjansson-dev   header jansson.h
 build  libssl-dev       header openssl/ssl.h
+build  libcurl4-openssl-dev header curl/curl.h
 test   libcmocka-dev    header cmocka.h
 test   libsimde-dev     header simde/x86/avx512.h
 test   g++              command c++
@@ -29,6 +30,7 @@ test   python3-cffi     python cffi
 test   python3-numpy    python numpy
 test   zstd             command zstd
 test   openssl          command openssl
+test   curl             command curl
 test   iproute2         command tc
 images clang-22         command clang++-22 clang++-21 clang++-20 clang++-19 amdclang++ hipcc
 images lld-22           command ld.lld-22 ld.lld-21 ld.lld-20 ld.lld-19 amdclang++ hipcc

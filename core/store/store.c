@@ -20,7 +20,9 @@ static weft_status store_make(const char *place, const weft_store_options *optio
     if (!store->name)
         return weft_fail(WEFT_E_MEMORY, "no memory for a store");
     store->anchors = options->anchors ? options->anchors : ANCHORS;
-    weft_status status = weft_store_folder_open(place, options->create, &store->port, &store->place);
+    weft_status status = strncmp(place, "s3://", 5) == 0
+                             ? weft_store_s3_open(place, &store->port, &store->place)
+                             : weft_store_folder_open(place, options->create, &store->port, &store->place);
     return status == WEFT_OK ? weft_store_load(store) : status;
 }
 
@@ -32,8 +34,8 @@ weft_status weft_store_open(const char *place, const weft_store_options *options
         return status;
     if (!place || !*place)
         return weft_fail(WEFT_E_ARGUMENT, "a store needs the path of a folder");
-    if (strstr(place, "://"))
-        return weft_fail(WEFT_E_ARGUMENT, "%s: a store is a folder; object stores are not built yet", place);
+    if (strstr(place, "://") && strncmp(place, "s3://", 5) != 0)
+        return weft_fail(WEFT_E_ARGUMENT, "%s: a store is a folder, or s3://BUCKET/PREFIX", place);
     if (options)
         memcpy(&own, options, options->size < sizeof own ? options->size : sizeof own);
     weft_store *made = weft_mem_take(1, sizeof *made);
@@ -56,6 +58,12 @@ void weft_store_close(weft_store *store)
     weft_mem_give(store->versions);
     weft_mem_give(store->name);
     weft_mem_give(store);
+}
+
+void weft_store_end(weft_store *store)
+{
+    if (store->port->end)
+        store->port->end(store->place);
 }
 
 weft_status weft_store_refresh(weft_store *store)

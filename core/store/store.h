@@ -48,6 +48,8 @@ typedef struct weft_store_port {
     weft_status (*remove)(void *place, const char *name);
     /* Removes unfinished files that were last written before `time_s`. */
     weft_status (*tidy)(void *place, uint64_t time_s);
+    /* Ends what is under way, and has all later calls fail. Any thread. NULL: no call waits for long. */
+    void (*end)(void *place);
     void (*close)(void *place);
 } weft_store_port;
 
@@ -58,6 +60,7 @@ typedef struct weft_store_file {
     uint64_t layout[2]; /* hash of the layout */
     weft_status status; /* OK: both ends are whole and fit the name */
     bool attached;      /* the file brings an attachment */
+    bool read;          /* its ends were read, and are whole */
 } weft_store_file;
 
 /* One version. */
@@ -84,10 +87,13 @@ void weft_store_name_put(const weft_store_name *name, char out[WEFT_STORE_NAME_M
 /* Reads a name. False: the name is not as weft_store_name_put writes it. */
 bool weft_store_name_get(const char *text, weft_store_name *name);
 
-/* ---- store_folder.c, store_list.c */
+/* ---- store_folder.c, store_s3.c, store_list.c */
 
 /* Opens a folder as a place. Errors: WEFT_E_FILE (no folder, or it cannot be made), WEFT_E_MEMORY. */
 weft_status weft_store_folder_open(const char *path, bool create, const weft_store_port **port, void **place);
+/* Opens s3://BUCKET/PREFIX as a place. Errors: WEFT_E_ARGUMENT, WEFT_E_CONFIG (no credentials), WEFT_E_MISSING (no
+ * libcurl), WEFT_E_MEMORY. */
+weft_status weft_store_s3_open(const char *url, const weft_store_port **port, void **place);
 /* Adds a file to a listing. Errors: WEFT_E_MEMORY. */
 weft_status weft_store_items_add(weft_store_items *items, const weft_store_item *item);
 /* Lists the place anew, and reads the ends of all files. A damaged file is no error here. */
@@ -113,6 +119,11 @@ weft_status weft_store_file_put(weft_store *store, const weft_version *version, 
 /* Tells whether an anchor is due for a version whose base has the index `parent`: none lies between the version and the
  * last number that is a multiple of `anchors`. An anchor that failed is due again at the next version. */
 bool weft_store_anchor_is_due(const weft_store *store, const weft_version *version, uint64_t parent);
+
+/* ---- store.c */
+
+/* Ends what is under way, so that the store can be closed soon. Any thread. */
+void weft_store_end(weft_store *store);
 
 /* ---- store_way.c: the shortest way to a version */
 

@@ -68,6 +68,8 @@ weft_status weft_store_file_open(const weft_store *store, weft_store_file *file,
 static weft_status ends_read(const weft_store *store, weft_store_file *file)
 {
     weft_update_file *update;
+    if (file->read)
+        return WEFT_OK;
     file->status = weft_store_file_open(store, file, &update);
     if (file->status == WEFT_E_MEMORY)
         return WEFT_E_MEMORY;
@@ -76,6 +78,7 @@ static weft_status ends_read(const weft_store *store, weft_store_file *file)
         file->target = update->header.target;
         memcpy(file->layout, update->header.layout, sizeof file->layout);
         file->attached = update->header.attachment_bytes > 0;
+        file->read = true;
     }
     weft_update_close(update);
     return WEFT_OK;
@@ -107,6 +110,7 @@ static void item_keep(weft_store_version *version, const weft_store_item *item)
         file->item.bytes = 1;
 }
 
+/* Makes the versions of a listing, which take the place of those before. */
 static weft_status versions_fold(weft_store *store, const weft_store_items *items)
 {
     weft_store_version *versions = weft_mem_take(items->count + 1, sizeof *versions);
@@ -120,7 +124,6 @@ static weft_status versions_fold(weft_store *store, const weft_store_items *item
             versions[count++] = (weft_store_version){.version = {name->run, name->number, 0}};
         item_keep(&versions[count - 1], &items->items[i]);
     }
-    weft_mem_give(store->versions);
     store->versions = versions;
     store->count = count;
     store->capacity = items->count + 1;
@@ -166,15 +169,35 @@ static void sharded_drop(weft_store_items *items)
     items->count = kept;
 }
 
+/* Takes over what was read of files that are as they were, because nothing is overwritten. */
+static void known_take(const weft_store *before, weft_store *store)
+{
+    for (uint64_t i = 0; i < store->count; i++) {
+        weft_store_version *v = &store->versions[i];
+        const uint64_t found = weft_store_find(before, v->version.run, v->version.number);
+        for (int kind = 0; kind < WEFT_STORE_KINDS && found != WEFT_STORE_NONE; kind++) {
+            const weft_store_file *known = &before->versions[found].files[kind];
+            if (known->read && known->status == WEFT_OK && known->item.bytes == v->files[kind].item.bytes &&
+                known->item.time_s == v->files[kind].item.time_s)
+                v->files[kind] = *known;
+        }
+    }
+}
+
 weft_status weft_store_load(weft_store *store)
 {
     weft_store_items items = {0};
+    const weft_store before = *store;
     weft_status status = store->port->list(store->place, &items);
     if (status == WEFT_OK) {
         sharded_drop(&items);
         if (items.count)
             qsort(items.items, items.count, sizeof *items.items, items_compare);
         status = versions_fold(store, &items);
+    }
+    if (status == WEFT_OK) {
+        known_take(&before, store);
+        weft_mem_give(before.versions);
     }
     store->others = items.others;
     for (uint64_t i = 0; status == WEFT_OK && i < store->count; i++)
@@ -217,7 +240,7 @@ weft_status weft_store_note(weft_store *store, const weft_store_name *name)
         return status;
     weft_store_version *version = &store->versions[index == WEFT_STORE_NONE ? store->count - 1 : index];
     weft_store_file *file = &version->files[name->kind];
-    file->item = (weft_store_item){*name, 1, (uint64_t)time(NULL)};
+    *file = (weft_store_file){.item = {*name, 1, (uint64_t)time(NULL)}};
     status = weft_store_file_open(store, file, &update);
     if (status != WEFT_OK)
         return status;

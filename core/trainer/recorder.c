@@ -352,10 +352,9 @@ static void tell_left(weft_recorder *recorder)
     if (recorder->next <= newest)
         stats->unrecorded += newest + 1 - recorder->next;
     if (recorder->next <= newest || !recorder->linked)
-        weft_log(
-            WEFT_LOG_WARN,
-            "store: the last version there is %llu, and version %llu was published; raise [session] close_deadline",
-            (ull)(recorder->linked ? recorder->last.number : 0), (ull)recorder->publisher->newest.version.number);
+        weft_log(WEFT_LOG_WARN,
+                 "store: version %llu, the last one published, is not there; raise [session] close_deadline",
+                 (ull)recorder->publisher->newest.version.number);
 }
 
 static void *run(void *argument)
@@ -437,5 +436,6 @@ void weft_recorder_stop(weft_recorder *recorder, uint64_t deadline_ns)
     recorder->broken = true;
     weft_session_changed(session); /* the thread may wait for a publish to be done with the shadow */
     pthread_mutex_unlock(&session->lock);
+    weft_store_end(recorder->store);
     pthread_join(recorder->thread, NULL);
 }

@@ -271,6 +271,8 @@ void weft_update_close(weft_update_file *update)
         return;
     if (update->descriptor >= 0)
         close(update->descriptor);
+    if (update->release)
+        update->release(update->source.user);
     weft_layout_free(update->layout);
     weft_mem_give(update->end);
     weft_mem_give(update->path);

@@ -35,8 +35,9 @@ typedef struct weft_update_file {
     weft_wire_update header; /* header, with the roots filled in */
     weft_wire_trailer trailer;
     weft_update_tail tail;
-    uint64_t frames_at; /* offset in the file */
-    uint8_t *end;       /* bytes of the file after the frames */
+    void (*release)(void *user); /* called with the source's user when the file is closed; NULL: no call */
+    uint64_t frames_at;          /* offset in the file */
+    uint8_t *end;                /* bytes of the file after the frames */
     uint64_t end_bytes;
     const uint8_t *shape, *packed, *checks; /* sections in `end` */
     weft_layout *layout;                    /* layout of the shape, made at the first call that needs it */

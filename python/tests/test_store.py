@@ -99,7 +99,7 @@ class Stores(unittest.TestCase):
         with self.assertRaises(weft.Error):
             weft.Store(self.place / "absent")
         with self.assertRaises(weft.CallError):
-            weft.Store("s3://bucket/prefix", create=True)
+            weft.Store("gs://bucket/prefix", create=True)
         store.close()
         self.assertRaises(weft.ClosedError, lambda: store.versions)
         self.assertIn("closed", repr(store))

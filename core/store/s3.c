@@ -1,0 +1,322 @@
+#include "store/s3.h"
+
+#ifndef WEFT_NO_S3
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "layout/digest.h"
+#include "store/curl.h"
+
+#define TRIES       6u
+#define PAUSE_MS    100u /* before the second try; each further one is twice as long */
+#define CONNECT_MS  10000L
+#define STILL_S     15L    /* a transfer that stands so long is broken off */
+#define PATIENCE_MS 60000u /* after which nothing is asked again */
+#define SLICE_MS    20u
+#define URL_MOST    2600u
+#define CREDENTIALS 512u
+
+struct weft_s3 {
+    const weft_curl *lib;
+    CURL *handle;
+    char *url;      /* as it was given */
+    char *endpoint; /* http://HOST[:PORT] or https://HOST */
+    char *bucket, *prefix;
+    char sign[128];          /* for CURLOPT_AWS_SIGV4 */
+    char login[CREDENTIALS]; /* ID:SECRET */
+    char token[2048];        /* header with the token of a session; "": none */
+    uint64_t draw;           /* for the pauses */
+    atomic_bool ended;
+};
+
+/* ---- open and close */
+
+static const char *environment(const char *first, const char *second, const char *third, const char *otherwise)
+{
+    const char *names[] = {first, second, third};
+    for (size_t i = 0; i < 3; i++) {
+        const char *value = names[i] ? getenv(names[i]) : NULL;
+        if (value && *value)
+            return value;
+    }
+    return otherwise;
+}
+
+/* Parts s3://BUCKET/PREFIX. */
+static weft_status place_take(weft_s3 *s3, const char *url)
+{
+    const char *bucket = url + strlen("s3://"), *slash = strchr(bucket, '/');
+    const size_t length = slash ? (size_t)(slash - bucket) : strlen(bucket);
+    if (length == 0 || length > 255)
+        return weft_fail(WEFT_E_ARGUMENT, "%s: need s3://BUCKET/PREFIX", url);
+    s3->url = weft_mem_text(url);
+    s3->bucket = weft_mem_text(bucket);
+    s3->prefix = weft_mem_take(strlen(url) + 2, 1);
+    if (!s3->url || !s3->bucket || !s3->prefix)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    s3->bucket[length] = 0;
+    strcpy(s3->prefix, slash ? slash + 1 : "");
+    for (size_t last = strlen(s3->url); last > 0 && s3->url[last - 1] == '/';)
+        s3->url[--last] = 0;
+    size_t end = strlen(s3->prefix);
+    while (end > 0 && s3->prefix[end - 1] == '/')
+        s3->prefix[--end] = 0;
+    if (end > 0)
+        strcpy(s3->prefix + end, "/");
+    return end <= 700 ? WEFT_OK : weft_fail(WEFT_E_ARGUMENT, "%s: the prefix is longer than 700 bytes", url);
+}
+
+static weft_status login_take(weft_s3 *s3)
+{
+    const char *id = environment("AWS_ACCESS_KEY_ID", NULL, NULL, NULL);
+    const char *secret = environment("AWS_SECRET_ACCESS_KEY", NULL, NULL, NULL);
+    const char *token = environment("AWS_SESSION_TOKEN", NULL, NULL, NULL);
+    const char *region = environment("AWS_REGION", "AWS_DEFAULT_REGION", NULL, "us-east-1");
+    char own[300];
+    if (!id || !secret)
+        return weft_fail(WEFT_E_CONFIG, "%s: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
+                         s3->url);
+    snprintf(own, sizeof own, "https://s3.%s.amazonaws.com", region);
+    s3->endpoint = weft_mem_text(environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL, own));
+    if (!s3->endpoint)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    for (size_t end = strlen(s3->endpoint); end > 0 && s3->endpoint[end - 1] == '/';)
+        s3->endpoint[--end] = 0;
+    const int sign = snprintf(s3->sign, sizeof s3->sign, "aws:amz:%s:s3", region);
+    const int login = snprintf(s3->login, sizeof s3->login, "%s:%s", id, secret);
+    const int header = token ? snprintf(s3->token, sizeof s3->token, "x-amz-security-token: %s", token) : 0;
+    if (sign >= (int)sizeof s3->sign || login >= (int)sizeof s3->login || header >= (int)sizeof s3->token)
+        return weft_fail(WEFT_E_CONFIG, "%s: a region, credential or token of the environment is too long", s3->url);
+    return WEFT_OK;
+}
+
+weft_status weft_s3_open(const char *url, weft_s3 **s3)
+{
+    weft_s3 *made = weft_mem_take(1, sizeof *made);
+    if (!made)
+        return weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    made->draw = weft_clock_ns();
+    weft_status status = weft_curl_open(&made->lib);
+    if (status == WEFT_OK)
+        status = place_take(made, url);
+    if (status == WEFT_OK)
+        status = login_take(made);
+    if (status == WEFT_OK) {
+        made->handle = made->lib->easy_init();
+        status = made->handle ? WEFT_OK : weft_fail(WEFT_E_MEMORY, "no memory for a store");
+    }
+    if (status == WEFT_OK)
+        *s3 = made;
+    else
+        weft_s3_close(made);
+    return status;
+}
+
+void weft_s3_close(weft_s3 *s3)
+{
+    if (!s3)
+        return;
+    if (s3->handle)
+        s3->lib->easy_cleanup(s3->handle);
+    weft_mem_give(s3->prefix);
+    weft_mem_give(s3->bucket);
+    weft_mem_give(s3->endpoint);
+    weft_mem_give(s3->url);
+    explicit_bzero(s3->login, sizeof s3->login);
+    explicit_bzero(s3->token, sizeof s3->token);
+    weft_mem_give(s3);
+}
+
+void weft_s3_end(weft_s3 *s3)
+{
+    atomic_store(&s3->ended, true);
+}
+
+const char *weft_s3_url(const weft_s3 *s3)
+{
+    return s3->url;
+}
+
+const char *weft_s3_prefix(const weft_s3 *s3)
+{
+    return s3->prefix;
+}
+
+/* ---- one request */
+
+static size_t body_take(char *data, size_t one, size_t count, void *user)
+{
+    weft_s3_answer *answer = user;
+    const uint64_t bytes = (uint64_t)one * count;
+    if (answer->bytes + bytes + 1 > answer->capacity) {
+        const uint64_t capacity = 2 * (answer->bytes + bytes) + 4096;
+        uint8_t *grown = weft_mem_grow(answer->body, answer->capacity, capacity, 1);
+        if (!grown)
+            return 0;
+        answer->body = grown;
+        answer->capacity = capacity;
+    }
+    memcpy(answer->body + answer->bytes, data, bytes);
+    answer->bytes += bytes;
+    answer->body[answer->bytes] = 0; /* so that text ends */
+    return bytes;
+}
+
+/* Takes two headers: the etag, and the object's size behind the slash of a range. */
+static size_t header_take(char *data, size_t one, size_t count, void *user)
+{
+    weft_s3_answer *answer = user;
+    const size_t bytes = one * count;
+    char line[256];
+    snprintf(line, sizeof line, "%.*s", (int)(bytes < 255 ? bytes : 255), data);
+    line[strcspn(line, "\r\n")] = 0;
+    if (strncasecmp(line, "etag:", 5) == 0)
+        snprintf(answer->etag, sizeof answer->etag, "%.79s", line + 5 + strspn(line + 5, " "));
+    if (strncasecmp(line, "content-range:", 14) == 0 && strrchr(line, '/'))
+        answer->total = strtoull(strrchr(line, '/') + 1, NULL, 10);
+    return bytes;
+}
+
+/* libcurl asks once a second at least, whatever the server does. */
+static int may_go_on(void *user, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+    const weft_s3 *s3 = user;
+    (void)down_total;
+    (void)down;
+    (void)up_total;
+    (void)up;
+    return atomic_load(&s3->ended);
+}
+
+static bool url_make(const weft_s3 *s3, const weft_s3_request *request, char url[URL_MOST])
+{
+    char path[URL_MOST] = "", key[URL_MOST] = "";
+    const char *slash = request->name ? "/" : "", *mark = request->query ? "?" : "";
+    if (request->name && snprintf(key, sizeof key, "%s%s", s3->prefix, request->name) >= (int)sizeof key)
+        return false;
+    if (weft_s3_encode(key, true, path, sizeof path) >= sizeof path)
+        return false;
+    return snprintf(url, URL_MOST, "%s/%s%s%s%s%s", s3->endpoint, s3->bucket, slash, path, mark,
+                    request->query ? request->query : "") < (int)URL_MOST;
+}
+
+static struct curl_slist *headers_make(const weft_s3 *s3, const weft_s3_request *request)
+{
+    /* libcurl of this age signs what stands here, and leaves it out otherwise */
+    struct curl_slist *headers = s3->lib->slist_append(NULL, "x-amz-content-sha256: UNSIGNED-PAYLOAD");
+    if (request->body)
+        headers = s3->lib->slist_append(headers, "Content-Type: application/octet-stream");
+    if (request->fresh)
+        headers = s3->lib->slist_append(headers, "If-None-Match: *");
+    return s3->token[0] ? s3->lib->slist_append(headers, s3->token) : headers;
+}
+
+static void options_set(const weft_s3 *s3, const weft_s3_request *request, const char *url,
+                        const struct curl_slist *headers, weft_s3_answer *answer)
+{
+    const weft_curl *lib = s3->lib;
+    CURL *handle = s3->handle;
+    lib->easy_reset(handle);
+    lib->easy_setopt(handle, CURLOPT_URL, url);
+    lib->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    lib->easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
+    lib->easy_setopt(handle, CURLOPT_AWS_SIGV4, s3->sign);
+    lib->easy_setopt(handle, CURLOPT_USERPWD, s3->login);
+    lib->easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+    lib->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    lib->easy_setopt(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* nobody waits to be told to go on */
+    lib->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    lib->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, STILL_S);
+    lib->easy_setopt(handle, CURLOPT_WRITEFUNCTION, body_take);
+    lib->easy_setopt(handle, CURLOPT_WRITEDATA, answer);
+    lib->easy_setopt(handle, CURLOPT_HEADERFUNCTION, header_take);
+    lib->easy_setopt(handle, CURLOPT_HEADERDATA, answer);
+    lib->easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, may_go_on);
+    lib->easy_setopt(handle, CURLOPT_XFERINFODATA, s3);
+    lib->easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+    if (request->range)
+        lib->easy_setopt(handle, CURLOPT_RANGE, request->range);
+    if (request->body || request->method[0] == 'P') {
+        lib->easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes);
+        lib->easy_setopt(handle, CURLOPT_POSTFIELDS, request->body ? request->body : "");
+    }
+}
+
+static CURLcode ask_once(const weft_s3 *s3, const weft_s3_request *request, const char *url, weft_s3_answer *answer)
+{
+    struct curl_slist *headers = headers_make(s3, request);
+    answer->bytes = answer->total = 0;
+    answer->etag[0] = 0;
+    options_set(s3, request, url, headers, answer);
+    const CURLcode code = s3->lib->easy_perform(s3->handle);
+    answer->code = 0;
+    s3->lib->easy_getinfo(s3->handle, CURLINFO_RESPONSE_CODE, &answer->code);
+    if (!answer->total)
+        answer->total = answer->bytes;
+    s3->lib->slist_free_all(headers);
+    return code;
+}
+
+/* ---- again */
+
+static bool helps_to_ask_again(CURLcode code, long answered)
+{
+    if (code == CURLE_OK)
+        return answered == 408 || answered == 429 || answered == 500 || answered >= 502;
+    return code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_WRITE_ERROR &&
+           code != CURLE_OUT_OF_MEMORY && code != CURLE_ABORTED_BY_CALLBACK && code != CURLE_PEER_FAILED_VERIFICATION;
+}
+
+static bool is_answer(long code)
+{
+    return (code >= 200 && code < 300) || code == 404 || code == 409 || code == 412 || code == 416 || code == 501;
+}
+
+static void pause_before(weft_s3 *s3, uint32_t tried)
+{
+    const uint64_t most = (uint64_t)PAUSE_MS << tried;
+    s3->draw = weft_mix64(s3->draw);
+    const uint64_t until_ns = weft_clock_ns() + (most / 2 + s3->draw % (most / 2)) * WEFT_NS_PER_MS;
+    while (weft_clock_ns() < until_ns && !atomic_load(&s3->ended))
+        weft_clock_pass(SLICE_MS * WEFT_NS_PER_MS);
+}
+
+static weft_status refuse(const weft_s3 *s3, const weft_s3_request *request, CURLcode code,
+                          const weft_s3_answer *answer)
+{
+    char what[128] = "", why[300] = "";
+    const char *name = request->name ? request->name : "", *at = answer->bytes ? (const char *)answer->body : "";
+    if (code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR)
+        return weft_fail(WEFT_E_MEMORY, "no memory for what %s answers", s3->url);
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return weft_fail(WEFT_E_FILE, "%s/%s: broken off, because the store is closed", s3->url, name);
+    if (code != CURLE_OK)
+        return weft_fail(WEFT_E_FILE, "%s/%s: %s: %s", s3->url, name, s3->endpoint, s3->lib->easy_strerror(code));
+    weft_s3_element(&at, "Code", what, sizeof what);
+    weft_s3_element(&at, "Message", why, sizeof why);
+    return weft_fail(WEFT_E_FILE, "%s/%s: %s answers %ld%s%s%s%s", s3->url, name, s3->endpoint, answer->code,
+                     what[0] ? " " : "", what, why[0] ? ": " : "", why);
+}
+
+weft_status weft_s3_ask(weft_s3 *s3, const weft_s3_request *request, weft_s3_answer *answer)
+{
+    char url[URL_MOST];
+    if (!url_make(s3, request, url))
+        return weft_fail(WEFT_E_ARGUMENT, "%s: a name is too long for a URL", s3->url);
+    const uint64_t until_ns = weft_clock_ns() + PATIENCE_MS * WEFT_NS_PER_MS;
+    for (uint32_t tried = 0;; tried++) {
+        const CURLcode code = ask_once(s3, request, url, answer);
+        if (code == CURLE_OK && is_answer(answer->code))
+            return WEFT_OK;
+        if (tried + 1 == TRIES || weft_clock_ns() > until_ns || !helps_to_ask_again(code, answer->code))
+            return refuse(s3, request, code, answer);
+        pause_before(s3, tried);
+    }
+}
+#endif

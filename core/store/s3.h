@@ -1,0 +1,69 @@
+/* s3.h - one prefix of an object server, and requests to it, signed by libcurl.
+ *
+ * A request that the server could not serve is made again, with pauses that grow. One thread at a time. */
+#ifndef WEFT_CORE_STORE_S3_H
+#define WEFT_CORE_STORE_S3_H
+
+#include "store/store.h"
+
+typedef struct weft_s3 weft_s3;
+
+/* What is asked. */
+typedef struct weft_s3_request {
+    const char *method; /* GET, PUT, POST, DELETE */
+    const char *name;   /* of the object, within the prefix; NULL: of the bucket */
+    const char *query;  /* in the order of its names, with an = after each; NULL: none */
+    const void *body;
+    uint64_t body_bytes;
+    const char *range; /* of bytes, as HTTP has it; NULL: all */
+    bool fresh;        /* only if there is no such object */
+} weft_s3_request;
+
+/* What came. The body is the caller's, who gives it back with weft_mem_give. */
+typedef struct weft_s3_answer {
+    long code; /* of HTTP */
+    uint8_t *body;
+    uint64_t bytes, capacity;
+    uint64_t total; /* bytes of the object, of which the body may be a range */
+    char etag[80];  /* with its quotes */
+} weft_s3_answer;
+
+/* Opens s3://BUCKET/PREFIX, with the credentials, region and endpoint of the environment (docs/STORE.md). Errors:
+ * WEFT_E_ARGUMENT (no bucket), WEFT_E_CONFIG (no credentials), WEFT_E_MISSING (libcurl), WEFT_E_MEMORY. */
+weft_status weft_s3_open(const char *url, weft_s3 **s3);
+void weft_s3_close(weft_s3 *s3);
+/* Ends the request that is under way, and all later ones. Any thread. */
+void weft_s3_end(weft_s3 *s3);
+/* The URL that it was opened with, and the prefix with a slash at its end, or "". */
+const char *weft_s3_url(const weft_s3 *s3);
+const char *weft_s3_prefix(const weft_s3 *s3);
+
+/* Asks, and asks again where that helps. Codes 404, 409, 412 and 501 are answers like 200; any other is an error.
+ * Errors: WEFT_E_FILE, with what the server says; WEFT_E_MEMORY. */
+weft_status weft_s3_ask(weft_s3 *s3, const weft_s3_request *request, weft_s3_answer *answer);
+
+/* ---- s3_text.c: what goes into URLs, and comes in XML */
+
+/* Writes text for a URL: all but letters, digits and -_.~ as %XX, slashes too unless `path`. Returns the length, as
+ * snprintf does. */
+size_t weft_s3_encode(const char *text, bool path, char *out, size_t room);
+/* Finds the next <NAME>...</NAME> from `*at` on, and moves `*at` behind it. Copies what is in it, without the five
+ * escapes of XML. False: there is none, or no room. */
+bool weft_s3_element(const char **at, const char *name, char *out, size_t room);
+/* Reads 2026-11-26T12:00:00.000Z, as seconds since 1970; 0: it is none. */
+uint64_t weft_s3_time(const char *text);
+
+/* ---- s3_reader.c */
+
+/* Opens an object as an update file, which is read by ranges. */
+weft_status weft_s3_reader_open(weft_s3 *s3, const char *name, weft_update_file **update);
+
+/* ---- s3_writer.c */
+
+/* Writes an object by `fill`, in parts if it is large, whole or not at all. Errors: WEFT_E_STATE (there is one). */
+weft_status weft_s3_write(weft_s3 *s3, const char *name, weft_status (*fill)(void *user, const weft_sink *sink),
+                          void *user);
+/* Gives up parts of objects that were begun before `time_s` and never finished. */
+weft_status weft_s3_tidy(weft_s3 *s3, uint64_t time_s);
+
+#endif

@@ -1,0 +1,72 @@
+/* s3_text.c - the little text that object servers speak: parts of URLs, and flat XML. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "store/s3.h"
+
+size_t weft_s3_encode(const char *text, bool path, char *out, size_t room)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
+    size_t length = 0;
+    for (; *text; text++) {
+        char piece[4] = {*text};
+        if (!strchr(plain, *text) && !(path && *text == '/'))
+            snprintf(piece, sizeof piece, "%%%02X", (unsigned char)*text);
+        for (const char *from = piece; *from; from++, length++)
+            if (length + 1 < room)
+                out[length] = *from;
+    }
+    if (room)
+        out[length < room ? length : room - 1] = 0;
+    return length;
+}
+
+/* Undoes one escape; returns the text behind it. */
+static const char *escape_undo(const char *text, char *out)
+{
+    static const struct {
+        const char *name;
+        char stands_for;
+    } escapes[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+    for (size_t i = 0; i < sizeof escapes / sizeof escapes[0]; i++)
+        if (strncmp(text, escapes[i].name, strlen(escapes[i].name)) == 0) {
+            *out = escapes[i].stands_for;
+            return text + strlen(escapes[i].name);
+        }
+    *out = *text;
+    return text + 1;
+}
+
+bool weft_s3_element(const char **at, const char *name, char *out, size_t room)
+{
+    char open[64], close[64];
+    snprintf(open, sizeof open, "<%s>", name);
+    snprintf(close, sizeof close, "</%s>", name);
+    const char *begin = strstr(*at, open), *end = begin ? strstr(begin, close) : NULL;
+    if (!end)
+        return false;
+    size_t length = 0;
+    for (const char *from = begin + strlen(open); from < end;) {
+        char one;
+        from = escape_undo(from, &one);
+        if (length + 1 >= room)
+            return false;
+        out[length++] = one;
+    }
+    out[length] = 0;
+    *at = end + strlen(close);
+    return true;
+}
+
+uint64_t weft_s3_time(const char *text)
+{
+    struct tm t = {0};
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) !=
+        6)
+        return 0;
+    t.tm_year -= 1900;
+    t.tm_mon--;
+    const time_t seconds = timegm(&t);
+    return seconds > 0 ? (uint64_t)seconds : 0;
+}
