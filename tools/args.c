@@ -56,7 +56,8 @@ static const arg_row rows[] = {
      "take the slices of this share file alone (docs/SHARDING.md). --model and --save are then slice files, as weft "
      "shard makes them"},
     {WEFT_OPTION_STORE, "--store", "STORE", ARG_TEXT, AT(store),
-     "instead of SITE.ini and --peer: take the last version of this store, which is a folder (docs/STORE.md)"},
+     "take the last version of this store (docs/STORE.md), without a trainer, or before the trainer of SITE.ini is "
+     "joined"},
     {WEFT_OPTION_KEEP_ON, "--follow", NULL, ARG_FLAG, AT(keep_on),
      "with --store: take each version that comes to the store, until interrupted, or until --until"},
     {WEFT_OPTION_VERSION, "--version", "N", ARG_TEXT, AT(version),

@@ -27,6 +27,7 @@ typedef struct rollout {
     weft_session *session;
     weft_tool_phase phase;
     bool has_until; /* --until was given */
+    bool empty;     /* the memory holds no model yet */
     bool save_fits; /* what --save would write, as far as it was known last */
     uint64_t commits;
 } rollout;
@@ -47,7 +48,8 @@ static weft_status check_arguments(rollout *r)
 {
     const weft_args *args = r->args;
     if (args->keep_on)
-        return weft_fail_quiet(WEFT_E_ARGUMENT, "--follow goes with --store; a trainer is followed always");
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--follow goes with --store alone; a trainer is followed always");
+    r->empty = args->empty;
     if (!args->peer)
         return weft_fail_quiet(WEFT_E_ARGUMENT, "weft rollout needs --peer NAME, one of the site's peers");
     if ((args->model != NULL) == args->empty)
@@ -81,12 +83,9 @@ static weft_status open_view(rollout *r, const weft_layout *model)
     return status == WEFT_OK && r->args->save ? check_save_kind(r, NULL, 0) : status;
 }
 
-static weft_status take_model(rollout *r)
+/* Takes memory for what the trainer's layout names. */
+static weft_status take_trainers(rollout *r)
 {
-    weft_weights_place(r->site, r->args->peer, &r->weights);
-    r->has_view = r->args->view || weft_holdings_named(r->site);
-    if (!r->args->empty && !r->has_view)
-        return open_model(r);
     weft_layout *layout = NULL;
     weft_status status = weft_layout_fetch(r->site, r->args->peer, 0, &layout);
     if (status == WEFT_E_PROTOCOL)
@@ -100,10 +99,39 @@ static weft_status take_model(rollout *r)
     return status;
 }
 
+/* The store comes first, and the trainer brings what is newer. */
+static weft_status store_first(rollout *r)
+{
+    bool taken = false;
+    if (r->has_view)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--store: a rollout of a part of the model takes nothing from a store");
+    if (r->weights.driver)
+        return weft_fail_quiet(WEFT_E_ARGUMENT, "--store: weights on a device take nothing from a store");
+    weft_status status = r->args->empty ? WEFT_OK : open_model(r);
+    if (status == WEFT_OK)
+        status = weft_rollout_store_first(r->args, &r->weights, &taken);
+    if (status != WEFT_OK || taken || !r->args->empty) {
+        r->empty = false;
+        return status;
+    }
+    return take_trainers(r);
+}
+
+static weft_status take_model(rollout *r)
+{
+    weft_weights_place(r->site, r->args->peer, &r->weights);
+    r->has_view = r->args->view || weft_holdings_named(r->site);
+    if (r->args->store)
+        return store_first(r);
+    if (!r->args->empty && !r->has_view)
+        return open_model(r);
+    return take_trainers(r);
+}
+
 /* Binds the slices of the view, or all of the model. A slice file has its own header, and no trainer's. */
 static weft_status bind_weights(const rollout *r)
 {
-    const uint32_t flags = r->args->empty ? WEFT_BIND_EMPTY : 0;
+    const uint32_t flags = r->empty ? WEFT_BIND_EMPTY : 0;
     uint64_t count = 0;
     if (r->has_view)
         return weft_bind_blocks(r->session, r->view.blocks, r->view.share.slice_count, NULL, 0, flags);
@@ -191,7 +219,7 @@ static weft_status check_save_now(rollout *r)
     weft_status status = saved_header(r, &header, &bytes);
     if (status == WEFT_OK)
         status = check_save_kind(r, header, bytes);
-    if (status == WEFT_OK || (r->args->empty && r->commits == 1))
+    if (status == WEFT_OK || (r->empty && r->commits == 1))
         return status;
     if (fitted)
         weft_output_say("weft: warn: %s", weft_last_error());
@@ -327,7 +355,7 @@ static int rollout_work(rollout *r)
 
 int weft_verb_rollout(const weft_args *args)
 {
-    if (args->store)
+    if (args->store && !args->site)
         return weft_rollout_store(args);
     rollout r = {.args = args, .phase = WEFT_TOOL_INPUT, .save_fits = true};
     weft_status status = rollout_open(&r);

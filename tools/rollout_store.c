@@ -65,9 +65,9 @@ static weft_status weights_take(reader *r)
     return status;
 }
 
-static void report(const reader *r, const weft_store_info *info, double ms)
+static void report(const weft_args *args, const weft_store_info *info, double ms)
 {
-    if (r->args->json)
+    if (args->json)
         weft_output_object(json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "target", weft_json_label(&info->version),
                                      "digest", weft_json_hash(info->version.root), "files",
                                      weft_json_count(info->files), "anchors", weft_json_count(info->anchors), "bytes",
@@ -97,7 +97,7 @@ static weft_status advance(reader *r)
     if (status != WEFT_OK)
         return status;
     r->held = version;
-    report(r, &info, weft_now_ms() - begun);
+    report(r->args, &info, weft_now_ms() - begun);
     return WEFT_OK;
 }
 
@@ -166,6 +166,46 @@ static weft_status reader_run(reader *r)
     if (status == WEFT_E_LAYOUT) /* the model is another */
         r->phase = WEFT_TOOL_INPUT;
     return status == WEFT_OK && r->args->save ? save(r) : status;
+}
+
+/* ---- before a trainer is joined */
+
+/* Takes the header that the version has over, so that the trainer need not send it. */
+static weft_status header_take(const weft_stored *stored, const weft_version *version, weft_weights *weights)
+{
+    weft_stored_model taken = {0};
+    weft_status status = weft_stored_header(stored, version, &taken);
+    if (status == WEFT_OK && taken.header_bytes) {
+        free(weights->header);
+        weights->header = taken.header;
+        weights->header_bytes = taken.header_bytes;
+        taken.header = NULL;
+    }
+    weft_stored_give(&taken);
+    return status;
+}
+
+weft_status weft_rollout_store_first(const weft_args *args, weft_weights *weights, bool *taken)
+{
+    reader r = {.args = args};
+    weft_status status = weft_stored_open(args->store, false, &r.stored);
+    const weft_store_entry *entry = status == WEFT_OK ? wanted(&r) : NULL;
+    *taken = false;
+    if (status == WEFT_OK && !entry)
+        weft_output_say("weft: warn: %s has no whole version, so all comes from the trainer", args->store);
+    if (entry && args->empty)
+        status = weights_take(&r);
+    if (entry && args->empty)
+        *weights = r.weights;
+    else if (entry)
+        r.weights = *weights;
+    if (entry && status == WEFT_OK)
+        status = advance(&r);
+    if (entry && status == WEFT_OK)
+        status = header_take(&r.stored, &r.held, weights);
+    *taken = entry && status == WEFT_OK;
+    weft_stored_close(&r.stored);
+    return status;
 }
 
 int weft_rollout_store(const weft_args *args)

@@ -25,7 +25,7 @@ static const weft_verb verbs[] = {
          WEFT_TAKES(RUN),
      true, 0, 0, weft_verb_trainer},
     {"rollout",
-     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE] [--until V] [--save FILE] [options]\n"
+     "SITE.ini --peer NAME (--model FILE | --empty) [--view FILE | --store STORE] [--until V] [--save FILE] [options]\n"
      "       weft rollout --store STORE (--model FILE | --empty) [--follow] [--until V] [--save FILE] [--json]",
      "Joins a trainer and keeps its weights bit-identical with the trainer's",
      OVER_SITE | WEFT_TAKES(LOG) | WEFT_TAKES(PEER) | WEFT_TAKES(MODEL) | WEFT_TAKES(EMPTY) | WEFT_TAKES(UNTIL) |
@@ -62,7 +62,7 @@ static const weft_verb verbs[] = {
          WEFT_TAKES(KEY_HEADS) | WEFT_TAKES(PAD) | WEFT_TAKES(WHOLE),
      false, 1, 0, weft_verb_shard},
     {"put", "STORE MODEL [--version N] [--threads N] [--json]",
-     "Writes a model as the next version of a store, which is a folder (docs/STORE.md)",
+     "Writes a model as the next version of a store, a folder or s3://BUCKET/PREFIX (docs/STORE.md)",
      OVER_FILES | WEFT_TAKES(VERSION), false, 2, 0, weft_verb_put},
     {"get", "STORE --version N -o MODEL [--threads N] [--json]", "Writes a version of a store as a model",
      OVER_FILES | WEFT_TAKES(VERSION) | WEFT_TAKES(OUTPUT), false, 1, 0, weft_verb_get},

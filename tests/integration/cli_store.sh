@@ -126,7 +126,7 @@ refused 'v0.safetensors: .*layout' put "$work/other" "$work/n/v0.safetensors"
 refused 'leave --peer' rollout --store "$work/live" --peer a --empty
 refused 'either --model FILE or --empty' rollout --store "$work/live"
 refused 'gone' rollout --store "$work/gone" --empty
-refused 'goes with --store' rollout "$work/site.ini" --peer a --empty --follow
+refused 'goes with --store alone' rollout "$work/site.ini" --peer a --empty --follow
 refused 'gone' log "$work/gone"
 refused 'gone' fsck "$work/gone"
 absent "$work/never"

@@ -72,3 +72,27 @@ for v in 0 1 2 3 4 5; do
 done
 run get 0 "$weft" get "$store" --version 4 -o "$work/out"
 same "$work/out" "$work/m/v7.safetensors"
+
+echo "rollouts that take the store first need no snapshot, whatever they had"
+rm "$work"/in/*
+trainer third "$work/m/v7.safetensors" 4
+await said third 'is bound'
+start late "$weft" rollout "$work/site.ini" --peer a --store "$store" --model "$work/m/v0.safetensors" --until 5 \
+    --save "$work/late.safetensors" --json
+start empty "$weft" rollout "$work/site.ini" --peer b --store "$store" --empty --until 5 \
+    --save "$work/empty.safetensors" --json
+start none "$weft" rollout "$work/site.ini" --peer c --store "$work/absent" --empty
+finish none 2
+await said third 'joined: a .*holds the newest version'
+await said third 'joined: b .*holds the newest version'
+appear 6 v8
+for name in late empty; do
+    finish $name 0
+    same "$work/$name.safetensors" "$work/m/v6.safetensors"
+    json $name "lines[0]['target'] == 4 and lines[0]['files'] > 0 and [o['kind'] for o in lines[1:]] == ['update']"
+done
+interrupt third
+finish third 0
+json third "all(p['snapshot_bytes'] == 0 for p in lines[-1]['peers'])"
+run refused 2 "$weft" rollout "$work/site.ini" --peer a --store "$store" --empty --follow
+says refused '--follow goes with --store alone'
