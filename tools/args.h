@@ -20,6 +20,8 @@ typedef enum weft_option {
     WEFT_OPTION_UNTIL,
     WEFT_OPTION_SAVE,
     WEFT_OPTION_PEERS,
+    WEFT_OPTION_SOURCES,
+    WEFT_OPTION_RANKS,
     WEFT_OPTION_PARAMS,
     WEFT_OPTION_UPDATES,
     WEFT_OPTION_CHANGED,
@@ -102,6 +104,8 @@ typedef struct weft_args {
     uint64_t source; /* number of a trainer */
     uint64_t run;
     uint64_t peers;
+    uint64_t sources;
+    uint64_t ranks;
     uint64_t params;
     uint64_t updates;
     uint64_t timeout; /* seconds */

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "demo_files.h"
 #include "demo_process.h"
+#include "demo_shards.h"
 #include "output.h"
 #include "signals.h"
 #include "verbs.h"
@@ -330,6 +331,8 @@ static int failure_code(const demo *d, int code)
 
 int weft_verb_demo(const weft_args *args)
 {
+    if (weft_args_given(args, WEFT_OPTION_SOURCES) || weft_args_given(args, WEFT_OPTION_RANKS))
+        return weft_demo_shards(args);
     demo d = {.plan = {.args = args}, .messages = -1, .started = weft_now_ms()};
     weft_demo_table_open(&d.table, args->json, args->updates);
     weft_status status = demo_open(&d);

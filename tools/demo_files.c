@@ -1,7 +1,9 @@
 #include "demo_files.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,18 +52,18 @@ weft_status weft_demo_files_open(weft_demo_plan *plan)
     return status;
 }
 
+static int entry_remove(const char *path, const struct stat *facts, int kind, struct FTW *at)
+{
+    (void)facts;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
 void weft_demo_files_close(const weft_demo_plan *plan)
 {
-    if (plan->args->keep || !plan->directory[0])
-        return;
-    DIR *directory = opendir(plan->directory);
-    const struct dirent *item;
-    while (directory && (item = readdir(directory)))
-        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
-            unlinkat(dirfd(directory), item->d_name, 0);
-    if (directory)
-        closedir(directory);
-    rmdir(plan->directory);
+    if (!plan->args->keep && plan->directory[0])
+        nftw(plan->directory, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Links as on one switch, across a campus, and over a WAN. */
@@ -135,6 +137,29 @@ bool weft_demo_files_equal(const char *a, const char *b)
     if (right)
         fclose(right);
     return equal;
+}
+
+uint16_t weft_demo_port_free(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+        address.sin_port = 0;
+    if (fd >= 0)
+        close(fd);
+    return ntohs(address.sin_port);
+}
+
+void weft_demo_file_append(const char *path, FILE *to)
+{
+    char text[4096];
+    FILE *from = fopen(path, "re");
+    while (from && fgets(text, sizeof text, from))
+        fputs(text, to);
+    if (from)
+        fclose(from);
 }
 
 json_t *weft_demo_last_object(const char *path)

@@ -20,6 +20,11 @@ weft_status weft_demo_site_write(const weft_demo_plan *plan, const char *listen)
 /* Whether both files can be read and hold the same bytes. */
 bool weft_demo_files_equal(const char *a, const char *b);
 
+/* A port of loopback that nobody has now; 0: there is none. */
+uint16_t weft_demo_port_free(void);
+/* Appends the lines of a file to another. */
+void weft_demo_file_append(const char *path, FILE *to);
+
 /* The last line of a file as JSON, or NULL. */
 json_t *weft_demo_last_object(const char *path);
 

@@ -38,6 +38,27 @@ run full 2 "$weft" demo --keep "$work/kept"
 run provider 2 "$weft" demo --provider carrier-pigeon
 nothing_left
 
+# Several trainers, and an engine of several ranks.
+run shards 0 "$weft" demo --sources 3 --ranks 4 --params 400K --updates 3 --json
+json shards "len(lines) == 1 and lines[0]['identical'] is True and lines[0]['sources'] == 3 and lines[0]['ranks'] == 4"
+json shards "abs(lines[0]['times_less'] - lines[0]['dense_bytes'] / lines[0]['bytes_sent']) < 0.2 < lines[0]['times_less']"
+nothing_left
+run wide 0 "$weft" demo --ranks 2 --params 200K --updates 1 --set peers.level=tight --keep "$work/wide"
+says wide '^identical: 2 ranks hold their slices of what 2 sources published, after 1 updates'
+run join 0 "$weft" shard "$work/wide/last" --join -o "$work/whole.safetensors"
+cmp "$work/whole.safetensors" "$work/wide/in/v1.safetensors" || fail "the ranks' parts are not the model"
+cmp "$work/wide/rank1.safetensors" "$work/wide/last/rank-1-of-2.safetensors" || fail "kept slices differ"
+run uneven 2 "$weft" demo --sources 2 --ranks 3 --params 200K
+says uneven '3 equal parts do not fit'
+run both 2 "$weft" demo --sources 2 --peers 2
+run many 2 "$weft" demo --sources 17
+start torn "$weft" demo --sources 2 --ranks 2 --params 200K --updates 100000
+await said torn "version 2/"
+kill -KILL "$(processes "--peer rank1 ")"
+finish torn 1
+says torn "rank1|source"
+nothing_left
+
 # A rollout that dies ends the demo with its name; so do an interrupt and the timeout.
 start killed "$weft" demo --peers 2 --params 200K --updates 100000
 await said killed "version 2/"
