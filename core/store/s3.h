@@ -8,7 +8,7 @@
 
 typedef struct weft_s3 weft_s3;
 
-/* What is asked. */
+/* One request. */
 typedef struct weft_s3_request {
     const char *method; /* GET, PUT, POST, DELETE */
     const char *name;   /* of the object, within the prefix; NULL: of the bucket */
@@ -19,7 +19,7 @@ typedef struct weft_s3_request {
     bool fresh;        /* only if there is no such object */
 } weft_s3_request;
 
-/* What came. The body is the caller's, who gives it back with weft_mem_give. */
+/* The answer to a request. The caller gives the body back with weft_mem_give. */
 typedef struct weft_s3_answer {
     long code; /* of HTTP */
     uint8_t *body;
