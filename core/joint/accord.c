@@ -54,14 +54,21 @@ static uint64_t common_run(const weft_joint *joint)
     return run;
 }
 
-/* Returns true if each end has a version of this run, so that updates lead on from there, or has staged one. */
+/* Returns true if updates lead on from what an end has: from a version of this run, or from another one that the
+ * trainer knows, such as one out of its store. */
+static bool is_led(const weft_rollout *end, uint64_t run)
+{
+    return end->current.known && (end->current.version.run == run || end->joining.welcome.held.run != 0);
+}
+
+/* Returns true if updates lead on from what each end has, or the end has staged a version. */
 static bool all_take_part(const weft_joint *joint, uint64_t run)
 {
     bool all = !weft_joint_has_to_join(joint);
     for (uint32_t i = 0; i < joint->count; i++) {
         const weft_rollout *end = joint->ends[i];
-        const bool receives = end->course.state == WEFT_COURSE_RECEIVING && end->current.known;
-        all = all && (end->course.state == WEFT_COURSE_STAGED || (receives && end->current.version.run == run));
+        all = all && (end->course.state == WEFT_COURSE_STAGED ||
+                      (end->course.state == WEFT_COURSE_RECEIVING && is_led(end, run)));
     }
     return all;
 }
@@ -156,7 +163,7 @@ static bool find_lead(const weft_joint *joint, uint64_t *lead)
     for (uint32_t i = 0; i < joint->count; i++) {
         const weft_rollout *end = joint->ends[i];
         const bool heads = heads_for(end, &number) && !(accord->shuns && number == accord->shunned);
-        const uint64_t reached = heads ? number : end->current.version.number;
+        const uint64_t reached = heads ? number : weft_joint_number(joint, &end->current.version);
         found = found || heads;
         *lead = reached > *lead ? reached : *lead;
     }
@@ -171,7 +178,7 @@ static bool choose(const weft_joint *joint, uint64_t *number)
     if (!least_offered(joint, &least))
         return false;
     for (uint32_t i = 0; i < joint->count; i++) {
-        const uint64_t has = joint->ends[i]->current.version.number;
+        const uint64_t has = weft_joint_number(joint, &joint->ends[i]->current.version);
         floor = has > floor ? has : floor;
     }
     *number = least > floor ? least : floor;

@@ -91,6 +91,12 @@ static inline bool weft_joint_has_staged(const weft_rollout *end, uint64_t run, 
     return end->course.state == WEFT_COURSE_STAGED && target->run == run && target->number == number;
 }
 
+/* Returns the number of a version of the run that all trainers have. Versions of other runs come before: 0. */
+static inline uint64_t weft_joint_number(const weft_joint *joint, const weft_version *version)
+{
+    return version->run == joint->accord.run ? version->number : 0;
+}
+
 /* Returns true if the end's weights are the version of that number and run. */
 static inline bool weft_joint_is_at(const weft_rollout *end, uint64_t run, uint64_t number)
 {

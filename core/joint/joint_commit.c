@@ -60,7 +60,7 @@ typedef struct survey {
     uint32_t staged, offered, snapshots; /* ends; an offer is a snapshot too */
     bool ready;                          /* each end has something to commit, or has weights */
     bool one;                            /* each end has, or has staged, the version `target` */
-    weft_version target;                 /* of the largest number */
+    weft_version target;                 /* of the trainers' run, if there is one, and of the largest number */
 } survey;
 
 static survey survey_of(const weft_joint *joint)
@@ -77,7 +77,8 @@ static survey survey_of(const weft_joint *joint)
         found.offered += offered;
         found.snapshots += is_snapshot(end);
         found.ready = found.ready && (staged || offered || end->current.known);
-        if (i == 0 || target->number > found.target.number)
+        const bool later = target->run == joint->accord.run && found.target.run != joint->accord.run;
+        if (i == 0 || later || weft_joint_number(joint, target) > weft_joint_number(joint, &found.target))
             found.target = *target;
         found.target.root = 0;
     }
@@ -93,7 +94,8 @@ bool weft_joint_has_to_join(const weft_joint *joint)
     uint64_t most = 0, least_led = UINT64_MAX;
     for (uint32_t i = 0; i < joint->count; i++) {
         const weft_rollout *end = joint->ends[i];
-        const uint64_t number = end->arriving.queue[0].trailer.target.number, has = end->current.version.number;
+        const uint64_t number = end->arriving.queue[0].trailer.target.number;
+        const uint64_t has = weft_joint_number(joint, &end->current.version);
         offered += end->course.state == WEFT_COURSE_OFFERED;
         led += is_led(end);
         if (is_led(end))

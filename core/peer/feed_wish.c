@@ -37,7 +37,8 @@ static weft_status pass(weft_publisher *publisher, weft_peer *peer, weft_wire_pa
 {
     weft_wire_passed passed = {.number = peer->wish.number, .reason = reason};
     const weft_update *next = weft_journal_after(&publisher->journal, peer->standing.sent_order);
-    const bool near = next && weft_feed_fits(peer, &publisher->journal.arena, next);
+    const bool near =
+        next && next->target.run == publisher->run && weft_feed_fits(peer, &publisher->journal.arena, next);
     if (near)
         passed.below = next->target.number;
     else if (!idle) /* a snapshot is offered to a peer that owes nothing */

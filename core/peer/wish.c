@@ -23,16 +23,14 @@ bool weft_wish_equal(const weft_wish *a, const weft_wish *b)
     return a->named == b->named && (!a->named || (a->open == b->open && a->number == b->number));
 }
 
-/* Finds the number of the version after `order`. False: it is not kept. */
-static bool number_at(weft_publisher *publisher, uint64_t order, uint64_t *number)
+/* Finds the version after `order`. False: it is not kept. */
+static bool version_at(weft_publisher *publisher, uint64_t order, weft_version *version)
 {
     const weft_update *own = weft_journal_at(&publisher->journal, order),
                       *next = weft_journal_at(&publisher->journal, order + 1);
     if (order != publisher->newest.order && !own && !next)
         return false;
-    *number = order == publisher->newest.order ? publisher->newest.version.number
-              : own                            ? own->target.number
-                                               : next->base.number;
+    *version = order == publisher->newest.order ? publisher->newest.version : own ? own->target : next->base;
     return true;
 }
 
@@ -41,18 +39,22 @@ static weft_wish_answer passed(const weft_peer *peer, weft_wire_pass reason, uin
     return (weft_wish_answer){.state = WEFT_WISH_PASSED, .passed = {peer->wish.number, reason, below, above}};
 }
 
-/* Goes back from the newest version to what the peer was sent. */
+/* Goes back from the newest version to what the peer was sent. Versions of another run, which came out of a store, lie
+ * before all of this run, and nobody wants them. */
 static weft_wish_answer search(weft_publisher *publisher, const weft_peer *peer)
 {
-    uint64_t number, above = 0;
+    weft_version version;
+    uint64_t above = 0;
     for (uint64_t order = publisher->newest.order; order > peer->standing.sent_order; order--) {
-        if (!number_at(publisher, order, &number))
+        if (!version_at(publisher, order, &version))
             return passed(peer, WEFT_PASS_GONE, 0, above);
-        if (number == peer->wish.number)
+        if (version.run != publisher->run)
+            break;
+        if (version.number == peer->wish.number)
             return (weft_wish_answer){.state = WEFT_WISH_AHEAD, .order = order};
-        if (number < peer->wish.number)
-            return passed(peer, WEFT_PASS_SKIPPED, number, above);
-        above = number;
+        if (version.number < peer->wish.number)
+            return passed(peer, WEFT_PASS_SKIPPED, version.number, above);
+        above = version.number;
     }
     return passed(peer, WEFT_PASS_BEHIND, 0, above);
 }
@@ -60,11 +62,12 @@ static weft_wish_answer search(weft_publisher *publisher, const weft_peer *peer)
 weft_wish_answer weft_wish_look(weft_publisher *publisher, const weft_peer *peer)
 {
     const weft_newest *newest = &publisher->newest;
-    uint64_t sent;
+    weft_version sent;
     if (!peer->wish.open || peer->wish.number > newest->version.number ||
         peer->standing.sent_order == WEFT_ORDER_UNKNOWN)
         return (weft_wish_answer){.state = WEFT_WISH_NONE};
-    if (number_at(publisher, peer->standing.sent_order, &sent) && sent == peer->wish.number)
+    if (version_at(publisher, peer->standing.sent_order, &sent) && sent.run == publisher->run &&
+        sent.number == peer->wish.number)
         return (weft_wish_answer){.state = WEFT_WISH_REACHED};
     return search(publisher, peer);
 }
