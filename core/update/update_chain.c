@@ -46,6 +46,23 @@ static weft_status chain_check(const weft_update_chain *chain)
     return numbers_check(chain);
 }
 
+/* Takes over the cells, with what their keys add to the new base and the new target. */
+static weft_status cells_take(weft_update_chain *chain)
+{
+    const weft_update_cells *first, *last;
+    weft_status status = weft_update_division(chain->updates[0], &first);
+    if (status == WEFT_OK)
+        status = weft_update_division(chain->updates[chain->count - 1], &last);
+    if (status != WEFT_OK || !first)
+        return status;
+    status = weft_update_cells_open(first->model, &first->cells, &chain->cells);
+    for (uint32_t i = 0; status == WEFT_OK && i < first->share_count; i++) {
+        chain->cells.shares[i].base = first->shares[i].base;
+        chain->cells.shares[i].target = last->shares[i].target;
+    }
+    return status;
+}
+
 weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *const *updates, size_t count,
                                    const weft_layout *layout)
 {
@@ -56,6 +73,8 @@ weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *c
     chain->header.target = updates[count - 1]->header.target;
     memcpy(chain->header.layout, updates[0]->header.layout, sizeof chain->header.layout);
     weft_status status = chain_check(chain);
+    if (status == WEFT_OK)
+        status = cells_take(chain);
     if (status != WEFT_OK)
         return status;
     chain->cursors = weft_mem_take(count, sizeof *chain->cursors);
@@ -69,6 +88,7 @@ weft_status weft_update_chain_open(weft_update_chain *chain, weft_update_file *c
 void weft_update_chain_close(weft_update_chain *chain)
 {
     weft_update_writer_close(&chain->writer);
+    weft_update_cells_close(&chain->cells);
     for (size_t i = 0; chain->cursors && i < chain->count; i++)
         weft_update_cursor_close(&chain->cursors[i]);
     weft_mem_give(chain->cursors);
@@ -108,13 +128,18 @@ weft_status weft_update_chain_begin(weft_update_chain *chain, const weft_sink *s
 {
     uint8_t *attachment = NULL;
     uint64_t bytes;
-    if (chain->attachment)
-        return weft_update_writer_begin(&chain->writer, sink, &chain->header, chain->attachment->data,
-                                        chain->attachment->bytes);
-    weft_status status = attachment_take(chain, &attachment, &bytes);
-    if (status == WEFT_OK)
-        status = weft_update_writer_begin(&chain->writer, sink, &chain->header, attachment, bytes);
-    weft_mem_give(attachment);
+    weft_status status;
+    if (chain->attachment) {
+        status = weft_update_writer_begin(&chain->writer, sink, &chain->header, chain->attachment->data,
+                                          chain->attachment->bytes);
+    } else {
+        status = attachment_take(chain, &attachment, &bytes);
+        if (status == WEFT_OK)
+            status = weft_update_writer_begin(&chain->writer, sink, &chain->header, attachment, bytes);
+        weft_mem_give(attachment);
+    }
+    if (status == WEFT_OK && chain->cells.model)
+        weft_update_writer_divide(&chain->writer, chain->layout, &chain->cells);
     return status;
 }
 

@@ -19,6 +19,7 @@ typedef struct weft_update_chain {
     weft_update_cursor *cursors;                 /* cursors, one for each update */
     weft_wire_update header;                     /* header of the new update; open sets base, target and layout */
     const weft_update_attachment_of *attachment; /* attachment of the new update; NULL: the newest of the updates */
+    weft_update_cells cells;                     /* cells of the new update; no model: the layout is not of cells */
     weft_update_writer writer;
 } weft_update_chain;
 

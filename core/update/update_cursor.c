@@ -31,6 +31,15 @@ void weft_update_cursor_begin(weft_update_cursor *cursor)
     cursor->begin = cursor->end = cursor->at = cursor->frame = cursor->unit = 0;
 }
 
+void weft_update_cursor_seek(weft_update_cursor *cursor, uint64_t frame, uint64_t at, uint64_t unit)
+{
+    cursor->frame = frame;
+    cursor->unit = unit;
+    if (at < cursor->at || at > cursor->end)
+        cursor->begin = cursor->end = at; /* not in the window */
+    cursor->at = at;
+}
+
 /* Brings `bytes` bytes from `at` on into the window, if the file has so many. */
 static weft_status look(weft_update_cursor *cursor, uint64_t bytes)
 {

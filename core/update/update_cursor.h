@@ -21,6 +21,9 @@ weft_status weft_update_cursor_open(weft_update_cursor *cursor, const weft_updat
                                     const weft_layout *layout);
 void weft_update_cursor_close(weft_update_cursor *cursor);
 void weft_update_cursor_begin(weft_update_cursor *cursor);
+/* Moves to a frame that is known to begin there: number, offset among the frames' bytes, and the least unit that the
+ * frame may have. */
+void weft_update_cursor_seek(weft_update_cursor *cursor, uint64_t frame, uint64_t at, uint64_t unit);
 
 /* Returns the next frame if it begins below `unit_limit`, in memory that stays until the next call. *bytes 0: no such
  * frame, or the end of the file. Errors: WEFT_E_CORRUPT, WEFT_E_CHECK, the source's. */

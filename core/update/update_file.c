@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "journal/journal.h"
+#include "shard/holding.h"
 #include "update/update_format.h"
 #include "update/update_grid.h"
 #include "update/update_names.h"
@@ -93,13 +94,17 @@ static weft_status sections_measure(weft_update_file *file, const uint8_t *head,
     weft_update_tail_get(last, &file->tail);
     file->frames_at = weft_frame_pad(WEFT_UPDATE_HEADER_BYTES + 2 * words);
     uint64_t rest = (uint64_t)tail->shape_bytes + tail->packed_bytes, left = file->source.bytes - LAST_BYTES;
-    uint64_t frame_bytes = weft_bytes_get(trailer + FRAME_BYTES_AT, 8);
+    uint64_t frame_bytes = weft_bytes_get(trailer + FRAME_BYTES_AT, 8), cells;
     if (file->frames_at > left || tail->shape_bytes > WEFT_SHAPE_MAX || tail->packed_bytes > WEFT_ATTACHMENT_MAX)
         return cut_short(file);
     left -= file->frames_at;
     if (rest > left || frame_bytes > left - rest || frame_bytes % WEFT_FRAME_ALIGN ||
-        frames > (left - rest - frame_bytes) / 8 || left - rest - frame_bytes != 8 * frames)
+        frames > (left - rest - frame_bytes) / 8)
         return cut_short(file);
+    cells = left - rest - frame_bytes - 8 * frames;
+    if (tail->divided ? cells == 0 || cells > WEFT_SHAPE_MAX : cells > 0)
+        return cut_short(file);
+    file->cells_bytes = cells;
     file->trailer.frames = frames;
     file->trailer.frame_bytes = frame_bytes;
     file->end_bytes = file->source.bytes - file->frames_at - frame_bytes;
@@ -115,7 +120,8 @@ static weft_status sections_take(weft_update_file *file, uint8_t head[WEFT_HEAD_
     if (!file->end)
         return weft_fail(WEFT_E_MEMORY, "no memory for the %llu bytes after the frames", (ull)file->end_bytes);
     file->shape = file->end;
-    file->packed = file->shape + file->tail.shape_bytes;
+    file->cells = file->shape + file->tail.shape_bytes;
+    file->packed = file->cells + file->cells_bytes;
     file->checks = file->packed + file->tail.packed_bytes;
     memcpy(file->end + before, last, LAST_BYTES);
     weft_status status = read_at(file, WEFT_UPDATE_HEADER_BYTES, head + WEFT_UPDATE_HEADER_BYTES,
@@ -129,6 +135,8 @@ static weft_status prove(const weft_update_file *file, const uint8_t *head)
                                      .head_bytes = file->frames_at,
                                      .shape = file->shape,
                                      .shape_bytes = file->tail.shape_bytes,
+                                     .cells = file->cells,
+                                     .cells_bytes = file->cells_bytes,
                                      .packed = file->packed,
                                      .packed_bytes = file->tail.packed_bytes,
                                      .checks = file->checks,
@@ -170,6 +178,8 @@ static weft_status words_check(const weft_update_file *file)
         return weft_fail(WEFT_E_PROTOCOL, "%s: header and trailer name different versions", name);
     if (trailer->buckets)
         return weft_fail(WEFT_E_CORRUPT, "%s: %llu buckets in its trailer", name, (ull)trailer->buckets);
+    if (file->tail.divided && !file->tail.whole)
+        return weft_fail(WEFT_E_CORRUPT, "%s: cells of a model without its layout", name);
     if (packed > header->attachment_bytes || !packed != !header->attachment_bytes)
         return weft_fail(WEFT_E_CORRUPT, "%s: an attachment of %llu bytes in %u", name, (ull)header->attachment_bytes,
                          packed);
@@ -273,6 +283,7 @@ void weft_update_close(weft_update_file *update)
         close(update->descriptor);
     if (update->release)
         update->release(update->source.user);
+    weft_update_cells_free(&update->division);
     weft_layout_free(update->layout);
     weft_mem_give(update->end);
     weft_mem_give(update->path);
@@ -327,6 +338,51 @@ static weft_status layout_unpack(weft_update_file *update)
     if (status == WEFT_OK)
         status = weft_layout_parse(plain, bytes, &update->layout);
     weft_mem_give(plain);
+    return status;
+}
+
+/* What the keys have must come to what the file has. */
+static weft_status shares_check(const weft_update_file *update)
+{
+    const weft_update_cells *cells = &update->division;
+    const weft_wire_trailer *trailer = &update->trailer;
+    weft_key_share all = {0};
+    for (uint32_t i = 0; i < cells->share_count; i++) {
+        const weft_key_share *share = &cells->shares[i];
+        if (share->frames > trailer->frames - all.frames || share->bytes > trailer->frame_bytes - all.bytes)
+            return weft_fail(WEFT_E_CORRUPT, "%s: its keys have more frames than it has", weft_update_name(update));
+        all.base += share->base;
+        all.target += share->target;
+        all.frames += share->frames;
+        all.bytes += share->bytes;
+    }
+    const bool same = all.base == update->header.base.root && all.target == update->header.target.root &&
+                      all.frames == trailer->frames && all.bytes == trailer->frame_bytes;
+    return same ? WEFT_OK
+                : weft_fail(WEFT_E_CORRUPT, "%s: its keys do not add up to its frames and roots",
+                            weft_update_name(update));
+}
+
+/* Turns the layout of the model into that of the cells. */
+static weft_status divide(weft_update_file *update)
+{
+    weft_layout *model = update->layout;
+    update->layout = NULL;
+    weft_status status = weft_update_cells_read(update->cells, update->cells_bytes, model, &update->division);
+    weft_layout_free(model);
+    if (status == WEFT_OK)
+        status = shares_check(update);
+    if (status == WEFT_OK)
+        status = weft_holding_layout(update->division.model, update->division.cells.cells, update->division.cells.count,
+                                     &update->layout);
+    return status;
+}
+
+static weft_status layout_make(weft_update_file *update)
+{
+    weft_status status = layout_unpack(update);
+    if (status == WEFT_OK && update->tail.divided)
+        status = divide(update);
     if (status == WEFT_OK && memcmp(update->layout->hash, update->header.layout, sizeof update->header.layout) != 0)
         status =
             weft_fail(WEFT_E_CORRUPT, "%s: its layout has another hash than its header says", weft_update_name(update));
@@ -337,10 +393,11 @@ weft_status weft_update_layout(weft_update_file *update, const weft_layout **lay
 {
     weft_status status = WEFT_OK;
     if (!update->layout && update->tail.whole)
-        status = layout_unpack(update);
+        status = layout_make(update);
     else if (!update->layout)
         status = weft_update_grid_read(update->shape, update->tail.shape_bytes, &update->layout);
     if (status != WEFT_OK) {
+        weft_update_cells_free(&update->division);
         weft_layout_free(update->layout);
         update->layout = NULL;
         return status;
@@ -348,4 +405,14 @@ weft_status weft_update_layout(weft_update_file *update, const weft_layout **lay
     *layout = update->layout;
     *named = update->tail.whole;
     return WEFT_OK;
+}
+
+weft_status weft_update_division(weft_update_file *update, const weft_update_cells **cells)
+{
+    const weft_layout *layout;
+    int named;
+    const weft_status status = weft_update_layout(update, &layout, &named);
+    if (status == WEFT_OK)
+        *cells = update->division.model ? &update->division : NULL;
+    return status;
 }

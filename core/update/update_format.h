@@ -3,6 +3,7 @@
  *   head     header 128, parameter words, zeros to a multiple of 4
  *   frames   as on the fabric
  *   shape    the grid, or the layout in short form
+ *   cells    where the layout is of cells: they, and the shape is then the model's (update_cells.h)
  *   attachment, checks of the frames, tail, trailer
  *
  * No section before the frames depends on them, so that a file is written in one go. */
@@ -10,6 +11,7 @@
 #define WEFT_CORE_UPDATE_FORMAT_H
 
 #include "codec/classes.h"
+#include "update/update_cells.h"
 #include "wire/wire.h"
 
 #define WEFT_TAIL_BYTES 24u
@@ -19,7 +21,8 @@
 typedef struct weft_update_tail {
     uint64_t base_root;
     uint32_t shape_bytes;
-    bool whole;            /* the shape is the layout, else the grid */
+    bool whole;            /* the shape is a layout, else the grid */
+    bool divided;          /* the layout is of cells, and the shape is the layout of their model */
     uint32_t packed_bytes; /* bytes of the attachment in the file; 0: none */
     uint64_t check;
 } weft_update_tail;
@@ -39,8 +42,10 @@ typedef struct weft_update_file {
     uint64_t frames_at;          /* offset in the file */
     uint8_t *end;                /* bytes of the file after the frames */
     uint64_t end_bytes;
-    const uint8_t *shape, *packed, *checks; /* sections in `end` */
-    weft_layout *layout;                    /* layout of the shape, made at the first call that needs it */
+    const uint8_t *shape, *cells, *packed, *checks; /* sections in `end` */
+    uint64_t cells_bytes;                           /* 0: there are none */
+    weft_layout *layout;                            /* layout of the frames, made at the first call that needs it */
+    weft_update_cells division; /* cells of that layout, made with it; no model: the layout is not of cells */
 } weft_update_file;
 
 /* Returns a name for messages. */
@@ -51,14 +56,19 @@ static inline const char *weft_update_name(const weft_update_file *file)
 
 /* All bytes of a file that are no frames. */
 typedef struct weft_update_sections {
-    const uint8_t *head, *shape, *packed, *checks; /* checks: 8 bytes for each frame, as in the file */
-    uint64_t head_bytes, shape_bytes, packed_bytes, checks_bytes;
+    const uint8_t *head, *shape, *cells, *packed, *checks; /* checks: 8 bytes for each frame, as in the file */
+    uint64_t head_bytes, shape_bytes, cells_bytes, packed_bytes, checks_bytes;
     const uint8_t *tail;    /* tail, without the check itself */
     const uint8_t *trailer; /* 128 bytes */
 } weft_update_sections;
 
-/* Computes the tail's check: xxh3-64 over the xxh3-64 of each section, each as a u64, in the order of the file. */
+/* Computes the tail's check: xxh3-64 over the xxh3-64 of each section, each as a u64, in the order of the file. Cells
+ * count only where there are any. */
 uint64_t weft_update_check(const weft_update_sections *sections);
+
+/* Returns the layout of an open file, and its cells; NULL where the layout is not of cells. Errors: those of
+ * weft_update_layout. */
+weft_status weft_update_division(weft_update_file *update, const weft_update_cells **cells);
 
 /* ---- numbers of a file's shape: seven bits a byte, lowest first, the top bit set in all but the last */
 

@@ -33,6 +33,12 @@ void weft_update_turn(weft_update_chain *chain)
     const weft_version base = chain->header.base;
     chain->header.base = chain->header.target;
     chain->header.target = base;
+    for (uint32_t i = 0; i < chain->cells.share_count; i++) {
+        weft_key_share *share = &chain->cells.shares[i];
+        const uint64_t before = share->base;
+        share->base = share->target;
+        share->target = before;
+    }
 }
 
 /* An update without an attachment leaves the attachment as it is, and so does its opposite. */

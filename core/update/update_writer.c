@@ -47,7 +47,23 @@ weft_status weft_update_writer_begin(weft_update_writer *writer, const weft_sink
     return status == WEFT_OK ? put(writer, writer->head, writer->head_bytes) : status;
 }
 
+void weft_update_writer_divide(weft_update_writer *writer, const weft_layout *layout, weft_update_cells *cells)
+{
+    writer->layout = layout;
+    writer->cells = cells;
+    writer->share = 0;
+    weft_update_cells_begin(cells);
+}
+
 /* ---- frames */
+
+static void share_note(weft_update_writer *writer, const uint8_t *frame, uint64_t length)
+{
+    const uint64_t unit = weft_bytes_get(frame, 4);
+    const weft_layout *layout = writer->layout;
+    if (writer->cells && unit < layout->unit_count)
+        weft_update_cells_note(writer->cells, &writer->share, layout->entries[layout->units[unit].tensor].key, length);
+}
 
 static weft_status check_note(weft_update_writer *writer, uint64_t check)
 {
@@ -73,6 +89,7 @@ weft_status weft_update_writer_frames(weft_update_writer *writer, const uint8_t 
         if (length == 0)
             return weft_fail(WEFT_E_CORRUPT, "no whole frame at byte %llu of %llu", (ull)at, (ull)bytes);
         status = check_note(writer, weft_frame_check(frames + at, length));
+        share_note(writer, frames + at, length);
     }
     writer->trailer.frame_bytes += bytes;
     return status == WEFT_OK ? put(writer, frames, bytes) : status;
@@ -139,7 +156,26 @@ static weft_status shape_make(weft_update_writer *writer, const weft_layout *lay
     return status;
 }
 
-static weft_status sections_put(weft_update_writer *writer, const uint8_t *shape, weft_update_tail *tail)
+/* Makes the list of cells. *cells comes from weft_mem_take. */
+static weft_status cells_make(const weft_update_writer *writer, weft_update_tail *tail, uint8_t **cells, uint64_t *used)
+{
+    if (!writer->cells)
+        return WEFT_OK;
+    if (!tail->whole)
+        return weft_fail(WEFT_E_LAYOUT, "the names of the model take too much room in an update of its cells");
+    tail->divided = true;
+    weft_status status = weft_update_cells_write(writer->cells, cells, used);
+    if (status == WEFT_OK && *used > WEFT_SHAPE_MAX)
+        status = weft_fail(WEFT_E_LAYOUT, "a list of cells of %llu bytes, at most %u", (ull)*used, WEFT_SHAPE_MAX);
+    return status;
+}
+
+typedef struct middle {
+    uint8_t *shape, *cells;
+    uint64_t cells_bytes;
+} middle;
+
+static weft_status sections_put(weft_update_writer *writer, const middle *made, weft_update_tail *tail)
 {
     uint8_t trailer[WEFT_UPDATE_TRAILER_BYTES], end[WEFT_TAIL_BYTES];
     weft_out out = {trailer, sizeof trailer, 0, false};
@@ -147,8 +183,10 @@ static weft_status sections_put(weft_update_writer *writer, const uint8_t *shape
     weft_update_tail_put(end, tail);
     weft_update_sections sections = {.head = writer->head,
                                      .head_bytes = writer->head_bytes,
-                                     .shape = shape,
+                                     .shape = made->shape,
                                      .shape_bytes = tail->shape_bytes,
+                                     .cells = made->cells,
+                                     .cells_bytes = made->cells_bytes,
                                      .packed = writer->packed,
                                      .packed_bytes = writer->packed_bytes,
                                      .checks = writer->checks,
@@ -157,7 +195,9 @@ static weft_status sections_put(weft_update_writer *writer, const uint8_t *shape
                                      .trailer = trailer};
     tail->check = weft_update_check(&sections);
     weft_update_tail_put(end, tail);
-    weft_status status = put(writer, shape, tail->shape_bytes);
+    weft_status status = put(writer, made->shape, tail->shape_bytes);
+    if (status == WEFT_OK)
+        status = put(writer, made->cells, made->cells_bytes);
     if (status == WEFT_OK)
         status = put(writer, writer->packed, writer->packed_bytes);
     if (status == WEFT_OK)
@@ -171,13 +211,16 @@ weft_status weft_update_writer_finish(weft_update_writer *writer, const weft_lay
                                       uint64_t base_root, const weft_version *target, uint64_t changed)
 {
     weft_update_tail tail = {.base_root = base_root, .packed_bytes = (uint32_t)writer->packed_bytes};
-    uint8_t *shape = NULL;
+    middle made = {0};
     writer->trailer.target = *target;
     writer->trailer.changed = changed;
-    weft_status status = shape_make(writer, layout, named, &shape, &tail);
+    weft_status status = shape_make(writer, writer->cells ? writer->cells->model : layout, named, &made.shape, &tail);
     if (status == WEFT_OK)
-        status = sections_put(writer, shape, &tail);
-    weft_mem_give(shape);
+        status = cells_make(writer, &tail, &made.cells, &made.cells_bytes);
+    if (status == WEFT_OK)
+        status = sections_put(writer, &made, &tail);
+    weft_mem_give(made.cells);
+    weft_mem_give(made.shape);
     return status;
 }
 

@@ -33,10 +33,13 @@ static void file_mend(const fuzz_world *world, unsigned flags, uint8_t *bytes, u
     uint64_t head = weft_frame_pad(WEFT_UPDATE_HEADER_BYTES + 2 * weft_bytes_get(bytes + 110, 2));
     uint64_t rest = length - WEFT_TAIL_BYTES - WEFT_UPDATE_TRAILER_BYTES, shape = tail.shape_bytes;
     if (head > rest || trailer.frame_bytes > rest || shape > rest || tail.packed_bytes > rest ||
-        trailer.frames > rest / 8 ||
-        head + trailer.frame_bytes + shape + tail.packed_bytes + 8 * trailer.frames != rest)
+        trailer.frames > rest / 8)
         return;
-    uint8_t *shape_at = bytes + head + trailer.frame_bytes, *packed_at = shape_at + shape;
+    const uint64_t told = head + trailer.frame_bytes + shape + tail.packed_bytes + 8 * trailer.frames;
+    if (told > rest || (told < rest && !tail.divided))
+        return;
+    const uint64_t cells = rest - told;
+    uint8_t *shape_at = bytes + head + trailer.frame_bytes, *packed_at = shape_at + shape + cells;
     uint8_t *checks_at = packed_at + tail.packed_bytes;
     frames_mend(bytes + head, trailer.frame_bytes, checks_at, trailer.frames);
     if (flags & FLAG_BASE)
@@ -46,6 +49,8 @@ static void file_mend(const fuzz_world *world, unsigned flags, uint8_t *bytes, u
                                            .head_bytes = head,
                                            .shape = shape_at,
                                            .shape_bytes = shape,
+                                           .cells = shape_at + shape,
+                                           .cells_bytes = cells,
                                            .packed = packed_at,
                                            .packed_bytes = tail.packed_bytes,
                                            .checks = checks_at,

@@ -114,16 +114,16 @@ static void reseal(uint8_t *data, uint64_t bytes)
     uint64_t at = frames_at, length, number = 0;
     for (; at < told && number < trailer.frames && (length = weft_frame_measure(data + at, told - at)); at += length)
         weft_bytes_put(checks + 8 * number++, weft_frame_check(data + at, length), 8);
-    weft_update_sections sections = {data,
-                                     shape,
-                                     shape + tail.shape_bytes,
-                                     checks,
-                                     frames_at,
-                                     tail.shape_bytes,
-                                     tail.packed_bytes,
-                                     8 * trailer.frames,
-                                     end,
-                                     end + WEFT_TAIL_BYTES};
+    weft_update_sections sections = {.head = data,
+                                     .head_bytes = frames_at,
+                                     .shape = shape,
+                                     .shape_bytes = tail.shape_bytes,
+                                     .packed = shape + tail.shape_bytes,
+                                     .packed_bytes = tail.packed_bytes,
+                                     .checks = checks,
+                                     .checks_bytes = 8 * trailer.frames,
+                                     .tail = end,
+                                     .trailer = end + WEFT_TAIL_BYTES};
     tail.check = weft_update_check(&sections);
     weft_update_tail_put(end, &tail);
 }
